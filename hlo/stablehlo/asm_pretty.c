@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pretty forms that the op table describes: operands, attributes and types as dialect.def says.
+// Most operations of StableHLO print by a declarative format in StablehloOps.td; dialect.def says the same in a row,
+// and this file interprets the row: `$1` is an operand, `$n` operands with commas between, `$c` operands with a comma
+// behind each, `$name` an attribute's bare value, `$?name` one that may be missing, `$@name` a symbol, `$*name` a
+// syntax of its own (below); all else stands for itself. print_operation.c interprets the same rows the other way.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
 
+// One operation while its form is read; operands wait for their types, which come behind the colon.
 typedef struct Pretty {
     AsmParser *parser;
     MlirOperation *operation;
@@ -21,6 +26,7 @@ static bool add_ints(Pretty *pretty, const char *name, HloInts ints) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes without their names
 
+// The attribute of that name in the operation's row; a form may only name what its row has.
 static bool find_attribute(const MlirOpInfo *info, const char *name, size_t length, MlirFieldInfo *field) {
     assert(info && name && field);
     const char *list = info->attributes;
@@ -34,6 +40,7 @@ static bool kind_is(const MlirFieldInfo *field, const char *kind) {
     return strlen(kind) == field->kind_length && memcmp(kind, field->kind, field->kind_length) == 0;
 }
 
+// By the kind that the row gives the attribute; whatever is no kind of its own is a number.
 static bool parse_bare(Pretty *pretty, const MlirFieldInfo *field) {
     assert(field);
     AsmParser *parser = pretty->parser;
@@ -104,6 +111,7 @@ static bool parse_slice(Pretty *pretty) {
 }
 
 // [[0, 1], [2, 3]] as a matrix of numbers.
+// As StableHLO keeps padding: a tensor<Nx2xi64>, which bytecode has as well.
 static const MlirAttribute *parse_pairs(AsmParser *parser) {
     HloInt64Vector numbers = {0};
     if (!asm_expect(parser, '[')) return NULL;
@@ -129,6 +137,7 @@ static const MlirAttribute *parse_pairs(AsmParser *parser) {
     return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
 }
 
+// Booleans as words or, as older releases printed them, as 0 and 1.
 static bool parse_flags(AsmParser *parser, HloInts *ints) {
     HloInt64Vector flags = {0};
     if (!asm_expect(parser, '[')) return false;
@@ -149,6 +158,8 @@ static bool parse_flags(AsmParser *parser, HloInts *ints) {
 }
 
 // stride = [1, 1], pad = [[0, 0], [1, 1]], lhs_dilate = [..], rhs_dilate = [..], reverse = [false, true]
+// Any of the five properties in any order; those that are missing keep their defaults (1, 0, false), which the importer
+// knows. The braces around them belong to the form.
 static bool parse_window(Pretty *pretty) {
     static const char *const words[] = {"stride", "lhs_dilate", "rhs_dilate"};
     static const char *const names[] = {"window_strides", "lhs_dilation", "rhs_dilation"};
@@ -181,6 +192,7 @@ static bool parse_window(Pretty *pretty) {
 }
 
 // batching_dims = [0] x [0], contracting_dims = [2] x [1]
+// Batching dimensions come first if at all. The four lists are attributes of the operation, as in bytecode.
 static bool parse_dot(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     HloInts batch[2] = {{0}}, contracting[2] = {{0}};
@@ -231,6 +243,7 @@ static bool parse_precision(Pretty *pretty) {
 }
 
 // , algorithm = <lhs_precision_type = f32, ...>
+// The fields of #stablehlo.dot_algorithm without the attribute's name.
 static bool parse_algorithm(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     if (!asm_eat(parser, ',')) return !parser->status;
@@ -255,6 +268,7 @@ static bool parse_format(Pretty *pretty) {
     return true;
 }
 
+// What has no row of its own here is `conv`.
 static bool parse_special(Pretty *pretty, const char *name, size_t length) {
     static const struct {
         const char *name;
@@ -284,6 +298,7 @@ static bool is_directive_character(char c) {
 }
 
 // Behind the `$`; moves *form behind the directive.
+// An unknown attribute is a mistake in our table, not in the text.
 static bool parse_directive(Pretty *pretty, const char **form) {
     assert(form && *form);
     const char *at = *form;
@@ -308,6 +323,7 @@ static bool parse_directive(Pretty *pretty, const char **form) {
     return parse_bare(pretty, &field);
 }
 
+// Blanks of the form are only for its reader: the text may have any number of them anywhere.
 static bool parse_form(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     for (const char *form = pretty->info->pretty; *form && !parser->status;) {
@@ -335,6 +351,7 @@ static bool parse_form(Pretty *pretty) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
 
+// Operands are checked against what the text says of them; results get these types.
 static bool take_types(Pretty *pretty, const MlirType *const *operands, int64_t operand_count,
                        const MlirType *const *results, int64_t result_count) {
     if (!asm_set_operands(pretty->parser, pretty->operation, &pretty->operands, operands, operand_count)) return false;
@@ -346,6 +363,8 @@ static bool take_function(Pretty *pretty, const MlirType *type) {
     return take_types(pretty, type->inputs, type->input_count, type->results, type->result_count);
 }
 
+// SameOperandsAndResultType: one type for all, unless the whole function type is written, which MLIR does where they
+// differ in more than their names.
 static bool types_of_same(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     const MlirType *type = asm_type(parser);
@@ -358,6 +377,7 @@ static bool types_of_same(Pretty *pretty) {
     return take_types(pretty, all, pretty->operands.count, &type, 1);
 }
 
+// `tensor<i1>, tensor<f32>`: the predicate's and everybody else's; or a function type.
 static bool types_of_select(Pretty *pretty) {
     AsmTypes types = {0};
     if (!asm_type_list(pretty->parser, &types)) return false;
@@ -381,6 +401,7 @@ static bool types_of_complex(Pretty *pretty) {
     return take_types(pretty, both, 2, &type, 1);
 }
 
+// The operands' types are the tuple's elements.
 static bool types_of_tuple(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     const MlirType *type = asm_type(parser);
@@ -403,6 +424,7 @@ static bool types_of_operands(Pretty *pretty, bool results) {
     return take_types(pretty, types.items, types.count, types.items, results ? types.count : 0);
 }
 
+// `t, t -> t`: the form of functions without parentheses around the operands.
 static bool types_of_arrow(Pretty *pretty) {
     const MlirType *few_operands[8], *few_results[4];
     AsmTypes operands = {few_operands, 0, HLO_COUNT_OF(few_operands)};
@@ -433,6 +455,7 @@ static bool parse_types(Pretty *pretty) {
     return types == MLIR_TYPES_RESULT ? take_types(pretty, NULL, 0, &type, 1) : take_function(pretty, type);
 }
 
+// Form, attributes that it does not say in braces, then the types: MLIR's order for all of them but barriers.
 bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes) {
     assert(operation && info && attributes);
     AsmOperand few[8];

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
 // parsers.cc.
+// They become attributes of kind MLIR_SDY with the codes and the members that shardy's bytecode has (mlir.h says
+// which), so that import_sdy.c reads one form. What only Shardy's own propagation reads (sharding rules) is passed
+// over.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
 
 typedef HLO_VECTOR(const MlirAttribute *) AttributeList;
 
+// A list with its code.
 static const MlirAttribute *make_sdy(AsmParser *parser, MlirSdyCode code, const AttributeList *items) {
     return asm_make(parser,
                     (MlirAttribute){.kind = MLIR_SDY, .code = code, .items = items->items, .count = items->count});
@@ -23,6 +27,7 @@ static void set_part(AsmParser *parser, const int64_t sizes[2], MlirAttribute *a
 }
 
 // "a" or "a":(2)4
+// A part `"a":(m)k` of an axis: k devices, with m devices before a step (Shardy calls them size and pre-size).
 static const MlirAttribute *parse_axis(AsmParser *parser) {
     MlirAttribute axis = {.kind = MLIR_SDY, .code = MLIR_SDY_AXIS_REF};
     int64_t sizes[2];
@@ -52,6 +57,7 @@ static bool parse_axes(AsmParser *parser, AttributeList *axes, bool *open) {
 }
 
 // {"a", ?}p1
+// A question mark leaves the dimension open to propagation; p1 is the priority, of which lower ones go first.
 static const MlirAttribute *parse_dimension(AsmParser *parser) {
     AttributeList axes = {0};
     bool open = false;
@@ -74,6 +80,7 @@ static const MlirAttribute *list_of(AsmParser *parser, const AttributeList *item
 }
 
 // , replicated={...}, unreduced={...}
+// Unreduced axes hold partial sums. Maxima and minima have no form in HLO's shardings, and are refused by name.
 static bool parse_axis_sets(AsmParser *parser, AttributeList *replicated, AttributeList *unreduced) {
     while (asm_eat(parser, ',')) {
         bool is_replicated = asm_eat_word(parser, "replicated");
@@ -87,6 +94,7 @@ static bool parse_axis_sets(AsmParser *parser, AttributeList *replicated, Attrib
     return true;
 }
 
+// The mesh may be written out instead of named: `<mesh<["a"=2]>, [...]>`.
 const MlirAttribute *asm_sdy_sharding(AsmParser *parser) {
     AttributeList dims = {0}, replicated = {0}, unreduced = {0};
     if (!asm_expect(parser, '<')) return NULL;
@@ -131,6 +139,7 @@ const MlirAttribute *asm_sdy_axes(AsmParser *parser) {
     return make_sdy(parser, MLIR_SDY_MANUAL_AXES, &axes);
 }
 
+// Without device_ids the devices are numbered along the axes, the last one fastest.
 const MlirAttribute *asm_sdy_mesh(AsmParser *parser) {
     AttributeList axes = {0};
     MlirAttribute mesh = {.kind = MLIR_SDY, .code = MLIR_SDY_MESH};
@@ -192,6 +201,7 @@ static const MlirAttribute *parse_mesh_axis(AsmParser *parser) {
 }
 
 // <axes=[<name = "x", size = 2>], device_ids=dense<[1, 0]> : tensor<2xi64>>
+// The devices are a tensor here where sdy has a list of numbers.
 static const MlirAttribute *parse_mesh(AsmParser *parser) {
     AttributeList axes = {0};
     HloInt64Vector devices = {0};
@@ -220,6 +230,7 @@ static const MlirAttribute *parse_mesh(AsmParser *parser) {
 }
 
 // <mesh = @mesh, axes = [#stablehlo.axis_ref<...>]>
+// Groups by axes: devices that differ along these axes only are in one group.
 static const MlirAttribute *parse_mesh_groups(AsmParser *parser) {
     const MlirAttribute **parts = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 2);
     bool done = asm_expect(parser, '<') && asm_expect_word(parser, "mesh") && asm_expect(parser, '=') &&

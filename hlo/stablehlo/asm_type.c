@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of MLIR text.
+// Types are compared by structure (mlir_type_equal()), but shared where that is cheap: tensors by their spelling and
+// functions by the types in them, since a program names few of them thousands of times. Sharing also lets the importer
+// convert each once (MlirType.lowered). Grammar: mlir LangRef, "Type system", and StablehloTypes.td.
 #include <assert.h>
 
 #include "hlo/stablehlo/asm.h"
@@ -9,6 +12,7 @@ static bool is_digit(char c) {
 }
 
 // i32, ui8, f32, index and so on; the word has been read.
+// Widths that HLO has no type for give MLIR_TYPE_OTHER: only a program that computes with such a type is refused.
 static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
     static const struct {
         const char *name;
@@ -55,6 +59,7 @@ static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
 }
 
 // The sizes of 2x?x3xf32, up to the element type.
+// A size and its x are one token to MLIR too: `2x3` must not be read as a hexadecimal number.
 static bool parse_sizes(AsmParser *parser, HloInt64Vector *sizes) {
     assert(sizes);
     for (;;) {
@@ -99,6 +104,7 @@ static bool parse_encoding(AsmParser *parser, HloInts *bounds, bool *has_bounds)
 }
 
 // Behind `tensor<` (or memref<): up to and with the `>`.
+// An unranked tensor can stand in a program that never uses it. Sizes are checked by mlir_tensor_type().
 static const MlirType *parse_tensor(AsmParser *parser) {
     const char *start = parser->at;
     if (asm_eat(parser, '*')) {
@@ -137,6 +143,7 @@ static const MlirType *cached_tensor(AsmParser *parser) {
     return type;
 }
 
+// Behind `tuple<`; how large it is in all is checked where it is made.
 static const MlirType *parse_tuple(AsmParser *parser) {
     AsmTypes types = {0};
     const char *start = parser->at;
@@ -174,6 +181,7 @@ static const MlirType *parse_dialect_type(AsmParser *parser) {
     return mlir_other_type(parser->arena, text);
 }
 
+// Words that begin a type only with their angle bracket; *known is false for all others.
 static const MlirType *parse_with_body(AsmParser *parser, AsmSlice word, bool *known) {
     *known = true;
     bool has_body = *parser->at == '<';
@@ -220,6 +228,7 @@ const MlirType *asm_type(AsmParser *parser) {
     return type;
 }
 
+// Only a guess by the first characters, for places where an attribute or a type may come: asm_type() decides.
 bool asm_at_type(AsmParser *parser) {
     static const char *const words[] = {"tensor<", "complex<", "tuple<", "memref<", "vector<"};
     char next = asm_peek(parser);
@@ -256,6 +265,7 @@ bool asm_result_types(AsmParser *parser, AsmTypes *types) {
     return asm_type_list(parser, types) && asm_expect(parser, ')');
 }
 
+// The key is the list of pointers itself, with a NULL between inputs and results.
 const MlirType *asm_function_type(AsmParser *parser) {
     const MlirType *few[16];
     AsmTypes all = {few, 0, HLO_COUNT_OF(few)};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The container: header, sections and the string, dialect, attribute and type tables.
+// Every number that says how many things follow is checked against the bytes that are left before anything is allocated
+// for them (mlir_read_count()): a thing takes a byte at least, so that a file cannot make us allocate more than some
+// hundred times its own size. Versions 0 to 6 of the container differ in where bits are added; the comparisons with
+// `version` below are those of mlir/lib/Bytecode/Reader/BytecodeReader.cpp.
 #include "hlo/stablehlo/bytecode.h"
 
 #include <assert.h>
@@ -35,6 +39,7 @@ void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) {
                               (long long)(cursor->next - cursor->begin), what);
 }
 
+// The one place that moves a cursor: all reads end here, or in a check of the same kind.
 const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length) {
     if (cursor->error) return NULL;
     if (length > (uint64_t)(cursor->end - cursor->next)) {
@@ -105,6 +110,7 @@ const char *mlir_read_bytes_string(MlirFile *file, MlirCursor *cursor, int64_t *
 // ---------------------------------------------------------------------------------------------------------------------
 // Tables
 
+// The lengths come first, in reverse order, then all characters.
 static void read_strings(MlirFile *file, MlirCursor *cursor) {
     int64_t count = mlir_read_count(cursor);
     uint64_t *lengths = HLO_ARENA_NEW(file->arena, uint64_t, count);
@@ -129,6 +135,7 @@ static MlirDialect dialect_by_name(const char *name) {
     return strcmp(name, "func") == 0 ? MLIR_DIALECT_FUNC : MLIR_DIALECT_UNKNOWN;
 }
 
+// A number (bit 7: aligned), the length, the alignment and its padding, then the bytes.
 static MlirCursor read_section(MlirCursor *cursor, int *id) {
     unsigned char first = mlir_read_byte(cursor);
     uint64_t length = mlir_read_varint(cursor);
@@ -144,6 +151,7 @@ static MlirCursor read_section(MlirCursor *cursor, int *id) {
     return section;
 }
 
+// NULL with an error for an index behind the end.
 static const MlirDialect *dialect_at(const MlirFile *file, MlirCursor *cursor, uint64_t index) {
     if (!cursor->error && index >= (uint64_t)file->dialect_count) mlir_cursor_fail(cursor, "there is no such dialect");
     return cursor->error ? NULL : &file->dialects[index];
@@ -161,7 +169,8 @@ static void set_properties(HloArena *arena, const char *names, MlirOpName *op) {
     op->property_count = list.count;
 }
 
-// "add_v1" -> the name without version, and the names of its properties.
+// "add_v1" -> the name without version, and the names of its properties: those of the newest row of vhlo.def that is
+// not newer than the version in the name. An operation without rows has no properties that we know, and none are read.
 static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     static const struct {
         const char *name;
@@ -188,6 +197,8 @@ static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     op->name = hlo_arena_format(file->arena, "%s.%.*s", is_function ? "func" : "stablehlo", (int)stem, spelled);
 }
 
+// Which properties an operation of builtin or sdy has, in the order in which MLIR's generated code writes them: by
+// name, as in the ODS declarations. `optional_properties` marks those whose writer puts a presence bit before each.
 static void describe_op(MlirFile *file, MlirDialect dialect, const char *dialect_name, const char *spelled,
                         MlirOpName *op) {
     static const struct {
@@ -216,6 +227,7 @@ static void describe_op(MlirFile *file, MlirDialect dialect, const char *dialect
     }
 }
 
+// Names of dialects, then names of operations grouped by dialect.
 static void read_dialects(MlirFile *file, MlirCursor *cursor) {
     int64_t count = mlir_read_count(cursor);
     file->dialects = HLO_ARENA_NEW(file->arena, MlirDialect, count);
@@ -272,6 +284,7 @@ static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *
     return entries;
 }
 
+// Only their places: what they hold depends on the operation that refers to them.
 static void read_properties(MlirFile *file, MlirCursor *cursor) {
     int64_t count = mlir_read_count(cursor);
     file->properties = HLO_ARENA_NEW(file->arena, MlirProperties, count);
@@ -298,6 +311,7 @@ static HloStatus check_portable(const MlirFile *file) {
     return HLO_SUCCESS;
 }
 
+// Strings first: all others refer to them.
 static HloStatus read_tables(MlirFile *file, MlirCursor sections[SECTION_COUNT]) {
     read_strings(file, &sections[SECTION_STRING]);
     HLO_TRY(sections[SECTION_STRING].error);
@@ -316,6 +330,8 @@ static HloStatus read_tables(MlirFile *file, MlirCursor sections[SECTION_COUNT])
     return sections[SECTION_PROPERTIES].error;
 }
 
+// Sections may come in any order, and unknown ones are skipped, as newer writers add them. Resources are among those:
+// StableHLO's artifacts have none.
 static HloStatus read_sections(MlirFile *file) {
     MlirCursor sections[SECTION_COUNT] = {{0}};
     while (!file->cursor.error && file->cursor.next < file->cursor.end) {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // MLIR bytecode: the container, and the tables that its sections hold. Source: mlir/docs/BytecodeFormat.md.
 // Private to hlo/stablehlo.
+// The file is a list of sections, each with its length; the reader keeps them as cursors over the caller's bytes, which
+// must live until the module is read. Strings are used in place. Attributes and types are numbered and decoded when
+// they are asked for first, since a file of a model has thousands that nobody reads (locations, mostly), and since they
+// refer to each other in any order. Operations are decoded in one go by bytecode_ir.c.
 #ifndef MESHLO_HLO_STABLEHLO_BYTECODE_H_
 #define MESHLO_HLO_STABLEHLO_BYTECODE_H_
 
@@ -8,6 +12,7 @@
 
 // Bytes being read, and the first error. After an error every read gives zero and reads nothing, so that callers may
 // check once at the end of a run of reads.
+// The error is the first one; whoever makes a cursor out of another hands its error back.
 typedef struct MlirCursor {
     const unsigned char *begin, *next, *end;  // `begin` is the start of the file
     HloStatus error;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attributes of the builtin, vhlo and sdy dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp,
 // shardy bytecode.td.
+// An entry is a code and what belongs to it; the codes are numbers that never change their meaning. Attributes that
+// only stand beside what we read (use orders, debug information of other dialects) still have to be decoded up to where
+// they are referred to, so that unknown codes are errors: nothing says how long an unknown attribute's parts are.
 #include <assert.h>
 #include <string.h>
 
@@ -12,6 +15,8 @@ enum { DEEPEST_NESTING = 200 };
 // ---------------------------------------------------------------------------------------------------------------------
 // The tables, decoded on demand
 
+// The entry's own cursor ends where the next entry begins, so that a wrong length cannot read another entry's bytes.
+// Entries that refer to themselves, over any number of others, are found by `is_busy`.
 static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *entries, int64_t count, uint64_t index,
                                 bool is_type) {
     assert(count >= 0);
@@ -66,6 +71,7 @@ static const MlirAttribute *new_attribute(MlirFile *file, MlirAttribute attribut
     return hlo_arena_copy(file->arena, &attribute, sizeof(attribute));
 }
 
+// A list of attributes, as an attribute of that kind without anything else set.
 static MlirAttribute read_list(MlirFile *file, MlirCursor *cursor, MlirAttributeKind kind) {
     int64_t count = mlir_read_count(cursor);
     const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, count);
@@ -93,17 +99,20 @@ static const char *string_of(const MlirAttribute *attribute) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers
 
-// The bits of an integer or float of `bits` bits, sign-extended if it came through zigzag.
+// The bits of an integer or float of `bits` bits: one byte up to 8 of them, else a zigzag number (MLIR's
+// readAPIntWithKnownWidth, for widths up to 64).
 static int64_t read_wide(MlirCursor *cursor, int bits) {
     return bits <= 8 ? (int64_t)mlir_read_byte(cursor) : mlir_read_signed(cursor);
 }
 
+// How many bits a number of the type has in the file. The index type has 64, and a boolean one.
 static int type_bits(const MlirType *type) {
     if (!type || type->kind == MLIR_TYPE_INDEX) return 64;
     if (type->kind != MLIR_TYPE_ELEMENT) return 64;
     return type->element == HLO_PRED ? 1 : hlo_type_info(type->element)->bits;
 }
 
+// A byte is not signed yet: the sign of narrow numbers is put on here.
 static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
     int bits = type_bits(type);
@@ -115,6 +124,7 @@ static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
                          (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value, .type = type});
 }
 
+// Floats travel as their bit pattern.
 static const MlirAttribute *read_float(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
     int64_t pattern = read_wide(cursor, type_bits(type));
@@ -133,6 +143,7 @@ static double double_from_bits(int64_t bits) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors
 
+// An error of another room becomes one of the cursor, with the offset.
 static const MlirAttribute *tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
                                              const unsigned char *bytes, uint64_t length) {
     if (cursor->error) return NULL;
@@ -186,6 +197,7 @@ static const MlirAttribute *read_fused(MlirFile *file, MlirCursor *cursor, bool 
     return new_attribute(file, location);
 }
 
+// A range is a list of one to four numbers, of which the first is the line (builtin code 22, FileLineColRange).
 static const MlirAttribute *read_file_line(MlirFile *file, MlirCursor *cursor, bool is_range) {
     const MlirAttribute *name = mlir_read_attribute(file, cursor);
     int64_t line;
@@ -218,6 +230,7 @@ static const MlirAttribute *read_call_site(MlirFile *file, MlirCursor *cursor) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Dialects
 
+// MLIR's own and vhlo's dictionaries have attributes as keys.
 static const MlirAttribute *read_dictionary(MlirFile *file, MlirCursor *cursor, bool keys_are_attributes) {
     int64_t count = mlir_read_count(cursor);
     const char **keys = HLO_ARENA_NEW(file->arena, const char *, count);
@@ -229,12 +242,14 @@ static const MlirAttribute *read_dictionary(MlirFile *file, MlirCursor *cursor, 
     return new_attribute(file, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = count});
 }
 
+// The type of a string says nothing to HLO.
 static const MlirAttribute *read_typed_string(MlirFile *file, MlirCursor *cursor) {
     const char *string = mlir_read_string(file, cursor);
     mlir_read_type(file, cursor);
     return new_attribute(file, (MlirAttribute){.kind = MLIR_STRING, .string = string});
 }
 
+// Codes of BuiltinDialectBytecode.td.
 static const MlirAttribute *decode_builtin(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
@@ -329,6 +344,8 @@ static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, u
                                                .ints = {devices.items, devices.count}});
 }
 
+// Codes of vhlo_encoding::AttributeCode in VhloBytecode.cpp. Enumerations are all one varint, whose meaning the
+// attribute's reader knows; 23 is replica groups by mesh axes.
 static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
@@ -384,6 +401,7 @@ static const MlirAttribute *read_sdy_sharding(MlirFile *file, MlirCursor *cursor
                          (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_SHARDING, .items = parts, .count = 4});
 }
 
+// Closed or open, then the priority with a presence bit.
 static const MlirAttribute *read_dim_sharding(MlirFile *file, MlirCursor *cursor) {
     MlirAttribute dim = read_list(file, cursor, MLIR_SDY);
     int64_t *flags = HLO_ARENA_NEW(file->arena, int64_t, 2);
@@ -407,6 +425,7 @@ static const MlirAttribute *read_axis_ref(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, axis);
 }
 
+// Codes of shardy's bytecode.td; 15 and 16 are newer forms of 6 and 7.
 static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     MlirAttribute result = {.kind = MLIR_SDY, .code = (MlirSdyCode)code};

@@ -36,6 +36,7 @@ typedef struct IrReader {
     int64_t values;  // that all regions so far have said they own
 } IrReader;
 
+// The value with this number in the scope, defined or not yet.
 static MlirValue *value_at(IrReader *reader, const Scope *scope, uint64_t number) {
     if (number >= (uint64_t)scope->count) {
         mlir_cursor_fail(reader->cursor, "there is no value %llu", (unsigned long long)number);
@@ -88,6 +89,8 @@ static const MlirProperties *properties_at(IrReader *reader, const MlirOpName *o
     return run;
 }
 
+// An operation has attributes in a dictionary, properties, or both; to the rest of the importer they are one list.
+// Where there is one source only its arrays are shared, which import_repeat.c compares by address.
 static void read_attributes(IrReader *reader, MlirOperation *operation, const MlirOpName *op, unsigned char mask) {
     const MlirAttribute *dictionary =
         mask & OP_HAS_ATTRIBUTES ? mlir_read_attribute(reader->file, reader->cursor) : NULL;
@@ -118,6 +121,7 @@ static void read_attributes(IrReader *reader, MlirOperation *operation, const Ml
     operation->attribute_count = count;
 }
 
+// Lists of permutations that restore the order of uses, which nothing here depends on.
 static void skip_use_orders(IrReader *reader, int64_t value_count) {
     MlirCursor *cursor = reader->cursor;
     int64_t lists = value_count > 1 ? mlir_read_count(cursor) : 1;
@@ -130,6 +134,8 @@ static void skip_use_orders(IrReader *reader, int64_t value_count) {
 
 static void read_region(IrReader *reader, Scope *scope, MlirRegion *region);
 
+// An isolated operation starts a numbering of its own and, from version 2 on, its regions stand in a nested section, so
+// that readers may skip them; the reader's cursor is exchanged meanwhile, and its error handed back.
 static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operation) {
     MlirCursor *cursor = reader->cursor;
     uint64_t tagged = mlir_read_varint(cursor);
@@ -168,6 +174,7 @@ static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operatio
     }
 }
 
+// Results take the next numbers of the region that the operation stands in.
 static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, MlirOperation *operation) {
     assert(operation);
     int64_t count = mlir_read_count(reader->cursor);
@@ -192,6 +199,7 @@ static void read_operands(IrReader *reader, Scope *scope, MlirOperation *operati
     operation->operand_count = count;
 }
 
+// A name, a byte that says which parts follow, then the parts in a fixed order.
 static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *next_value) {
     MlirFile *file = reader->file;
     MlirCursor *cursor = reader->cursor;
@@ -215,6 +223,7 @@ static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *ne
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks and regions
 
+// From version 4 on the lowest bit of the type says whether a location follows.
 static void read_arguments(IrReader *reader, Scope *scope, int64_t *next_value, MlirBlock *block) {
     MlirCursor *cursor = reader->cursor;
     int64_t count = mlir_read_count(cursor);
@@ -250,6 +259,7 @@ static void read_block(IrReader *reader, Scope *scope, int64_t *next_value, Mlir
     block->operation_count = (int64_t)count;
 }
 
+// All numbers of a region are opened before its operations are read, because uses may come before definitions.
 static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     MlirCursor *cursor = reader->cursor;
     int64_t count = mlir_read_count(cursor);

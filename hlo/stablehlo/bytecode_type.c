@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types of the builtin and vhlo dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp.
+// As with attributes, a type that HLO has no word for is kept by a name that says what it is (MLIR_TYPE_OTHER) and
+// refused only where a value is of it. Unknown codes are no errors here: a type's entry has its own length, and nothing
+// follows.
 #include <assert.h>
 
 #include "hlo/stablehlo/bytecode.h"
@@ -16,6 +19,7 @@ static const MlirType *const *read_types(MlirFile *file, MlirCursor *cursor, int
     return types;
 }
 
+// Inputs, then results.
 static const MlirType *read_function(MlirFile *file, MlirCursor *cursor) {
     MlirType type = {.kind = MLIR_TYPE_FUNCTION};
     type.inputs = read_types(file, cursor, &type.input_count);
@@ -47,6 +51,8 @@ static const MlirType *read_future(MlirFile *file, MlirCursor *cursor) {
                       : mlir_other_type(file->arena, "future of several values");
 }
 
+// `encoded`: with an encoding attribute, which vhlo has before the sizes and builtin behind the element type. Bounds
+// are the only encoding that means something here.
 static const MlirType *read_tensor(MlirFile *file, MlirCursor *cursor, bool encoded, bool encoding_first) {
     const MlirAttribute *encoding = encoded && encoding_first ? mlir_read_attribute(file, cursor) : NULL;
     HloInt64Vector dims = {0};
@@ -89,6 +95,7 @@ static const MlirType *decode_builtin(MlirFile *file, MlirCursor *cursor) {
     return mlir_other_type(file->arena, "a builtin type that HLO does not know");
 }
 
+// Codes of vhlo_encoding::TypeCode in VhloBytecode.cpp; the table has the element types.
 static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     static const HloType elements[] = {
         [0] = HLO_PRED,       [2] = HLO_BF16,   [3] = HLO_F16,         [4] = HLO_F32,         [5] = HLO_F64,

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// JAX and XLA agree on this form (StableHLO's ChloLegalizeToStablehlo, "chlo-preserve-high-level-ops"): the operation
+// becomes stablehlo.composite with the name of the chlo operation, its attributes and a function that computes the
+// same. The functions are made as HLO in a scratch module by the same code that imports chlo, and exported from there.
 #include "hlo/stablehlo/composite.h"
 
 #include <assert.h>
@@ -10,6 +13,7 @@
 // The first release that has composites.
 enum { FIRST_COMPOSITES = 10900 };
 
+// `made` has one decomposition for each name, list of shapes and k, however often the operation occurs.
 typedef struct Composites {
     HloArena *arena;
     bool only_calls;    // the release is older than composites
@@ -18,10 +22,12 @@ typedef struct Composites {
     HLO_VECTOR(HloComputation *) all;
 } Composites;
 
+// A copy in the picture's arena.
 static const MlirAttribute *make(Composites *composites, MlirAttribute attribute) {
     return mlir_new_attribute(composites->arena, attribute);
 }
 
+// The computation that does what the operation does, found by a text of all that it depends on.
 static HloStatus decomposition_of(Composites *composites, const MlirOperation *operation, const MlirAttribute *k,
                                   HloComputation **computation) {
     const HloShape **shapes = HLO_ARENA_NEW(composites->arena, const HloShape *, operation->operand_count);
@@ -98,6 +104,7 @@ static HloStatus make_composite(Composites *composites, MlirOperation *operation
     return HLO_SUCCESS;
 }
 
+// Inner operations first: what an operation becomes has no regions.
 static HloStatus walk(Composites *composites, MlirOperation *operation) {
     for (int64_t r = 0; r < operation->region_count; r++) {
         for (int64_t b = 0; b < operation->regions[r].block_count; b++) {

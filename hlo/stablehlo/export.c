@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exporter's frame: the module, functions, regions, locations, and what all handlers use.
+// mlir_export() makes the same picture of a module that the readers make (mlir.h), which print_*.c and write*.c turn
+// into text and bytecode; so there is one exporter for both. Functions are made for called computations that StableHLO
+// calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions in place, again
+// for each instruction that calls them. What the HLO module says and StableHLO has no word for is an error that names
+// it.
 #include "hlo/stablehlo/export.h"
 
 #include <assert.h>
@@ -28,6 +33,7 @@ HloStatus export_error(const ExportPlace *place, HloCode code, const char *forma
     return hlo_error(code, "%s %s: %s", hlo_op_text(place->instruction->opcode), place->instruction->name, message);
 }
 
+// Equal shapes share one MlirType, found by their text, so that the writers' tables find them by address.
 HloStatus export_type(const ExportPlace *place, const HloShape *shape, const MlirType **type) {
     assert(shape && type);
     Exporter *exporter = place->exporter;
@@ -93,6 +99,7 @@ const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute 
     return make(place, (MlirAttribute){.kind = MLIR_ARRAY, .items = items, .count = count});
 }
 
+// For paddings, pairs and groups.
 const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numbers, int64_t rows, int64_t columns) {
     assert(rows >= 0 && columns >= 0);
     HloArena *arena = place->exporter->arena;
@@ -114,6 +121,7 @@ const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions p
 // ---------------------------------------------------------------------------------------------------------------------
 // Locations
 
+// The column is kept in `ints`, as the readers have no use for it.
 static const MlirAttribute *file_location(const ExportPlace *place, const char *file, int64_t line, int64_t column) {
     int64_t *position = HLO_ARENA_NEW(place->exporter->arena, int64_t, 1);
     *position = column;
@@ -149,6 +157,7 @@ static const MlirAttribute *stack_location(const ExportPlace *place, int64_t fra
 }
 
 // op_name, or the instruction's own name, around the place in the source.
+// Instructions without metadata are located by their own name, so that a message about the exported program names them.
 static const MlirAttribute *location_of(const ExportPlace *place) {
     const HloInstruction *instruction = place->instruction;
     const HloMetadata *metadata = instruction ? instruction->metadata : NULL;
@@ -166,6 +175,7 @@ static const MlirAttribute *location_of(const ExportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
+// The arrays have room for MOST_ATTRIBUTES, more than any handler adds; exceeding it is our mistake.
 void export_attribute(const ExportPlace *place, MlirOperation *operation, const char *name,
                       const MlirAttribute *attribute) {
     assert(operation && name);
@@ -211,6 +221,7 @@ ExportLeaves export_results(const MlirOperation *operation) {
     return (ExportLeaves){operation->results, operation->result_count};
 }
 
+// `operation` may be NULL where no attributes follow.
 HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result, MlirOperation **operation) {
     assert(name && result);
     const MlirType **types;
@@ -254,6 +265,7 @@ static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues
     return make(place, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = values.count});
 }
 
+// A quick look that spares inference for nearly all instructions.
 static bool has_float_besides(const HloShape *shape, HloType type) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < leaves; i++) {
@@ -310,6 +322,7 @@ static void collect_operands(ExportPlace *place) {
     place->operands = (ExportLeaves){leaves.items, leaves.count};
 }
 
+// Families are asked in turn; an opcode belongs to one at most.
 static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *block, const HloInstruction *instruction) {
     assert(instruction->parent);
     ExportPlace place = {.exporter = exporter, .block = block, .instruction = instruction};
@@ -330,11 +343,13 @@ static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *blo
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
+// The return has no instruction, and so no location.
 static void append_return(Exporter *exporter, MlirOperationVector *block, const char *name, ExportLeaves values) {
     ExportPlace place = {.exporter = exporter, .block = block};
     export_append(&place, name, values.items, values.count, NULL, 0);
 }
 
+// Post-order, so that operands come first; instructions that the root does not need do not appear.
 static HloStatus export_body(Exporter *exporter, const HloComputation *computation, const char *return_name,
                              MlirOperationVector *operations) {
     assert(computation->root);
@@ -479,6 +494,7 @@ static const MlirAttribute *result_attributes(Exporter *exporter, const HloCompu
     return export_array(&place, list, count);
 }
 
+// Attributes are added in the order of their names, which is how MLIR sorts them.
 static HloStatus make_function(Exporter *exporter, const HloComputation *computation, bool is_entry) {
     assert(computation->root);
     ExportPlace place = {.exporter = exporter};
@@ -511,6 +527,7 @@ static HloStatus make_function(Exporter *exporter, const HloComputation *computa
     return HLO_SUCCESS;
 }
 
+// The map is set before the body is made, so that a function that many call is made once.
 HloStatus export_function(ExportPlace *place, const HloComputation *computation) {
     Exporter *exporter = place->exporter;
     if (hlo_int_map_find(&exporter->functions, (uint64_t)computation->id)) return HLO_SUCCESS;
@@ -524,6 +541,7 @@ HloStatus export_function(ExportPlace *place, const HloComputation *computation)
 // ---------------------------------------------------------------------------------------------------------------------
 // The module
 
+// Leaves are indexed by instruction ids, which are below the module's limit.
 static Exporter new_exporter(const HloModule *module, HloArena *arena) {
     Exporter exporter = {.module = module, .arena = arena};
     exporter.leaves = HLO_ARENA_NEW(arena, ExportLeaves, module->instruction_limit);
@@ -573,6 +591,7 @@ typedef struct ExportRequest {
     HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
 } ExportRequest;
 
+// Everything of the picture is in one scratch arena, which is gone when the text is there.
 static HloStatus export_request(void *argument) {
     ExportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+// Handlers of instructions that compute; what is nothing but fields of the table fields.def has no handler here.
+// Attributes that have their default are left out where MLIR's printer leaves them out, since the text must be its byte
+// for byte.
 #include <assert.h>
 #include <string.h>
 
@@ -13,6 +16,8 @@ static const MlirAttribute *type_attribute(const ExportPlace *place, HloType typ
     return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_element_type(arena, type)});
 }
 
+// What StableHLO says instead of a name: the types that operands are rounded to and sums are kept in, and how many
+// products of parts one product is made of. Names: xla/xla_data.proto, PrecisionConfig.Algorithm.
 typedef struct DotAlgorithm {
     int32_t algorithm;
     HloType lhs, rhs, accumulation;
@@ -65,6 +70,7 @@ static HloStatus add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperat
     return HLO_SUCCESS;
 }
 
+// Sparse dots have a third operand, which StableHLO has not.
 static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_DOT));
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Dot);
@@ -78,6 +84,7 @@ static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
 // Windows
 
 // One property of every dimension of a window, as a list; *differs tells whether any is not `fallback`.
+// By the member's offset, since HLO keeps a record a dimension and StableHLO a list a property.
 static HloInts window_list(const ExportPlace *place, const HloWindow *window, size_t offset, int64_t fallback,
                            bool *differs) {
     assert(window);
@@ -116,6 +123,7 @@ static bool has_reversal(const HloWindow *window) {
     return false;
 }
 
+// A reduce_window has dilations, a select_and_scatter has none; neither can be reversed.
 static HloStatus export_window(ExportPlace *place, const char *name, ExportLeaves *result) {
     const HloWindow *window = HLO_ATTRIBUTES(place->instruction, Window)->window;
     MlirOperation *operation;
@@ -144,6 +152,7 @@ static HloStatus export_select_and_scatter(ExportPlace *place, ExportLeaves *res
     return export_window(place, "stablehlo.select_and_scatter", result);
 }
 
+// Group counts of 0 are HLO's way to leave out a 1.
 static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Convolution);

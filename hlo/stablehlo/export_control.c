@@ -24,6 +24,7 @@ static const MlirAttribute *parse_dictionary(const ExportPlace *place, const cha
 }
 
 // Calls that are composites say so; their attributes are text.
+// The frontend attributes of the call are those that import_composite() and XLA write (composite.name and so on).
 static HloStatus export_composite(ExportPlace *place, const char *function, ExportLeaves *result) {
     const HloInstruction *call = place->instruction;
     const char *name = hlo_instruction_frontend_attribute(call, "composite.name");
@@ -61,6 +62,7 @@ static HloStatus export_call(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Loops and branches
 
+// The condition's region, then the body's; each takes the leaves of the loop's tuple.
 static HloStatus export_while(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_WHILE));
     MlirOperation *operation;
@@ -117,6 +119,7 @@ static const MlirAttribute *alias_list(const ExportPlace *place, HloAliases alia
     return export_array(place, items, aliases.count);
 }
 
+// Computations that a custom call names become functions.
 static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
     const HloInstruction *instruction = place->instruction;
     if (instruction->called_count == 0) return HLO_SUCCESS;
@@ -130,6 +133,7 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
     return HLO_SUCCESS;
 }
 
+// Attributes in the order of their names. Layouts are written for both sides if the operands have some.
 static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CUSTOM_CALL));
     const HloInstruction *instruction = place->instruction;
@@ -196,6 +200,7 @@ static void add_channel(ExportPlace *place, MlirOperation *operation, int64_t ch
     export_attribute(place, operation, "channel_type", export_i64(place, type));
 }
 
+// What all collectives have: channel, groups, numbering of devices, and the reduction's region.
 static HloStatus add_collective(ExportPlace *place, MlirOperation *operation) {
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
     const MlirAttribute *groups;
@@ -224,6 +229,7 @@ static HloStatus export_collective_broadcast(ExportPlace *place, ExportLeaves *r
     return add_collective(place, operation);
 }
 
+// HLO has forms for several dimensions or none, which StableHLO has not.
 static HloStatus collective_dimension(const ExportPlace *place, int64_t *dimension) {
     const HloInts dimensions = HLO_ATTRIBUTES(place->instruction, Collective)->dimensions;
     if (dimensions.count != 1) return export_error(place, HLO_UNIMPLEMENTED, "a form without one dimension");
@@ -252,6 +258,7 @@ static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result)
     return HLO_SUCCESS;
 }
 
+// HLO's array form splits and joins along one dimension; split_count is what its groups have.
 static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_ALL_TO_ALL));
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
@@ -285,6 +292,7 @@ static HloStatus export_ragged_all_to_all(ExportPlace *place, ExportLeaves *resu
     return HLO_SUCCESS;
 }
 
+// Pairs of HLO with more operands are copies within a buffer (dynamic updates), which only XLA's own passes make.
 static HloStatus export_collective_permute(ExportPlace *place, ExportLeaves *result) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Permute);
     MlirOperation *operation;
@@ -339,6 +347,7 @@ static HloStatus export_transfer(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
+// The first half gave the values already.
 static HloStatus export_done(ExportPlace *place, ExportLeaves *result) {
     *result = place->operands;
     return HLO_SUCCESS;

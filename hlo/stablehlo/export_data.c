@@ -24,6 +24,7 @@ static const char *elementwise_name(HloOpcode opcode) {
     return NULL;
 }
 
+// Accuracies are StableHLO's only: operations of chlo have none.
 static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     MlirOperation *operation;
@@ -36,6 +37,7 @@ static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
+// The default type is left out: it follows from the operands.
 static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_COMPARE));
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Compare);
@@ -49,8 +51,6 @@ static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// Copies, domains and data dependencies say nothing about values: what they are given stands for them. Only a sharding
-// that is written at one is kept, as the constraint that it is; that of a result stands at the result.
 // What only passes values on becomes no operation; where the instruction writes another precision of floats than it is
 // given, the values are converted.
 static HloStatus convert_leaves(ExportPlace *place, ExportLeaves *leaves) {
@@ -70,6 +70,8 @@ static HloStatus convert_leaves(ExportPlace *place, ExportLeaves *leaves) {
     return HLO_SUCCESS;
 }
 
+// Copies, domains and data dependencies say nothing about values: what they are given stands for them. Only a sharding
+// that is written at one is kept, as the constraint that it is; that of a result stands at the result.
 static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     *result = place->exporter->leaves[instruction->operands[0]->id];
@@ -85,6 +87,7 @@ static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Data movement
 
+// The literal is shared with the module, with a shape that has no layout, as the type has none.
 static HloStatus export_constant(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(place->instruction);
@@ -135,6 +138,7 @@ static HloStatus export_dynamic_update_slice(ExportPlace *place, ExportLeaves *r
     return export_with_fields(place, result, NULL);
 }
 
+// Three lists where HLO has a record a dimension.
 static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_PAD));
     const HloPadding padding = HLO_ATTRIBUTES(place->instruction, Pad)->padding;
@@ -158,6 +162,7 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Tuples
 
+// A tuple's leaves are its operands' leaves, one after the other.
 static HloStatus export_tuple(ExportPlace *place, ExportLeaves *result) {
     *result = place->operands;
     return convert_leaves(place, result);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Half of StableHLO's operations are one opcode of HLO with attributes that are fields of its record. A table of them
+// (fields.def) replaces a pair of functions for each: import_fields() and export_fields() walk it either way, so that
+// what one direction knows the other knows too. Members are found by their offset in the record.
 #include "hlo/stablehlo/fields.h"
 
 #include <assert.h>
@@ -61,6 +64,7 @@ static bool is_required(MlirFieldKind kind) {
            kind == MLIR_FIELD_CHOICE;
 }
 
+// `member` points into the record of the opcode's family, whose type the row's kind says (MlirFieldKind).
 static HloStatus import_field(ImportPlace *place, const MlirField *field, void *member) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, field->name);
     const char *string;
@@ -120,6 +124,7 @@ HloStatus import_with_fields(ImportPlace *place, HloOpcode opcode) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Export
 
+// The reverse; *attribute stays NULL for what is left out.
 static HloStatus export_field(ExportPlace *place, const MlirField *field, const void *member,
                               const MlirAttribute **attribute) {
     HloArena *arena = place->exporter->arena;

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer's frame: the module, functions, blocks, and what all handlers use.
+// mlir_import() goes through a module once: it notes functions and meshes, converts @main and, from its calls, whatever
+// functions that reaches, depth first. A value's instruction is kept in the value itself (MlirValue.lowered), so that
+// finding operands takes no map; a region binds the values that it captures anew and puts them back.
+//
+// How an operation is converted is decided once for each name (plan_of()): by a handler in one of the families' rows,
+// by the table of fields, or as an elementwise opcode of the same name. Every instruction goes through import_emit(),
+// which infers its shape and compares it with what the program says: a program that contradicts itself is refused where
+// it does.
+//
+// What StableHLO means is its spec (docs/spec.md); how it maps to HLO is XLA's mlir_hlo_to_hlo.cc, whose frontend
+// attributes and custom-call targets are used here too.
 #include "hlo/stablehlo/fields.h"
 
 #include <assert.h>
@@ -11,11 +22,13 @@
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/stablehlo.h"
 
+// Calls are converted by recursion; a chain of functions that long is no program that anybody wrote.
 enum { DEEPEST_CALL = 200 };
 
 // How many computations may be made of functions that are converted for each list of shapes.
 enum { MOST_REFINED = 10000 };
 
+// `computation` stays NULL for refined functions, which have one for each list of shapes (Importer.refined).
 typedef struct ImportedFunction {
     const MlirOperation *operation;
     HloComputation *computation;
@@ -115,6 +128,7 @@ HloStatus import_bool(const ImportPlace *place, const char *name, bool fallback,
     return HLO_SUCCESS;
 }
 
+// Both forms occur: array<i64: ...> in newer programs, dense<...> : tensor<nxi64> in older ones and in bytecode.
 HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints) {
     assert(name && ints);
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
@@ -164,6 +178,7 @@ HloStatus import_enum(const ImportPlace *place, const char *name, const HloEnumT
     return enum_value(place, attribute, table, value);
 }
 
+// All DEFAULT means the same as no precisions, which is how HLO writes it.
 HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "precision_config");
     *precisions = (HloPrecisions){0};
@@ -183,6 +198,7 @@ const char *import_string(const ImportPlace *place, const char *name) {
     return attribute ? attribute->string : NULL;
 }
 
+// Values that are no strings count as empty ones: XLA only writes strings.
 static void set_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction) {
     for (int64_t i = 0; dictionary && dictionary->kind == MLIR_DICTIONARY && i < dictionary->count; i++) {
         const char *value = dictionary->items[i] ? dictionary->items[i]->string : NULL;
@@ -215,6 +231,7 @@ HloStatus import_shape(const ImportPlace *place, const MlirType *type, const Hlo
     return HLO_SUCCESS;
 }
 
+// Operations without results have the empty tuple's shape.
 HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape) {
     const MlirOperation *operation = place->operation;
     if (operation->result_count == 1) return import_shape(place, operation->results[0]->type, shape);
@@ -243,6 +260,7 @@ static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *
     return HLO_SUCCESS;
 }
 
+// mhlo.sharding is one annotation; sdy.sharding is a list of one a result.
 static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attribute, HloInstruction *instruction) {
     if (attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
         if (attribute->count != 1) return attach_tuple_sharding(place->importer, attribute, instruction);
@@ -307,6 +325,9 @@ static bool may_mix(const ImportPlace *place, HloOpcode opcode) {
     }
 }
 
+// Operand shapes and inference's scratch are dropped again (mark, reset): only the instruction stays, in the module's
+// arena. A shape with open sizes is replaced by the inferred one. The order matters: nothing may point into the scratch
+// when it is reset.
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
@@ -369,6 +390,7 @@ HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) 
     return find_operands(place, *operands);
 }
 
+// Elements that nobody uses are not taken out of the tuple.
 HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
     assert(instruction);
     MlirOperation *operation = place->operation;
@@ -386,6 +408,7 @@ HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
+// Operands of nearly all operations fit on the stack.
 HloStatus import_plain(ImportPlace *place, HloOpcode opcode, const void *attributes) {
     HloInstruction *few[8], **operands = few, *result = NULL;
     const HloShape *shape = NULL;
@@ -444,6 +467,7 @@ static const ImportPlan *plan_of(Importer *importer, const char *name) {
     return plan;
 }
 
+// result_accuracy is kept only where it asks for something.
 static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
     if (hlo_op_info(opcode)->family != HLO_FAMILY_Accuracy) return import_plain(place, opcode, NULL);
     const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
@@ -456,6 +480,7 @@ static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
     return import_plain(place, opcode, &attributes);
 }
 
+// All families in one map. A name stands in one family only.
 static void note_rows(Importer *importer) {
     static const ImportRow *(*const families[])(int64_t *) = {
         import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,     import_sdy_rows,
@@ -498,6 +523,7 @@ static HloStatus with_place(Importer *importer, const MlirOperation *operation, 
     return placed;
 }
 
+// Operations after the return, which MLIR's verifier would not let through, are an error: they would vanish.
 HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                        const MlirOperation **terminator) {
     assert(computation && block);
@@ -599,6 +625,7 @@ static const char *name_of_symbol(HloArena *arena, const char *symbol) {
     return name;
 }
 
+// `is_busy` finds recursion, which HLO has no form for; `depth` counts calls under way.
 static HloStatus convert_body(Importer *importer, ImportedFunction *function, const char *name,
                               HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
@@ -664,6 +691,7 @@ static HloStatus refine_function(const ImportPlace *place, ImportedFunction *fun
     return HLO_SUCCESS;
 }
 
+// The first call converts, later ones find the computation.
 HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
                           int64_t operand_count, HloComputation **computation) {
     ImportedFunction *function = hlo_string_map_get(&place->importer->functions, name, strlen(name));
@@ -681,6 +709,7 @@ HloStatus import_function(const ImportPlace *place, const char *name, HloInstruc
 // ---------------------------------------------------------------------------------------------------------------------
 // The module
 
+// Functions by name, and meshes in their order; anything else at the top of a module has no meaning that we could keep.
 static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
     HLO_VECTOR(const MlirOperation *) meshes = {0};
     for (int64_t i = 0; i < block->operation_count; i++) {
@@ -723,11 +752,13 @@ static const char *find_entry(const MlirBlock *block) {
     return count == 1 ? found : "main";
 }
 
+// XLA counts at least one replica and one partition.
 static int64_t module_count(const MlirOperation *top, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(top, name);
     return attribute && attribute->kind == MLIR_INTEGER && attribute->integer > 0 ? attribute->integer : 1;
 }
 
+// tf.aliasing_output promises the argument's memory to a result; jax.buffer_donor leaves open to which.
 static HloStatus import_donation(Importer *importer, const MlirOperation *function) {
     HloModule *module = importer->module;
     HLO_VECTOR(HloAlias) aliases = {0};
@@ -789,6 +820,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     return HLO_SUCCESS;
 }
 
+// The entry first: functions that it does not reach are not converted, and need not have a form in HLO.
 HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena, HloModule *module) {
     Importer importer = {.module = module, .text = text, .arena = arena, .repeats = import_repeats_new(arena)};
     note_rows(&importer);
@@ -820,6 +852,7 @@ typedef struct ImportRequest {
     HloModule *module;
 } ImportRequest;
 
+// Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
 static HloStatus import_request(void *argument) {
     ImportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();

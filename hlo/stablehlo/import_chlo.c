@@ -2,6 +2,10 @@
 // Operations of chlo, which stand above StableHLO: those that HLO has an opcode for, and others as what they are made
 // of. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/special.c has the one for the
 // inverse error function.
+// Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or two operands. Graphs work in single
+// precision at least (`wide`), since the constants and the cancellations below are chosen for that; half precision is
+// converted around them. XLA expands the same operations in stablehlo's ChloLegalizeToStablehlo.cpp, from the same
+// sources, so that results agree to a few units in the last place but not bit for bit.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -16,6 +20,8 @@ static HloInstruction *erf_inv(Math *math, HloInstruction *x) {
     return hlo_graph_erf_inv(&graph, x, math->shape->type);
 }
 
+// Tables: Cephes' single/ndtrf.c (p32 for |x| < 2, r32 beyond, in 1/x^2) and double/ndtr.c (p64/q64 for |x| < 8,
+// r64/s64 beyond, in |x|), highest power first.
 HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
     static const double p32[] = {2.326819970068386E-2,  -1.387039388740657E-1, 3.687424674597105E-1,
                                  -5.824733027278666E-1, 6.210004621745983E-1,  -4.944515323274145E-1,
@@ -66,6 +72,7 @@ HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
     return select(math, negative, subtract(math, number(math, 2), value), value);
 }
 
+// Up to one, 1 - erf(x) has no cancellation that matters; beyond, erfc is tiny and has a formula of its own.
 static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
     HloInstruction *large = compare(math, HLO_ComparisonDirection_GT, unary(math, HLO_OP_ABS, x), number(math, 1));
     HloInstruction *near = subtract(math, number(math, 1), unary(math, HLO_OP_ERF, x));
@@ -75,6 +82,8 @@ static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The gamma function: Lanczos' approximation with g = 7 and nine terms
 
+// The coefficients of P. Godfrey's fit for g = 7 (A note on the computation of the convergent Lanczos complex gamma
+// approximation, 2001), which XLA uses as well.
 static const double lanczos_base = 0.99999999999980993227684700473478;
 static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259.13921672240287047156078755283,
                                        771.3234287776530788486528258894,   -176.61502916214059906584551354,
@@ -82,6 +91,7 @@ static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259
                                        9.984369578019570859563e-6,         1.50563273514931155834e-7};
 static const double lanczos_g = 7;
 
+// The parts that lgamma and digamma share.
 typedef struct Lanczos {
     HloInstruction *reflect;  // x < 1/2: computed for 1 - x
     HloInstruction *z;        // the argument less one
@@ -90,6 +100,7 @@ typedef struct Lanczos {
     HloInstruction *slope;  // its derivative
 } Lanczos;
 
+// log(t) is log(g + 1/2) + log1p(z / (g + 1/2)): exact where z is small, while log(z + 7.5) rounds z away.
 static Lanczos lanczos(Math *math, HloInstruction *x) {
     Lanczos series = {.reflect = compare(math, HLO_ComparisonDirection_LT, x, number(math, 0.5))};
     series.z = select(math, series.reflect, unary(math, HLO_OP_NEGATE, x), subtract(math, x, number(math, 1)));
@@ -108,6 +119,8 @@ static Lanczos lanczos(Math *math, HloInstruction *x) {
     return series;
 }
 
+// log(gamma(z+1)) = log(2 pi)/2 + (z + 1/2) log(t) - t + log(sum), written with (z + 1/2 - t/log t) log t so that the
+// large terms do not cancel; below 1/2 by reflection.
 static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
     Lanczos series = lanczos(math, x);
     HloInstruction *power =
@@ -127,6 +140,8 @@ static HloInstruction *lgamma_of(Math *math, HloInstruction *x) {
     return select(math, infinite, number(math, INFINITY), value);
 }
 
+// The derivative of the above: log(t) + slope/sum - g/t. The reflection uses the distance to the nearest integer,
+// because cot(pi x) for large x would lose it. The poles are NaN.
 static HloInstruction *digamma_of(Math *math, HloInstruction *x) {
     Lanczos series = lanczos(math, x);
     HloInstruction *value = add(math, series.log_t, divide(math, series.slope, series.sum));
@@ -156,6 +171,7 @@ static HloInstruction *chebyshev(Math *math, HloInstruction *x, const double *co
     return multiply(math, subtract(math, sum, before), number(math, 0.5));
 }
 
+// Tables of Cephes' i1e.c. `near` is over (|x|/2 - 2), `far` over (32/|x| - 2).
 static HloInstruction *bessel_i1e(Math *math, HloInstruction *x) {
     // Up to 8, over |x|, and beyond, times its root. The terms before the last `short_*` are below single precision.
     static const double near[] = {2.77791411276104639959E-18,  -2.11142121435816608115E-17, 1.55363195773620046921E-16,
@@ -215,6 +231,8 @@ static HloInstruction *atan_of(Math *math, HloInstruction *x) {
     return binary(math, HLO_OP_COMPLEX, unary(math, HLO_OP_IMAG, value),
                   unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_REAL, value)));
 }
+
+// Comparisons with a constant: NaN is not equal to anything.
 static HloInstruction *is_inf(Math *math, HloInstruction *x) {
     return compare(math, HLO_ComparisonDirection_EQ, unary(math, HLO_OP_ABS, x), number(math, INFINITY));
 }
@@ -224,12 +242,15 @@ static HloInstruction *is_pos_inf(Math *math, HloInstruction *x) {
 static HloInstruction *is_neg_inf(Math *math, HloInstruction *x) {
     return compare(math, HLO_ComparisonDirection_EQ, x, number(math, -INFINITY));
 }
+
+// Real numbers are their own.
 static HloInstruction *conjugate(Math *math, HloInstruction *x) {
     if (!hlo_type_is_complex(math->shape->type)) return x;
     HloInstruction *imaginary = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_IMAG, x));
     return binary(math, HLO_OP_COMPLEX, unary(math, HLO_OP_REAL, x), imaginary);
 }
 
+// The bits of a number as an integer of the same width, or the reverse.
 static HloInstruction *same_bits(Math *math, HloInstruction *a, HloType type) {
     const HloShape *shape = hlo_shape_with_type(import_arena(math->place), math->shape, type);
     return emit(math, HLO_OP_BITCAST_CONVERT, shape, &a, 1, NULL);
@@ -263,6 +284,8 @@ static HloInstruction *next_after(Math *math, HloInstruction *x, HloInstruction 
 // ---------------------------------------------------------------------------------------------------------------------
 // Hurwitz zeta and polygamma, by Euler and Maclaurin's sum
 
+// sum over n of (q + n)^-s: SUMMED terms, then the integral and the half of the next term, then twelve terms of the
+// correction (Euler and Maclaurin; Cephes' zeta.c has the same coefficients).
 static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
     // (2k)! / B_2k
     static const double bernoulli[] = {12.0,
@@ -330,6 +353,7 @@ static HloInstruction *polygamma(Math *math, HloInstruction *n, HloInstruction *
 typedef HloInstruction *UnaryGraph(Math *math, HloInstruction *x);
 typedef HloInstruction *BinaryGraph(Math *math, HloInstruction *x, HloInstruction *y);
 
+// Exactly one of `one` and `two` is set for a graph, neither for an opcode.
 typedef struct ChloRow {
     const char *name;
     HloOpcode opcode;  // HLO_OPCODE_COUNT: a graph
@@ -381,6 +405,7 @@ static const ChloRow *find_chlo(const char *name) {
     return NULL;
 }
 
+// All operands have one shape: broadcasts are import_chlo_structured.c's business.
 static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *inputs,
                               int64_t input_count, HloInstruction **result) {
     HloInstruction *operands[2];
@@ -422,6 +447,7 @@ HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction
     return import_emit(place, row->opcode, shape, operands, operand_count, NULL, NULL, 0, result);
 }
 
+// The rows that have an opcode need no graph, and are checked by shape inference like any other operation.
 static HloStatus import_chlo(ImportPlace *place) {
     const ChloRow *row = find_chlo(place->operation->name);
     HloInstruction **operands, *result;

@@ -9,6 +9,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Implicit broadcasts
 
+// broadcast_add and its like are the operation without the prefix, after their operands have been brought to one shape
+// as NumPy does it.
 typedef struct BroadcastRow {
     const char *name;
     HloOpcode opcode;  // HLO_OPCODE_COUNT: the operation of chlo without "broadcast_"
@@ -110,6 +112,7 @@ static HloStatus stretch(ImportPlace *place, HloInstruction **operands, int64_t 
     return HLO_SUCCESS;
 }
 
+// By what follows "chlo.broadcast_".
 static const BroadcastRow *find_broadcast(const char *name) {
     for (size_t i = 0; i < HLO_COUNT_OF(broadcast_rows); i++) {
         if (strcmp(broadcast_rows[i].name, name + prefix_length) == 0) return &broadcast_rows[i];
@@ -117,6 +120,7 @@ static const BroadcastRow *find_broadcast(const char *name) {
     return NULL;
 }
 
+// broadcast_compare is the only one with attributes of its own.
 static HloStatus import_broadcasting(ImportPlace *place) {
     const BroadcastRow *row = find_broadcast(place->operation->name);
     assert(row); /* the rows of operations have the same names */
@@ -167,12 +171,14 @@ static HloStatus import_constant_like(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
+// chlo.top_k has the largest elements only; mhlo.topk could also ask for the smallest.
 static HloStatus import_top_k(ImportPlace *place) {
     HloTopKAttributes attributes = {.largest = true};
     HLO_TRY(import_fields(place, HLO_OP_TOPK, &attributes));
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
+// All of it are fields of the table.
 static HloStatus import_ragged_dot(ImportPlace *place) {
     return import_with_fields(place, HLO_OP_RAGGED_DOT);
 }
@@ -227,6 +233,7 @@ static HloStatus composite_ragged_dot(ImportPlace *place) {
     return import_ragged_dot(&at);
 }
 
+// k is in the composite's dictionary here, not an attribute of the operation.
 static HloStatus composite_top_k(ImportPlace *place) {
     const MlirAttribute *k = mlir_entry(mlir_attribute(place->operation, "composite_attributes"), "k");
     if (!k || k->kind != MLIR_INTEGER) return import_error(place, HLO_INVALID_ARGUMENT, "a top_k has no k");
@@ -234,6 +241,7 @@ static HloStatus composite_top_k(ImportPlace *place) {
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
+// The row of the chlo operation is found by the composite's name.
 static HloStatus composite_elementwise(ImportPlace *place) {
     HloInstruction **operands, *result;
     HLO_TRY(import_operands(place, &operands));

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives, transfers and device numbers.
+// HLO's collectives take groups of numbers that are replicas, partitions, or flat ids of both, depending on channel_id
+// and use_global_device_ids (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode); StableHLO has the same two
+// attributes, which are handed on unchanged. What a group mode means is the business of those who run the program.
 #include "hlo/stablehlo/fields.h"
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
+// The tensor's rows become lists; groups by axes of a mesh keep their form.
 static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute, const HloReplicaGroups **groups) {
     if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
         return import_mesh_groups(place, attribute, groups);
@@ -32,6 +36,7 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
     return read_groups(place, mlir_attribute(place->operation, "replica_groups"), groups);
 }
 
+// What all collectives have.
 static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attributes) {
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     HLO_TRY(import_groups(place, &attributes->replica_groups));
@@ -53,12 +58,14 @@ static HloStatus import_common_reduction(ImportPlace *place, HloCollectiveAttrib
                 : import_error(place, HLO_INVALID_ARGUMENT, "use_global_device_ids needs a channel_handle");
 }
 
+// Several operands are reduced by one region, in one instruction.
 static HloStatus import_all_reduce(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HLO_TRY(import_common_reduction(place, &attributes));
     return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
 }
 
+// Each call makes another one: the computations of a module that are alike are joined later, if anybody cares.
 HloComputation *import_adder(const ImportPlace *place, HloType type) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
@@ -150,6 +157,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
+// A root that is computed has no form in HLO, whose root is each group's first member.
 static HloStatus import_collective_broadcast(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     bool has_dynamic_root;
@@ -177,6 +185,7 @@ const ImportRow *import_collective_calls(int64_t *count) {
     return rows;
 }
 
+// A matrix of two columns: who sends, who receives.
 static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {
     const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
     if (!pairs || pairs->kind != MLIR_TENSOR || pairs->literal->shape->rank != 2 ||
@@ -202,6 +211,7 @@ static HloStatus import_collective_permute(ImportPlace *place) {
 
 // ---- transfers
 
+// Attributes of all four halves.
 static HloStatus import_transfer(ImportPlace *place, HloTransferAttributes *attributes) {
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     return import_bool(place, "is_host_transfer", false, &attributes->is_host_transfer);
@@ -222,6 +232,7 @@ static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) 
     return HLO_SUCCESS;
 }
 
+// Made without inference: the tuple's shape says all.
 static HloInstruction *element_of(ImportPlace *place, HloInstruction *tuple, int64_t index) {
     HloTupleIndexAttributes attributes = {.index = index};
     return hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,

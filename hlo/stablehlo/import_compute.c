@@ -52,6 +52,7 @@ static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     return import_error(place, HLO_UNIMPLEMENTED, "this dot algorithm has no name in HLO");
 }
 
+// Fields from the table, and the algorithm, which takes a name.
 static HloStatus import_dot_general(ImportPlace *place) {
     HloDotAttributes attributes = {0};
     HLO_TRY(import_fields(place, HLO_OP_DOT, &attributes));
@@ -59,6 +60,7 @@ static HloStatus import_dot_general(ImportPlace *place) {
     return import_plain(place, HLO_OP_DOT, &attributes);
 }
 
+// The old form contracts the last dimension of the left operand with the first of the right one.
 static HloStatus import_dot(ImportPlace *place) {
     HloDotAttributes attributes = {0};
     const MlirType *type = place->operation->operand_count == 2 ? place->operation->operands[0]->type : NULL;
@@ -80,10 +82,13 @@ static int64_t item(HloInts ints, int64_t index, int64_t fallback) {
     return index < ints.count ? ints.items[index] : fallback;
 }
 
+// StableHLO's lists of a window, one property each; an empty one means its default everywhere. Padding has two numbers
+// a dimension, low before high.
 typedef struct WindowLists {
     HloInts sizes, strides, padding, base_dilations, window_dilations, reversal;
 } WindowLists;
 
+// The lists' lengths are checked by shape inference, which knows the operands' rank; here they are only not overrun.
 static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists) {
     int64_t count = lists->sizes.count;
     HloWindowDimension *dims = HLO_ARENA_NEW(import_arena(place), HloWindowDimension, count);
@@ -141,6 +146,7 @@ HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result)
     return HLO_SUCCESS;
 }
 
+// Window sizes are those of the kernel's spatial dimensions, which StableHLO does not say again.
 HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) {
     HloConvolutionAttributes attributes = {0};
     WindowLists lists = {0};
@@ -184,6 +190,7 @@ static HloStatus import_convolution(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Reductions and order
 
+// The default dimension, -1, is the last one; HLO has no negative dimensions.
 static HloStatus import_sort(ImportPlace *place) {
     HloSortAttributes attributes = {0};
     int64_t dimension;
@@ -208,6 +215,7 @@ static HloStatus head_of(ImportPlace *place, HloInstruction *sorted, const MlirT
     return import_emit(place, HLO_OP_SLICE, shape, &sorted, 1, &attributes, NULL, 0, head);
 }
 
+// The dimension is in the call's options; whoever asks for an approximation gets the exact answer, which is one.
 HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands, HloComputation *const *called,
                               int64_t called_count) {
     const MlirOperation *operation = place->operation;

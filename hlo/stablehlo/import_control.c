@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regions, calls, loops, branches, custom calls.
+// HLO's loops, branches and reductions take computations that see nothing but their parameters, while StableHLO's
+// regions see all values around them. Captured values therefore become parameters: further elements of a loop's tuple,
+// which it passes on, or the operand of a branch. Constants are copied inside instead. Custom calls are many things: by
+// their target they are handed to whoever knows it, the rest are carried through.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +14,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Values from outside
 
+// Maps of values' addresses. A walk over nested regions counts a value once, in the order of first use, so that the
+// parameters of equal programs are equal.
 typedef struct CaptureWalk {
     const Importer *importer;
     HloIntMap inside;  // values that the regions define
@@ -17,10 +23,12 @@ typedef struct CaptureWalk {
     HLO_VECTOR(MlirValue *) found;
 } CaptureWalk;
 
+// Values of the regions themselves are no captures, at whatever depth.
 static void note_inside(CaptureWalk *walk, MlirValue *const *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) hlo_int_map_set(walk->importer->arena, &walk->inside, (uintptr_t)values[i], 1);
 }
 
+// Definitions are noted as they come: a use before its definition cannot be in a region of one block.
 static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
     for (int64_t b = 0; b < region->block_count; b++) {
         const MlirBlock *block = &region->blocks[b];
@@ -69,12 +77,14 @@ static HloInstruction *new_parameter(HloComputation *computation, int64_t number
     return hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, "param");
 }
 
+// In the tuple's own computation.
 static HloInstruction *tuple_element(HloInstruction *tuple, int64_t index) {
     HloTupleIndexAttributes attributes = {.index = index};
     return hlo_instruction_new(tuple->parent, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,
                                &attributes, NULL);
 }
 
+// The shape follows from the items; no inference is needed.
 static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *const *items, int64_t count) {
     assert(count >= 0);
     HloArena *arena = computation->module->arena;
@@ -85,6 +95,7 @@ static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *c
 }
 
 // Binds block arguments and captures to the computation's parameters.
+// While the region is converted its captures mean these parameters; import_region() puts back what they meant outside.
 static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *request, const MlirBlock *block) {
     HloComputation *computation = place->computation;
     HloArena *arena = import_arena(place);
@@ -110,6 +121,7 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
+// A loop's body returns what it was given of captures, unchanged (`passthrough`).
 static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *request,
                                  const MlirOperation *terminator) {
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
@@ -145,6 +157,7 @@ static HloInstruction *copy_constant(HloComputation *computation, HloInstruction
     return hlo_instruction_clone(computation, constant, constant->shape, &operand, constant->operand_count);
 }
 
+// In one walk for all constants of the region, nested regions included.
 static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *region) {
     const CaptureWalk walk = find_captures(place->importer, region, 1, true);
     SunkConstants sunk = {.values = walk.found.items, .count = walk.found.count};
@@ -156,6 +169,7 @@ static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *
     return sunk;
 }
 
+// After an error nothing is put back: the importer gives up as a whole.
 HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
     assert(request && result);
     HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
@@ -234,6 +248,7 @@ static HloComputation *narrowed(const ImportPlace *place, HloComputation *select
     return computation;
 }
 
+// The regions are converted after the operands were widened, since inference compares both.
 HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes) {
     MlirOperation *operation = place->operation;
     HloInstruction **operands = NULL, *result = NULL;
@@ -257,6 +272,7 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
 // ---------------------------------------------------------------------------------------------------------------------
 // Loops and branches
 
+// What a captured value is outside, here: it must stand in this computation.
 static HloStatus captured_instructions(const ImportPlace *place, MlirValue *const *captures, int64_t count,
                                        HloInstruction **out) {
     assert(count >= 0 && out);
@@ -339,6 +355,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
     return import_set_results(place, result);
 }
 
+// stablehlo.if is the same with a predicate: shape inference tells them apart.
 static HloStatus import_case(ImportPlace *place) {
     HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
@@ -348,6 +365,7 @@ static HloStatus import_case(ImportPlace *place) {
     return import_branches(place, operands[0]);
 }
 
+// Several values go through as one tuple, so that none can be moved without the others.
 static HloStatus import_optimization_barrier(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     HLO_TRY(import_operands(place, &operands));
@@ -364,6 +382,7 @@ static HloStatus import_after_all(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Calls
 
+// Functions with open sizes are converted for this call's shapes (import_function()).
 static HloStatus call_function(ImportPlace *place, const char *name, bool is_composite, HloInstruction **result) {
     HloInstruction **operands = NULL;
     const HloShape *shape = NULL;
@@ -394,6 +413,9 @@ static const ImportRow *find_row(const ImportRow *(*table)(int64_t *count), cons
     return NULL;
 }
 
+// A composite that stands for an operation of chlo becomes that operation, which we compute better than its
+// decomposition; all others become calls, and say in frontend attributes what they were (as XLA does), for the way
+// back.
 static HloStatus import_composite(ImportPlace *place) {
     const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
     const ImportRow *row = find_row(import_composites, name);
@@ -423,6 +445,7 @@ static HloStatus custom_call_attributes(ImportPlace *place, HloCustomCallAttribu
                        &attributes->api_version);
 }
 
+// A list of structures: which result shares memory with which operand.
 static HloStatus custom_call_aliases(ImportPlace *place, HloAliases *aliases) {
     const MlirAttribute *list = mlir_attribute(place->operation, "output_operand_aliases");
     if (!list || list->kind != MLIR_ARRAY || list->count == 0) return HLO_SUCCESS;
@@ -439,6 +462,7 @@ static HloStatus custom_call_aliases(ImportPlace *place, HloAliases *aliases) {
     return HLO_SUCCESS;
 }
 
+// By the names of functions, as symbols or, from bytecode, as strings.
 static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called, int64_t *count) {
     const MlirAttribute *list = mlir_attribute(place->operation, "called_computations");
     *count = list && list->kind == MLIR_ARRAY ? list->count : 0;
@@ -507,6 +531,9 @@ static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fiel
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
+// The order: targets that stand for operations, those that need their computations, then calls that stay calls. The
+// options come as a string (older API versions) or as a dictionary (typed FFI), which JAX also writes as
+// mhlo.backend_config.
 static HloStatus import_custom_call(ImportPlace *place) {
     const char *target = import_string(place, "call_target_name");
     const MlirAttribute *fields = mlir_attribute(place->operation, "mhlo.attributes");

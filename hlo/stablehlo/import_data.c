@@ -21,10 +21,12 @@ static HloStatus import_splat(ImportPlace *place, const HloLiteral *value, const
     return import_set_results(place, result);
 }
 
+// An annotation must stay at one instruction, so that such a constant is not taken apart.
 static bool has_sharding(const MlirOperation *operation) {
     return mlir_attribute(operation, "mhlo.sharding") || mlir_attribute(operation, "sdy.sharding");
 }
 
+// kManyElements is XLA's own limit for folding a splat into a broadcast.
 static HloStatus import_constant(ImportPlace *place) {
     enum { kManyElements = 1024 };
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
@@ -75,6 +77,7 @@ HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloIn
     return import_emit(place, HLO_OP_BROADCAST, shape, &operand, 1, &attributes, NULL, 0, result);
 }
 
+// Sizes of one may grow here, which HLO's broadcast does not do: import_broadcast_to() drops them first.
 static HloStatus import_broadcast_in_dim(ImportPlace *place) {
     HloInts dims;
     HloInstruction **operands = NULL, *result = NULL;
@@ -86,6 +89,7 @@ static HloStatus import_broadcast_in_dim(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
+// The old form: the given sizes come in front of the operand's dimensions.
 static HloStatus import_broadcast(ImportPlace *place) {
     HloInts sizes;
     HLO_TRY(import_ints(place, "broadcast_sizes", &sizes));
@@ -105,6 +109,7 @@ static HloStatus import_broadcast(ImportPlace *place) {
     return import_plain(place, HLO_OP_BROADCAST, &attributes);
 }
 
+// HLO's inferred dimension is for dynamic reshapes, which this is not.
 static HloStatus import_reshape(ImportPlace *place) {
     HloReshapeAttributes attributes = {.inferred_dimension = HLO_ABSENT};
     return import_plain(place, HLO_OP_RESHAPE, &attributes);
@@ -150,6 +155,8 @@ static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, 
     return HLO_SUCCESS;
 }
 
+// StableHLO lets the predicate of select and the bounds of clamp be scalars; HLO's text form does too, but passes and
+// kernels expect equal shapes.
 static HloStatus import_ternary(ImportPlace *place, HloOpcode opcode) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;

@@ -2,6 +2,9 @@
 // Operations whose sizes are operands. HLO's sizes are fixed, so these must be known when the program is read: they are
 // computed from constants and from sizes of arrays (import_known()). Custom calls that JAX writes for what StableHLO
 // has no such operation for, and the operations of shape, tensor and arith that come with them, are here too.
+// Most such programs come from jax.export with symbolic shapes: the sizes are constants once the arguments' shapes are,
+// and XLA runs a pass of its own (stablehlo-refine-shapes) for it. Here refinement happens while reading: functions are
+// converted with the shapes of their calls, and import_known() computes sizes. What stays open is refused, and named.
 #include <assert.h>
 #include <string.h>
 
@@ -91,6 +94,7 @@ static bool is_bounded(const HloShape *shape) {
     return bounded;
 }
 
+// With a bounded result type it is HLO's dynamic-reshape, whose sizes are scalars of the run.
 static HloStatus import_dynamic_reshape(ImportPlace *place) {
     const HloReshapeAttributes attributes = {.inferred_dimension = HLO_ABSENT};
     HloInstruction **operands;
@@ -107,6 +111,7 @@ static HloStatus import_dynamic_reshape(ImportPlace *place) {
     return finish(place, HLO_OP_RESHAPE, shape, operands, 1, &attributes);
 }
 
+// known_expanding_dimensions and their like say nothing that known sizes do not.
 static HloStatus import_dynamic_broadcast_in_dim(ImportPlace *place) {
     HloInstruction **operands, *result;
     const HloShape *shape;
@@ -191,6 +196,7 @@ static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operand
     return finish(place, HLO_OP_DYNAMIC_SLICE, shape, all, 1 + rank, &attributes);
 }
 
+// With constant bounds a slice; with a moving start and a known length a dynamic-slice.
 static HloStatus import_real_dynamic_slice(ImportPlace *place) {
     HloInstruction **operands;
     const HloShape *shape;
@@ -229,6 +235,7 @@ static HloStatus call_shape_assertion(ImportPlace *place) {
                         message ? message : "(unnamed)");
 }
 
+// k is a scalar operand.
 static HloStatus call_dynamic_top_k(ImportPlace *place) {
     HloTopKAttributes attributes = {.largest = true};
     HloInstruction **operands;
@@ -311,6 +318,7 @@ static HloStatus import_list_constant(ImportPlace *place) {
     return finish(place, HLO_OP_CONSTANT, shape, NULL, 0, &constant);
 }
 
+// The sizes as a constant, since they are known or refused.
 static HloStatus import_shape_of(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
@@ -320,6 +328,7 @@ static HloStatus import_shape_of(ImportPlace *place) {
     return finish_known(place, shape->dims, shape->rank);
 }
 
+// The product wraps: a shape that large was refused before.
 static HloStatus import_num_elements(ImportPlace *place) {
     HloInstruction **operands;
     HloInts sizes;
@@ -382,6 +391,7 @@ static HloStatus import_tensor_dim(ImportPlace *place) {
     return finish_known(place, &shape->dims[dimension.items[0]], 1);
 }
 
+// The scalars must be known, as nothing but sizes is made so.
 static HloStatus import_from_elements(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));

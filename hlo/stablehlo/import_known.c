@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers that are known while a program is read: sizes that it computes from constants and from sizes of arrays.
 // Arithmetic wraps as HLO's does.
+// A small evaluator over the instructions that have been made so far, with memory (Importer.known) so that every
+// instruction is looked at once. It only knows what size computations are made of; anything else is "not known", never
+// an error. Values are held as 64-bit integers that are wrapped to the element type after every step.
 #include <assert.h>
 #include <string.h>
 
@@ -9,6 +12,7 @@
 // Sizes are lists as long as a rank; what has more elements is data. The depth is that of the recursion.
 enum { MOST_KNOWN = 4096, DEEPEST_KNOWN = 400 };
 
+// The depth of the recursion, which memory of earlier answers keeps small in long chains.
 typedef struct Known {
     Importer *importer;
     int depth;
@@ -26,6 +30,7 @@ static int64_t wrapped(HloType type, uint64_t value) {
     return info->kind == HLO_KIND_SIGNED ? (int64_t)high >> unused : (int64_t)(high >> unused);
 }
 
+// Arrays that may be worth knowing: integers or predicates, of fixed and small size.
 static bool is_countable(const HloShape *shape) {
     return hlo_shape_is_array(shape) && (shape->type == HLO_PRED || hlo_type_is_integer(shape->type)) &&
            !hlo_shape_is_dynamic(shape) && hlo_shape_elements(shape) <= MOST_KNOWN;
@@ -97,6 +102,7 @@ static bool known_elementwise(Known *known, const HloInstruction *i, int64_t cou
     return true;
 }
 
+// Lists only, part by part.
 static bool known_concatenation(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
     int64_t next = 0;
     for (int64_t j = 0; j < i->operand_count && i->shape->rank == 1; j++) {
@@ -108,6 +114,7 @@ static bool known_concatenation(Known *known, const HloInstruction *i, int64_t c
     return next == count && i->shape->rank == 1;
 }
 
+// Bounds were checked when the slice's shape was inferred.
 static bool known_slice(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
     const HloSliceAttributes *attributes = i->attributes;
     HloInts from;
@@ -146,6 +153,7 @@ static bool known_call(Known *known, const HloInstruction *call, int64_t index, 
     return hlo_is(root, HLO_OP_TUPLE) && find_known(known, root->operands[index], values);
 }
 
+// The value of one instruction. Parameters that are noted to equal something outside (import_note_same()) are that.
 static bool compute(Known *known, const HloInstruction *i, HloInts *values) {
     const int64_t *outside = hlo_int_map_find(&known->importer->same, (uintptr_t)i);
     if (outside) return find_known(known, (const HloInstruction *)(uintptr_t)*outside, values);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the arguments and results of @main lie: mhlo.memory_kind and mhlo.layout_mode become the module's entry
 // layouts; which layouts are left open is noted for whoever knows the machine.
+// JAX says where an array lies in attributes of @main's arguments and results; XLA, when it writes a module as
+// StableHLO, in attributes of the module. Both become entry_computation_layout. Layouts are orders of dimensions, minor
+// to major, tiles included; memory kinds are numbers of memory spaces (shape.h).
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +18,7 @@ static int64_t space_of(const char *kind) {
     return strcmp(kind, "unpinned_host") == 0 ? HLO_SPACE_UNPINNED_HOST : HLO_ABSENT;
 }
 
+// Layouts are shared between shapes, so that this one gets a copy.
 static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t space) {
     assert(shape && space >= 0);
     if (!hlo_shape_is_array(shape)) return shape;
@@ -99,6 +103,7 @@ static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const 
     return HLO_SUCCESS;
 }
 
+// NULL where the list is missing or too short, which means "default".
 static const MlirAttribute *entry_of(const MlirAttribute *list, int64_t index) {
     return list && list->kind == MLIR_ARRAY && index < list->count ? list->items[index] : NULL;
 }
@@ -125,6 +130,7 @@ static HloStatus note_modes(HloModule *module, const char *key, const MlirAttrib
     return HLO_SUCCESS;
 }
 
+// A result that is a tuple by its root's opcode has an entry for each element.
 HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function) {
     HloModule *module = importer->module;
     HloArena *arena = module->arena;
@@ -158,6 +164,7 @@ HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function
     return note_modes(module, HLO_RESULT_LAYOUT_MODES, results, tuple ? root->operand_count : 1);
 }
 
+// One tensor of sizes a tile, as XLA writes them.
 static HloStatus read_tiles(HloArena *arena, const MlirAttribute *list, HloLayout *layout) {
     assert(list && layout);
     HLO_FAIL_IF(list->kind != MLIR_ARRAY, HLO_INVALID_ARGUMENT, "the tiles of an argument or result are no list");
@@ -199,6 +206,7 @@ static HloStatus lay_out(HloArena *arena, const MlirAttribute *orders, const Mli
     return HLO_SUCCESS;
 }
 
+// The order matters: what the function's own attributes have said stays (lay_out() skips such shapes).
 HloStatus import_module_layouts(Importer *importer, const MlirOperation *top) {
     HloModule *module = importer->module;
     const int64_t count = module->entry_parameter_layout_count;

@@ -57,6 +57,7 @@ static HloStatus split_labels(const ImportPlace *place, Labels *labels, int coun
     return at ? HLO_SUCCESS : import_error(place, HLO_INVALID_ARGUMENT, "an einsum without 'inputs->output'");
 }
 
+// A literal in an arena is zeroed.
 static HloStatus zero_of(ImportPlace *place, HloType type, HloInstruction **zero) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
@@ -111,6 +112,9 @@ static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labe
     return import_set_results(place, value);
 }
 
+// Letters in both inputs are batch dimensions if the output has them too, else contracted; letters of one input that
+// the output has not are summed first. The dot's result has batch, left and right letters in this order, and is
+// transposed last.
 static HloStatus import_einsum(ImportPlace *place) {
     HloArena *arena = import_arena(place);
     Labels labels[3];
@@ -148,6 +152,7 @@ static HloStatus import_einsum(ImportPlace *place) {
     return finish_in_order(place, dot, (Labels){letters, count}, labels[2]);
 }
 
+// Sums and a transposition.
 static HloStatus import_unary_einsum(ImportPlace *place) {
     Labels labels[2];
     HloInstruction **operands;
@@ -161,6 +166,7 @@ static HloStatus import_unary_einsum(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Selecting rows
 
+// [first, end)
 static HloInts range(HloArena *arena, int64_t first, int64_t end) {
     int64_t *items = HLO_ARENA_NEW(arena, int64_t, end - first);
     for (int64_t i = first; i < end; i++) items[i - first] = i;
@@ -229,6 +235,7 @@ static HloStatus import_async_start(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
+// The future and its value are one instruction here, so that only their types have to agree.
 static HloStatus import_async_done(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));

@@ -71,6 +71,7 @@ static const Recipe **place_of(const Importer *importer, const Key *key) {
     return &importer->repeats->places[hash >> 32 & (PLACES - 1)];
 }
 
+// Addresses suffice: two types that are equal but apart only cost a second conversion.
 static bool same_key(const Key *a, const Key *b) {
     bool same = a->name == b->name && a->type == b->type && a->attribute_count == b->attribute_count;
     // Most operations share the lists too; those that also have attributes of no operation's own have lists of their
@@ -82,6 +83,8 @@ static bool same_key(const Key *a, const Key *b) {
     return same;
 }
 
+// The instructions of the recipe, with this operation's operands and location. Attributes are shared: nobody changes
+// them in place.
 static void follow(const ImportPlace *place, const Recipe *recipe) {
     assert(recipe->step_count > 0 && recipe->result < recipe->step_count);
     HloInstruction *made[MOST_STEPS], *operands[MOST_OPERANDS];
@@ -101,6 +104,7 @@ static void follow(const ImportPlace *place, const Recipe *recipe) {
     place->operation->results[0]->lowered = made[recipe->result];
 }
 
+// A place of the table that another recipe has taken over is a miss.
 bool import_repeated(const ImportPlace *place) {
     Key key;
     if (!key_of(place, &key)) return false;
@@ -128,6 +132,8 @@ static bool has_twins(const MlirOperation *operation) {
     return false;
 }
 
+// False for an instruction that a recipe cannot say: one with computations or a configuration, or of operands from
+// elsewhere.
 static bool note_step(const MlirOperation *operation, HloInstruction *const *made, int made_count, Step *step) {
     const HloInstruction *instruction = made[made_count];
     if (instruction->operand_count > MOST_OPERANDS || instruction->called_count || instruction->backend_config)
@@ -145,6 +151,7 @@ static bool note_step(const MlirOperation *operation, HloInstruction *const *mad
     return true;
 }
 
+// All instructions between `before` and the end must fit the recipe, and one of them must be the result.
 void import_note_repeat(const ImportPlace *place, const HloInstruction *before) {
     const MlirOperation *operation = place->operation;
     Recipe recipe = {.result = -1};
@@ -161,6 +168,7 @@ void import_note_repeat(const ImportPlace *place, const HloInstruction *before) 
     *place_of(place->importer, &recipe.key) = hlo_arena_copy(place->importer->arena, &recipe, sizeof(recipe));
 }
 
+// By name, since a handler that makes computations or looks at values would repeat more than its instructions.
 bool import_may_repeat(const char *name) {
     static const char *const names[] = {"stablehlo.broadcast",   "stablehlo.broadcast_in_dim",
                                         "stablehlo.clamp",       "stablehlo.compare",

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings: sdy attributes as tilings (the V2 form that HLO prints), and the sdy operations.
+// Shardy's model names axes of a mesh; HLO's annotation is a tiling: how many tiles each dimension has, and which
+// device has which. The way from one to the other (sdy's own: shardy/dialect/sdy/transforms/export, spmd's:
+// xla/service/spmd/shardy/ stablehlo_round_trip) is: cut the mesh's axes where any reference cuts them, put the parts
+// in the order dimension by dimension, then manual, unreduced and unused ones, and number devices through a transposed
+// iota. What the tiling loses (open dimensions, priorities, names) is kept as text beside it, for partitioners that
+// read Shardy.
 #include <assert.h>
 #include <string.h>
 
@@ -25,6 +31,7 @@ typedef struct CutMesh {
     int64_t device_count;
 } CutMesh;
 
+// A mesh that is written out stands for itself; a name is looked up in the module. NULL if there is none.
 static const MlirAttribute *find_mesh(const Importer *importer, const MlirAttribute *mesh) {
     if (!mesh) return NULL;
     if (mesh->kind == MLIR_SDY) return mesh;
@@ -47,10 +54,13 @@ static void note_cut(HloArena *arena, const MlirAttribute *axis, const char *nam
     hlo_vector_push(arena, cuts, pre * axis->items[0]->ints.items[1]);
 }
 
+// All references of a list: a dimension's axes, or the replicated or unreduced ones.
 static void note_list(HloArena *arena, const MlirAttribute *list, const char *name, HloInt64Vector *cuts) {
     for (int64_t i = 0; list && i < list->count; i++) note_cut(arena, list->items[i], name, cuts);
 }
 
+// Cuts are numbers of devices before a step; sorted, each has to divide the next, or the parts are no product of the
+// axis.
 static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const char *name, int64_t size,
                           CutMesh *mesh) {
     assert(size > 0 && mesh);
@@ -110,6 +120,7 @@ static HloStatus check_list(HloArena *arena, const MlirAttribute *mesh, const Ml
     return HLO_SUCCESS;
 }
 
+// An axis may stand in one place of a sharding only.
 static HloStatus check_axes(HloArena *arena, const MlirAttribute *mesh, const MlirAttribute *sharding) {
     HloStringVector whole = {0};
     const MlirAttribute *dims = sharding->items[1];
@@ -118,6 +129,7 @@ static HloStatus check_axes(HloArena *arena, const MlirAttribute *mesh, const Ml
     return check_list(arena, mesh, sharding->items[3], &whole);
 }
 
+// Sizes are multiplied with a limit, as the device list may be written out below.
 static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, CutMesh *mesh) {
     const MlirAttribute *found = find_mesh(importer, sharding->items[0]);
     HLO_FAIL_IF(!found || found->kind != MLIR_SDY || found->code != MLIR_SDY_MESH, HLO_INVALID_ARGUMENT,
@@ -229,12 +241,14 @@ static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const MlirAttribu
     return product;
 }
 
+// The product is that of a dimension's tiles.
 static int64_t take_list(HloArena *arena, const CutMesh *mesh, const MlirAttribute *list, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; list && i < list->count; i++) product *= take_axis(arena, mesh, list->items[i], tiling);
     return product;
 }
 
+// Manual axes are names without parts.
 static int64_t take_names(HloArena *arena, const CutMesh *mesh, const MlirAttribute *names, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; names && i < names->count; i++) {
@@ -244,6 +258,7 @@ static int64_t take_names(HloArena *arena, const CutMesh *mesh, const MlirAttrib
     return product;
 }
 
+// In mesh order.
 static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; i < mesh->parts.count; i++) {
@@ -255,6 +270,7 @@ static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
     return product;
 }
 
+// Trailing dimensions of the tiling that tile nothing but say what the devices in them have in common.
 static void push_subgroup(HloArena *arena, Tiling *tiling, int64_t size, HloShardingKind kind) {
     if (size == 1) return;
     hlo_vector_push(arena, &tiling->tile_dims, size);
@@ -344,6 +360,7 @@ static HloStatus tile(Importer *importer, const MlirAttribute *attribute, const 
     return HLO_SUCCESS;
 }
 
+// mhlo.sharding is text, shared by its text; sdy's attributes are tiled each time, as they depend on the rank.
 HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                           const HloSharding **sharding) {
     assert(sharding);
@@ -386,6 +403,7 @@ static void print_axes(HloText *text, const MlirAttribute *list, bool open) {
     hlo_text_char(text, '}');
 }
 
+// Propagation may shard the dimension further.
 static bool is_open(const MlirAttribute *dim) {
     return dim->ints.count == 2 && !dim->ints.items[0];
 }
@@ -411,6 +429,7 @@ static void print_sharding(HloText *text, const MlirAttribute *sharding, int64_t
     hlo_text_char(text, '>');
 }
 
+// Only what the tiling cannot say needs the text.
 static bool needs_text(const MlirAttribute *sharding) {
     if (!sharding || sharding->kind != MLIR_SDY || sharding->code != MLIR_SDY_SHARDING) return false;
     bool needs = sharding->items[2] && sharding->items[2]->count;
@@ -647,6 +666,7 @@ typedef struct ManualRegion {
     const MlirBlock *block;
 } ManualRegion;
 
+// All that a manual computation is made of, with their numbers checked against each other.
 static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
     const MlirOperation *operation = place->operation;
     manual->axes = mlir_attribute(operation, "manual_axes");

@@ -26,6 +26,7 @@ const MlirType *mlir_other_type(HloArena *arena, const char *name) {
     return mlir_new_type(arena, (MlirType){.kind = MLIR_TYPE_OTHER, .name = name});
 }
 
+// i1 is HLO's pred; i4 and the like are signed in HLO, since signless integers of StableHLO are.
 const MlirType *mlir_integer_type(HloArena *arena, uint64_t width, bool is_unsigned) {
     assert(arena);
     static const struct {
@@ -48,6 +49,7 @@ const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part) {
     return mlir_other_type(arena, "complex of another type");
 }
 
+// All shapes of a program pass here: rank, sizes and bytes are checked once, by hlo_shape_check_dims().
 HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
                            const HloInts *bounds, const MlirType **result) {
     assert(element && rank >= 0 && result);
@@ -109,6 +111,7 @@ static bool equal_lists(const MlirType *const *a, const MlirType *const *b, int6
     return true;
 }
 
+// By structure. Layouts do not count: MLIR's types have none.
 bool mlir_type_equal(const MlirType *a, const MlirType *b) {
     if (a == b) return true;
     if (!a || !b || a->kind != b->kind || a->is_future != b->is_future) return false;
@@ -129,6 +132,7 @@ bool mlir_type_equal(const MlirType *a, const MlirType *b) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors
 
+// Least significant bit first, as MLIR packs i1.
 static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t count) {
     unsigned char *out = literal->data;
     for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
@@ -274,6 +278,7 @@ bool mlir_is_cast(const char *name) {
     return name[0] == 'b' && strcmp(name, "builtin.unrealized_conversion_cast") == 0;
 }
 
+// One pass suffices, as uses come after definitions; nested regions are marked on the way.
 static bool mark_block(MlirBlock *block) {
     bool is_open = false;
     for (int64_t i = 0; i < block->argument_count; i++) {

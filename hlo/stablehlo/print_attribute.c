@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types, attributes and tensors as MLIR writes them.
+// Output must be MLIR's byte for byte, so that programs can be compared as text: the rules are those of
+// mlir/lib/IR/AsmPrinter.cpp and, for floats, of llvm/lib/Support/APFloat.cpp (toString), whose rounding is not that of
+// printf.
 #include <assert.h>
 #include <ctype.h>
 #include <math.h>
@@ -10,6 +13,7 @@
 #include "hlo/stablehlo/print.h"
 
 // Tensors of more elements are written as hexadecimal bytes.
+// AsmPrinter's default for printing elements as a hexadecimal string.
 enum { MOST_WRITTEN_ELEMENTS = 100 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -59,6 +63,7 @@ void print_int_list(Printer *printer, HloInts ints) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
 
+// Types whose name in MLIR does not follow from their kind and width.
 static const char *element_text(HloType type) {
     switch (type) {
         case HLO_PRED: return "i1";
@@ -89,6 +94,7 @@ static void print_element(Printer *printer, HloType type) {
     }
 }
 
+// Dynamic sizes are question marks; their bounds follow as an encoding.
 static void print_tensor_type(Printer *printer, const HloShape *shape) {
     assert(shape);
     bool bounded = false;
@@ -158,6 +164,7 @@ void print_type(Printer *printer, const MlirType *type) {
 enum { EXACT_DIGITS = 1600 };
 
 // All digits of |value| = digits * 10^exponent, exactly.
+// A double is a binary fraction, which has a finite decimal expansion: printf gives all of it.
 static int exact_digits(double value, char *digits, int *exponent) {
     int binary, fraction = 0, count = 0;
     double mantissa = frexp(fabs(value), &binary);
@@ -178,6 +185,7 @@ static int exact_digits(double value, char *digits, int *exponent) {
 
 // Rounds to `precision` digits as LLVM's APFloat::toString does: digits that a rough estimate in bits finds superfluous
 // are cut off first, then what is left is rounded half up. Trailing zeros are dropped.
+// The estimate 59/196 is LLVM's rational for log10(2).
 static int rounded_digits(double value, int precision, char *digits, int *exponent) {
     assert(precision > 0 && digits && exponent);
     int count = exact_digits(value, digits, exponent), binary;
@@ -234,6 +242,8 @@ static void print_many_digits(HloText *text, double value, int precision) {
     }
 }
 
+// First six digits; if those do not read back as the same number, as many as do; as a last resort, and for infinities
+// and NaNs, the bit pattern.
 void print_float(Printer *printer, HloType type, uint64_t pattern) {
     assert(hlo_type_is_float(type));
     HloText *text = printer->text;
@@ -252,6 +262,7 @@ void print_float(Printer *printer, HloType type, uint64_t pattern) {
     hlo_text_format(text, "0x%0*llX", (bits + 3) / 4, (unsigned long long)pattern);
 }
 
+// The bits of element `index`, of complex numbers taken as pairs.
 static uint64_t pattern_at(const HloLiteral *literal, HloType part, int64_t index) {
     size_t each = (size_t)hlo_type_bytes(part);
     uint64_t pattern = 0;
@@ -283,6 +294,7 @@ static void print_element_value(Printer *printer, const HloLiteral *literal, int
     }
 }
 
+// Brackets a dimension; gives the index of the next element.
 static int64_t print_nested(Printer *printer, const HloLiteral *literal, int32_t dimension, int64_t index) {
     if (dimension == literal->shape->rank) {
         print_element_value(printer, literal, index);
@@ -315,6 +327,7 @@ static void print_hex(Printer *printer, const HloLiteral *literal) {
     hlo_text_char(printer->text, '"');
 }
 
+// A splat's element is written once.
 static void print_tensor(Printer *printer, const MlirAttribute *attribute) {
     assert(attribute->kind == MLIR_TENSOR);
     const HloLiteral *literal = attribute->literal;
@@ -393,6 +406,7 @@ static void print_alias(Printer *printer, const MlirAttribute *alias) {
     hlo_text_char(printer->text, '>');
 }
 
+// The type is always said: without one a reader takes f64.
 static void print_typed_float(Printer *printer, const MlirAttribute *attribute) {
     HloType type = attribute->type->element;
     print_float(printer, type, hlo_float_encode(type, attribute->real));
@@ -557,6 +571,7 @@ static int compare_entries(const void *a, const void *b) {
 }
 
 // True if the pretty form says the attribute.
+// By looking for the directive in the row's form.
 static bool is_said(const MlirOperation *operation, const MlirOpInfo *info, const char *name) {
     static const struct {
         const char *mark, *names;

@@ -6,6 +6,7 @@
 
 #include "hlo/stablehlo/print.h"
 
+// NULL for a child that says nothing.
 static const MlirAttribute *child_of(const MlirAttribute *location, int64_t index) {
     const MlirAttribute *child = location->items[index];
     // A name around an unknown location is a name alone.
@@ -43,12 +44,14 @@ static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
     return shared;
 }
 
+// What an early alias refers to has to be defined before it, too.
 static void mark_early(PrintLocation *location) {
     if (location->is_early) return;
     location->is_early = true;
     for (int i = 0; i < location->child_count; i++) mark_early(location->children[i]);
 }
 
+// In order of first occurrence, each once.
 static void visit(Printer *printer, PrintLocation *location) {
     if (location->visited) return;
     location->visited = true;
@@ -64,6 +67,7 @@ static void visit_argument(Printer *printer, const MlirValue *argument) {
 
 static void visit_operation(Printer *printer, const MlirOperation *operation);
 
+// The order is that in which AsmPrinter meets locations: arguments before operations.
 static void visit_region(Printer *printer, const MlirOperation *parent, const MlirRegion *region) {
     if (region->block_count == 0) return;
     const MlirBlock *block = &region->blocks[0];

@@ -31,6 +31,7 @@ const char *print_result_names(const MlirOperation *operation) {
     return NULL;
 }
 
+// In this region or any around it.
 static bool is_taken(const Scope *scope, const char *name, size_t length) {
     for (; scope; scope = scope->parent) {
         if (hlo_string_map_get(&scope->taken, name, length)) return true;
@@ -38,6 +39,7 @@ static bool is_taken(const Scope *scope, const char *name, size_t length) {
     return false;
 }
 
+// A name that is taken gets _0, _1 and so on, from one counter for the region.
 static void set_name(Printer *printer, Scope *scope, const MlirValue *value, const char *wanted, size_t length) {
     assert(value && wanted);
     const char *name = hlo_arena_string(printer->arena, wanted, length);
@@ -68,6 +70,7 @@ static void name_results(Printer *printer, Scope *scope, const MlirOperation *op
     }
 }
 
+// Results of all operations are named before any region inside: MLIR numbers a block before it descends.
 static void name_region(Printer *printer, const Scope *around, const MlirOperation *parent, const MlirRegion *region) {
     // The counters are those of the end of the block around; each region of an op starts from them.
     Scope scope = {.parent = around,

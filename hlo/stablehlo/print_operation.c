@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations, regions, functions and modules.
+// The pretty forms are those of the rows of dialect.def (see asm_pretty.c for their language) and of functions here for
+// the operations that have forms of their own. The generic form needs no knowledge but which attributes are properties.
 #include <assert.h>
 #include <string.h>
 
@@ -130,6 +132,7 @@ static void print_flags(Printer *printer, HloInts flags) {
 }
 
 // Attributes that are missing have their default, and are not printed.
+// In the order of AssemblyFormat.cpp's printWindowAttributes.
 static void print_window(Printer *printer, const MlirOperation *operation) {
     static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "window_reversal"};
     static const char *const words[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};
@@ -149,6 +152,7 @@ static void print_window(Printer *printer, const MlirOperation *operation) {
     }
 }
 
+// Batching dimensions are left out where there are none.
 static void print_dot(Printer *printer, const MlirOperation *operation) {
     const HloInts *batch = ints_of(operation, "lhs_batching_dimensions");
     if (batch->count) {
@@ -183,6 +187,7 @@ static void print_precision(Printer *printer, const MlirOperation *operation) {
     hlo_text_char(printer->text, ']');
 }
 
+// The syntaxes that asm_pretty.c's parse_special() reads.
 static void print_special(Printer *printer, const MlirOperation *operation, const char *name) {
     if (strncmp(name, "slice", 5) == 0) print_slice(printer, operation);
     if (strncmp(name, "window", 6) == 0) print_window(printer, operation);
@@ -212,6 +217,7 @@ static void print_bare(Printer *printer, const MlirAttribute *attribute) {
 }
 
 // Behind the `$`; the directive's end is returned.
+// *next counts the operands that have been printed.
 static const char *print_directive(Printer *printer, const MlirOperation *operation, const char *at, int64_t *next) {
     char mark = strchr("?@*", *at) ? *at++ : 0;
     size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
@@ -313,6 +319,7 @@ static void print_constant(Printer *printer, const MlirOperation *operation) {
     print_attribute(printer, mlir_attribute(operation, "value"));
 }
 
+// The arguments are named once, in front; both regions have the body's names.
 static void print_while(Printer *printer, const MlirOperation *operation) {
     assert(operation->region_count == 2);
     const MlirBlock *body = &operation->regions[1].blocks[0];
@@ -337,6 +344,7 @@ static void print_while(Printer *printer, const MlirOperation *operation) {
     print_region(printer, &operation->regions[1], false, false);
 }
 
+// AssemblyFormat.cpp's conditions: one input, and a body of one commutative operation on the arguments in order.
 bool print_is_short_reduction(const MlirOperation *operation) {
     if (strcmp(operation->name, "stablehlo.reduce") != 0) return false;
     const MlirBlock *block = &operation->regions[0].blocks[0];
@@ -350,6 +358,7 @@ bool print_is_short_reduction(const MlirOperation *operation) {
            mlir_type_equal(inner->operands[0]->type, type) && mlir_type_equal(inner->operands[1]->type, type);
 }
 
+// The long form pairs each value's argument with its accumulator's.
 static void print_reduce(Printer *printer, const MlirOperation *operation) {
     assert(operation->region_count == 1);
     int64_t pairs = operation->operand_count / 2;
@@ -432,6 +441,7 @@ static void print_module(Printer *printer, const MlirOperation *operation) {
     print_region(printer, operation->regions, false, false);
 }
 
+// By name, as asm_own() reads them; what is none of the others is a reduction.
 static void print_own(Printer *printer, const MlirOperation *operation) {
     const char *name = operation->name;
     if (strcmp(name, "builtin.module") == 0) {
@@ -450,6 +460,7 @@ static void print_own(Printer *printer, const MlirOperation *operation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
+// Results that MLIR names one by one are listed; others share one name.
 static void print_results(Printer *printer, const MlirOperation *operation) {
     if (operation->result_count == 0) return;
     bool one_name = operation->result_count > 1 && !print_result_names(operation);
@@ -489,6 +500,7 @@ void print_operation(Printer *printer, const MlirOperation *operation, bool in_f
     hlo_text_char(printer->text, '\n');
 }
 
+// Names and locations are numbered in passes of their own, since uses may be printed before definitions.
 void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, bool is_generic, HloText *text) {
     Printer printer = {.arena = arena, .text = text, .with_locations = with_locations, .is_generic = is_generic};
     print_assign_names(&printer, top);

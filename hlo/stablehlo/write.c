@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Portable bytecode: operations, regions, and the sections of the file.
+// Written in the order that MLIR's writer has, though readers take any: dialects, tables, IR, strings, properties.
+// Tables fill while the IR is written, which therefore comes first in time. A release decides on the container's
+// version and on which version of each operation is written (vhlo.def); what a release cannot say is an error that
+// names it.
 #include "hlo/stablehlo/write.h"
 
 #include <assert.h>
@@ -53,6 +57,7 @@ static const VersionedOp versioned_ops[] = {
 };
 
 // The newest row that the release knows; version 1 without attributes for ops that have no rows.
+// Rows of one operation stand in the order of their versions.
 static VersionedOp find_version(Writer *writer, const char *name) {
     assert(name);
     VersionedOp best = {name, 0, 0, ""};
@@ -81,6 +86,7 @@ static bool says_nothing(const MlirAttribute *attribute, const char *name) {
     return attribute->kind == MLIR_ARRAY && attribute->count == 0;
 }
 
+// An attribute that the chosen version has no place for must not say anything.
 static void check_said(Writer *writer, const MlirOperation *operation, const VersionedOp *op) {
     for (int64_t i = 0; i < operation->attribute_count; i++) {
         const char *name = operation->attribute_names[i];
@@ -102,6 +108,7 @@ static void check_said(Writer *writer, const MlirOperation *operation, const Ver
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
+// Numbers of values begin at 0 in every isolated region.
 typedef struct IrWriter {
     Writer *writer;
     HloIntMap numbers;  // value -> number in its isolated region
@@ -131,6 +138,7 @@ static uint64_t make_dictionary(Writer *writer, NamedIndices *entries) {
 }
 
 // The op's own attributes in the order of its row.
+// Every property has to be written: what the program does not say has its default (write_default()).
 static void collect_properties(Writer *writer, const MlirOperation *operation, const VersionedOp *op,
                                NamedIndices *entries) {
     for (const char *at = op->properties; *at;) {
@@ -197,6 +205,7 @@ static OpParts module_parts(Writer *writer, const MlirOperation *operation) {
     return parts;
 }
 
+// Before version 5 of the container there are no properties: all attributes are in the dictionary.
 static OpParts op_parts(Writer *writer, const MlirOperation *operation) {
     if (strcmp(operation->name, "builtin.module") == 0) return module_parts(writer, operation);
     OpParts parts = {0};
@@ -226,6 +235,7 @@ static OpParts op_parts(Writer *writer, const MlirOperation *operation) {
 
 static void write_region(IrWriter *ir, const MlirRegion *region, WriteBytes *bytes);
 
+// Values are numbered when their block is begun, arguments before results.
 static void define(IrWriter *ir, const MlirValue *value) {
     hlo_int_map_set(ir->writer->arena, &ir->numbers, (uintptr_t)value, ir->next++);
 }
@@ -250,6 +260,7 @@ static void write_regions(IrWriter *ir, const MlirOperation *operation, WriteByt
     write_run(writer, bytes, inside.items, inside.count);
 }
 
+// The reverse of bytecode_ir.c's read_operation(): the mask says which parts follow.
 static void write_operation(IrWriter *ir, const MlirOperation *operation, WriteBytes *bytes) {
     Writer *writer = ir->writer;
     OpParts parts = op_parts(writer, operation);
@@ -275,6 +286,7 @@ static void write_operation(IrWriter *ir, const MlirOperation *operation, WriteB
     if (operation->region_count) write_regions(ir, operation, bytes);
 }
 
+// One block, with its number of values before it.
 static void write_region(IrWriter *ir, const MlirRegion *region, WriteBytes *bytes) {
     Writer *writer = ir->writer;
     const MlirBlock *block = &region->blocks[0];
@@ -366,6 +378,7 @@ static void write_tables(Writer *writer, HloText *file) {
     write_section(writer, file, SECTION_ATTR_TYPE_OFFSET, &offsets);
 }
 
+// Lengths in reverse order, as the reader finds strings from the end.
 static WriteBytes string_section(Writer *writer) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, (uint64_t)writer->strings.count);
@@ -413,6 +426,7 @@ static HloStatus set_target(Writer *writer, const char *release) {
     return HLO_SUCCESS;
 }
 
+// Nothing is appended to the file until the whole IR is known to have a form.
 HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *release, HloText *file) {
     assert(arena && top && release && file);
     Writer *writer = HLO_ARENA_NEW(arena, Writer, 1);

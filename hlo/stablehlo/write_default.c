@@ -22,6 +22,7 @@ typedef enum DefaultKind {
     DEFAULT_API,     // of a custom call
 } DefaultKind;
 
+// By attribute, not by operation: a name means the same wherever it occurs.
 static const struct {
     const char *name;
     DefaultKind kind;
@@ -78,6 +79,7 @@ static int64_t window_rank(const MlirOperation *operation) {
     return sizes ? sizes->ints.count : 0;
 }
 
+// One value a dimension.
 static HloInts repeated(Writer *writer, int64_t value, int64_t count) {
     int64_t *items = HLO_ARENA_NEW(writer->arena, int64_t, count);
     for (int64_t i = 0; i < count; i++) items[i] = value;

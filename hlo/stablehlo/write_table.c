@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strings, types, attributes and locations as entries of the bytecode's tables.
+// An entry is written as its bytes and found again by them, so that equal attributes and types get one number whatever
+// they were made of. Entries may only refer to entries that are made before: the parts of one are put into the table
+// first.
 #include <assert.h>
 #include <string.h>
 
@@ -36,6 +39,7 @@ void write_signed(Writer *writer, WriteBytes *bytes, int64_t value) {
     write_varint(writer, bytes, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
+// The key is the dialect and the bytes; the entry shares them.
 static uint64_t add_entry(Writer *writer, WriteTable *table, WriteDialect dialect, const WriteBytes *bytes) {
     WriteBytes key = {0};
     write_byte(writer, &key, dialect);
@@ -112,6 +116,7 @@ static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims,
     return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
 }
 
+// Dimensions without a bound are ShapedType::kDynamic, the smallest number of 64 bits.
 static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
     assert(shape);
     WriteBytes bytes = {0};
@@ -124,6 +129,7 @@ static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 
+// With bounds it is code 21, a ranked tensor with an encoding.
 static uint64_t shape_index(Writer *writer, const HloShape *shape) {
     assert(shape);
     WriteBytes bytes = {0};
@@ -151,6 +157,7 @@ static void write_type_list(Writer *writer, WriteBytes *bytes, const MlirType *c
     for (int64_t i = 0; i < count; i++) write_varint(writer, bytes, write_type_index(writer, types[i]));
 }
 
+// The exporter has no types but these (and none that only mlir_can_write() lets through).
 static uint64_t make_type(Writer *writer, const MlirType *type) {
     assert(type);
     WriteBytes bytes = {0};
@@ -216,6 +223,7 @@ static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 
+// Tensors of index are lists of dimensions: layouts.
 static uint64_t tensor_index(Writer *writer, const MlirAttribute *attribute) {
     const HloLiteral *literal = attribute->literal;
     bool is_index = attribute->type && attribute->type->kind == MLIR_TYPE_INDEX;
@@ -224,6 +232,7 @@ static uint64_t tensor_index(Writer *writer, const MlirAttribute *attribute) {
     return add_tensor(writer, type, literal->shape->type, literal->data, hlo_shape_elements(literal->shape));
 }
 
+// vhlo has no dense arrays: they are tensors there.
 static uint64_t ints_index(Writer *writer, const MlirAttribute *attribute) {
     bool is_pred =
         attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
@@ -239,6 +248,7 @@ static uint64_t ints_index(Writer *writer, const MlirAttribute *attribute) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes of vhlo
 
+// vhlo_encoding::AttributeCode of each enumeration.
 static uint64_t enum_code(Writer *writer, const char *kind) {
     static const struct {
         const char *kind;
@@ -271,6 +281,7 @@ static void write_wide(Writer *writer, WriteBytes *bytes, int bits, uint64_t val
     }
 }
 
+// Numbers of type index are written as 64-bit ones.
 static uint64_t number_index(Writer *writer, const MlirAttribute *attribute) {
     WriteBytes bytes = {0};
     HloType type = attribute->type->kind == MLIR_TYPE_INDEX ? HLO_S64 : attribute->type->element;
@@ -427,6 +438,7 @@ static uint64_t builtin_index_tensor(Writer *writer, const HloLiteral *numbers) 
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
 
+// The module is of the builtin dialect and has builtin attributes, of the few kinds that export.c gives it.
 uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     WriteBytes bytes = {0};
     if (attribute->kind == MLIR_STRING) return write_builtin_string(writer, attribute->string);
@@ -450,6 +462,7 @@ uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     return write_dictionary_index(writer, names, values, attribute->count);
 }
 
+// The kinds of location that export.c makes: a file's line, a name around another, a call site, unknown.
 uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
     WriteBytes bytes = {0};
     if (location->string && location->count == 0) {
