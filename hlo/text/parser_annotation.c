@@ -2,6 +2,8 @@
 // Metadata, frontend attributes, statistics and origins.
 #include <assert.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "hlo/text/parser.h"
 #include "hlo/text/text.h"
@@ -80,37 +82,47 @@ bool hlo_parse_metadata(HloParser *parser, const HloMetadata **result) {
     return true;
 }
 
-// Keeps the list sorted by key, as the map of XLA prints; the last value of a repeated key counts.
-static void insert_sorted(HloKeyValue *items, int64_t *count, HloKeyValue item) {
-    assert(*count >= 0);
-    int64_t position = *count;
-    while (position > 0 && strcmp(items[position - 1].key, item.key) > 0) position--;
-    if (position > 0 && strcmp(items[position - 1].key, item.key) == 0) {
-        items[position - 1].value = item.value;
-        return;
+// An attribute and its place in the text, which decides between equal keys.
+typedef struct OrderedItem {
+    HloKeyValue item;
+    int64_t place;
+} OrderedItem;
+
+static int compare_items(const void *a, const void *b) {
+    const OrderedItem *left = a, *right = b;
+    const int order = strcmp(left->item.key, right->item.key);
+    return order ? order : (left->place > right->place) - (left->place < right->place);
+}
+
+// Sorted by key, as the map of XLA prints; the last value of a repeated key counts.
+static HloKeyValues sorted_items(HloParser *parser, OrderedItem *items, int64_t count) {
+    if (count == 0) return (HloKeyValues){0};
+    HloKeyValue *sorted = HLO_ARENA_NEW(parser->arena, HloKeyValue, count);
+    int64_t kept = 0;
+    qsort(items, (size_t)count, sizeof(*items), compare_items);
+    for (int64_t i = 0; i < count; i++) {
+        const bool repeats = kept && strcmp(sorted[kept - 1].key, items[i].item.key) == 0;
+        sorted[repeats ? kept - 1 : kept++] = items[i].item;
     }
-    memmove(&items[position + 1], &items[position], (size_t)(*count - position) * sizeof(*items));
-    items[position] = item;
-    ++*count;
+    return (HloKeyValues){.items = sorted, .count = kept};
 }
 
 bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes) {
-    HLO_VECTOR(HloKeyValue) items = {0};
+    HLO_VECTOR(OrderedItem) items = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of frontend_attributes")) return false;
     if (hlo_parser_kind(parser) != '}') {
         do {
-            HloKeyValue item;
+            OrderedItem next = {.place = items.count};
             size_t length;
             bool is_json;
-            if (!hlo_parse_attribute_name(parser, &item.key, &length) ||
-                !hlo_parse_string_or_json(parser, &item.value, &is_json)) {
+            if (!hlo_parse_attribute_name(parser, &next.item.key, &length) ||
+                !hlo_parse_string_or_json(parser, &next.item.value, &is_json)) {
                 return false;
             }
-            hlo_vector_reserve(parser->arena, &items, items.count + 1);
-            insert_sorted(items.items, &items.count, item);
+            hlo_vector_push(parser->scratch, &items, next);
         } while (hlo_parser_eat(parser, ','));
     }
-    *attributes = (HloKeyValues){.items = items.items, .count = items.count};
+    *attributes = sorted_items(parser, items.items, items.count);
     return hlo_parser_expect(parser, '}', "'}' of frontend_attributes");
 }
 
@@ -156,10 +168,8 @@ static bool parse_original_array(HloParser *parser, const char **array) {
         hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
     }
     hlo_text_string(&text, index.count ? "}}" : "}");
-    const bool ok = !text.failed;
-    if (ok) *array = hlo_arena_string(parser->arena, text.data, text.length);
-    hlo_text_free(&text);
-    return ok || HLO_PARSER_FAIL(parser, "out of memory");
+    *array = hlo_text_to_arena(parser->arena, &text);
+    return true;
 }
 
 static void append(HloParser *parser, CharVector *written, const char *text) {
@@ -201,49 +211,54 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
 enum { TABLE_INDENT = 1, RECOVERY_INDENT = 2 };
 
 // ", "HloModule ..."" of an entry: printed again, as XLA does.
-static bool parse_recovery_module(HloParser *parser, HloText *table) {
+static bool parse_recovery_module(HloParser *parser, CharVector *table) {
     const char *where = parser->lexer.token.start, *text;
     HloModule *module = NULL;
+    HloText printed = {0};
     if (!hlo_parse_string(parser, &text)) return false;
     HloStatus status = hlo_parse(text, strlen(text), &parser->options, &module);
     if (!status) {
         HloPrintOptions options = hlo_print_default();
         options.indent = RECOVERY_INDENT;
-        hlo_text_format(table, ",\n%*s\"\n", 2 * TABLE_INDENT, "");
-        status = hlo_print(module, &options, table);
-        hlo_text_format(table, "\n%*s\"", 2 * TABLE_INDENT, "");
+        hlo_text_format(&printed, ",\n%*s\"\n", 2 * TABLE_INDENT, "");
+        status = hlo_print(module, &options, &printed);
+        hlo_text_format(&printed, "\n%*s\"", 2 * TABLE_INDENT, "");
         hlo_module_free(module);
     }
-    if (!status) return true;
+    if (!status) {
+        append(parser, table, hlo_text_to_arena(parser->scratch, &printed));
+        return true;
+    }
+    hlo_text_free(&printed);
     hlo_parser_fail(parser, where, "the recovery module is wrong: %s", hlo_status_message(status));
     hlo_status_free(status);
     return false;
 }
 
 // {"a"} : {"b"} and perhaps the module that makes the one of the other.
-static bool parse_recovery(HloParser *parser, HloText *table) {
+static bool parse_recovery(HloParser *parser, CharVector *table) {
     for (int side = 0; side < 2; side++) {
         const char *array;
         if (!parse_original_array(parser, &array)) return false;
-        hlo_text_format(table, "%*s%s", side ? 0 : 2 * TABLE_INDENT, "", array);
+        append(parser, table, hlo_arena_format(parser->scratch, "%*s", side ? 0 : 2 * TABLE_INDENT, ""));
+        append(parser, table, array);
         if (side == 0 && !hlo_parser_expect(parser, ':', "':'")) return false;
-        hlo_text_string(table, side ? "" : " : ");
+        append(parser, table, side ? "" : " : ");
     }
     if (hlo_parser_eat(parser, ',') && !parse_recovery_module(parser, table)) return false;
-    hlo_text_char(table, '\n');
+    append(parser, table, "\n");
     return true;
 }
 
 // {{"a"} : {"b"}, "HloModule ..." ...}; kept as the text between the outer braces, laid out as XLA prints it.
+// The table grows in scratch, where nothing is lost when an entry finds no memory.
 bool hlo_parse_origin_table(HloParser *parser, const char **text) {
-    HloText table = {0};
+    CharVector table = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;
-    hlo_text_char(&table, '\n');
-    bool ok = true;
-    while (ok && hlo_parser_kind(parser) != '}') ok = parse_recovery(parser, &table);
-    HloStatus status = hlo_text_status(&table);
-    if (ok && !status) *text = hlo_arena_string(parser->arena, table.data, table.length);
-    hlo_text_free(&table);
-    hlo_status_free(status);
-    return ok && hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
+    append(parser, &table, "\n");
+    while (hlo_parser_kind(parser) != '}') {
+        if (!parse_recovery(parser, &table)) return false;
+    }
+    *text = hlo_arena_string(parser->arena, table.items, (size_t)table.count);
+    return hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
 }

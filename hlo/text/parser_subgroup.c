@@ -2,6 +2,7 @@
 // The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
 // of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
 #include <assert.h>
+#include <stdlib.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/text/parser.h"
@@ -129,19 +130,18 @@ static bool permute(HloParser *parser, const char *where, HloSharding *sharding,
     return true;
 }
 
+static int compare_devices(const void *a, const void *b) {
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
 // Devices that hold the same data are written in rising order.
 static void sort_groups(HloParser *parser, HloSharding *sharding) {
     int64_t count = sharding->devices.count;
     int64_t size = sharding->tile_dims.items[sharding->tile_dims.count - 1];
     int64_t *devices = hlo_arena_copy(parser->arena, sharding->devices.items, (size_t)count * sizeof(*devices));
-    for (int64_t start = 0; start + size <= count; start += size) {
-        for (int64_t i = start + 1; i < start + size; i++) {
-            int64_t device = devices[i], position = i;
-            for (; position > start && devices[position - 1] > device; position--)
-                devices[position] = devices[position - 1];
-            devices[position] = device;
-        }
-    }
+    for (int64_t start = 0; start + size <= count; start += size)
+        qsort(devices + start, (size_t)size, sizeof(*devices), compare_devices);
     sharding->devices.items = devices;
 }
 

@@ -172,6 +172,13 @@ static void print_program_shape(HloPrinter *printer, const HloComputation *compu
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
     assert(computation->root && indent >= 0);
     HloText *text = printer->text;
+    if (printer->in_computation && printer->nested++ >= HLO_MOST_NESTED_BODIES) {
+        if (!printer->status)
+            printer->status =
+                hlo_error(HLO_RESOURCE_EXHAUSTED, "the canonical form has more than %d called computations",
+                          HLO_MOST_NESTED_BODIES);
+        return;
+    }
     int32_t outer_canonical = printer->next_canonical;
     bool outer = printer->in_computation;
     printer->next_canonical = 0;
@@ -423,7 +430,7 @@ static HloStatus run_job(void *argument) {
     } else {
         print_module(printer, job->module);
     }
-    return hlo_text_status(printer->text);
+    return printer->status ? printer->status : hlo_text_status(printer->text);
 }
 
 static HloStatus run(Job *job, const HloPrintOptions *options, HloText *text) {
@@ -433,6 +440,8 @@ static HloStatus run(Job *job, const HloPrintOptions *options, HloText *text) {
     job->printer.scratch = hlo_arena_new();
     if (!job->printer.scratch) return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = hlo_protect(run_job, job);
+    // When memory ran out while an error was already there, that error is dropped.
+    if (job->printer.status && job->printer.status != status) hlo_status_free(job->printer.status);
     hlo_arena_free(job->printer.scratch);
     return status;
 }

@@ -12,6 +12,9 @@ typedef struct HloPrintedShape {
     size_t offset, length;
 } HloPrintedShape;
 enum { HLO_PRINTED_SHAPES = 1024 };
+// The canonical form has every called computation in full wherever it is called: computations that each call the next
+// one twice make 2^depth of them. No program that is meant to be read has more bodies than this.
+enum { HLO_MOST_NESTED_BODIES = 1 << 20 };
 
 typedef struct HloPrinter {
     HloText *text;
@@ -23,6 +26,8 @@ typedef struct HloPrinter {
     HLO_VECTOR(const HloInstruction *) visits;  // a stack
     int32_t next_canonical;                     // in the computation being printed
     bool in_computation;
+    int64_t nested;  // computations that were printed inside of instructions
+    HloStatus status;
     HloPrintedShape *shapes;  // HLO_PRINTED_SHAPES of them, by a hash of the pointer
 } HloPrinter;
 

@@ -321,6 +321,47 @@ Test(text_parse, long_chains_of_calls_are_refused) {
     hlo_text_free(&text);
 }
 
+// Lists that were sorted by insertion took the square of their length, and bodies that are repeated wherever they are
+// called doubled with every level: these never came to an end.
+Test(text_parse, bug_lists_in_falling_order_and_chains_of_calls_took_for_ever) {
+    enum { MANY = 60000, LEVELS = 40 };
+    HloText attributes = {0}, devices = {0}, calls = {0}, printed = {0};
+    HloModule *module = NULL;
+    hlo_text_string(&attributes, "HloModule m\nENTRY e {\n ROOT p = f32[2] parameter(0), frontend_attributes={");
+    for (int i = 0; i < MANY; i++) hlo_text_format(&attributes, "%sk%06d=\"%d\"", i ? "," : "", (MANY - i) / 2, i);
+    hlo_text_string(&attributes, "}\n}\n");
+    cr_assert_null(hlo_parse(attributes.data, attributes.length, NULL, &module));
+    const HloKeyValues kept = module->entry->root->frontend_attributes;
+    cr_expect_eq(kept.count, MANY / 2 + 1);
+    cr_expect_str_eq(kept.items[0].key, "k000000");
+    cr_expect_str_eq(kept.items[1].value, "59998", "the last of two values counts");
+    hlo_module_free(module);
+    hlo_text_string(&devices, "HloModule m\nENTRY e {\n ROOT p = f32[2] parameter(0), sharding={devices=[2,30000]");
+    for (int i = 0; i < MANY; i++) hlo_text_format(&devices, "%s%d", i ? "," : "", MANY - 1 - i);
+    hlo_text_string(&devices, " last_tile_dim_replicate}\n}\n");
+    cr_assert_null(hlo_parse(devices.data, devices.length, NULL, &module));
+    cr_expect_eq(module->entry->root->sharding->devices.items[0], MANY / 2);
+    hlo_module_free(module);
+    hlo_text_string(&calls, "HloModule m\nc0 {\n ROOT p = f32[] parameter(0)\n}\n");
+    for (int i = 1; i < LEVELS; i++)
+        hlo_text_format(&calls,
+                        "c%d {\n p = f32[] parameter(0)\n a = f32[] call(p), to_apply=c%d\n ROOT b = f32[] call(a), "
+                        "to_apply=c%d\n}\n",
+                        i, i - 1, i - 1);
+    hlo_text_format(&calls, "ENTRY e {\n p = f32[] parameter(0)\n ROOT a = f32[] call(p), to_apply=c%d\n}\n",
+                    LEVELS - 1);
+    cr_assert_null(hlo_parse(calls.data, calls.length, NULL, &module));
+    const HloPrintOptions options = hlo_print_canonical();
+    HloStatus status = hlo_print(module, &options, &printed);
+    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&attributes);
+    hlo_text_free(&devices);
+    hlo_text_free(&calls);
+    hlo_text_free(&printed);
+}
+
 Test(text_parse, a_nul_is_no_character) {
     expect_refusal("HloModule m\nENTRY e { a = f32[] \0parameter(0) }", 42);
     expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0), metadata={op_name=\"\0", 60);
