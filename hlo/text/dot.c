@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphviz drawings of modules.
+// A cluster a computation, a node an instruction, an edge an operand; calls are dashed edges to the called
+// computation's root, and control dependencies dotted ones. Nodes are numbered by the instructions' ids, which are
+// unique in the module, so that names need no escaping but in labels.
 #include <assert.h>
 
 #include "hlo/text/text.h"
@@ -46,6 +49,7 @@ static void draw_node(HloText *text, const HloInstruction *instruction) {
     hlo_text_free(&shape);
 }
 
+// headlabel says which operand it is, where there are several.
 static void draw_edges(HloText *text, const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         hlo_text_format(text, "  n%d -> n%d", instruction->operands[i]->id, instruction->id);

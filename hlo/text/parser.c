@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// The parser is a recursive descent over the lexer's one token; its functions are divided by topic into parser_*.c.
+// What it accepts is what XLA's parser accepts (xla/hlo/parser/hlo_parser.cc), with its quirks, since text comes from
+// everywhere. Names and strings are ended in place in a private copy of the text, which lives in the module's arena:
+// nothing is copied twice.
+//
+// Lists of unknown length are gathered on stacks that live as long as the parser (numbers, operands) and copied out
+// when their length is known; a nested list pushes on the same stack, behind its caller's items.
 #include "hlo/text/parser.h"
 
 #include <assert.h>
@@ -46,6 +53,7 @@ bool hlo_parser_enter(HloParser *parser) {
     return true;
 }
 
+// At most 40 characters of what was found are shown.
 bool hlo_parser_unexpected(HloParser *parser, const char *what) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == HLO_TOKEN_END) return HLO_PARSER_FAIL(parser, "expected %s, but the text ends", what);
@@ -70,6 +78,7 @@ bool hlo_parser_is_type(const char *text, size_t length) {
     return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
 }
 
+// The words that hlo_lexer.cc of XLA makes keywords: as names they could not be read back.
 bool hlo_parser_is_reserved(const char *text, size_t length) {
     static const char *const words[] = {
         "true",      "false",         "inf",           "HloModule",   "ENTRY",     "ROOT",
@@ -143,6 +152,7 @@ bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *leng
     return true;
 }
 
+// Escapes are resolved in place; the result is never longer.
 bool hlo_parse_string(HloParser *parser, const char **string) {
     HloToken token = parser->lexer.token;
     if (token.kind != HLO_TOKEN_STRING) return hlo_parser_unexpected(parser, "a string");
@@ -162,6 +172,7 @@ bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_j
     return hlo_parse_string(parser, string);
 }
 
+// No numbers give a NULL list, as a zeroed record has.
 HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
     assert(base >= 0 && base <= parser->numbers.count);
     HloInts ints = {.count = parser->numbers.count - base};
@@ -172,6 +183,7 @@ HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
     return ints;
 }
 
+// `close` may follow `open` at once; separators may not be missing or double.
 bool hlo_parse_ints(HloParser *parser, int open, int close, int separator, HloInts *ints) {
     const char what_open[] = {'\'', (char)open, '\'', 0};
     const char what_close[] = {'\'', (char)close, '\'', 0};
@@ -240,6 +252,7 @@ typedef struct Job {
     void *result;
 } Job;
 
+// Runs under hlo_protect(): a jump leaves nothing behind, since all that is made is in arenas that run() frees.
 static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloParser *parser = &job->parser;
@@ -325,6 +338,8 @@ static bool find_place(HloParser *parser, void *result) {
     return true;
 }
 
+// Errors of later stages name an instruction; where it stands is only needed for the one error, so that the text is
+// parsed again instead of keeping a place for each instruction.
 HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length, const HloParseOptions *options) {
     assert(text || length == 0);
     bool about_text = status && hlo_status_code(status) != HLO_RESOURCE_EXHAUSTED;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Metadata, frontend attributes, statistics and origins.
+// Whatever an instruction may carry that means nothing to its op. Some of it (statistics, origins) nobody here reads:
+// it is checked for its syntax and kept as the text that XLA would print, so that a module survives the trip through
+// us.
 #include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -45,6 +48,7 @@ static bool parse_profile_type(HloParser *parser, HloMetadata *metadata) {
     return true;
 }
 
+// The keys of OpMetadata in xla_data.proto that text has; each may stand once.
 static bool parse_metadata_key(HloParser *parser, HloMetadata *metadata, uint32_t *seen) {
     const char *name;
     size_t length;
@@ -69,6 +73,7 @@ static bool parse_metadata_key(HloParser *parser, HloMetadata *metadata, uint32_
     return hlo_parser_fail(parser, where, "unknown or repeated metadata '%s'", name);
 }
 
+// Entries are separated by blanks in XLA's output and by commas in older text.
 bool hlo_parse_metadata(HloParser *parser, const HloMetadata **result) {
     HloMetadata *metadata = HLO_ARENA_NEW(parser->arena, HloMetadata, 1);
     uint32_t seen = 0;
@@ -172,6 +177,7 @@ static bool parse_original_array(HloParser *parser, const char **array) {
     return true;
 }
 
+// A text without its NUL.
 static void append(HloParser *parser, CharVector *written, const char *text) {
     for (; *text; text++) hlo_vector_push(parser->scratch, written, *text);
 }

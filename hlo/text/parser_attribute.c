@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The attributes of an instruction: those that every op may have, called computations, and the fields of its family.
+// An attribute's name is looked for among those that every op has, then among the called computations' roles, then
+// among the fields of the op's family (hlo/ir/attributes.def), which hlo_parse_field() reads by their kind. What no
+// table can say (needed fields, roles, combinations) is checked behind the last one. The rules are those of
+// CreateInstruction() in XLA's hlo_parser.cc: text that XLA refuses is refused, even where it would make sense.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
@@ -42,6 +46,7 @@ static const char *const role_names[ROLE_COUNT] = {"to_apply", "calls",   "condi
 #define BIT(role) (1U << (role))
 
 // Roles that an op must fill, as bits.
+// A conditional's roles depend on its selector: a predicate has two named branches, an index a list.
 static unsigned needed_roles(HloOpcode opcode, bool pred_branch) {
     assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     switch (opcode) {
@@ -128,6 +133,7 @@ static const struct {
     {HLO_OP_ASYNC_DONE, false, {"output_to_operand_aliasing"}},
 };
 
+// -1 if the family has no such field.
 static int find_field(const HloFamilyInfo *family, const char *name) {
     for (int i = 0; i < family->field_count; i++) {
         if (family->fields[i].text[0] == name[0] && strcmp(family->fields[i].text, name) == 0) return i;
@@ -145,6 +151,7 @@ static bool is_forbidden(HloOpcode opcode, const char *name) {
     return false;
 }
 
+// Fields that are missing would be zero, which is a dimension or size like any other.
 static bool check_needed_fields(HloParser *parser, const char *where, HloOpcode opcode,
                                 const HloParsedAttributes *parsed) {
     assert(parsed && where);
@@ -170,6 +177,7 @@ static bool has_one_dimension(HloOpcode opcode) {
            opcode == HLO_OP_RAGGED_ALL_TO_ALL;
 }
 
+// Fields whose absence means something else than zero.
 static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttributes *parsed) {
     assert(parsed);
     switch (hlo_op_info(opcode)->family) {
@@ -191,6 +199,7 @@ static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttribute
     }
 }
 
+// Only instructions above this one can be named: control edges go forward in text.
 static bool parse_predecessors(HloParser *parser, HloInstructionVector *predecessors) {
     if (!hlo_parser_expect(parser, '{', "'{'")) return false;
     do {
@@ -259,6 +268,7 @@ static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed)
     return true;
 }
 
+// By the enumerator that find_common() gave.
 static bool parse_common(HloParser *parser, int common, HloParsedAttributes *parsed) {
     switch (common) {
         case COMMON_SHARDING: return hlo_parse_sharding_here(parser, &parsed->sharding);
@@ -289,6 +299,7 @@ static bool skip_mode(HloParser *parser) {
     return HLO_PARSER_FAIL(parser, "unknown mode of a collective");
 }
 
+// An attribute may be given once; `async` is for those of an op that is written as X-start.
 static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred_branch, HloParsedAttributes *parsed) {
     const char *name;
     size_t length;
@@ -334,6 +345,7 @@ static bool check_roles(HloParser *parser, const char *where, HloOpcode opcode, 
                            (long long)branches, (long long)operand_count - 1);
 }
 
+// Broadcasts of scalars need no dimensions.
 static bool check_dimensions(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
                              HloParsedAttributes *parsed) {
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
@@ -414,6 +426,7 @@ bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool 
            check_combinations(parser, where, opcode, operands, operand_count, parsed);
 }
 
+// Lists (branches, called computations) exclude roles, as parse_one() only takes what the op has.
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count) {
     assert(parsed && buffer && count);
     *count = parsed->list.count;

@@ -8,6 +8,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Patterns that are not made of ordinary tokens: 3x3, 0_1x-1_2, b01f_01io->b01f. They are read from the raw text.
 
+// Overflow is refused; *at moves behind the digits.
 static bool raw_number(const char **at, int64_t *value) {
     bool negative = **at == '-';
     const char *digits = *at + negative;
@@ -23,6 +24,7 @@ static bool raw_number(const char **at, int64_t *value) {
     return true;
 }
 
+// Puts the lexer behind what was read without it.
 static bool end_raw(HloParser *parser, const char *at) {
     parser->lexer.at = parser->lexer.begin + (at - parser->lexer.begin);
     hlo_lex(&parser->lexer);
@@ -77,6 +79,7 @@ typedef struct WindowColumns {
     HloPadding pad;
 } WindowColumns;
 
+// Each column once, in any order.
 static bool parse_window_column(HloParser *parser, WindowColumns *columns) {
     const char *name;
     size_t length;
@@ -102,6 +105,7 @@ static bool parse_window_column(HloParser *parser, WindowColumns *columns) {
     return hlo_parser_fail(parser, where, "unknown part '%s' of a window", name);
 }
 
+// The columns become one record a dimension; missing ones have their defaults (stride and dilations 1, padding 0).
 bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **result) {
     const char *where = parser->lexer.token.start;
     WindowColumns c = {0};
@@ -165,6 +169,7 @@ static bool parse_side(HloParser *parser, const char **at, char first, char seco
     return true;
 }
 
+// b01f_01io->b01f: input, kernel, result. '?' marks a dimension without a role, which older programs have.
 static bool parse_labels(HloParser *parser, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(parser->arena, HloConvolutionLabels, 1);
     const char *where = parser->lexer.token.start;
@@ -223,6 +228,7 @@ bool hlo_parse_slice(HloParser *parser, HloSliceAttributes *slice) {
     return hlo_parser_expect(parser, '}', "'}' of slice ranges");
 }
 
+// may-alias is the default kind.
 bool hlo_parse_aliasing(HloParser *parser, bool with_kind, HloAliases *aliases) {
     HLO_VECTOR(HloAlias) items = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of aliasing")) return false;
@@ -280,6 +286,7 @@ bool hlo_parse_domain(HloParser *parser, HloDomainAttributes *domain) {
     return true;
 }
 
+// ulps is an integer in XLA's message; decimals are cut.
 static bool parse_tolerance(HloParser *parser, HloAccuracy *accuracy) {
     accuracy->has_tolerance = true;
     if (!hlo_parser_expect(parser, '{', "'{' of a tolerance")) return false;
@@ -387,6 +394,7 @@ static bool parse_float(HloParser *parser, float *result) {
     return true;
 }
 
+// `attributes` is the record of the family that the field belongs to.
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes) {
     assert(field && attributes);
     void *to = (char *)attributes + field->offset;

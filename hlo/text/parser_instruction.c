@@ -12,6 +12,7 @@
 
 // The entry of a name, or the free one where it would go. At most half of the entries are in use, so the search ends
 // soon.
+// Linear probing: the search ends at a free entry.
 static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
                                uint32_t hash) {
     assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
@@ -117,6 +118,8 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
 }
 
 // Ops whose result shape the text must say.
+// Those for which hlo_parser.cc calls no ShapeInference: the shape carries something that operands and attributes do
+// not say, or XLA never wrote the inference.
 static bool needs_shape(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ASYNC_START:
@@ -251,6 +254,7 @@ static bool check_indices(HloParser *parser, const char *where, HloInstruction *
 }
 
 // What shape inference takes for granted: the number of operands, and the structure of those that it looks into.
+// Inference indexes operands without looking, as in every other place they come checked.
 static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
                            HloInstruction *const *operands, int64_t count) {
     assert(count >= 0 && where);
@@ -423,6 +427,7 @@ static bool parse_constant(HloParser *parser, const HloShape *shape, HloParsedAt
     return hlo_parser_expect(parser, ')', "')' behind the literal");
 }
 
+// The message says which op it was, since it stands nowhere else in the text.
 static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
                   int64_t count, const HloParsedAttributes *parsed, const HloShape **shape) {
     assert(count >= 0 && shape);
@@ -519,13 +524,13 @@ static void complete(HloParser *parser, HloOpcode opcode, HloInstruction *const 
     }
 }
 
-// The head of the instruction: what stands in parentheses. Leaves operands on the stack.
 // The operand stack from `base` on. No operands at all may mean no list either: adding to its null pointer would be
 // undefined.
 static HloInstruction **operands_from(const HloParser *parser, int64_t base) {
     return parser->operands.items ? parser->operands.items + base : NULL;
 }
 
+// The head of the instruction: what stands in parentheses. Leaves operands on the stack.
 static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, const HloShape *shape,
                        HloParsedAttributes *parsed) {
     assert(parsed);
@@ -541,6 +546,7 @@ static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, c
            check_operands(parser, where, checked, shape, operands, count);
 }
 
+// Last, when nothing can fail any more: an edge is kept at both ends.
 static bool attach_predecessors(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     for (int64_t i = 0; i < parsed->predecessors.count; i++) {
         hlo_instruction_add_control_edge(parsed->predecessors.items[i], instruction);
@@ -549,6 +555,8 @@ static bool attach_predecessors(HloInstruction *instruction, const HloParsedAttr
 }
 
 // Everything behind the shape.
+// The order is that of the text: opcode, operands, attributes; then the shape if it was not written. A wrapped op
+// (X-start) is parsed as X and put into a computation of its own.
 static bool parse_value(HloParser *parser, const HloShape *shape, const char *name, HloInstruction **result) {
     if (!hlo_parser_enter(parser)) return false;
     HloParsedAttributes parsed = {0};
@@ -597,6 +605,7 @@ bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruc
     return parse_value(parser, shape, name, instruction);
 }
 
+// The name is added last: an instruction cannot be its own operand.
 bool hlo_parse_instruction(HloParser *parser, HloInstruction **root) {
     const char *root_where = parser->lexer.token.start;
     const char *name;

@@ -177,6 +177,7 @@ static bool read_element(HloParser *parser, Cursor *cursor) {
     return true;
 }
 
+// Commas are not checked: XLA's parser skips them, too.
 static bool parse_values(HloParser *parser, HloLiteral *literal) {
     assert(literal->shape && hlo_shape_is_array(literal->shape));
     Cursor cursor = {.shape = literal->shape, .next = literal->data};
@@ -276,6 +277,7 @@ static bool parse_elided(HloParser *parser, const HloShape *shape, HloLiteral **
     return make_elided(parser, shape, result) && hlo_parser_expect(parser, '}', "'}'");
 }
 
+// Of a known shape: elements are values without shapes.
 static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **result) {
     HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
     literal->shape = shape;
@@ -292,6 +294,7 @@ static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **r
     return hlo_parser_expect(parser, ')', "')' of a tuple literal");
 }
 
+// The number of elements is bounded by the text that is left, before memory for them is taken.
 static bool parse_value(HloParser *parser, const HloShape *shape, HloLiteral **literal) {
     bool tuple = shape->type == HLO_TUPLE;
     if ((tuple || shape->rank > 0) && at_elided(parser)) return parse_elided(parser, shape, literal);

@@ -33,6 +33,7 @@ static bool parse_entry_layout(HloParser *parser) {
     return hlo_parser_expect(parser, '}', "'}' of entry_computation_layout");
 }
 
+// By elements, then by length: an index comes before those that begin with it.
 static int compare_indices(HloInts a, HloInts b) {
     for (int64_t i = 0; i < a.count && i < b.count; i++) {
         if (a.items[i] != b.items[i]) return a.items[i] < b.items[i] ? -1 : 1;
@@ -131,6 +132,7 @@ static const char *const header_names[HEADER_COUNT] = {"is_scheduled",
                                                        "allow_spmd_sharding_propagation_to_output",
                                                        "origin_recovery_table"};
 
+// Counts are checked by the caller, when they are all there is to say.
 static bool parse_header_value(HloParser *parser, Header header) {
     HloModule *module = parser->module;
     switch (header) {
@@ -149,6 +151,7 @@ static bool parse_header_value(HloParser *parser, Header header) {
     }
 }
 
+// Every attribute once, in any order.
 static bool parse_header(HloParser *parser) {
     size_t length;
     hlo_lex(&parser->lexer);
@@ -217,6 +220,7 @@ static bool check_async(HloParser *parser) {
     return true;
 }
 
+// All computations are there: what concerns the module as a whole is done and checked.
 static bool finish(HloParser *parser, HloComputation *entry) {
     assert(entry);
     HloModule *module = parser->module;
@@ -233,6 +237,7 @@ static bool finish(HloParser *parser, HloComputation *entry) {
     return check_aliases(parser) && check_async(parser);
 }
 
+// A text without header is named after its entry, as XLA names it.
 static bool parse_computations(HloParser *parser, bool with_header) {
     HloModule *module = parser->module;
     HloComputation *entry = NULL;
@@ -281,6 +286,7 @@ static bool parse_single(HloParser *parser) {
     return finish(parser, entry);
 }
 
+// The first token tells a module, computations and a single instruction apart.
 bool hlo_parse_module(HloParser *parser) {
     if (hlo_parser_is_word(parser, "HloModule")) {
         return parse_header(parser) && hlo_parse_stack_tables(parser) && parse_computations(parser, true);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes and layouts. A shape that was written before is found by its text, without lexing it again.
+// Programs name some dozen shapes thousands of times. The text of a shape is found first by a quick scan (array_end(),
+// tuple_end()) and looked up in a table; only what is not there is parsed, and noted if the parser agrees on where it
+// ends. Shapes are immutable, so that all uses share one.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
@@ -31,6 +34,7 @@ static char *tuple_end(char *at) {
     }
 }
 
+// Linear probing in a table that is at most three quarters full.
 static HloShapeEntry *shape_slot(HloShapeEntry *entries, int64_t capacity, const char *text, size_t length,
                                  uint32_t hash) {
     assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
@@ -41,6 +45,7 @@ static HloShapeEntry *shape_slot(HloShapeEntry *entries, int64_t capacity, const
     }
 }
 
+// The entry of the text, free (without a shape) if it is new.
 static HloShapeEntry *find_shape(HloParser *parser, const char *text, size_t length) {
     assert(text && length > 0);
     if (4 * (parser->shape_count + 1) > 3 * parser->shape_capacity) {
@@ -59,6 +64,7 @@ static HloShapeEntry *find_shape(HloParser *parser, const char *text, size_t len
     return entry;
 }
 
+// A type's name followed by a bracket; `b(` is a buffer. Names of instructions look alike otherwise.
 bool hlo_parser_at_shape(const HloParser *parser) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == '(') return true;
@@ -70,6 +76,7 @@ bool hlo_parser_at_shape(const HloParser *parser) {
 }
 
 // [2,<=3,?]
+// <=3 is a bound, ? no bound at all.
 static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
     if (!hlo_parser_expect(parser, '[', "'[' of a shape")) return false;
     bool dynamic[64] = {0};
@@ -160,6 +167,7 @@ static bool parse_splits(HloParser *parser, HloLayout *layout) {
     return true;
 }
 
+// (number)
 static bool parse_in_parentheses(HloParser *parser, int64_t *value) {
     return hlo_parser_expect(parser, '(', "'('") && hlo_parse_int(parser, value) &&
            hlo_parser_expect(parser, ')', "')'");
@@ -198,6 +206,7 @@ static bool parse_layout_extras(HloParser *parser, HloLayout *layout) {
     return !eat_word(parser, "M") || parse_in_parentheses(parser, &layout->dynamic_metadata_bytes);
 }
 
+// Ranks are at most 64 (parse_dims()), so that a word holds a set of dimensions.
 static bool check_permutation(HloParser *parser, const char *where, HloInts order, int64_t rank) {
     assert(rank >= 0);
     uint64_t seen = 0;
@@ -215,6 +224,7 @@ static bool check_permutation(HloParser *parser, const char *where, HloInts orde
     return true;
 }
 
+// {1,0:T(8,128)...}: the order, then whatever stands behind the colon.
 static bool parse_layout(HloParser *parser, HloShape *shape) {
     HloLayout *layout = HLO_ARENA_NEW(parser->arena, HloLayout, 1);
     layout->tail_padding_alignment = 1;
@@ -235,6 +245,7 @@ static bool parse_layout(HloParser *parser, HloShape *shape) {
     return hlo_parser_expect(parser, '}', "'}' of a layout");
 }
 
+// A shape without a layout has the default one, row-major.
 static bool parse_array(HloParser *parser, const HloShape **result) {
     const HloToken *token = &parser->lexer.token;
     HloType type = token->kind == HLO_TOKEN_IDENTIFIER ? hlo_type_from_text(token->text, token->length) : HLO_INVALID;
@@ -272,6 +283,7 @@ static bool parse_elements(HloParser *parser, const HloShape **result) {
     return hlo_parser_expect(parser, ')', "')' of a tuple shape");
 }
 
+// b(f32[2]): a mutable buffer of XLA, which holds an array.
 static bool parse_buffer(HloParser *parser, const HloShape **result) {
     hlo_lex(&parser->lexer);
     hlo_lex(&parser->lexer);

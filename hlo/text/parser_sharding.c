@@ -366,6 +366,7 @@ static const struct {
                     {"unknown", HLO_SHARDING_UNKNOWN},
                     {"unreduced", HLO_SHARDING_UNREDUCED}};
 
+// False, and nothing taken, for other words.
 static bool parse_kind(HloParser *parser, HloShardingKind *kind) {
     for (size_t i = 0; i < HLO_COUNT_OF(simple_kinds); i++) {
         if (!hlo_parser_is_word(parser, simple_kinds[i].word)) continue;
@@ -455,6 +456,7 @@ static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_devic
     return hlo_parser_expect(parser, '}', "'}' of a sharding");
 }
 
+// Tile dimensions that stand for subgroups are the last ones.
 static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, bool has_device) {
     assert(sharding && where);
     if (sharding->kind == HLO_SHARDING_MAXIMAL) {
@@ -491,6 +493,7 @@ static bool parse_braced(HloParser *parser, const char *where, const HloSharding
     return check_sharding(parser, where, sharding, has_device);
 }
 
+// {{...}, {...}} is one sharding a leaf of a tuple; {} one of a tuple without leaves.
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
     assert(sharding);
     const char *where = parser->lexer.token.start;
@@ -514,6 +517,7 @@ bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Replica groups
 
+// mesh[a=2,b=2] {a}: groups of devices that differ along a only.
 static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
     bool comma;
     HloAxisRefs axes = {0};
@@ -530,6 +534,7 @@ static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
     return size > 1 || hlo_parser_fail(parser, where, "a group must have more than one device");
 }
 
+// [groups,size]<=[dims]T(permutation)
 static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {
     const char *where = parser->lexer.token.start;
     HloInts sizes;

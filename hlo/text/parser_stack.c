@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stack tables of a module: file names, function names, places in files, and frames that point to their parents.
+// XLA keeps them only as far as instructions use them, numbered by first use; so do we, after the last instruction is
+// read. Rows refer to each other by numbers from 1, frames to their parents; the numbers in the text are ignored but
+// for their order.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
@@ -30,6 +33,7 @@ static bool parse_row(HloParser *parser, const char *const *keys, int count, int
     return true;
 }
 
+// 1 "name" a row.
 static bool parse_strings(HloParser *parser, HloStringVector *strings) {
     while (hlo_parser_eat(parser, HLO_TOKEN_INT)) {
         const char *string;
@@ -93,6 +97,7 @@ static int64_t number_of(Renumbering *work, HloStringMap *map, const void *key, 
     return next;
 }
 
+// Numbers that lead nowhere stand for an empty name.
 static int64_t add_string(Renumbering *work, HloStringMap *map, HloStringVector *to, const HloStringVector *from,
                           int64_t id) {
     const char *string = id >= 1 && id <= from->count ? from->items[id - 1] : "";
@@ -101,6 +106,7 @@ static int64_t add_string(Renumbering *work, HloStringMap *map, HloStringVector 
     return number;
 }
 
+// Equal places share a row.
 static int64_t add_place(Renumbering *work, int64_t id) {
     assert(id >= 1 && id <= work->from->locations.count);
     HloFileLocation place = work->from->locations.items[id - 1];
@@ -142,6 +148,7 @@ static int64_t add_frame(Renumbering *work, int64_t id) {
     return valid ? parent : 0;
 }
 
+// Frames that no instruction uses disappear.
 void hlo_parser_renumber_frames(HloParser *parser) {
     HloModule *module = parser->module;
     HloStackTables from = module->stack;

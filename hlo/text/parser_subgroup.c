@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
 // of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
+// XLA normalises in HloSharding's constructor and PartialTile() (xla/hlo/ir/hlo_sharding.cc), and prints the result;
+// text that says the same in another way must come out as the same sharding, or partitioners would see differences
+// where there are none. An iota stays an iota where the reordered tiles still are one; otherwise devices are written
+// out.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -111,6 +115,7 @@ static void permute_devices(HloParser *parser, HloSharding *sharding, const int6
     sharding->devices = (HloInts){devices, count};
 }
 
+// The tiles in the new order; what cannot be an iota becomes a list, up to a million devices.
 static bool permute(HloParser *parser, const char *where, HloSharding *sharding, const int64_t *order) {
     int64_t rank = sharding->tile_dims.count;
     if (is_identity(order, rank)) return true;
@@ -167,6 +172,7 @@ static void merge(HloParser *parser, HloSharding *sharding, const HloShardingKin
     sharding->subgroup_count = rank - data;
 }
 
+// Subgroups are sorted by kind (at most MOST_DIMS of them), merged, and may turn out to be all there is.
 bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloSharding *sharding) {
     assert(sharding->kind == HLO_SHARDING_TILED);
     static const HloShardingKind replicated = HLO_SHARDING_REPLICATED;

@@ -100,6 +100,7 @@ bool hlo_printer_is_sugar(const HloComputation *computation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Order
 
+// The bodies of fusions have no schedule.
 static bool is_fused(const HloComputation *computation) {
     return computation->callers.count > 0 && computation->callers.items[0]->opcode == HLO_OP_FUSION;
 }
@@ -341,6 +342,7 @@ typedef struct CallWalk {
 
 // Depth is bounded by the call depth of the program, which parsers limit. XLA keeps the body of a loop in front of its
 // condition, and so prints them in that order.
+// Post-order: callees first.
 static void visit_calls(CallWalk *walk, const HloComputation *computation) {
     if (walk->seen[computation->id]) return;
     walk->seen[computation->id] = true;
@@ -416,6 +418,7 @@ typedef struct Job {
     const HloInstruction *instruction;
 } Job;
 
+// Tables by instruction id, since ids are dense.
 static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloPrinter *printer = &job->printer;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attribute values, by the kind of field that holds them.
+// The mirror of parser_field.c: a field shows if it has another value than the one that its absence means (shows()),
+// and print_value() knows the text of every kind. The order of fields is that of hlo/ir/attributes.def, which is XLA's
+// PrintExtraAttributes().
 #include <assert.h>
 #include <stdio.h>
 
@@ -82,6 +85,7 @@ void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kin
         }                                                           \
     } while (0)
 
+// Low and high of every dimension, if any is not zero.
 static void print_window_padding(HloText *text, const HloWindow *window) {
     bool shows = false;
     for (int64_t i = 0; i < window->count; i++) shows |= window->dims[i].padding_low || window->dims[i].padding_high;
@@ -128,6 +132,7 @@ static void print_side(HloText *text, char first, int64_t first_dim, char second
     }
 }
 
+// Three sides, as b01f_01io->b01f.
 void hlo_print_labels(HloText *text, const HloConvolutionLabels *labels) {
     assert(text && labels);
     print_side(text, 'b', labels->input_batch, 'f', labels->input_feature, labels->input_spatial);
@@ -286,6 +291,7 @@ static void print_value(HloText *text, const HloField *field, const void *value)
     }
 }
 
+// Strides are printed for all dimensions, or for none.
 static void print_slice(HloText *text, const HloSliceAttributes *slice) {
     bool strides = false;
     for (int64_t i = 0; i < slice->strides.count; i++) strides |= slice->strides.items[i] != 1;
@@ -304,6 +310,7 @@ static void print_slice(HloText *text, const HloSliceAttributes *slice) {
     hlo_text_char(text, '}');
 }
 
+// Its kind is always "sharding".
 static void print_domain(HloText *text, const HloDomainAttributes *domain) {
     hlo_text_format(text, ", domain={kind=\"%s\", entry=", domain->kind);
     hlo_sharding_print(text, domain->entry);

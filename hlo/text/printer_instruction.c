@@ -29,6 +29,7 @@ static bool is_all(const HloLiteral *literal, double value) {
     return true;
 }
 
+// For fingerprints: values that decide on simplifications, and no others.
 static void print_essential_constant(HloText *text, const HloLiteral *literal) {
     assert(literal->shape);
     if (is_all(literal, 0)) {
@@ -42,6 +43,7 @@ static void print_essential_constant(HloText *text, const HloLiteral *literal) {
     }
 }
 
+// Ten elements is XLA's limit for large constants.
 static void print_constant(HloPrinter *printer, const HloInstruction *instruction) {
     const HloLiteral *literal = hlo_constant_literal(instruction);
     if (printer->options.essential_constants) {
@@ -65,6 +67,7 @@ static void print_operand(HloPrinter *printer, const HloInstruction *operand) {
     hlo_printer_name(printer, operand);
 }
 
+// Parameters have their number, constants their value in place of operands.
 static void print_operands(HloPrinter *printer, const HloInstruction *instruction) {
     HloText *text = printer->text;
     if (instruction->opcode == HLO_OP_PARAMETER) {
@@ -123,6 +126,7 @@ static void print_list(HloPrinter *printer, const char *role, const HloInstructi
     hlo_text_string(text, bodies ? "\n}" : "}");
 }
 
+// The names of roles as XLA prints them; of a loop the condition comes first.
 static void print_calls(HloPrinter *printer, const HloInstruction *instruction, int indent) {
     HloComputation **called = instruction->called;
     if (instruction->called_count == 0) return;
@@ -212,6 +216,7 @@ static void print_annotations(HloPrinter *printer, const HloInstruction *instruc
     if (instruction->statistics) print_braced(text, ", statistics={", instruction->statistics);
 }
 
+// Of a wrapped op both its own fields and those of the async op show.
 static void print_extras(HloPrinter *printer, const HloInstruction *instruction, const HloInstruction *wrapped,
                          int indent) {
     HloText *text = printer->text;

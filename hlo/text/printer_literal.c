@@ -26,6 +26,7 @@ static void print_nan(HloText *text, HloType type, uint64_t bits) {
         hlo_text_format(text, "(0x%" PRIx64 ")", payload);
 }
 
+// Six digits if they read back as the same number, else nine, which always do.
 static void print_f32(HloText *text, float value) {
     char buffer[40];
     int length = snprintf(buffer, sizeof(buffer), "%.*g", FLT_DIG, (double)value);
@@ -61,6 +62,7 @@ void hlo_printer_float(HloText *text, HloType type, const void *data) {
     }
 }
 
+// Integers are sign-extended from their storage.
 static void print_element(HloText *text, HloType type, const char *data) {
     int bytes = hlo_type_bytes(type);
     switch (hlo_type_kind(type)) {
