@@ -164,10 +164,8 @@ static HloStatus read_array(const HloProtoSource *source, HloSpan span, const ch
         hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
     }
     hlo_text_string(&text, index.count ? "}}" : "}");
-    status = hlo_text_status(&text);
-    if (!status) *result = hlo_arena_string(source->arena, text.data, text.length);
-    hlo_text_free(&text);
-    return status;
+    *result = hlo_text_to_arena(source->arena, &text);
+    return HLO_SUCCESS;
 }
 
 static HloStatus read_element(const HloProtoSource *source, HloSpan span, OriginElement *element) {
@@ -201,9 +199,13 @@ static bool stands_in(HloInts inner, HloInts outer) {
     return true;
 }
 
-// Writes the tuple tree whose places are `elements`, in order. `next` counts the elements begun in each open tuple.
+// Writes the tuple tree whose places are `elements`, in order. `next` counts the elements begun in each open tuple; it
+// has room for the deepest before the text begins, which a jump would lose.
 static HloStatus write_tree(HloText *text, const OriginElements *elements, HloArena *scratch) {
     HloInt64Vector next = {0};
+    for (int64_t e = 0; e < elements->count; e++) {
+        hlo_vector_reserve(scratch, &next, elements->items[e].index.count);
+    }
     for (int64_t e = 0; e < elements->count; e++) {
         const OriginElement *element = &elements->items[e];
         HloInts place = element->index;
@@ -246,53 +248,77 @@ HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, cons
     if (elements.count > 1) qsort(elements.items, (size_t)elements.count, sizeof(*elements.items), compare_elements);
     HloText text = {0};
     status = write_tree(&text, &elements, source->arena);
-    if (!status) *origin = text.length ? hlo_arena_string(source->arena, text.data, text.length) : "()";
+    if (!status && text.length) {
+        *origin = hlo_text_to_arena(source->arena, &text);
+    } else if (!status) {
+        *origin = "()";
+    }
     hlo_text_free(&text);
     return status;
 }
 
+// All entries are read before the text begins, which a jump would lose.
 HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table) {
-    HloText text = {0};
+    HloStringVector sides = {0};  // two an entry
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField entry, field;
-    HloStatus status = HLO_SUCCESS;
-    while (!status && hlo_wire_next(&reader, &entry, &status)) {
-        const char *sides[2] = {"{}", "{}"};
+    HloStatus status;
+    while (hlo_wire_next(&reader, &entry, &status)) {
+        const char *pair[2] = {"{}", "{}"};
         HloWireReader inner = hlo_wire_reader(source->begin, entry.bytes);
-        while (!status && hlo_wire_next(&inner, &field, &status)) {
+        while (hlo_wire_next(&inner, &field, &status)) {
             if (field.number == 1 || field.number == 2)
-                status = read_array(source, field.bytes, &sides[field.number - 1]);
+                HLO_TRY(read_array(source, field.bytes, &pair[field.number - 1]));
         }
-        hlo_text_format(&text, "  %s : %s\n", sides[0], sides[1]);
+        HLO_TRY(status);
+        for (int i = 0; i < 2; i++) hlo_vector_push(source->arena, &sides, pair[i]);
     }
-    if (!status) status = hlo_text_status(&text);
-    if (!status && text.length) *table = hlo_arena_format(source->arena, "\n%s", text.data);
-    hlo_text_free(&text);
+    HLO_TRY(status);
+    if (!sides.count) return HLO_SUCCESS;
+    HloText text = {0};
+    hlo_text_char(&text, '\n');
+    for (int64_t i = 0; i < sides.count; i += 2)
+        hlo_text_format(&text, "  %s : %s\n", sides.items[i], sides.items[i + 1]);
+    *table = hlo_text_to_arena(source->arena, &text);
+    return HLO_SUCCESS;
+}
+
+typedef struct Statistic {
+    const char *name;
+    double value;
+} Statistic;
+
+static HloStatus read_statistic(const HloProtoSource *source, HloSpan span, Statistic *statistic) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    *statistic = (Statistic){.name = ""};
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, &statistic->name));
+        if (field.number == 2) memcpy(&statistic->value, &field.value, sizeof(statistic->value));
+    }
     return status;
 }
 
 HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics) {
-    HloText items = {0};
+    HLO_VECTOR(Statistic) items = {0};
     int64_t shown = 0;
     HloWireReader reader = hlo_wire_reader(source->begin, span);
-    HloWireField field, part;
-    HloStatus status = HLO_SUCCESS;
-    while (!status && hlo_wire_next(&reader, &field, &status)) {
-        const char *name = "";
-        double value = 0;
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        Statistic item;
         if (field.number == 1) shown = (int64_t)field.value;
         if (field.number != 2) continue;
-        HloWireReader inner = hlo_wire_reader(source->begin, field.bytes);
-        while (!status && hlo_wire_next(&inner, &part, &status)) {
-            if (part.number == 1) status = hlo_wire_string(source->arena, part.bytes, &name);
-            if (part.number == 2) memcpy(&value, &part.value, sizeof(value));
-        }
-        hlo_text_format(&items, ",%s=%g", name, value);
+        HLO_TRY(read_statistic(source, field.bytes, &item));
+        hlo_vector_push(source->arena, &items, item);
     }
-    if (!status) status = hlo_text_status(&items);
-    if (!status && items.length) {
-        *statistics = hlo_arena_format(source->arena, "visualizing_index=%lld%s", (long long)shown, items.data);
-    }
-    hlo_text_free(&items);
-    return status;
+    HLO_TRY(status);
+    if (!items.count) return HLO_SUCCESS;
+    HloText text = {0};
+    hlo_text_format(&text, "visualizing_index=%lld", (long long)shown);
+    for (int64_t i = 0; i < items.count; i++)
+        hlo_text_format(&text, ",%s=%g", items.items[i].name, items.items[i].value);
+    *statistics = hlo_text_to_arena(source->arena, &text);
+    return HLO_SUCCESS;
 }

@@ -51,10 +51,8 @@ static HloStatus list_text(const HloProtoSource *source, const HloInt64Vector *n
     for (int64_t i = 0; i < numbers->count; i++) {
         hlo_text_format(&text, i ? ",%lld" : "%lld", (long long)numbers->items[i]);
     }
-    HloStatus status = hlo_text_status(&text);
-    if (!status) *result = hlo_arena_string(source->arena, text.data, text.length);
-    hlo_text_free(&text);
-    return status;
+    *result = hlo_text_to_arena(source->arena, &text);
+    return HLO_SUCCESS;
 }
 
 // OpMetadata. An empty message is no metadata.
@@ -571,7 +569,8 @@ static HloStatus keep_rest(ModuleReader *reader, HloSpan span, uint64_t known, H
     }
     if (!status) status = hlo_text_status(&kept);
     if (!status && kept.length) {
-        *rest = (HloBytes){hlo_arena_copy(reader->module->arena, kept.data, kept.length), kept.length};
+        const size_t length = kept.length;
+        *rest = (HloBytes){hlo_text_to_arena(reader->module->arena, &kept), length};
     }
     hlo_text_free(&kept);
     return status;

@@ -369,6 +369,32 @@ static void find_whole(HloNamedSharding *named) {
     }
 }
 
+// An axis that the mesh has, and a part of it that exists.
+static bool axis_fits(const HloMesh *mesh, const HloAxisRef *axis) {
+    if (axis->axis < 0 || axis->axis >= mesh->axis_sizes.count) return false;
+    int64_t part;
+    if (!axis->size) return true;
+    return axis->pre_size >= 1 && axis->size >= 1 && !__builtin_mul_overflow(axis->pre_size, axis->size, &part) &&
+           mesh->axis_sizes.items[axis->axis] % part == 0;
+}
+
+static HloStatus check_fit(const HloMesh *mesh, const HloAxisRefs *axes) {
+    for (int64_t i = 0; i < axes->count; i++) {
+        HLO_FAIL_IF(!axis_fits(mesh, &axes->items[i]), HLO_INVALID_ARGUMENT,
+                    "a sharding names an axis that its mesh does not have");
+    }
+    return HLO_SUCCESS;
+}
+
+// Axes are numbers in the message: what prints them takes for granted that the mesh has them. Whoever hands in a
+// sharding alone (a domain, an option) has no verifier behind this.
+static HloStatus check_named(const HloNamedSharding *named) {
+    for (int64_t i = 0; i < named->dim_count; i++) HLO_TRY(check_fit(&named->mesh, &named->dims[i]));
+    HLO_TRY(check_fit(&named->mesh, &named->replicated));
+    HLO_TRY(check_fit(&named->mesh, &named->unreduced));
+    return check_fit(&named->mesh, &named->manual);
+}
+
 static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVector *origins,
                             const HloNamedSharding **result) {
     HloNamedSharding *named = HLO_ARENA_NEW(source->arena, HloNamedSharding, 1);
@@ -409,6 +435,7 @@ static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVe
     named->replicated = (HloAxisRefs){replicated.items, replicated.count, false};
     named->unreduced = (HloAxisRefs){unreduced.items, unreduced.count, false};
     named->manual = (HloAxisRefs){manual.items, manual.count, false};
+    HLO_TRY(check_named(named));
     find_whole(named);
     *result = named;
     return HLO_SUCCESS;
@@ -545,15 +572,6 @@ static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, Hl
     groups->iota.dims = (HloInts){dims.items, dims.count};
     groups->iota.permutation = permutation_or_none(permutation);
     return HLO_SUCCESS;
-}
-
-// An axis that the mesh has, and a part of it that exists.
-static bool axis_fits(const HloMesh *mesh, const HloAxisRef *axis) {
-    if (axis->axis < 0 || axis->axis >= mesh->axis_sizes.count) return false;
-    int64_t part;
-    if (!axis->size) return true;
-    return axis->pre_size >= 1 && axis->size >= 1 && !__builtin_mul_overflow(axis->pre_size, axis->size, &part) &&
-           mesh->axis_sizes.items[axis->axis] % part == 0;
 }
 
 static HloStatus read_mesh_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {

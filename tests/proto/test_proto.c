@@ -692,6 +692,27 @@ Test(proto, orders_of_meshes_that_do_not_fit_are_refused) {
     }
 }
 
+// Axes are numbers in the message: one that the mesh does not have was looked up beside its names when it was printed.
+Test(proto, bug_a_sharding_over_an_axis_that_is_none) {
+    // A NamedShardingProto (field 14): a mesh of one axis "a" of size 2, and dimensions sharded over axis 0, 5, and
+    // over the part (3)2 of axis 0.
+    static const unsigned char cases[][26] = {
+        {21,   0x72, 0x13, 0x12, 0x07, 0x0A, 0x05, 0x0A, 0x01, 'a',  0x10,
+         0x02, 0x1A, 0x08, 0x0A, 0x00, 0x0A, 0x02, 0x08, 0x05, 0x10, 0x01},
+        {25,   0x72, 0x17, 0x12, 0x07, 0x0A, 0x05, 0x0A, 0x01, 'a',  0x10, 0x02, 0x1A,
+         0x0C, 0x0A, 0x00, 0x0A, 0x06, 0x12, 0x04, 0x08, 0x03, 0x10, 0x02, 0x10, 0x01},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloArena *arena = hlo_arena_new();
+        const HloSharding *sharding = NULL;
+        HloStatus status = hlo_sharding_from_proto(arena, cases[i] + 1, cases[i][0], &sharding);
+        cr_expect(strstr(hlo_status_message(status), "names an axis that its mesh does not have"), "%zu: %s", i,
+                  hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_arena_free(arena);
+    }
+}
+
 // Groups over one axis of a mesh twice, or over a part that it does not have, were spread beside their array.
 Test(proto, bug_groups_over_an_axis_twice) {
     const char *program =
