@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// XLA builds these from real functions (elemental_ir_emitter.cc), which shows at infinities, NaNs and branch cuts: C's
+// Annex G would repair what XLA leaves as NaN. Each function here follows XLA's values there, and the C library's
+// accuracy elsewhere.
 #include "hlo/base/complex.h"
 
 #include <math.h>
@@ -8,10 +11,12 @@ typedef double _Complex Complex;
 
 #define NAN_PAIR CMPLX(NAN, NAN)
 
+// In either part.
 static bool has_nan(Complex z) {
     return isnan(creal(z)) || isnan(cimag(z));
 }
 
+// A zero imaginary part keeps its sign, and an infinite size is not multiplied by its sine.
 Complex hlo_complex_exp(Complex z) {
     double size = exp(creal(z)), y = cimag(z);
     return y == 0 ? CMPLX(size, y) : CMPLX(size * cos(y), size * sin(y));
@@ -35,6 +40,7 @@ Complex hlo_complex_tan(Complex z) {
     return cimag(z) == 0 && !isfinite(creal(z)) ? NAN_PAIR : ctan(z);
 }
 
+// The branch cut is closed from above.
 Complex hlo_complex_sqrt(Complex z) {
     if (has_nan(z)) return NAN_PAIR;
     bool negative = creal(z) < 0 && cimag(z) == 0;  // -0 counts as +0
@@ -66,10 +72,12 @@ Complex hlo_complex_sign(Complex z) {
     return size == 0 ? CMPLX(0, 0) : CMPLX(creal(z) / size, cimag(z) / size);
 }
 
+// The principal one: the cube root of -1 is not -1.
 Complex hlo_complex_cbrt(Complex z) {
     return z == 0 ? z : cexp(clog(z) / 3);
 }
 
+// 1/sqrt(0) is (inf, nan), as XLA's quotient gives it.
 Complex hlo_complex_rsqrt(Complex z) {
     if (z == 0) return CMPLX(INFINITY, NAN);
     if (isinf(creal(z)) || isinf(cimag(z))) return CMPLX(0, 0);

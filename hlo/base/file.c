@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading: the raw bytes are read first, then expanded by one of three libraries behind one loop: each codec is a
 // function that takes what is left of the input and fills what is free of the output.
+// Writing goes to a temporary name in the same folder, which a rename makes the file: readers see the old content or
+// the new, never a part. What cannot be renamed over (standard output, devices, pipes) is written in place.
 #include "hlo/base/file.h"
 
 #include <assert.h>
@@ -47,6 +49,8 @@ static HloStatus reserve(const char *name, HloFileContent *content, size_t *capa
     return HLO_SUCCESS;
 }
 
+// Sizes of pipes and of /proc are not known, so that it is read until the end whatever the size says; one byte more
+// than the limit is let in, to tell a file of exactly that size from a longer one.
 static HloStatus read_descriptor(const char *name, int descriptor, size_t limit, HloFileContent *content) {
     struct stat info;
     size_t capacity = 0;
@@ -65,6 +69,7 @@ static HloStatus read_descriptor(const char *name, int descriptor, size_t limit,
     return HLO_SUCCESS;
 }
 
+// What a codec is handed and moves on: input that is left, room that is free.
 typedef struct Stream {
     const uint8_t *in;
     size_t in_left;
@@ -75,6 +80,7 @@ typedef struct Stream {
 // What a codec says after a step: more to do, the end of all input, or damage.
 typedef enum Step { kStepMore, kStepEnd, kStepDamaged, kStepNoMemory } Step;
 
+// A row a format. `open` makes a state, which `close` frees even if open failed halfway.
 typedef struct Codec {
     const char *name;
     uint8_t magic[6];
@@ -91,6 +97,7 @@ static Step xz_open(void **state) {
     return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? kStepMore : kStepNoMemory;
 }
 
+// The memory limit of the decoder (1 GiB, xz_open()) is met before ours by hostile dictionaries.
 static Step xz_step(void *state, Stream *stream) {
     lzma_stream *lzma = state;
     lzma->next_in = stream->in;
@@ -119,6 +126,7 @@ static Step gzip_open(void **state) {
     return inflateInit2(stream, 15 + 16) == Z_OK ? kStepMore : kStepNoMemory;  // 16: gzip headers only
 }
 
+// Files may be several members one after the other (RFC 1952, 2.2).
 static Step gzip_step(void *state, Stream *stream) {
     z_stream *zlib = state;
     zlib->next_in = (Bytef *)stream->in;
@@ -148,6 +156,7 @@ static Step zstd_open(void **state) {
     return *state ? kStepMore : kStepNoMemory;
 }
 
+// Several frames likewise.
 static Step zstd_step(void *state, Stream *stream) {
     ZSTD_inBuffer in = {stream->in, stream->in_left, 0};
     ZSTD_outBuffer out = {stream->out, stream->out_left, 0};
@@ -171,6 +180,7 @@ static const Codec kCodecs[] = {
     {"zstd", {0x28, 0xB5, 0x2F, 0xFD}, 4, zstd_open, zstd_step, zstd_close},
 };
 
+// By the first bytes; NULL for what is no compressed file.
 static const Codec *find_codec(const void *data, size_t size) {
     assert(data || size == 0);
     for (size_t i = 0; i < HLO_COUNT_OF(kCodecs); ++i) {
@@ -181,6 +191,7 @@ static const Codec *find_codec(const void *data, size_t size) {
     return NULL;
 }
 
+// Expansion stops at `limit`, so that a small file cannot fill the memory.
 static HloStatus expand_loop(const char *name, const Codec *codec, void *state, Stream *stream, size_t limit,
                              HloFileContent *content) {
     assert(codec && state && content->size == 0);

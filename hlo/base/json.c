@@ -61,6 +61,7 @@ void hlo_json_end_array(HloJsonWriter *writer) {
     close_container(writer, ']');
 }
 
+// RFC 8259, section 7: only what must be escaped is.
 static void write_quoted(HloText *text, const char *value, size_t length) {
     hlo_text_char(text, '"');
     for (size_t i = 0; i < length; ++i) {
@@ -183,6 +184,7 @@ static bool accept(Parser *parser, char character) {
     return true;
 }
 
+// No blanks are skipped: within a string this reads the second half of a surrogate pair.
 static bool accept_word(Parser *parser, const char *word) {
     size_t length = strlen(word);
     if ((size_t)(parser->end - parser->at) < length || memcmp(parser->at, word, length) != 0) return false;
@@ -278,6 +280,7 @@ static const char *skip_digits(const char *at, const char *end) {
     return at;
 }
 
+// Up to 18 digits are kept as an integer too, as they certainly fit.
 static HloStatus parse_number(Parser *parser, HloJsonValue *value) {
     const char *start = parser->at, *at = start, *end = parser->end;
     if (at < end && *at == '-') ++at;
@@ -328,6 +331,7 @@ static HloStatus parse_array(Parser *parser, HloJsonValue *value) {
     return HLO_SUCCESS;
 }
 
+// A key that stands twice is refused, since readers would disagree on which one counts.
 static HloStatus parse_object(Parser *parser, HloJsonValue *value) {
     ValueVector items = {0};
     HloStringVector keys = {0};

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Linear probing in a power of two of places, at most three quarters full. Memory is an arena's, so that a table that
+// has grown leaves its smaller ones behind, half of its size in all. There is no removal: what is looked up here is
+// built once.
 #include "hlo/base/map.h"
 
 #include <assert.h>
@@ -23,6 +26,7 @@ static uint64_t load_word(const unsigned char *bytes) {
     return word;
 }
 
+// Eight bytes a step; not meant to withstand somebody who chooses keys that collide.
 uint64_t hlo_hash_bytes(const void *data, size_t length) {
     assert(data || length == 0);
     const unsigned char *bytes = data;
@@ -58,6 +62,7 @@ void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length
     return string_slot(map->entries, map->capacity, key, length, hlo_hash_bytes(key, length))->value;
 }
 
+// Hashes are kept, so that keys are not read again.
 static void grow(HloArena *arena, HloStringMap *map, int64_t capacity) {
     assert(capacity > map->count && (capacity & (capacity - 1)) == 0); /* probing wraps by a mask, and ends at a hole */
     struct HloStringMapEntry *entries = HLO_ARENA_NEW(arena, struct HloStringMapEntry, capacity);

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Why jumps: IR code would check for memory at every second line otherwise, and none of those checks would ever be
+// tested. One setjmp() at each door of the library and one longjmp() here do the same; tests let each allocation of a
+// program fail in turn (hlo_allocation_fail_after()) and look for leaks.
 #include "hlo/base/memory.h"
 
 #include <assert.h>
@@ -20,6 +23,7 @@ typedef struct Guard {
     HloArena *scratch;  // arenas to free when jumping here
 } Guard;
 
+// Once the countdown is over every allocation fails, as it would when memory is really short.
 static bool must_fail(void) {
     if (allocations_until_failure < 0) return false;
     if (allocations_until_failure == 0) return true;
@@ -97,6 +101,7 @@ static char *payload(Block *block) {
     return (char *)(block + 1);
 }
 
+// Newest first; `stop` stays (NULL: none does).
 static void free_blocks_until(HloArena *arena, const Block *stop) {
     assert(arena);
     while (arena->newest != stop) {
@@ -107,6 +112,7 @@ static void free_blocks_until(HloArena *arena, const Block *stop) {
     }
 }
 
+// Scratch arenas are a list of their guard, freed in any order.
 static void leave_guard(HloArena *arena) {
     assert(arena->guard);
     assert(arena->previous_scratch || arena->guard->scratch == arena);

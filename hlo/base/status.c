@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// An error is one allocation with copies of all it says, so that it outlives the text and the arena that it is about.
+// Making one never fails: without memory it is the static error below, which is never freed.
 #include "hlo/base/status.h"
 
 #include <assert.h>
@@ -27,6 +29,7 @@ void hlo_bug(const char *file, int line, const char *condition) {
     abort();
 }
 
+// Parts of the place that find no memory are left out; the message is not.
 static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
     assert(format);
     HLO_BUG_IF(code == HLO_OK);
@@ -68,6 +71,7 @@ HloStatus hlo_error_at(HloCode code, const HloPlace *place, const char *format, 
     return status;
 }
 
+// The static error cannot be changed and stays as it is.
 HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
     assert(format);
     if (!status || status->is_static) return status;

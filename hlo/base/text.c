@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Growth by half keeps appending linear. The first failure is remembered and everything after it ignored, so that
+// printers need not look: they ask hlo_text_status() once at the end.
 #include "hlo/base/text.h"
 
 #include <assert.h>
@@ -35,6 +37,7 @@ void hlo_text_append_growing(HloText *text, const char *data, size_t length) {
     text->data[text->length] = 0;
 }
 
+// Measured first, then written: no guess at a size can be too small.
 void hlo_text_format_list(HloText *text, const char *format, va_list arguments) {
     assert(text && format);
     va_list again;

@@ -146,6 +146,7 @@ typedef struct OriginElement {
 
 typedef HLO_VECTOR(OriginElement) OriginElements;
 
+// {"name" {1,2}} from an OriginalArrayProto. What allocates comes before the text, which a jump would lose.
 static HloStatus read_array(const HloProtoSource *source, HloSpan span, const char **result) {
     HloInt64Vector index = {0};
     const char *name = "";
@@ -168,6 +169,7 @@ static HloStatus read_array(const HloProtoSource *source, HloSpan span, const ch
     return HLO_SUCCESS;
 }
 
+// An element without an array is a leaf of which nothing is known, or a tuple.
 static HloStatus read_element(const HloProtoSource *source, HloSpan span, OriginElement *element) {
     HloInt64Vector index = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -191,6 +193,7 @@ static int compare_elements(const void *a, const void *b) {
     return x.count < y.count ? -1 : x.count > y.count;
 }
 
+// True if the place `inner` is inside of the tuple at `outer`.
 static bool stands_in(HloInts inner, HloInts outer) {
     if (inner.count <= outer.count) return false;
     for (int64_t i = 0; i < outer.count; i++) {
@@ -229,6 +232,7 @@ static HloStatus write_tree(HloText *text, const OriginElements *elements, HloAr
     return hlo_text_status(text);
 }
 
+// Elements may come in any order; sorted by their places they are the text from left to right.
 HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin) {
     OriginElements elements = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+// fields.def in its order, in which the rows of one family stand together.
 static const HloProtoRow rows[] = {
 #define PROTO_FIELD(family, field, message, number) \
     {HLO_FAMILY_##family, offsetof(Hlo##family##Attributes, field), message, number},
@@ -22,6 +23,7 @@ const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count) {
     return first;
 }
 
+// By the offset, which fields.def and the families of hlo/ir/attributes.def both take from the same struct member.
 const HloField *hlo_proto_row_field(const HloProtoRow *row) {
     const HloFamilyInfo *family = hlo_family_info(row->family);
     for (int32_t i = 0; i < family->field_count; i++) {

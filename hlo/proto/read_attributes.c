@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a HloInstructionProto as typed attributes.
+// Most fields are rows of fields.def: dispatch() finds the row by the field's number (and that of the message it is
+// nested in), and read_field() reads the value by its kind. Special are slices (one message a dimension), replica
+// groups (three forms in four fields, of which files of different years have some) and the numbers of ragged dots,
+// which nest twice.
+//
+// Values are only read here; whether they make sense is for the verifier to say.
 #include <assert.h>
 
 #include "hlo/proto/field_table.h"
@@ -18,6 +24,7 @@ static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_
     return status;
 }
 
+// WindowDimension; 0 stands for the strides and dilations that old writers left out, which are 1.
 static HloStatus read_window(const HloProtoSource *source, HloSpan span, const HloWindow **result) {
     HLO_VECTOR(HloWindowDimension) dims = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -43,6 +50,7 @@ static HloStatus read_window(const HloProtoSource *source, HloSpan span, const H
     return HLO_SUCCESS;
 }
 
+// ConvolutionDimensionNumbers: numbers, and three lists of spatial dimensions.
 static HloStatus read_labels(const HloProtoSource *source, HloSpan span, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(source->arena, HloConvolutionLabels, 1);
     int64_t n[13] = {0};
@@ -104,12 +112,14 @@ static HloStatus read_alias(const HloProtoSource *source, HloSpan span, HloAlias
     return status;
 }
 
+// A fixed64 field's bits.
 static double fixed_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
 
+// ResultAccuracy: a mode, or a tolerance.
 static HloStatus read_accuracy(const HloProtoSource *source, HloSpan span, const HloAccuracy **result) {
     HloAccuracy *accuracy = HLO_ARENA_NEW(source->arena, HloAccuracy, 1);
     HloWireReader reader = hlo_wire_reader(source->begin, span), inner;
@@ -187,6 +197,7 @@ static HloStatus read_ints_list(const HloProtoSource *source, const HloWireField
     return HLO_SUCCESS;
 }
 
+// By number, or by name for the fields that have the enumerator as a string.
 static HloStatus read_enum(const HloField *field, const HloWireField *wire, int32_t *value) {
     const HloEnumTable *table = field->enumeration;
     if (wire->type == HLO_WIRE_BYTES) {
@@ -235,6 +246,7 @@ static HloStatus read_int(const HloProtoSource *source, const HloWireField *wire
     return HLO_SUCCESS;
 }
 
+// `value` is the member of the attribute record; lists are appended to, since a repeated field may come in pieces.
 static HloStatus read_field(const HloProtoSource *source, const HloField *field, const HloWireField *wire,
                             void *value) {
     assert(field && value);
@@ -281,6 +293,7 @@ static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows,
     return HLO_SUCCESS;
 }
 
+// The fields of a message inside the instruction, as rows of that message.
 static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count,
                              const HloWireField *message, int32_t number, void *attributes) {
     HloWireReader reader = hlo_wire_reader(source->begin, message->bytes);
@@ -322,6 +335,7 @@ static bool has_field(const HloWireField *fields, int64_t count, int32_t number)
     return false;
 }
 
+// HloInstructionProto.SliceDimensions, one a dimension.
 static HloStatus read_slices(const HloProtoSource *source, const HloWireField *fields, int64_t count,
                              HloSliceAttributes *slice) {
     HloInt64Vector starts = {0}, limits = {0}, strides = {0};

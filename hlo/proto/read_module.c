@@ -131,6 +131,7 @@ static int64_t field_value(const FieldVector *fields, int32_t number) {
 }
 
 // All numbers of a repeated field, wherever its pieces stand.
+// In scratch.
 static HloStatus field_ints(const ModuleReader *reader, const FieldVector *fields, int32_t number,
                             HloInt64Vector *list) {
     for (int64_t i = 0; i < fields->count; i++) {
@@ -426,6 +427,7 @@ static HloStatus read_entry_layout(ModuleReader *reader, HloSpan span) {
     return HLO_SUCCESS;
 }
 
+// HloInputOutputAliasProto.AliasEntryProto; kind 2 is must-alias.
 static HloStatus read_alias_entry(ModuleReader *reader, HloSpan span, HloAlias *alias) {
     FieldVector fields = {0};
     HloInt64Vector output = {0}, operand = {0};
@@ -481,6 +483,7 @@ static HloStatus append_string(HloArena *arena, HloSpan span, HloStringVector *s
     return HLO_SUCCESS;
 }
 
+// StackFrameIndexProto: its four tables.
 static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
     HloStackTables *stack = &reader->module->stack;
     HloArena *arena = reader->module->arena;
@@ -543,6 +546,7 @@ static HloStatus read_sequence(ModuleReader *reader, HloSpan span) {
     return apply_sequence(&ids, (const ReadComputation *)(intptr_t)*found);
 }
 
+// A list of sequences, one a computation.
 static HloStatus read_schedule(ModuleReader *reader, HloSpan span) {
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
     HloWireField field;
@@ -576,6 +580,7 @@ static HloStatus keep_rest(ModuleReader *reader, HloSpan span, uint64_t known, H
     return status;
 }
 
+// What of the module stands beside its computations; read last, since it refers to them.
 static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
     for (int64_t i = 0; i < fields->count; i++) {
         const HloWireField *field = &fields->items[i];
@@ -607,6 +612,7 @@ static HloStatus read_flags(ModuleReader *reader, const FieldVector *fields, int
     return HLO_SUCCESS;
 }
 
+// HloModuleConfigProto: counts and flags that text has in the module's header.
 static HloStatus read_config(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ShapeProto, LayoutProto and LiteralProto. Field numbers: xla/xla_data.proto.
+// Readers check what others take for granted without looking: that types exist, sizes do not overflow, layouts order
+// each dimension once, and that a literal has as many bytes as its shape says before memory is taken for it. Everything
+// is put into row-major order, which is how literals are kept; messages have values in the order of the shape's layout.
 #include <assert.h>
 
 #include "hlo/proto/parts.h"
@@ -68,10 +71,12 @@ static HloStatus read_tile(const HloProtoSource *source, HloSpan span, HloInts *
     return status;
 }
 
+// Type numbers are those of xla_data.proto, which are our enumerators.
 static HloType checked_type(uint64_t number) {
     return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID;
 }
 
+// LayoutProto; fields of sparse layouts are read and kept only where they say something.
 static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const HloLayout **result) {
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
@@ -141,6 +146,7 @@ void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape)
     hlo_wire_end(text, mark);
 }
 
+// NULL if no dimension is dynamic, which is how static shapes look everywhere.
 static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t rank) {
     bool any = false;
     for (int64_t i = 0; i < flags.count && i < rank; i++) any |= flags.items[i] != 0;
@@ -232,6 +238,7 @@ typedef struct LiteralField {
     LiteralForm form;
 } LiteralField;
 
+// Narrow types have fields of their own whose numbers are those of the types.
 static LiteralField literal_field(HloType type) {
     assert(hlo_type_is_array(type));
     switch (type) {
@@ -298,6 +305,7 @@ static void write_small(HloText *text, int32_t number, const HloLiteral *literal
     hlo_wire_end(text, mark);
 }
 
+// Nothing for literals without elements.
 static void write_values(HloText *text, const HloLiteral *literal) {
     LiteralField field = literal_field(literal->shape->type);
     int64_t count = hlo_shape_elements(literal->shape);
@@ -385,6 +393,7 @@ typedef struct LiteralParts {
     HLO_VECTOR(HloSpan) elements;
 } LiteralParts;
 
+// Spans only: nothing is copied before the shape is known.
 static HloStatus split_literal(const HloProtoSource *source, HloSpan span, LiteralParts *parts) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -416,6 +425,7 @@ static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *pa
     return HLO_SUCCESS;
 }
 
+// A literal whose value field is missing has been elided by its writer.
 HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
     assert(result);
     HloProtoSource inner;

@@ -317,6 +317,7 @@ static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *
 
 typedef HLO_VECTOR(HloAxisRef) AxisVector;
 
+// NamedShardingProto.DimensionSharding.
 static HloStatus read_dim_axes(const HloProtoSource *source, HloSpan span, HloAxisRefs *axes) {
     AxisVector list = {0};
     bool closed = false;
@@ -338,6 +339,7 @@ static HloStatus read_dim_axes(const HloProtoSource *source, HloSpan span, HloAx
 
 typedef HLO_VECTOR(const HloMetadata *) OriginVector;
 
+// An empty message counts too: shardings of several sources list them all.
 static HloStatus read_origin(const HloProtoSource *source, HloSpan span, OriginVector *origins) {
     static const HloMetadata nothing;
     const HloMetadata *metadata = NULL;
@@ -395,6 +397,7 @@ static HloStatus check_named(const HloNamedSharding *named) {
     return check_fit(&named->mesh, &named->manual);
 }
 
+// The mesh may stand behind the axes that name it, so that they are checked last.
 static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVector *origins,
                             const HloNamedSharding **result) {
     HloNamedSharding *named = HLO_ARENA_NEW(source->arena, HloNamedSharding, 1);
@@ -442,6 +445,7 @@ static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVe
 }
 
 // The lists of an OpSharding while it is read.
+// Their pieces may come in any order; finish_sharding() puts them together.
 typedef struct ShardingParts {
     OriginVector origins;
     HloInt64Vector dims, devices, subgroups, iota, permutation;
@@ -449,6 +453,7 @@ typedef struct ShardingParts {
     bool is_group, is_like;
 } ShardingParts;
 
+// Counts are checked against each other; a replicated or manual sharding may carry anything else, which is dropped.
 static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *parts, HloSharding *sharding) {
     assert(parts && sharding);
     HloArena *arena = source->arena;
@@ -548,6 +553,7 @@ HloStatus hlo_sharding_from_proto(HloArena *arena, const void *bytes, size_t len
     return HLO_SUCCESS;
 }
 
+// IotaReplicaGroupListProto.
 static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {
     HloInt64Vector dims = {0}, permutation = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -574,6 +580,7 @@ static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, Hl
     return HLO_SUCCESS;
 }
 
+// MeshAxesReplicaGroupListProto; axes are checked when the mesh has been read.
 static HloStatus read_mesh_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {
     AxisVector axes = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The typed attributes of an instruction as fields of HloInstructionProto.
+// The reverse of read_attributes.c over the same rows. proto3 leaves out what is zero; fields that XLA writes at zero
+// too are written so, since the output is compared with its byte by byte (tests/proto). Messages that hold several
+// fields (dot dimensions, gather dimensions) are rows next to each other with the same message number.
 #include <assert.h>
 
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
+// Present even without dimensions, where the caller asks for it.
 static void write_window(HloText *text, int32_t number, const HloWindow *window) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; window && i < window->count; i++) {
@@ -69,6 +73,7 @@ static void write_pairs(HloText *text, int32_t number, const HloPairs *pairs) {
     }
 }
 
+// A tolerance takes the place of the mode.
 static void write_accuracy(HloText *text, int32_t number, const HloAccuracy *accuracy) {
     if (!accuracy) return;
     size_t mark = hlo_wire_begin(text, number);
@@ -93,6 +98,7 @@ static void write_small_numbers(HloText *text, int32_t number, const void *items
     hlo_wire_end(text, mark);
 }
 
+// `dimensions` is a list in the message, of which some ops have one.
 static void write_int(HloText *text, int32_t number, int64_t value) {
     if (number == HLO_PROTO_DIMENSIONS) {
         hlo_wire_ints(text, number, (HloInts){&value, 1});
@@ -149,6 +155,7 @@ static void write_pointed(HloText *text, const HloProtoRow *row, const HloField 
     }
 }
 
+// `value` is the member of the attribute record.
 static void write_field(HloText *text, const HloProtoRow *row, const HloField *field, const void *value) {
     assert(field && value);
     const int32_t number = row->number;
@@ -210,6 +217,7 @@ static void write_ragged(HloText *text, const HloDotAttributes *dot) {
     hlo_wire_end(text, mark);
 }
 
+// Rows of one message are written between its beginning and its end.
 void hlo_proto_write_attributes(HloText *text, const HloInstruction *instruction) {
     assert(text && instruction);
     HloFamily family = hlo_op_info(instruction->opcode)->family;

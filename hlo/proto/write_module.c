@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // HloModuleProto out. Field numbers: xla/service/hlo.proto.
+// Ids in the message are our own, unique in the module; computations come callees first, as XLA writes and wants them.
+// Fields that XLA derives from others when it reads are written as it would write them. What was kept as bytes from a
+// message that was read (proto_rest) goes back as it came.
 #include <assert.h>
 #include <stdlib.h>
 
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
+// Written for every instruction, since XLA does so for those without metadata too.
 void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata) {
     assert(text);
     size_t mark = hlo_wire_begin(text, number);
@@ -41,6 +45,7 @@ void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pair
     hlo_wire_end(text, mark);
 }
 
+// A message has numbers where we have pointers.
 static void write_ids(HloText *text, int32_t number, HloInstruction *const *items, int64_t count) {
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *ids = HLO_ARENA_NEW(scratch, int64_t, count);
@@ -87,6 +92,7 @@ static void write_with_layout(HloText *text, int32_t number, const HloShape *sha
     hlo_arena_free(scratch);
 }
 
+// `entry_layouts` is the module where its entry's layouts are meant, else NULL.
 static void write_program_shape(HloText *text, int32_t number, const HloComputation *computation,
                                 const HloModule *entry_layouts) {
     assert(computation->root);
@@ -110,6 +116,7 @@ static void write_program_shape(HloText *text, int32_t number, const HloComputat
     hlo_wire_end(text, mark);
 }
 
+// The flag that XLA has for bodies of fusions.
 static bool is_fusion(const HloComputation *computation) {
     const HloInstructionVector *callers = &computation->callers;
     for (int64_t i = 0; i < callers->count; i++) {
@@ -135,6 +142,7 @@ static void write_computation(HloText *text, const HloComputation *computation) 
     hlo_wire_end(text, mark);
 }
 
+// The order of every computation's list.
 static void write_schedule(HloText *text, HloComputation *const *order, int64_t count) {
     assert(count >= 0);
     size_t mark = hlo_wire_begin(text, 7);
@@ -155,6 +163,7 @@ static void write_schedule(HloText *text, HloComputation *const *order, int64_t 
     hlo_wire_end(text, mark);
 }
 
+// Aliases, and behind them the donors.
 static void write_aliasing(HloText *text, const HloModule *module) {
     size_t mark = hlo_wire_begin(text, 8);
     for (int64_t i = 0; i < module->aliases.count; i++) {
