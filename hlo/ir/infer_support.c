@@ -36,9 +36,7 @@ HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, con
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape) {
     HloText text = {0};
     hlo_shape_print(&text, shape, false);
-    const char *copy = hlo_arena_string(arena, text.data ? text.data : "?", text.data ? text.length : 1);
-    hlo_text_free(&text);
-    return copy;
+    return hlo_text_to_arena(arena, &text);
 }
 
 const char *hlo_ints_message(HloArena *arena, HloInts ints) {
@@ -49,9 +47,7 @@ const char *hlo_ints_message(HloArena *arena, HloInts ints) {
         hlo_text_int64(&text, ints.items[i]);
     }
     hlo_text_char(&text, '}');
-    const char *copy = hlo_arena_string(arena, text.data ? text.data : "?", text.data ? text.length : 1);
-    hlo_text_free(&text);
-    return copy;
+    return hlo_text_to_arena(arena, &text);
 }
 
 HloStatus hlo_infer_need_array(const HloInferRequest *request, int64_t index) {

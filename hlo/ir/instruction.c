@@ -8,6 +8,7 @@
 #include "hlo/ir/instruction.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/ir/module.h"
@@ -292,6 +293,27 @@ HloKeyValues hlo_key_values_with(HloArena *arena, HloKeyValues old, const char *
     while (position < old.count && strcmp(items[position].key, key) != 0) position++;
     items[position] = (HloKeyValue){hlo_arena_text(arena, key), hlo_arena_text(arena, value)};
     return (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
+}
+
+// By key, then by place in the list, where both stand: qsort() alone is not stable.
+static int compare_items(const void *a, const void *b) {
+    const HloKeyValue *left = *(const HloKeyValue *const *)a, *right = *(const HloKeyValue *const *)b;
+    const int order = strcmp(left->key, right->key);
+    return order ? order : (left > right) - (left < right);
+}
+
+HloKeyValues hlo_key_values_sorted(HloArena *arena, const HloKeyValue *items, int64_t count) {
+    if (count == 0) return (HloKeyValues){0};
+    const HloKeyValue **order = HLO_ARENA_NEW(arena, const HloKeyValue *, count);
+    for (int64_t i = 0; i < count; i++) order[i] = &items[i];
+    qsort(order, (size_t)count, sizeof(const HloKeyValue *), compare_items);
+    HloKeyValue *sorted = HLO_ARENA_NEW(arena, HloKeyValue, count);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const bool repeats = kept && strcmp(sorted[kept - 1].key, order[i]->key) == 0;
+        sorted[repeats ? kept - 1 : kept++] = *order[i];
+    }
+    return (HloKeyValues){sorted, kept};
 }
 
 HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const char *prefix) {

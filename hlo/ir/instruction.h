@@ -122,6 +122,9 @@ HLO_EXPORT HloInstruction *hlo_instruction_clone(HloComputation *computation, co
 HLO_EXPORT void hlo_instruction_set_attributes(HloInstruction *instruction, const void *attributes);
 // Another name, made unique.
 HLO_EXPORT void hlo_instruction_set_name(HloInstruction *instruction, const char *name);
+// The items in the order of their keys, as XLA's map keeps them; the last of several with one key counts. The texts are
+// shared. O(n log n), so that a long list costs no more than its reading.
+HLO_EXPORT HloKeyValues hlo_key_values_sorted(HloArena *arena, const HloKeyValue *items, int64_t count);
 // The list without the keys that begin with `prefix`: a new list in `arena`, its texts those of the old one.
 HLO_EXPORT HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const char *prefix);
 // Sets a frontend attribute; key and value are copied, an old value of the key is replaced in its place.

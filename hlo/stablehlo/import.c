@@ -198,12 +198,20 @@ const char *import_string(const ImportPlace *place, const char *name) {
     return attribute ? attribute->string : NULL;
 }
 
-// Values that are no strings count as empty ones: XLA only writes strings.
+// Joins a dictionary's entries to what the instruction already has. All at once: setting one after the other would copy
+// the list for each. Values that are no strings count as empty ones: XLA only writes strings.
 static void set_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction) {
-    for (int64_t i = 0; dictionary && dictionary->kind == MLIR_DICTIONARY && i < dictionary->count; i++) {
+    if (!dictionary || dictionary->kind != MLIR_DICTIONARY) return;
+    HloArena *arena = instruction->parent->module->arena;
+    const HloKeyValues old = instruction->frontend_attributes;
+    HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, old.count + dictionary->count);
+    for (int64_t i = 0; i < old.count; i++) items[i] = old.items[i];
+    for (int64_t i = 0; i < dictionary->count; i++) {
         const char *value = dictionary->items[i] ? dictionary->items[i]->string : NULL;
-        hlo_instruction_set_frontend_attribute(instruction, dictionary->keys[i], value ? value : "");
+        items[old.count + i] =
+            (HloKeyValue){hlo_arena_text(arena, dictionary->keys[i]), hlo_arena_text(arena, value ? value : "")};
     }
+    instruction->frontend_attributes = hlo_key_values_sorted(arena, items, old.count + dictionary->count);
 }
 
 void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction) {

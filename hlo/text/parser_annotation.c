@@ -5,7 +5,6 @@
 // us.
 #include <assert.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/text/parser.h"
@@ -87,47 +86,22 @@ bool hlo_parse_metadata(HloParser *parser, const HloMetadata **result) {
     return true;
 }
 
-// An attribute and its place in the text, which decides between equal keys.
-typedef struct OrderedItem {
-    HloKeyValue item;
-    int64_t place;
-} OrderedItem;
-
-static int compare_items(const void *a, const void *b) {
-    const OrderedItem *left = a, *right = b;
-    const int order = strcmp(left->item.key, right->item.key);
-    return order ? order : (left->place > right->place) - (left->place < right->place);
-}
-
-// Sorted by key, as the map of XLA prints; the last value of a repeated key counts.
-static HloKeyValues sorted_items(HloParser *parser, OrderedItem *items, int64_t count) {
-    if (count == 0) return (HloKeyValues){0};
-    HloKeyValue *sorted = HLO_ARENA_NEW(parser->arena, HloKeyValue, count);
-    int64_t kept = 0;
-    qsort(items, (size_t)count, sizeof(*items), compare_items);
-    for (int64_t i = 0; i < count; i++) {
-        const bool repeats = kept && strcmp(sorted[kept - 1].key, items[i].item.key) == 0;
-        sorted[repeats ? kept - 1 : kept++] = items[i].item;
-    }
-    return (HloKeyValues){.items = sorted, .count = kept};
-}
-
 bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes) {
-    HLO_VECTOR(OrderedItem) items = {0};
+    HLO_VECTOR(HloKeyValue) items = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of frontend_attributes")) return false;
     if (hlo_parser_kind(parser) != '}') {
         do {
-            OrderedItem next = {.place = items.count};
+            HloKeyValue next = {0};
             size_t length;
             bool is_json;
-            if (!hlo_parse_attribute_name(parser, &next.item.key, &length) ||
-                !hlo_parse_string_or_json(parser, &next.item.value, &is_json)) {
+            if (!hlo_parse_attribute_name(parser, &next.key, &length) ||
+                !hlo_parse_string_or_json(parser, &next.value, &is_json)) {
                 return false;
             }
             hlo_vector_push(parser->scratch, &items, next);
         } while (hlo_parser_eat(parser, ','));
     }
-    *attributes = sorted_items(parser, items.items, items.count);
+    *attributes = hlo_key_values_sorted(parser->arena, items.items, items.count);
     return hlo_parser_expect(parser, '}', "'}' of frontend_attributes");
 }
 

@@ -396,6 +396,26 @@ Test(stablehlo_refused, bug_texts_that_share_their_parts_took_for_ever) {
     hlo_text_free(&resources);
 }
 
+// Each entry copied the list of those before it: 100000 would have taken 80 GB.
+Test(stablehlo_refused, bug_many_frontend_attributes_took_all_memory) {
+    enum { MANY = 100000 };
+    HloText text = {0};
+    HloModule *module = NULL;
+    hlo_text_string(&text,
+                    "func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  %0 = stablehlo.abs %a "
+                    "{mhlo.frontend_attributes = {");
+    for (int i = 0; i < MANY; i++) hlo_text_format(&text, "%sk%06d = \"%d\"", i ? ", " : "", MANY - 1 - i, i);
+    hlo_text_string(&text, "}} : tensor<f32>\n  return %0 : tensor<f32>\n}\n");
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    const HloKeyValues kept = module->entry->root->frontend_attributes;
+    cr_assert_eq(kept.count, MANY);
+    cr_expect_str_eq(kept.items[0].key, "k000000");
+    cr_expect_str_eq(kept.items[MANY - 1].value, "0");
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 #define ENTRY(body)                                                                                                  \
     "HloModule m, num_partitions=4\n" ADD "ENTRY e {\n  p = f32[8,8] parameter(0)\n  z = f32[] constant(0)\n  " body \
     "\n}\n"
