@@ -58,12 +58,19 @@ static HloStatus no_memory(const HloShape *shape) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld bytes", (long long)hlo_shape_bytes(shape));
 }
 
+// What a buffer may have: one array, or a token, of sizes that are known.
+static HloStatus check_shape(const HloShape *shape) {
+    HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
+                "a buffer holds one array, not %s", hlo_type_text(shape->type));
+    for (int32_t d = 0; d < shape->rank; d++)
+        HLO_FAIL_IF(shape->dims[d] == HLO_UNBOUNDED, HLO_INVALID_ARGUMENT, "dimension %d has no size", (int)d);
+    return hlo_shape_check_dims(shape->type, shape->dims, shape->rank);
+}
+
 // A ready buffer; `dense` is its content, or NULL for an undefined one.
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     assert(shape && memory && result);
-    HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
-                "a buffer holds one array, not %s", hlo_type_text(shape->type));
-    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    HLO_TRY(check_shape(shape));
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) return no_memory(shape);
     TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
@@ -85,7 +92,8 @@ HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memor
     return HLO_SUCCESS;
 }
 
-// Copies between a dense row-major array and one with byte strides, one of which each side names.
+// Copies between a dense row-major array and one with byte strides, one of which each side names. The array must have
+// elements: a dimension of size 0 behind a huge one would be looked for once an element of that.
 static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
                          const int64_t *dims, int64_t rank, int64_t width) {
     assert(rank >= 0 && width > 0);
@@ -138,14 +146,17 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
     const HloShape shape = {.type = array->type, .rank = (int32_t)array->rank, .dims = array->dims};
     const int64_t width = hlo_type_bytes(array->type);
     int64_t dense[kMaximumRank];
-    HLO_TRY(hlo_shape_check_dims(array->type, array->dims, array->rank));
+    HLO_TRY(check_shape(&shape));
     dense_strides(array->dims, array->rank, width, NULL, dense);
+    HLO_FAIL_IF(!array->data && hlo_shape_elements(&shape), HLO_INVALID_ARGUMENT,
+                "a host array of %lld bytes at address zero", (long long)hlo_shape_bytes(&shape));
     const bool narrow = hlo_type_info(array->type)->bits < 8 && array->type != HLO_PRED;
     const int64_t *strides = array->byte_strides ? array->byte_strides : dense;
     if (!narrow && memcmp(dense, strides, sizeof(int64_t) * (size_t)array->rank) == 0)
         return new_filled(&shape, memory, array->data ? array->data : "", buffer);
     HLO_TRY(new_filled(&shape, memory, NULL, buffer));
-    copy_strided((*buffer)->storage->data, dense, array->data, strides, array->dims, array->rank, width);
+    if (hlo_shape_elements(&shape))
+        copy_strided((*buffer)->storage->data, dense, array->data, strides, array->dims, array->rank, width);
     if (narrow) extend_narrow(array->type, (*buffer)->storage->data, hlo_shape_elements(&shape));
     return HLO_SUCCESS;
 }
@@ -293,7 +304,7 @@ static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
 static void copy_out(const HloShape *shape, const TargetStorage *storage, void *destination, int64_t bytes,
                      const int64_t *minor_to_major) {
     assert(bytes == hlo_shape_bytes(shape)); /* the callers have refused other sizes */
-    if (!minor_to_major) {
+    if (!minor_to_major || !bytes) {
         if (bytes) memcpy(destination, storage->data, (size_t)bytes);
         return;
     }
@@ -507,7 +518,9 @@ HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memor
 HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, TargetBuffer **result) {
     assert(buffer && shape && result);
     HLO_FAIL_IF(!hlo_shape_is_array(shape), HLO_INVALID_ARGUMENT, "a bitcast to %s", hlo_type_text(shape->type));
-    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    HLO_TRY(check_shape(shape));
+    HLO_FAIL_IF(hlo_shape_is_dynamic(shape) || hlo_shape_is_dynamic(buffer->shape), HLO_UNIMPLEMENTED,
+                "a bitcast of an array of dynamic size");
     HLO_FAIL_IF(hlo_shape_bytes(shape) != hlo_shape_bytes(buffer->shape), HLO_INVALID_ARGUMENT,
                 "a bitcast of %lld bytes to an array of %lld", (long long)hlo_shape_bytes(buffer->shape),
                 (long long)hlo_shape_bytes(shape));
@@ -517,9 +530,7 @@ HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, Tar
 // ---- promises and views
 
 HloStatus target_buffer_pending(const HloShape *shape, TargetMemory *memory, TargetBuffer **result) {
-    HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
-                "a buffer holds one array, not %s", hlo_type_text(shape->type));
-    HLO_TRY(hlo_shape_check_dims(shape->type, shape->dims, shape->rank));
+    HLO_TRY(check_shape(shape));
     *result = target_buffer_new(shape, memory);
     return *result ? HLO_SUCCESS : no_memory(shape);
 }

@@ -110,7 +110,7 @@ HloStatus target_event_error(const TargetEvent *event) {
 
 HloStatus target_event_wait(TargetEvent *event) {
     assert(event);
-    if (!target_event_is_ready(event)) {
+    if (!target_event_is_ready(event) && !target_queue_help(event)) {
         pthread_mutex_lock(&event->lock);
         while (!atomic_load(&event->ready)) pthread_cond_wait(&event->changed, &event->lock);
         pthread_mutex_unlock(&event->lock);

@@ -166,6 +166,7 @@ static HloStatus take_arguments(Execution *execution) {
     for (int64_t i = 0; i < total; i++) {
         HLO_TRY(target_event_wait(execution->arguments[i]->ready));
         if (execution->claimed[i]) execution->storages[i] = target_buffer_take_claimed(execution->arguments[i]);
+        execution->claimed[i] = false;
         HLO_FAIL_IF(!execution->storages[i], HLO_INVALID_ARGUMENT,
                     "argument %lld was deleted or donated while %s was launched",
                     (long long)(i % execution->argument_count), execution->executable->name);
@@ -325,9 +326,13 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     return HLO_SUCCESS;
 }
 
+// Claims that were never used up (of a launch that failed before it came to them, or was poisoned) are given back: with
+// one left, the memory of a deleted buffer would stay as long as its last handle, and no donation of it be in place.
 static void release_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
+        if (execution->claimed[i]) execution->storages[i] = target_buffer_take_claimed(execution->arguments[i]);
+        execution->claimed[i] = false;
         target_storage_release(execution->storages[i]);
         target_buffer_release(execution->arguments[i]);
         execution->storages[i] = NULL;
@@ -501,7 +506,7 @@ HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOption
     if (options->synchronous) execution->returned = &returned;
     HloStatus submitted = target_queue_submit(&executable->client->queue, &execution->task, options->synchronous);
     if (submitted) {
-        execution->returned = NULL;
+        if (options->synchronous) returned = target_status_copy(submitted);
         abandon_execution(&execution->task, submitted);
     }
     return returned;

@@ -15,7 +15,7 @@ HLO_BEGIN_C
 struct TargetExecutable;
 typedef struct TargetTask TargetTask;
 
-// One thing to do in order: see task.c.
+// One thing to do in order: see queue.c. Executions (execution.c) are the only kind there is.
 struct TargetTask {
     void (*run)(TargetTask *task);                        // does the work and records errors where readers find them
     void (*finish)(TargetTask *task);                     // makes events ready (callbacks run here) and frees the task
@@ -25,6 +25,7 @@ struct TargetTask {
     bool waits_for_host;                                  // receives from the host while it runs
     bool aside;                                           // set by the queue: runs beside another task
     struct TargetQueue *queue;                            // set by the queue for a task that runs aside
+    bool *done;  // set by the queue: its submitter waits for this, under the lock
     TargetTask *next;
 };
 
@@ -63,6 +64,10 @@ void target_queue_callback_begin(TargetQueue *queue);
 void target_queue_callback_end(TargetQueue *queue);
 // Calls visit(task, argument) for every task that waits, under the queue's lock.
 void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument);
+// On the own thread of a queue, which comes here when a callback waits for something: does what stands in line until
+// the event is ready, as nobody else would, and returns true. On any other thread, and when memory is short: false at
+// once.
+bool target_queue_help(TargetEvent *event);
 // Waits until everything submitted so far is done.
 void target_queue_drain(TargetQueue *queue);
 

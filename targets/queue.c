@@ -25,7 +25,35 @@ HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store) {
     return HLO_SUCCESS;
 }
 
-// In the child of a fork: the thread is gone, the locks may be in any state, and what was running will never end.
+// Lock held, or nobody else there; the line must not be empty.
+static TargetTask *take_first(TargetQueue *queue) {
+    assert(queue->first);
+    TargetTask *task = queue->first;
+    queue->first = task->next;
+    if (!queue->first) queue->last = NULL;
+    return task;
+}
+
+// Takes the tasks out of the line whose submitters wait for them, and gives them back in a list.
+static TargetTask *take_awaited(TargetQueue *queue) {
+    TargetTask *all = queue->first, *awaited = NULL;
+    queue->first = queue->last = NULL;
+    for (TargetTask *next; all; all = next) {
+        next = all->next;
+        if (all->done) {
+            all->next = awaited;
+            awaited = all;
+            continue;
+        }
+        all->next = NULL;
+        *(queue->last ? &queue->last->next : &queue->first) = all;
+        queue->last = all;
+    }
+    return awaited;
+}
+
+// In the child of a fork: the thread is gone, the locks may be in any state, and what was running will never end. Nor
+// is anybody left who waited for a task in line: the answer would be written to the stack of a thread that is no more.
 static void recover_from_fork(TargetQueue *queue) {
     if (atomic_load_explicit(queue->alive, memory_order_acquire)) return;
     pthread_mutex_init(&queue->lock, NULL);
@@ -33,10 +61,14 @@ static void recover_from_fork(TargetQueue *queue) {
     target_store_pool_after_fork(queue->store);
     queue->started = false;
     queue->callbacks = queue->aside = 0;
-    TargetTask *lost = queue->running;
+    TargetTask *lost = queue->running, *awaited = take_awaited(queue);
     queue->running = NULL;
     atomic_store(queue->alive, 1);
     if (lost) lost->abandon(lost, hlo_error(HLO_ABORTED, "the process forked while this was running"));
+    for (TargetTask *next; awaited; awaited = next) {
+        next = awaited->next;
+        awaited->abandon(awaited, hlo_error(HLO_ABORTED, "the process forked while this was waited for"));
+    }
 }
 
 // Lock held; runs the task that `running` names without it.
@@ -47,22 +79,65 @@ static void run_task(TargetQueue *queue, TargetTask *task) {
     task->run(task);
     pthread_mutex_lock(&queue->lock);
     queue->running = NULL;
+    if (task->done) *task->done = true;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
     task->finish(task);
     pthread_mutex_lock(&queue->lock);
 }
 
+// The queue whose thread this is; NULL on all others.
+static _Thread_local TargetQueue *own_queue;
+
+// Lock held; returns after something has changed. Callbacks run on the queue's own thread too and may wait there: it
+// then does what stands in line itself, in the same order. (A callback of the running task cannot be helped so, and
+// need not: what it waits for runs aside.)
+static void await_change(TargetQueue *queue) {
+    if (own_queue == queue && queue->first && !queue->running)
+        run_task(queue, take_first(queue));
+    else
+        pthread_cond_wait(&queue->changed, &queue->lock);
+}
+
+typedef struct Awakening {
+    TargetQueue *queue;
+    bool called;  // under the queue's lock
+} Awakening;
+
+static void wake(HloStatus status, void *argument) {
+    Awakening *awakening = argument;
+    TargetQueue *queue = awakening->queue;
+    hlo_status_free(status);
+    pthread_mutex_lock(&queue->lock);
+    awakening->called = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+// Waits for its own callback rather than for the event: that still points to this stack when the event is ready.
+bool target_queue_help(TargetEvent *event) {
+    TargetQueue *queue = own_queue;
+    if (!queue) return false;
+    Awakening awakening = {queue, false};
+    const HloStatus status = target_event_on_ready(event, wake, &awakening);
+    if (status) {
+        hlo_status_free(status);
+        return false;
+    }
+    pthread_mutex_lock(&queue->lock);
+    while (!awakening.called) await_change(queue);
+    pthread_mutex_unlock(&queue->lock);
+    return true;
+}
+
 static void *thread_main(void *argument) {
     TargetQueue *queue = argument;
+    own_queue = queue;
     pthread_mutex_lock(&queue->lock);
     for (;;) {
         while (queue->running || (!queue->first && !queue->stop)) pthread_cond_wait(&queue->changed, &queue->lock);
         if (!queue->first) break;
-        TargetTask *task = queue->first;
-        queue->first = task->next;
-        if (!queue->first) queue->last = NULL;
-        run_task(queue, task);
+        run_task(queue, take_first(queue));
     }
     void (*last_words)(void *owner) = queue->last_words;
     void *owner = queue->owner;
@@ -82,8 +157,7 @@ static bool ensure_thread(TargetQueue *queue) {
     return queue->started;
 }
 
-// Lock held.
-// Nobody is ahead.
+// Lock held. True if nobody is ahead.
 static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
@@ -151,14 +225,16 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
         pthread_mutex_unlock(&queue->lock);
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started");
     }
+    bool done = false;
     task->next = NULL;
+    task->done = wait ? &done : NULL;
     if (queue->last)
         queue->last->next = task;
     else
         queue->first = task;
     queue->last = task;
     pthread_cond_broadcast(&queue->changed);
-    while (wait && !is_idle(queue)) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (wait && !done) await_change(queue);  // not for an idle queue: others may never let it come to that
     pthread_mutex_unlock(&queue->lock);
     return HLO_SUCCESS;
 }
@@ -169,12 +245,18 @@ void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void
     pthread_mutex_unlock(&queue->lock);
 }
 
-// Tasks beside the line count too.
+// Tasks beside the line count too. What a parent left in line when it forked is given up if there can be no thread for
+// it: somebody may wait for its results.
 void target_queue_drain(TargetQueue *queue) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
-    if (queue->first && !ensure_thread(queue)) queue->first = queue->last = NULL;
-    while (!is_idle(queue) || queue->aside) pthread_cond_wait(&queue->changed, &queue->lock);
+    while (queue->first && !ensure_thread(queue)) {
+        TargetTask *task = take_first(queue);
+        pthread_mutex_unlock(&queue->lock);
+        task->abandon(task, hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started"));
+        pthread_mutex_lock(&queue->lock);
+    }
+    while (!is_idle(queue) || queue->aside) await_change(queue);
     pthread_mutex_unlock(&queue->lock);
 }
 

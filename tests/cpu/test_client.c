@@ -117,6 +117,38 @@ Test(buffer, keeps_strided_arrays) {
 }
 
 // JAX's arrays of int4 came in with 0..15 where -8..7 was meant.
+// Nothing is copied, however many rows of nothing there are: each was visited.
+Test(buffer, bug_an_empty_array_of_huge_dimensions) {
+    TargetClient *client = new_client("cpu:1");
+    TargetMemory *memory = target_device_default_memory(target_client_device(client, 0));
+    const int64_t dims[2] = {(int64_t)1 << 50, 0}, strides[2] = {-8, 4}, order[2] = {0, 1};
+    const TargetHostArray array = {NULL, HLO_F32, 2, dims, strides};
+    TargetBuffer *buffer = NULL;
+    must_succeed(target_buffer_from_host(&array, memory, &buffer));
+    char nothing;
+    must_succeed(target_buffer_to_host(buffer, &nothing, 0, order));
+    target_buffer_release(buffer);
+    target_client_release(client);
+}
+
+// Each of them was read from, or had a size that nobody can take.
+Test(buffer, bug_arrays_that_are_not_there_or_have_no_size) {
+    TargetClient *client = new_client("cpu:1");
+    TargetMemory *memory = target_device_default_memory(target_client_device(client, 0));
+    const int64_t four = 4, unbounded = HLO_UNBOUNDED;
+    TargetBuffer *buffer = NULL, *cast = NULL;
+    must_fail(target_buffer_from_host(&(TargetHostArray){NULL, HLO_F32, 1, &four, NULL}, memory, &buffer),
+              HLO_INVALID_ARGUMENT, "16 bytes at address zero");
+    const HloShape endless = {.type = HLO_F32, .rank = 1, .dims = &unbounded};
+    must_fail(target_buffer_uninitialized(&endless, memory, &buffer), HLO_INVALID_ARGUMENT, "dimension 0 has no size");
+    must_fail(target_buffer_pending(&endless, memory, &buffer), HLO_INVALID_ARGUMENT, "dimension 0 has no size");
+    const HloShape bounded = {.type = HLO_F32, .rank = 1, .dims = &four, .dynamic = (const bool[]){true}};
+    buffer = vector(client, 0, 4, 0);
+    must_fail(target_buffer_bitcast(buffer, &bounded, &cast), HLO_UNIMPLEMENTED, "dynamic size");
+    target_buffer_release(buffer);
+    target_client_release(client);
+}
+
 Test(buffer, extends_narrow_integers_of_the_host) {
     TargetClient *client = new_client("cpu:1");
     const uint8_t values[4] = {0x01, 0x0E, 0xF7, 0x88};
@@ -406,6 +438,103 @@ Test(execute, bug_a_copy_asked_for_before_a_donation) {
     target_buffer_release(first);
     target_buffer_release(second);
     target_buffer_release(third);
+    target_executable_release(slow);
+    target_client_release(client);
+}
+
+// A launch that fails before it comes to all of its arguments holds on to none of them.
+Test(execute, bug_claims_of_a_failed_launch) {
+    static const char kSum[] =
+        "HloModule sum\nENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n"
+        "  ROOT r = f32[4] add(p, q)\n}\n";
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = compile(client, kSum);
+    TargetBuffer *content = vector(client, 0, 4, 1), *bad = NULL, *pending = NULL, *result = NULL;
+    TargetDevice *device = target_client_device(client, 0);
+    TargetMemory *memory = target_device_default_memory(device);
+    must_succeed(
+        target_buffer_from_error(target_buffer_shape(content), memory, hlo_error(HLO_DATA_LOSS, "lost"), &bad));
+    must_succeed(target_buffer_pending(target_buffer_shape(content), memory, &pending));
+    TargetBuffer *const list[2] = {bad, pending};
+    TargetBuffer *const *const lists[1] = {list};
+    TargetBuffer **const results[1] = {&result};
+    must_succeed(target_execute(executable, NULL, lists, 2, results, NULL));
+    float value;
+    must_fail(target_buffer_to_host_raw(result, &value, 0, sizeof value), HLO_DATA_LOSS, "lost");
+    target_client_synchronize(client);
+    target_buffer_delete(pending);
+    must_succeed(target_buffer_fulfil(pending, content));
+    target_buffer_release(content);
+    TargetMemoryStatistics statistics;
+    target_device_memory_statistics(device, &statistics);
+    cr_expect_eq(statistics.bytes_in_use, 0, "%lld bytes stay", (long long)statistics.bytes_in_use);
+    target_buffer_release(pending);
+    target_buffer_release(bad);
+    target_buffer_release(result);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
+typedef struct Waiter {
+    TargetExecutable *executable;
+    TargetBuffer *argument, *later;
+    TargetEvent *done;
+    float waited, launched;
+} Waiter;
+
+// Waits for what stands behind it in line, and then behind a launch of its own.
+static void wait_in_callback(HloStatus status, void *argument) {
+    Waiter *waiter = argument;
+    hlo_status_free(status);
+    waiter->waited = first_of(waiter->later);
+    TargetBuffer *const list[1] = {waiter->argument};
+    TargetBuffer *const *const lists[1] = {list};
+    TargetBuffer *result = NULL, **const results[1] = {&result};
+    const TargetExecuteOptions options = {.synchronous = true};
+    must_succeed(target_execute(waiter->executable, &options, lists, 1, results, NULL));
+    waiter->launched = first_of(result);
+    target_buffer_release(result);
+    target_client_synchronize(target_executable_client(waiter->executable));
+    target_event_set(waiter->done, HLO_SUCCESS);
+}
+
+// The queue's thread waited for itself: callbacks may call anything.
+Test(execute, bug_a_callback_that_waits_for_what_stands_behind_it) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *increment = compile(client, kIncrement);
+    TargetBuffer *content = vector(client, 0, 4, 1), *pending = NULL, *first = NULL, *second = NULL, *third = NULL;
+    must_succeed(target_buffer_pending(target_buffer_shape(content), target_buffer_memory(content), &pending));
+    must_succeed(run_one(increment, pending, &first));
+    must_succeed(run_one(increment, first, &second));
+    must_succeed(run_one(increment, second, &third));
+    Waiter waiter = {increment, content, second, target_event_new(), 0, 0};
+    TargetEvent *ready = target_buffer_ready_event(first);
+    must_succeed(target_event_on_ready(ready, wait_in_callback, &waiter));
+    must_succeed(target_buffer_fulfil(pending, content));
+    cr_assert(target_event_wait_for(waiter.done, 60000), "the queue waits for itself");
+    cr_expect_float_eq(waiter.waited, 3, 0);
+    cr_expect_float_eq(waiter.launched, 2, 0);
+    cr_expect_float_eq(first_of(third), 4, 0);
+    target_event_release(waiter.done);
+    target_event_release(ready);
+    target_buffer_release(pending);
+    target_buffer_release(content);
+    target_buffer_release(first);
+    target_buffer_release(second);
+    target_buffer_release(third);
+    target_executable_release(increment);
+    target_client_release(client);
+}
+
+// A loop costs as much as all of its rounds: whether a program runs on the caller's thread is decided by that.
+Test(compile, bug_loops_cost_one_round) {
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *slow = compile(client, kSlow);
+    char *text = target_executable_to_text(slow);
+    const char *loop = strstr(text, "while %"), *cost = loop ? strstr(loop, " cost ") : NULL;
+    cr_assert(cost, "%s", text);
+    cr_expect_geq(strtod(cost + strlen(" cost "), NULL), 2000, "%s", text);
+    hlo_free(text);
     target_executable_release(slow);
     target_client_release(client);
 }
