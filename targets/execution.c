@@ -415,13 +415,13 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
         sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + results + devices) + 2 * (size_t)arguments;
     Execution *execution = hlo_allocate_zeroed(1, bytes);
     if (!execution) return NULL;
-    execution->task = (TargetTask){
-        .run = run_execution,
-        .finish = finish_execution,
-        .abandon = abandon_execution,
-        .is_ready = is_execution_ready,
-        .small = executable->signature->cost * devices < kSmallCost && executable->signature->transfer_count == 0,
-        .waits_for_host = executable->signature->transfer_count > 0};
+    execution->task = (TargetTask){.run = run_execution,
+                                   .finish = finish_execution,
+                                   .abandon = abandon_execution,
+                                   .is_ready = is_execution_ready,
+                                   .small = executable->signature->cost * (double)devices < kSmallCost &&
+                                            executable->signature->transfer_count == 0,
+                                   .waits_for_host = executable->signature->transfer_count > 0};
     execution->elsewhere = options->device;
     execution->launch_id = options->launch_id;
     execution->executable = target_executable_retain(executable);

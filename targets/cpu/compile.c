@@ -113,12 +113,12 @@ static HloStatus make_signature(CompileCall *call, const CpuProgram *program, in
 }
 
 static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) {
-    char *list = hlo_arena_string(arena, "", 0);
+    HloText list = {0};
     for (int64_t i = 0; i < lowering->fallbacks.count; i++) {
         const CpuNode *node = lowering->fallbacks.items[i];
-        list = hlo_arena_format(arena, "%s%s %s\n", list, hlo_op_text(node->opcode), node->instruction->name);
+        hlo_text_format(&list, "%s %s\n", hlo_op_text(node->opcode), node->instruction->name);
     }
-    return list;
+    return hlo_text_to_arena(arena, &list);
 }
 
 // ---- constants and collectives
@@ -175,6 +175,18 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
         for (int32_t k = 0; nested && k < step->node->region_count; k++)
             collect_collectives(arena, &step->regions[k], found);
     }
+}
+
+// What is decided once a round of a loop (how many workers a step is worth) must not look at how often that comes.
+static double cost_of_one_round(const CpuSteps *steps) {
+    double cost = 0;
+    for (int64_t i = 0; i < steps->steps.count; i++) {
+        const CpuStep *step = &steps->steps.items[i];
+        if (!step->regions) cost += step->cost;
+        for (int32_t k = 0; step->regions && k < step->node->region_count; k++)
+            cost += cost_of_one_round(&step->regions[k]);
+    }
+    return cost;
 }
 
 // ---- the pipeline
@@ -252,6 +264,7 @@ static HloStatus compile_protected(void *argument) {
         hlo_arena_copy(executable->arena, assignment.result_alias, sizeof(int64_t) * (size_t)signature->result_count);
     signature->fallbacks = list_fallbacks(executable->arena, &lowering);
     for (int64_t i = 0; i < steps->steps.count; i++) signature->cost += steps->steps.items[i].cost;
+    signature->round_cost = cost_of_one_round(steps);
     return HLO_SUCCESS;
 }
 
@@ -334,7 +347,7 @@ static void print_list(const CpuExecutable *executable, const CpuThunkList *list
             if (k == thunk->read_count) hlo_text_string(text, " ->");
             print_slice(executable, thunk->slices[k], text);
         }
-        hlo_text_format(text, " cost %lld\n", (long long)thunk->cost);
+        hlo_text_format(text, " cost %.0f\n", thunk->cost);
         for (int32_t k = 0; k < thunk->region_count; k++) {
             hlo_text_format(text, "%*sregion %d\n", indent, "", (int)k);
             print_list(executable, &thunk->regions[k], indent + 2, text);

@@ -52,7 +52,8 @@ typedef struct CpuSignature {
     const bool *argument_donated;         // the program gives it away
     const int64_t *result_alias;          // the argument whose memory the result may take over, or -1
     int64_t arena_bytes, constant_bytes;  // of one device; of the executable
-    int64_t cost;                         // rough number of elementary operations of one device
+    double cost;                          // rough number of elementary operations of one device
+    double round_cost;                    // the same with each loop counted once: the work between two rounds' ends
     double collective_bytes;              // that one device sends in collectives, each counted once, ring algorithm
     int64_t collective_count;
     const char *fallbacks;         // see cpu_fallback_ops()

@@ -581,7 +581,7 @@ HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuE
                   .device_count = executable->replica_count * executable->partition_count};
     pthread_mutex_init(&run.lock, NULL);
     const int workers = cpu_pool_worker_count(pool);
-    run.alone = run.device_count < workers || workers == 1 || executable->signature.cost < kSerialCost;
+    run.alone = run.device_count < workers || workers == 1 || executable->signature.round_cost < kSerialCost;
     HloStatus status = allocate_devices(&run, execution);
     if (!status) status = allocate_meetings(&run);
     if (!status) {

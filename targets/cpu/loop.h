@@ -135,7 +135,7 @@ HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuLoop **loop)
 HLO_NODISCARD HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers);
 
 // Elements of the domain times instructions: what a run costs, for scheduling.
-int64_t cpu_loop_cost(const CpuLoop *loop);
+double cpu_loop_cost(const CpuLoop *loop);
 
 // Machine code generated for a loop takes the place of interpretation here: called instead of the interpreter for the
 // blocks [begin, end) of the loop, with that worker's scratch memory. Not set by cpu_loop_finish().

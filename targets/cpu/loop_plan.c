@@ -423,8 +423,7 @@ void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code) {
     loop->code = code;
 }
 
-int64_t cpu_loop_cost(const CpuLoop *loop) {
-    const int64_t instructions = loop->value_count;
-    const int64_t elements = loop->kept * (loop->reduced > 1 ? loop->reduced : 1);
-    return elements * instructions;
+double cpu_loop_cost(const CpuLoop *loop) {
+    const double elements = (double)loop->kept * (double)(loop->reduced > 1 ? loop->reduced : 1);
+    return elements * (double)loop->value_count;
 }

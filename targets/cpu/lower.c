@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes to steps: loops, structure and what has no form of its own.
 #include "targets/cpu/lower.h"
+#include "hlo/analysis/loop.h"
 #include "hlo/ir/transfer.h"
 #include "targets/cpu/peer.h"
 
@@ -49,11 +50,11 @@ static void read_operands_write_results(CpuLowering *lowering, CpuNode *node, Cp
     step->read_count = node->operand_count;
     for (int32_t i = 0; i < node->operand_count; i++) {
         step->reads[i] = cpu_array_root(node->operands[i]);
-        step->cost += node->operands[i]->elements;
+        step->cost += (double)node->operands[i]->elements;
     }
     step->writes = node->results;
     step->write_count = node->result_count;
-    for (int32_t i = 0; i < node->result_count; i++) step->cost += node->results[i]->elements;
+    for (int32_t i = 0; i < node->result_count; i++) step->cost += (double)node->results[i]->elements;
 }
 
 void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel) {
@@ -303,15 +304,26 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
 
 // ---- structure
 
-// The cost of one round: how many there are is not known here.
+// How often a loop is taken to run where nothing tells: dear enough that a body of some size is not run on the thread
+// of a caller who wants to go on, cheap enough that a loop over a few scalars still is.
+enum { kUnknownRounds = 1000 };
+
+static double rounds_of(const CpuNode *node) {
+    const int64_t known = node->opcode == HLO_OP_WHILE ? hlo_trip_count(node->instruction) : 1;
+    return known < 0 ? kUnknownRounds : (double)known;
+}
+
+// Of a conditional all branches are counted, though one of them runs.
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     read_operands_write_results(lowering, node, step);
     step->regions = HLO_ARENA_NEW(lowering->arena, CpuSteps, node->region_count);
+    double one_round = 0;
     for (int32_t i = 0; i < node->region_count; i++) {
         HLO_TRY(lower_region(lowering, node->regions[i], &step->regions[i]));
-        for (int64_t k = 0; k < step->regions[i].steps.count; k++) step->cost += step->regions[i].steps.items[k].cost;
+        for (int64_t k = 0; k < step->regions[i].steps.count; k++) one_round += step->regions[i].steps.items[k].cost;
     }
+    step->cost += one_round * rounds_of(node);
     return HLO_SUCCESS;
 }
 

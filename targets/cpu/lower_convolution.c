@@ -72,6 +72,6 @@ HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *s
         .output_feature_stride = stride_of(output, labels->output_feature)};
     cpu_step_kernel(lowering, node, step, run_convolution, data);
     const int64_t per_output = node->operands[1]->elements / (data->output_features ? data->output_features : 1);
-    step->cost = node->results[0]->elements * (per_output / 16 + 1);
+    step->cost = (double)node->results[0]->elements * (double)(per_output / 16 + 1);
     return HLO_SUCCESS;
 }

@@ -48,7 +48,7 @@ static HloStatus lower_call(CpuLowering *lowering, CpuNode *node, CpuStep *step,
     CallKernel *kernel = new_kernel(lowering, node);
     if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run, kernel);
-    step->cost *= kernel->rows / 4 + 1;
+    step->cost *= (double)(kernel->rows / 4 + 1);
     return HLO_SUCCESS;
 }
 
@@ -150,7 +150,7 @@ static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *st
     if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
     hlo_custom_call_eigh(node->instruction, &kernel->lower, &kernel->sort);
     cpu_step_kernel(lowering, node, step, run_eigh, kernel);
-    step->cost *= kernel->rows + 1;
+    step->cost *= (double)(kernel->rows + 1);
     return HLO_SUCCESS;
 }
 

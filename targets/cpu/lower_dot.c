@@ -219,7 +219,7 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, run_dot, kernel);
-    step->cost = node->results[0]->elements * (kernel->matmul.k / 16 + 1);
+    step->cost = (double)node->results[0]->elements * (double)(kernel->matmul.k / 16 + 1);
     return HLO_SUCCESS;
 }
 
@@ -387,7 +387,7 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     for (int i = 0; i < 3; i++) kernel->dot.widths[i] = hlo_type_bytes(types[i]);
     if (!fill_ragged(kernel, &roles)) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_ragged, kernel);
-    step->cost =
-        node->results[0]->elements * (node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
+    step->cost = (double)node->results[0]->elements *
+                 (double)(node->operands[0]->shape->dims[node->operands[0]->shape->rank - 1] / 16 + 1);
     return HLO_SUCCESS;
 }

@@ -104,7 +104,7 @@ static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, C
     for (int32_t i = 0; i < node->operand_count; i++) kernel->operand_elements[i] = node->operands[i]->elements;
     kernel->result_elements = node->results[0]->elements;
     cpu_step_kernel(lowering, node, step, kernel->stored == kernel->type ? run : run_widened, kernel);
-    step->cost *= kernel->rows / 8 + 1;
+    step->cost *= (double)(kernel->rows / 8 + 1);
 }
 
 static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {

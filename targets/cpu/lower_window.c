@@ -158,7 +158,7 @@ HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep 
     kernel->function = cpu_scalar_compile(lowering, computation);
     if (!kernel->function) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_window_call, kernel);
-    step->cost *= 100 * window_elements(kernel);
+    step->cost *= 100 * (double)window_elements(kernel);
     return HLO_SUCCESS;
 }
 
@@ -184,7 +184,7 @@ static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowK
     kernel->function = cpu_scalar_compile(lowering, node->instruction->called[1]);
     if (!kernel->chooser || !kernel->function) return cpu_lower_give_up(lowering, node);
     cpu_step_kernel(lowering, node, step, run_select_call, kernel);
-    step->cost *= 100 * window_elements(kernel);
+    step->cost *= 100 * (double)window_elements(kernel);
     return HLO_SUCCESS;
 }
 

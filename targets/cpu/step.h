@@ -76,7 +76,7 @@ typedef struct CpuStep {
     CpuKernelFunction *run;  // of a kernel step
     const void *kernel;
     CpuSteps *regions;   // of while and conditional: one a region of the node
-    int64_t cost;        // rough number of elementary operations
+    double cost;         // rough number of elementary operations: no product of sizes overflows
     int64_t begin, end;  // positions in the whole program (buffers.c); end > begin for nested steps
 } CpuStep;
 

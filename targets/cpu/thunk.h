@@ -63,7 +63,7 @@ struct CpuThunk {
     const CpuThunkList *regions;
     int32_t region_count;
     HloType predicate_type;  // of a conditional: pred or s32, in slices[0]
-    int64_t cost;
+    double cost;
 };
 
 // Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
