@@ -57,17 +57,14 @@ static void append_mode(HloText *text, const HloShape *asked, const char **progr
 }
 
 // The list of modes `key` with the layouts of `asked` in it: whoever settles the layouts finds them given.
-static HloStatus note_asked(HloModule *module, const char *key, const HloShape *const *asked, int64_t count) {
+static void note_asked(HloModule *module, const char *key, const HloShape *const *asked, int64_t count) {
     const char *program = take_attribute(module, key);
     HloText text = {0};
     for (int64_t i = 0; i < count; i++) {
         if (i) hlo_text_char(&text, ';');
         append_mode(&text, asked[i], &program);
     }
-    HloStatus status = hlo_text_status(&text);
-    if (!status && count) hlo_module_set_frontend_attribute(module, key, text.data);
-    hlo_text_free(&text);
-    return status;
+    if (count) hlo_module_set_frontend_attribute(module, key, hlo_text_to_arena(module->arena, &text));
 }
 
 // The program's shape with the layouts that `asked` has; the memory is the one that the program names.
@@ -115,7 +112,8 @@ static HloStatus ask_arguments(HloModule *module, const PjrtCompileOptions *opti
     }
     module->entry_parameter_layouts = shapes;
     module->entry_parameter_layout_count = count;
-    return is_mlir ? note_asked(module, HLO_ARGUMENT_LAYOUT_MODES, options->argument_shapes, count) : HLO_SUCCESS;
+    if (is_mlir) note_asked(module, HLO_ARGUMENT_LAYOUT_MODES, options->argument_shapes, count);
+    return HLO_SUCCESS;
 }
 
 static HloStatus ask_result(HloModule *module, const HloShape *asked, bool is_mlir) {
@@ -125,8 +123,8 @@ static HloStatus ask_result(HloModule *module, const HloShape *asked, bool is_ml
     module->entry_result_layout = asked_for(module->arena, result, asked);
     if (!is_mlir) return HLO_SUCCESS;
     const bool tuple = hlo_shape_is_tuple(asked);
-    return note_asked(module, HLO_RESULT_LAYOUT_MODES, tuple ? asked->elements : &asked,
-                      tuple ? asked->element_count : 1);
+    note_asked(module, HLO_RESULT_LAYOUT_MODES, tuple ? asked->elements : &asked, tuple ? asked->element_count : 1);
+    return HLO_SUCCESS;
 }
 
 HloStatus pjrt_ask_layouts(HloModule *module, const PjrtCompileOptions *options, bool is_mlir) {

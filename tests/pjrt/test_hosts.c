@@ -168,6 +168,41 @@ Test(pjrt_hosts, what_other_hosts_would_have_to_do_is_refused) {
     harness_destroy_client(client);
 }
 
+// The device that it was compiled for is the first one, which is another process's.
+Test(pjrt_hosts, bug_portable_programs_run_on_every_host) {
+    static const char twice[] =
+        "module @twice {\n  func.func public @main(%arg0: tensor<2x2xf32>) -> tensor<2x2xf32> {\n"
+        "    %0 = stablehlo.add %arg0, %arg0 : tensor<2x2xf32>\n    return %0 : tensor<2x2xf32>\n  }\n}\n";
+    PjrtNamedValue options[2] = {text_option("topology", "v5e:2x4"), number_option("process_index", 1)};
+    PjrtClient *client;
+    harness_must(create(options, 2, &client), "Client_Create");
+    PjrtClientDevicesArgs all = {.struct_size = sizeof(all), .client = client};
+    harness_must(CALL(Client_Devices, &all), "Client_Devices");
+    // CompileOptionsProto {3: {4: 1, 5: 1}, 4: compile_portable_executable}
+    const unsigned char portable[] = {0x1A, 4, 0x20, 1, 0x28, 1, 0x20, 1};
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = (char *)(uintptr_t)twice,
+                           .code_size = strlen(twice),
+                           .format = "mlir",
+                           .format_size = 4};
+    PjrtClientCompileArgs compile = {.struct_size = sizeof(compile),
+                                     .client = client,
+                                     .program = &program,
+                                     .compile_options = (const char *)portable,
+                                     .compile_options_size = sizeof(portable)};
+    harness_must(CALL(Client_Compile, &compile), "Compile");
+    PjrtBuffer *argument = harness_numbers(client, 5, 2, 2, 1), *result = NULL;
+    harness_must(harness_launch(compile.executable, argument, NULL, all.devices[5], &result), "Execute");
+    float numbers[4];
+    harness_read(result, numbers, 4);
+    cr_expect_eq(numbers[3], 8.0f);
+    harness_destroy_buffer(result);
+    harness_refused(harness_launch(compile.executable, argument, NULL, all.devices[0], &result), 12, "do not exchange");
+    harness_destroy_buffer(argument);
+    harness_destroy_executable(compile.executable);
+    harness_destroy_client(client);
+}
+
 Test(pjrt_hosts, hosts_that_there_are_not_are_refused) {
     PjrtClient *client;
     PjrtNamedValue options[3] = {text_option("topology", "v5e-16"), number_option("process_index", 4)};

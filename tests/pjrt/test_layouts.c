@@ -194,6 +194,10 @@ Test(pjrt_layouts, default_layouts_of_nothing_are_refused) {
     harness_refused(layouts->client_default(&of), 3, "-3");
     of.num_dims = 65;
     harness_refused(layouts->client_default(&of), 3, "65");
+    const int64_t endless[1] = {INT64_MIN};  // the mark of a dimension without a bound, which no layout can tile
+    of.dims = endless;
+    of.num_dims = 1;
+    harness_refused(layouts->client_default(&of), 3, "has no size");
     harness_destroy_client(client);
 }
 

@@ -195,6 +195,8 @@ Test(pjrt_transfers, aliases_get_their_content_later) {
     PjrtClientFulfillAliasBufferArgs fulfil = {
         .struct_size = sizeof(fulfil), .client = client, .buffer = small, .promise = alias.promise};
     harness_refused(CALL(Client_FulfillAliasBuffer, &fulfil), 3, "8 bytes for an alias of 24");
+    fulfil.buffer = alias.buffer;  // aborted
+    harness_refused(CALL(Client_FulfillAliasBuffer, &fulfil), 3, "itself");
     fulfil.buffer = content;
     harness_must(CALL(Client_FulfillAliasBuffer, &fulfil), "FulfillAliasBuffer");
     harness_destroy_buffer(content);
@@ -293,6 +295,29 @@ Test(pjrt_transfers, raw_copies_wait_for_their_destination) {
         harness_destroy_event(args.event);
     }
     harness_destroy_buffer(buffer);
+    harness_destroy_client(client);
+}
+
+// What was asked for before the array was given away is still given when the destination comes.
+Test(pjrt_transfers, bug_a_raw_copy_whose_destination_comes_after_the_donation) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtBuffer *buffer = harness_numbers(client, 2, 2, 3, 3);
+    PjrtBufferCopyRawToHostFutureArgs args = {
+        .struct_size = sizeof(args), .buffer = buffer, .offset = 4, .transfer_size = 8};
+    harness_must(CALL(Buffer_CopyRawToHostFuture, &args), "CopyRawToHostFuture");
+    PjrtBufferDeleteArgs delete = {.struct_size = sizeof(delete), .object = buffer};
+    harness_must(CALL(Buffer_Delete, &delete), "Delete");
+    PjrtBufferCopyRawToHostFutureArgs late = {.struct_size = sizeof(late), .buffer = buffer, .transfer_size = 8};
+    harness_refused(CALL(Buffer_CopyRawToHostFuture, &late), 3, "deleted");
+    harness_destroy_buffer(buffer);
+    float out[2] = {0, 0};
+    PjrtCopyRawReadyArgs ready = {.struct_size = sizeof(ready), .callback_data = args.callback_data, .dst = out};
+    args.ready(&ready);
+    PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = args.event};
+    harness_must(CALL(Event_Await, &wait), "copy");
+    cr_expect_eq(out[0], 4.0f);
+    cr_expect_eq(out[1], 5.0f);
+    harness_destroy_event(args.event);
     harness_destroy_client(client);
 }
 
@@ -560,6 +585,42 @@ Test(pjrt_transfers, portable_programs_run_where_they_are_sent) {
         harness_destroy_buffer(argument);
     }
     harness_destroy_executable(executable);
+    harness_destroy_client(client);
+}
+
+// Its devices are another client's: they were taken for those of this one.
+Test(pjrt_transfers, bug_a_program_of_a_topology_is_loaded_on_a_client) {
+    PjrtTopologyDescriptionCreateArgs create = {
+        .struct_size = sizeof(create), .topology_name = "v5e-16", .topology_name_size = strlen("v5e-16")};
+    harness_must(CALL(TopologyDescription_Create, &create), "TopologyDescription_Create");
+    HloText message = {0}, bytes = {0};
+    HloModule *module = compiled_parse(kTwice, &message);
+    cr_assert(module && !hlo_module_to_proto(module, &bytes));
+    const unsigned char options[] = {0x1A, 4, 0x20, 1, 0x28, 1};
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = bytes.data,
+                           .code_size = bytes.length,
+                           .format = "hlo",
+                           .format_size = 3};
+    PjrtCompileArgs compile = {.struct_size = sizeof(compile),
+                               .topology = create.topology,
+                               .program = &program,
+                               .compile_options = (const char *)options,
+                               .compile_options_size = sizeof(options)};
+    harness_must(CALL(Compile, &compile), "Compile");
+    hlo_text_free(&bytes);
+    hlo_module_free(module);
+    PjrtClient *client = harness_client("v2-8");
+    PjrtClientLoadArgs load = {.struct_size = sizeof(load), .client = client, .executable = compile.executable};
+    harness_must(CALL(Client_Load, &load), "Client_Load");
+    PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *result = launch(load.loaded_executable, argument, 0);
+    expect_numbers(result, 2, 2);
+    harness_destroy_buffer(argument);
+    harness_destroy_buffer(result);
+    harness_destroy_executable(load.loaded_executable);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = compile.executable};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    destroy_topology(create.topology);
     harness_destroy_client(client);
 }
 
