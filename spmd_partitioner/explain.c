@@ -141,7 +141,8 @@ HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **result) {
     }
     report->arena = arena;
     report->num_partitions = partitioned->num_partitions > 0 ? partitioned->num_partitions : 1;
-    if (partitioned->replica_count > 1) report->num_partitions *= partitioned->replica_count;
+    if (partitioned->replica_count > 1)
+        report->num_partitions = multiply_counts(report->num_partitions, partitioned->replica_count);
     Builder builder = {.report = report, .module = partitioned};
     HloStatus status = hlo_protect(read_module, &builder);
     if (status) {

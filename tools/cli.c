@@ -31,30 +31,31 @@ const CliVerb *const *cli_verbs(int64_t *count) {
 // clang-format off
 static const struct {
     HloCode code;
-    CliExit exits[CLI_STAGE_COUNT];  // usage, program, run
+    CliExit exits[CLI_STAGE_COUNT];  // usage, program, compile, run
 } kExitCodes[] = {
-    {HLO_OK,                  {CLI_EXIT_OK,          CLI_EXIT_OK,          CLI_EXIT_OK}},
-    {HLO_INVALID_ARGUMENT,    {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
-    {HLO_NOT_FOUND,           {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
-    {HLO_PERMISSION_DENIED,   {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
-    {HLO_ALREADY_EXISTS,      {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
-    {HLO_UNKNOWN,             {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_RUN_TIME}},
-    {HLO_OUT_OF_RANGE,        {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
-    {HLO_FAILED_PRECONDITION, {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
-    {HLO_DATA_LOSS,           {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME}},
-    {HLO_UNIMPLEMENTED,       {CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED}},
-    {HLO_RESOURCE_EXHAUSTED,  {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
-    {HLO_ABORTED,             {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
-    {HLO_CANCELLED,           {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
-    {HLO_DEADLINE_EXCEEDED,   {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
-    {HLO_UNAVAILABLE,         {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME}},
-    {HLO_UNAUTHENTICATED,     {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE}},
-    {HLO_INTERNAL,            {CLI_EXIT_BUG,         CLI_EXIT_BUG,         CLI_EXIT_BUG}},
+    {HLO_OK,                  {CLI_EXIT_OK,          CLI_EXIT_OK,          CLI_EXIT_OK,            CLI_EXIT_OK}},
+    {HLO_INVALID_ARGUMENT,    {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_NOT_FOUND,           {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE,         CLI_EXIT_USAGE}},
+    {HLO_PERMISSION_DENIED,   {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE,         CLI_EXIT_USAGE}},
+    {HLO_ALREADY_EXISTS,      {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE,         CLI_EXIT_USAGE}},
+    {HLO_UNKNOWN,             {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_OUT_OF_RANGE,        {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_FAILED_PRECONDITION, {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_DATA_LOSS,           {CLI_EXIT_USAGE,       CLI_EXIT_PROGRAM,     CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_UNIMPLEMENTED,       {CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED, CLI_EXIT_UNSUPPORTED,   CLI_EXIT_UNSUPPORTED}},
+    {HLO_RESOURCE_EXHAUSTED,  {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_OUT_OF_MEMORY, CLI_EXIT_RUN_TIME}},
+    {HLO_ABORTED,             {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_CANCELLED,           {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_DEADLINE_EXCEEDED,   {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_UNAVAILABLE,         {CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,    CLI_EXIT_RUN_TIME,      CLI_EXIT_RUN_TIME}},
+    {HLO_UNAUTHENTICATED,     {CLI_EXIT_USAGE,       CLI_EXIT_USAGE,       CLI_EXIT_USAGE,         CLI_EXIT_USAGE}},
+    {HLO_INTERNAL,            {CLI_EXIT_BUG,         CLI_EXIT_BUG,         CLI_EXIT_BUG,           CLI_EXIT_BUG}},
 };
 // clang-format on
 
 // The same code means different exits by stage: an invalid argument is wrong usage before the program is read, a wrong
-// program while it is compiled, and a failure at run time after that.
+// program while that is read and rewritten, and a failure at run time after that: what is verified and still refused by
+// the compiler would go wrong while running. Memory that the compiler finds too small is a prediction.
 CliExit cli_exit_code(HloCode code, CliStage stage) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExitCodes); ++i) {
         if (kExitCodes[i].code == code) return kExitCodes[i].exits[stage];
@@ -195,10 +196,14 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     return exit_code;
 }
 
+// Help that cannot be written is an error too: a script that keeps it must not take an empty file for it.
 static int print_text(void (*print)(HloText *text), int descriptor, int exit_code) {
     HloText text = {0};
     print(&text);
-    write_stream(descriptor, text.data, text.length);
+    if (!write_stream(descriptor, text.data, text.length)) {
+        fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
+        exit_code = CLI_EXIT_USAGE;
+    }
     hlo_text_free(&text);
     return exit_code;
 }

@@ -25,6 +25,7 @@ typedef enum CliExit {
 typedef enum CliStage {
     CLI_STAGE_USAGE,    // options, names, files that cannot be opened
     CLI_STAGE_PROGRAM,  // reading, verifying, rewriting the program
+    CLI_STAGE_COMPILE,  // for a machine, which tells whether it has the memory
     CLI_STAGE_RUN,      // running it
     CLI_STAGE_COUNT,
 } CliStage;

@@ -226,8 +226,9 @@ static HloStatus job_compile(Job *job, CliTimes *times) {
     HLO_TRY(target_client_new(execution->machine, &job->client));
     cli_progress(job->context, "compiling");
     double start = cli_seconds();
-    job->context->stage = CLI_STAGE_RUN;  // the program is verified: what is refused now would go wrong while running
+    job->context->stage = CLI_STAGE_COMPILE;
     HLO_TRY(target_compile(job->client, execution->program->per_device, &options, &job->executable));
+    job->context->stage = CLI_STAGE_RUN;
     times->compile_seconds = cli_seconds() - start;
     return HLO_SUCCESS;
 }
@@ -359,10 +360,10 @@ static HloStatus evaluation_run(CliContext *context, const CliExecution *executi
     const HloEvalHost host = cli_feeds_host(execution->feeds);
     HloEvalOptions options = {
         .numerics = execution->numerics == TARGET_NUMERICS_TPU ? HLO_NUMERICS_TPU : HLO_NUMERICS_EXACT, .host = &host};
-    cli_feeds_rewind(execution->feeds);
     context->stage = CLI_STAGE_RUN;
     for (int64_t i = 0; i < times->count; ++i) {
         cli_progress(context, "evaluating");
+        cli_feeds_rewind(execution->feeds);
         for (int64_t d = 0; d < devices; ++d) {
             hlo_literal_free(evaluation->results[d]);
             evaluation->results[d] = NULL;

@@ -133,7 +133,7 @@ static int64_t count_in_report(const SpmdReport *report, const char *opcode) {
 }
 
 // Less than the baseline is always fine. Kinds of collectives that the baseline does not have count as zero there; each
-// kind is complained about once, at its first collective.
+// kind is counted and complained about once, at its first collective.
 static HloStatus compare_baseline(CliContext *context, const SpmdReport *report, const HloJsonValue *baseline) {
     const HloJsonValue *list = hlo_json_get(baseline, "collectives"),
                        *total = hlo_json_get(baseline, "total_bytes_per_device");
@@ -148,10 +148,11 @@ static HloStatus compare_baseline(CliContext *context, const SpmdReport *report,
     }
     for (int64_t i = 0; i < report->collective_count; ++i) {
         const char *opcode = report->collectives[i].opcode;
-        int64_t now = count_in_report(report, opcode), before = count_in_baseline(list, opcode);
-        bool first = true;
-        for (int64_t j = 0; j < i; ++j) first &= strcmp(report->collectives[j].opcode, opcode) != 0;
-        if (!first || now <= before) continue;
+        int64_t first = 0;
+        while (strcmp(report->collectives[first].opcode, opcode) != 0) ++first;
+        if (first != i) continue;
+        const int64_t now = count_in_report(report, opcode), before = count_in_baseline(list, opcode);
+        if (now <= before) continue;
         HLO_TRY(broken(context, NULL,
                        hlo_arena_format(context->arena, "%lld x %s, the baseline has %lld", (long long)now, opcode,
                                         (long long)before)));

@@ -195,6 +195,7 @@ for engine in compiled eval; do
 done
 check "outfeeds are the same from both engines" cmp fed.compiled/outfeed.0.2.npy fed.eval/outfeed.0.2.npy
 exits 0 "infeeds from an archive, run twice and compared" meshlo run feed.hlo --infeed two.npz --repeat 2 --compare eval
+exits 0 "bug: infeeds of the evaluator, run twice" meshlo run feed.hlo --infeed two.npz --engine eval --repeat 2
 exits 6 "an infeed that runs dry" meshlo run feed.hlo --infeed one.npy
 says err "the infeed of device 0 has run dry: it wants f32[1,2] more" "an infeed that runs dry: named"
 exits 6 "an infeed of another shape" meshlo run feed.hlo --infeed three.npy --infeed one.npy
@@ -306,3 +307,8 @@ json "j['num_replicas'] == 2 and j['num_devices'] == 8 and j['equal']" "replicas
 exits 0 "replicas of partitions, evaluated" meshlo run both.hlo --engine eval --compare eval
 exits 0 "replicas of partitions, device by device" meshlo run both.hlo --per-device --compare eval
 exits 0 "a mesh, device by device" meshlo run dot.hlo --mesh a=4,b=2 --shard p0=a,b --shard p1=b,- --per-device --compare eval
+
+# A result beyond the memory of a device is predicted by the compiler.
+printf 'HloModule large\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT b = f32[3000000000] broadcast(p), dimensions={}\n}\n' > large.hlo
+exits 5 "bug: out of a device's memory" meshlo run large.hlo --on v2-8
+says err "Ran out of memory on HBM" "out of a device's memory: said"

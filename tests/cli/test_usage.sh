@@ -23,6 +23,7 @@ json "j['version'] and j['cpu_features'] and 'hwloc' in j['libraries']" "version
 exits 0 "flags from the environment" env MESHLO_FLAGS=--json "$MESHLO" version
 json "j['version']" "flags from the environment: used"
 exits 2 "unwritable stdout" bash -c '"$MESHLO" version >/dev/full'
+exits 2 "bug: unwritable stdout, help" bash -c '"$MESHLO" --help >/dev/full'
 check "a reader that goes away is no error" bash -o pipefail -c '"$MESHLO" --help | head -c 1 >/dev/null'
 check "completion: verbs" bash -c '. "$SOURCE/tools/completion.bash"; COMP_WORDS=("$MESHLO" ver); COMP_CWORD=1; _meshlo
     [ "${COMPREPLY[*]}" = version ]'
