@@ -10,15 +10,24 @@
 
 // ---- the collectives of a module ----
 
+// How often a computation runs in one run of the program, over all who call it.
+typedef struct Rounds {
+    int64_t known;
+    bool unknown;  // some loop around it has an unknown length
+    bool is_read;  // its collectives are in the report
+} Rounds;
+
 typedef struct Builder {
     SpmdReport *report;
     const HloModule *module;
     HLO_VECTOR(SpmdCollective) items;
-    int64_t trips[64];  // of the loops around the computation being read, as a product by depth
-    int32_t depth;
+    HloArena *scratch;
+    HloIntMap places;  // address of a computation to its place in `rounds`
+    Rounds *rounds;
 } Builder;
 
 // Reports outlive their module.
+// Into the report's arena; a missing text is an empty one, so that printers need not look.
 static const char *keep(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
@@ -35,6 +44,9 @@ static int64_t add_counts(int64_t a, int64_t b) {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
+// The ring algorithm's amounts, as CLI.md defines them for --json: with g members and an operand of n bytes an
+// all-gather sends n(g-1), an all-reduce 2n(g-1)/g, a reduce-scatter or all-to-all n(g-1)/g, a permute n. Counts that
+// leave 62 bits end at the greatest.
 int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {
     assert(group_size > 0);
     int64_t operands = 0;
@@ -51,7 +63,10 @@ int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_si
         }
         case HLO_OP_REDUCE_SCATTER:
         case HLO_OP_ALL_TO_ALL:
-        case HLO_OP_RAGGED_ALL_TO_ALL: return (int64_t)((double)operands * (double)(group - 1) / (double)group);
+        case HLO_OP_RAGGED_ALL_TO_ALL: {
+            const double bytes = (double)operands * (double)(group - 1) / (double)group;
+            return bytes < 0x1p62 ? (int64_t)bytes : INT64_MAX;
+        }
         default: return operands;
     }
 }
@@ -67,6 +82,7 @@ static const char *plain_opcode(HloOpcode opcode) {
 }
 
 // Sizes of the groups of a collective; a permute counts its pairs that are no copies as one group each.
+// Without groups all devices are one.
 static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective *collective) {
     assert(devices > 0);
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
@@ -83,14 +99,14 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
 }
 
 // Bytes count once a trip; loops of unknown length count as one round, which the report says.
-static void add_collective(Builder *builder, const HloInstruction *op) {
+static void add_collective(Builder *builder, const HloInstruction *op, const Rounds *rounds) {
     HloArena *arena = builder->report->arena;
     SpmdCollective collective = {.name = keep(arena, op->name),
                                  .opcode = plain_opcode(op->opcode),
                                  .computation = keep(arena, op->parent->name)};
     set_groups(op, builder->report->num_partitions, &collective);
     collective.bytes_per_device = spmd_collective_bytes(op, collective.group_size);
-    collective.trip_count = builder->trips[builder->depth];
+    collective.trip_count = rounds->unknown ? -1 : rounds->known;
     collective.reason = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.reason"));
     collective.remedy = keep(arena, hlo_instruction_frontend_attribute(op, "meshlo.remedy"));
     const char *file;
@@ -103,28 +119,64 @@ static void add_collective(Builder *builder, const HloInstruction *op) {
         add_counts(builder->report->total_bytes_per_device, multiply_counts(collective.bytes_per_device, trips));
 }
 
-// Halves of asynchronous collectives: the start is the collective, the done is none.
-static void read_computation(Builder *builder, const HloComputation *computation) {
+// Whether the computations that an instruction calls run as parts of the program; reducers and fusions have no
+// collectives.
+static bool flows(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_WHILE) || hlo_is(at, HLO_OP_CALL) || hlo_is(at, HLO_OP_CONDITIONAL) ||
+           hlo_is(at, HLO_OP_ASYNC_START);
+}
+
+static Rounds *rounds_of(Builder *builder, const HloComputation *computation) {
+    const int64_t *place = hlo_int_map_find(&builder->places, (uint64_t)(uintptr_t)computation);
+    HLO_BUG_IF(!place); /* every computation that the entry reaches has one */
+    return &builder->rounds[*place];
+}
+
+// What one computation hands on to those that it calls. A condition is counted as its body is, and so are all branches
+// of a conditional.
+static void hand_on_rounds(Builder *builder, const HloComputation *computation) {
+    const Rounds around = *rounds_of(builder, computation);
     for (const HloInstruction *at = computation->first; at; at = at->next) {
-        if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
-            add_collective(builder, at);
-            continue;
+        if (!flows(at)) continue;
+        const int64_t trips = hlo_is(at, HLO_OP_WHILE) ? hlo_trip_count(at) : 1;
+        for (int32_t i = 0; i < at->called_count; i++) {
+            Rounds *called = rounds_of(builder, at->called[i]);
+            called->known = add_counts(called->known, multiply_counts(around.known, trips < 0 ? 1 : trips));
+            called->unknown |= around.unknown || trips < 0;
         }
-        bool flows = hlo_is(at, HLO_OP_WHILE) || hlo_is(at, HLO_OP_CALL) || hlo_is(at, HLO_OP_CONDITIONAL) ||
-                     hlo_is(at, HLO_OP_ASYNC_START);
-        if (!flows || builder->depth + 1 == (int32_t)HLO_COUNT_OF(builder->trips)) continue;
-        int64_t around = builder->trips[builder->depth];
-        int64_t trips = hlo_is(at, HLO_OP_WHILE) ? hlo_trip_count(at) : 1;
-        builder->trips[++builder->depth] = around < 0 || trips < 0 ? -1 : multiply_counts(around, trips);
-        for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
-        builder->depth--;
     }
 }
 
+// In the order in which a reader of the program comes upon them; what is called from several places is told once, with
+// the rounds of all. Halves of asynchronous collectives: the start is the collective, the done is none.
+static void read_computation(Builder *builder, const HloComputation *computation) {
+    Rounds *rounds = rounds_of(builder, computation);
+    if (rounds->is_read) return;
+    rounds->is_read = true;
+    for (const HloInstruction *at = computation->first; at; at = at->next) {
+        if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE)) {
+            add_collective(builder, at, rounds);
+        } else if (flows(at)) {
+            for (int32_t i = 0; i < at->called_count; i++) read_computation(builder, at->called[i]);
+        }
+    }
+}
+
+// Callers before what they call, so that rounds are whole when they are handed on: linear in the program, where a walk
+// through every call would take a time exponential in the depth of the calls.
 static HloStatus read_module(void *argument) {
     Builder *builder = argument;
-    builder->trips[0] = 1;
-    if (builder->module->entry) read_computation(builder, builder->module->entry);
+    if (!builder->module->entry) return HLO_SUCCESS;
+    int64_t count;
+    builder->scratch = hlo_arena_scratch_new();
+    HloComputation **order = hlo_module_post_order(builder->module, builder->scratch, &count);
+    builder->rounds = HLO_ARENA_NEW(builder->scratch, Rounds, count);
+    for (int64_t i = 0; i < count; i++)
+        hlo_int_map_set(builder->scratch, &builder->places, (uint64_t)(uintptr_t)order[i], i);
+    rounds_of(builder, builder->module->entry)->known = 1;
+    for (int64_t i = count; i-- > 0;) hand_on_rounds(builder, order[i]);
+    read_computation(builder, builder->module->entry);
+    hlo_arena_free(builder->scratch);
     builder->report->collectives = builder->items.items;
     builder->report->collective_count = builder->items.count;
     return HLO_SUCCESS;
@@ -161,6 +213,7 @@ void spmd_report_free(SpmdReport *report) {
 
 // ---- output ----
 
+// Powers of 1024 by their IEC names; bytes alone have no fraction.
 static void print_bytes(HloText *text, int64_t bytes) {
     assert(bytes >= 0);
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -173,6 +226,7 @@ static void print_bytes(HloText *text, int64_t bytes) {
     hlo_text_format(text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+// One line of facts, then why, where and what to change; lines without content are left out.
 static void print_collective(HloText *text, const SpmdCollective *collective) {
     hlo_text_format(text, "%-19s %%%s  ", collective->opcode, collective->name);
     print_bytes(text, collective->bytes_per_device);
@@ -194,6 +248,7 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
     hlo_text_string(text, " sent by each device\n");
 }
 
+// The keys are those of CLI.md; a baseline of `meshlo check` is read back by them.
 void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);
@@ -234,6 +289,8 @@ void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
 
 // ---- --propagate-only ----
 
+// The sharding of each array leaf as the plan has it, in V2 form; one sharding for an array, a tuple of them for a
+// tuple.
 static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const HloInstruction *op) {
     int64_t count = hlo_shape_leaf_count(op->shape);
     const HloSharding **leaves = HLO_ARENA_NEW(arena, const HloSharding *, count);
@@ -244,6 +301,8 @@ static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const H
     return hlo_shape_is_tuple(op->shape) ? hlo_sharding_tuple(arena, leaves, count) : leaves[0];
 }
 
+// Instructions are found by name, since the copy has its own; names are unique in a module. The plan may be of a
+// flattened clone, whose additional instructions have no partner in the copy and are passed over.
 HloStatus spmd_plan_annotate(const SpmdPlan *plan, HloModule *copy) {
     HloStringMap instructions = {0};
     for (int64_t c = 0; c < copy->computations.count; c++) {

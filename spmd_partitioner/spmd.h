@@ -45,7 +45,7 @@ typedef struct SpmdCollective {
     int64_t bytes_per_device;  // what one device sends each time, ring algorithm (spmd_collective_bytes())
     int64_t group_size;
     int64_t num_groups;
-    int64_t trip_count;  // product of the known trip counts of the loops around it; 1 outside, -1 unknown
+    int64_t trip_count;  // how often it runs: by the loops around it, and who calls them; 1 outside, -1 unknown
     const char *reason;  // op, dimension, the shardings that disagree
     const char *source;  // "file:line", or "" if unknown
     const char *remedy;  // the smallest annotation change that would remove it; "" if none is known

@@ -97,3 +97,22 @@ echo '{"collectives": 1}' >wrong.json
 exits 2 "check: no report" meshlo check dot.hlo --baseline wrong.json
 echo '{' >broken.json
 exits 2 "check: broken JSON" meshlo check dot.hlo --baseline broken.json
+
+# Each level calls the one below twice: it was walked through once for every way to come there.
+{
+    echo "HloModule deep, num_partitions=2"
+    echo "add { a = f32[] parameter(0)"
+    echo " b = f32[] parameter(1)"
+    echo " ROOT s = f32[] add(a, b) }"
+    echo "level0 { x = f32[8] parameter(0)"
+    echo " ROOT y = f32[8] all-reduce(x), channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true, to_apply=add }"
+    for level in $(seq 1 40); do
+        echo "level$level { x = f32[8] parameter(0)"
+        echo " y = f32[8] call(x), to_apply=level$((level - 1))"
+        echo " ROOT z = f32[8] call(y), to_apply=level$((level - 1)) }"
+    done
+    echo "ENTRY e { p = f32[8] parameter(0)"
+    echo " ROOT r = f32[8] call(p), to_apply=level40 }"
+} > deep.hlo
+exits 0 "bug: calls of calls" meshlo partition deep.hlo --partitioned --json
+json "len(j['collectives']) == 1 and j['collectives'][0]['trip_count'] == 2**40" "bug: calls of calls: counted"
