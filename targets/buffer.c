@@ -3,6 +3,15 @@
 // A buffer is a shape, a memory and a storage that may come later. It is never written to once it is ready: copies to
 // other memories and bitcasts share the storage, and only a donation may write over it, if nobody else has it. `claims`
 // counts who has been promised the storage of a buffer, so that deleting it meanwhile takes nothing from them.
+//
+// Life of the storage. A buffer begins pending (no storage, event not ready), made by an execution, a promise or a
+// copy; target_buffer_fill() gives it the storage and then its event becomes ready. It is deleted by its owner or by a
+// donation; from then on reading is refused, but whoever has laid a claim before still gets the content. So there are
+// three states to tell apart where `storage` is NULL: not there yet, deleted, and holding an error; the event and
+// `deleted` say which.
+//
+// Locks: the buffer's own guards storage, deletion and claims, and is never held while an event is set or a storage
+// released, since both may call out.
 #include <assert.h>
 #include <string.h>
 
@@ -12,6 +21,8 @@
 // ---- making
 
 // A shape and its dims in one heap block, without layout.
+// Layouts are left out: arrays are dense and row-major on devices. A name for `dynamic` is kept only where some
+// dimension is of dynamic size, so that shapes of both spellings (NULL, all false) compare equal.
 static HloShape *copy_shape(const HloShape *shape) {
     assert(shape);
     HloShape *copy = hlo_allocate(sizeof *copy + (sizeof(int64_t) + sizeof(bool)) * (size_t)shape->rank);
@@ -68,6 +79,8 @@ static HloStatus check_shape(const HloShape *shape) {
 }
 
 // A ready buffer; `dense` is its content, or NULL for an undefined one.
+// A token too has a storage (of no bytes), so that nobody who takes storages has to tell tokens apart. Only memory of
+// kind `device` is metered: the limit is that of the emulated HBM.
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     assert(shape && memory && result);
     HLO_TRY(check_shape(shape));
@@ -94,6 +107,8 @@ HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memor
 
 // Copies between a dense row-major array and one with byte strides, one of which each side names. The array must have
 // elements: a dimension of size 0 behind a huge one would be looked for once an element of that.
+// Recursion is as deep as the rank, at most 64. The innermost dimension is one memcpy where both sides are dense there.
+// Negative and zero strides are fine: every address is formed from the element's own indices.
 static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
                          const int64_t *dims, int64_t rank, int64_t width) {
     assert(rank >= 0 && width > 0);
@@ -113,6 +128,7 @@ static void copy_strided(char *to, const int64_t *to_strides, const char *from, 
 enum { kMaximumRank = 64 };
 
 // Byte strides of a dense array whose dimensions have this order; NULL for row-major.
+// Products cannot overflow: hlo_shape_check_dims() has bounded the whole array, counting sizes of zero as one.
 static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, const int64_t *minor_to_major,
                           int64_t *strides) {
     assert(rank >= 0 && width > 0);
@@ -169,6 +185,8 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
     return target_buffer_from_host(&array, memory, buffer);
 }
 
+// The elements come first and dense, then one s32 a dimension with its size (cpu_buffer_sizes() in
+// targets/cpu/bounded.h); what lies between them in the buffer is undefined and masked by the program.
 HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds, TargetMemory *memory,
                                              TargetBuffer **buffer) {
     assert(literal && bounds && memory && buffer);
@@ -209,6 +227,7 @@ TargetBuffer *target_buffer_retain(TargetBuffer *buffer) {
     return buffer;
 }
 
+// An execution or copy under way has references of its own to what it needs.
 void target_buffer_release(TargetBuffer *buffer) {
     if (buffer && atomic_fetch_sub(&buffer->references, 1) == 1) free_buffer(buffer);
 }
@@ -261,6 +280,8 @@ void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     if (!wanted) target_storage_release(storage);
 }
 
+// Counted, as several frameworks may have taken the address (dlpack, NumPy views). The flag is looked at when a launch
+// takes the buffer, not later: who asks for the address after that gets the error of a deleted buffer.
 void target_buffer_hold_external(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     buffer->external_holds++;
@@ -293,6 +314,7 @@ static HloStatus deleted_error(void) {
 }
 
 // The content with a reference, once it is there.
+// Deletion is looked at twice, before the wait and after it: in between, another thread may delete or donate.
 static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
     if (target_buffer_is_deleted(buffer)) return deleted_error();
     HLO_TRY(target_event_wait(buffer->ready));
@@ -342,6 +364,8 @@ HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int
     return HLO_SUCCESS;
 }
 
+// Sizes come from memory that a program has written: they are clamped to the bounds, as everything that is sized by
+// them is.
 HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes) {
     assert(buffer && (sizes || buffer->shape->rank == 0));
     const HloShape *shape = buffer->shape;
@@ -407,6 +431,7 @@ typedef struct HostCopy {
     TargetEvent *event;
 } HostCopy;
 
+// Runs on the thread that made the buffer ready, or on the caller's; copies, gives the claim up, and tells.
 static void finish_host_copy(HloStatus status, void *argument) {
     HostCopy *copy = argument;
     TargetStorage *storage = target_buffer_take_claimed(copy->buffer);
@@ -431,6 +456,7 @@ static HloStatus claim(TargetBuffer *buffer) {
     return gone ? deleted_error() : HLO_SUCCESS;
 }
 
+// Two references to the new event: the caller's, and the copy's own.
 HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
                                       const int64_t *minor_to_major, TargetEvent **event) {
     assert(buffer && event);
@@ -481,6 +507,8 @@ static void finish_memory_copy(HloStatus status, void *argument) {
     hlo_free(copy);
 }
 
+// No bytes move: the pending buffer gets a reference to the storage of the other, which thereby is not owned by it
+// alone any more and is not written over by a later donation of either.
 HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
     assert(pending && with && pending != with);
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
@@ -539,6 +567,8 @@ void target_buffer_fail(TargetBuffer *pending, HloStatus error) {
     target_event_set(pending->ready, error);
 }
 
+// Memory that is not aligned as our kernels assume (64 bytes, a cache line and the widest vector) is copied, and given
+// back at once. After an error `release` is not called: the memory stays the caller's.
 HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
                              void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
     assert(shape && memory && result);

@@ -3,6 +3,11 @@
 // Ready is an atomic flag, so that asking costs nothing; status and callbacks are behind a lock until then, and the
 // status never changes afterwards. Publishing and calling back are two steps, because a task makes its results ready
 // while it holds the queue, and callbacks must not run then.
+//
+// References: an event lives as long as anybody holds it, and target_event_call() holds it too, as callbacks release
+// events. Callbacks that were never called (an event released by all before it was set) are dropped with it. Nothing
+// here allocates but target_event_new(), target_event_on_ready() and copies of an error, so that making an event ready
+// cannot fail.
 #include <assert.h>
 #include <time.h>
 
@@ -23,6 +28,8 @@ struct TargetEvent {
     Callback *callbacks;  // in reverse order
 };
 
+// Statuses have one owner, while an event tells its error to all who ask. When memory is short the copy is the error
+// that says so (hlo_error() has one that needs no memory): never success.
 HloStatus target_status_copy(const struct HloError *status) {
     if (!status) return HLO_SUCCESS;
     const HloPlace *place = hlo_status_place(status);
@@ -30,6 +37,7 @@ HloStatus target_status_copy(const struct HloError *status) {
     return hlo_error(hlo_status_code(status), "%s", hlo_status_message(status));
 }
 
+// Waiting with a limit is by the monotonic clock: with the wall clock, setting the time would stretch or cut the wait.
 TargetEvent *target_event_new(void) {
     TargetEvent *event = hlo_allocate_zeroed(1, sizeof *event);
     if (!event) return NULL;
@@ -60,6 +68,9 @@ void target_event_release(TargetEvent *event) {
     hlo_free(event);
 }
 
+// The status is written before the flag, and the flag is sequentially consistent: who reads `ready` without the lock
+// sees the status. Only the first call counts, since results may be failed (poison, fork) while their producer still
+// runs.
 void target_event_publish(TargetEvent *event, HloStatus status) {
     assert(event);
     pthread_mutex_lock(&event->lock);
@@ -118,6 +129,8 @@ HloStatus target_event_wait(TargetEvent *event) {
     return target_status_copy(event->status);
 }
 
+// Milliseconds are split so that neither the sum of nanoseconds nor that of seconds overflows for any int64 that a
+// caller waits for in earnest.
 bool target_event_wait_for(TargetEvent *event, int64_t milliseconds) {
     assert(event && milliseconds >= 0);
     struct timespec until;

@@ -32,6 +32,8 @@ static HloStatus choose_counts(const HloModule *module, const TargetCompileOptio
 }
 
 // Without an assignment the first devices in list order.
+// Ids, not list places, because that is what device assignments in XLA's protobufs hold. Looking for doubles is
+// quadratic in the devices, 9,216 at most, and done once a compilation.
 static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecutable *executable) {
     executable->devices = hlo_allocate_zeroed((size_t)executable->device_count, sizeof(TargetDevice *));
     HLO_FAIL_IF(!executable->devices, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -69,6 +71,8 @@ static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
 
 // Values that are copied to host memory on the way.
 // Only copies move values between memories (offloading in JAX is written that way), so they alone are looked at.
+// Bytes of values that the program puts into host memory on its way: what XLA's memory analysis reports as
+// host_temp_size_in_bytes.
 static int64_t host_temporaries(const HloModule *module) {
     int64_t bytes = 0;
     for (int64_t c = 0; c < module->computations.count; c++)
@@ -105,6 +109,8 @@ static void print_bytes(HloText *text, int64_t bytes) {
 
 // A device of a slice has so much memory and no more.
 // All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
+// Dense bytes: the padding of tiles, which emulator/memory.h counts, comes on top on a real chip. So this is lenient:
+// what passes here may still not fit there.
 static HloStatus check_capacity(const TargetExecutable *executable) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
@@ -146,6 +152,8 @@ typedef struct CompileCall {
 } CompileCall;
 
 // Leaves what it took in the executable, also when memory runs out.
+// The fingerprint is of the module, the numerics and the counts, not of the devices: a cache may use it on another
+// slice of the same shape.
 static HloStatus fill_executable(void *argument) {
     const CompileCall *call = argument;
     const HloModule *module = call->module;

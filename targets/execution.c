@@ -6,6 +6,11 @@
 //
 // Donation in place: a result takes over the memory of a donated argument if the compiler found that nobody reads the
 // argument any more by then (CpuSignature.result_alias), and nobody else holds it (target_storage_take_over()).
+//
+// Threads and ownership. target_execute() runs on the caller's thread and hands the Execution to the queue, which owns
+// it until `finish`. Until then it holds references to its buffers, storages and executable; `task` stands first in it,
+// so that a task is cast to its execution. Everything of a launch is allocated before its first argument is touched
+// (take_buffers()), so that lack of memory refuses it whole.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +43,8 @@ typedef struct Execution {
 
 // ---- checks at submission
 
+// The program offers an argument (input_output_alias, buffer_donor); the caller may withhold it for this launch. The
+// list is short in practice: JAX names the arguments that somebody else still holds.
 static bool is_donated(const TargetExecutable *executable, const TargetExecuteOptions *options, int64_t argument) {
     if (!executable->signature->argument_donated[argument]) return false;
     for (int64_t i = 0; i < options->non_donatable_count; i++)
@@ -81,6 +88,7 @@ typedef struct Place {
     int64_t argument;
 } Place;
 
+// By address, then by argument, so that the error names the same argument whatever qsort() does.
 static int compare_places(const void *a, const void *b) {
     const Place *x = a, *y = b;
     if (x->buffer != y->buffer) return (uintptr_t)x->buffer < (uintptr_t)y->buffer ? -1 : 1;
@@ -89,6 +97,7 @@ static int compare_places(const void *a, const void *b) {
 
 // No buffer may be donated twice, or donated and read. Steps of large models donate thousands: equal buffers are found
 // by sorting, where they stand beside each other.
+// O(n log n) a device; `places` is the caller's scratch, n long.
 static HloStatus check_donations(const TargetExecutable *executable, const TargetExecuteOptions *options,
                                  TargetBuffer *const *arguments, Place *places) {
     const int64_t count = executable->signature->argument_count;
@@ -128,6 +137,8 @@ static HloStatus check_all_donations(const TargetExecutable *executable, const T
 }
 
 // Everything that the caller can have done wrong, by argument and device.
+// Nothing below it may refuse a launch for a fault of the caller's. Arguments may still be deleted by another thread
+// after this; that is found when they are taken and becomes the error of the results.
 static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
                        TargetBuffer *const *const *arguments, int64_t argument_count) {
     assert(executable && argument_count >= 0);
@@ -161,6 +172,8 @@ static HloStatus no_memory(const TargetExecutable *executable) {
 
 // The first error among the arguments; takes their storages. Their producers have run by now, but for those that the
 // user has promised to fill.
+// Waits without the queue's lock, but in line: what was submitted behind this launch waits too, which keeps executions
+// in the order of their submission.
 static HloStatus take_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
@@ -175,6 +188,8 @@ static HloStatus take_arguments(Execution *execution) {
 }
 
 // The memory of one result: the donated argument's if nobody else holds it, else new.
+// `donated` is cleared when the memory has been taken over, so that a second result aliased to the same argument gets
+// memory of its own. NULL when memory is short.
 static TargetStorage *result_storage(Execution *execution, int64_t device, int64_t result) {
     assert(device >= 0 && result >= 0);
     const CpuSignature *signature = execution->executable->signature;
@@ -234,6 +249,8 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
 }
 
 // Results that are equal by construction stand in one memory from now on, so that the next step finds them so.
+// See targets/cpu/share.h: devices whose operands are the same bytes compute one result; the others' memory goes back
+// to the pool.
 static void share_results(Execution *execution, RunMemory *memory) {
     for (int64_t d = 0; d < execution->device_count; d++) {
         for (int64_t i = 0; i < execution->result_count; i++) {
@@ -286,6 +303,8 @@ static int64_t now(void) {
 }
 
 // Runs the program and tells when each device was busy with it.
+// The program's own event spans all devices, since they run as one launch; instructions are told one by one as they
+// end.
 static HloStatus run_traced(Execution *execution, CpuExecution *run) {
     TargetExecutable *executable = execution->executable;
     const CpuTrace trace = {trace_instruction, execution};
@@ -301,6 +320,7 @@ static HloStatus run_traced(Execution *execution, CpuExecution *run) {
 
 // Arguments, memory, the program, results. Results get their storages all at once, at the end, so that an error leaves
 // none of them half made.
+// A task aside has no use of the plan of shared values: the task in line may be working with it.
 static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
@@ -342,6 +362,8 @@ static void release_arguments(Execution *execution) {
 
 // Makes results ready without calling anybody back: the queue is still held by this task, and a callback may wait for
 // it.
+// Transfers and traces are given back first: the header promises that no call follows, and who waits for a result may
+// free what they point to.
 static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
     if (execution->trace.release) execution->trace.release(execution->trace.context);
@@ -378,6 +400,7 @@ static void free_execution(Execution *execution) {
 }
 
 // The part behind the line: callbacks run here.
+// Events of devices come after those of results; both carry the same error.
 static void finish_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
@@ -407,6 +430,8 @@ static bool is_execution_ready(const TargetTask *task) {
 // ---- submission
 
 // One block with all the lists behind the struct.
+// Sizes cannot overflow: counts come from a compiled program, whose lists were themselves allocated. A program is
+// `small` only if it makes no transfers, because those wait for a host that may be the caller's own thread.
 static Execution *new_execution(TargetExecutable *executable, const TargetExecuteOptions *options) {
     const int64_t devices = executable->device_count;
     const int64_t arguments = devices * executable->signature->argument_count;
@@ -455,6 +480,9 @@ static bool make_results(Execution *execution, bool with_events) {
 }
 
 // A donated buffer is deleted now; its content goes to the execution, now or when it is there.
+// Three cases. Not there yet: a claim is laid, and the storage taken when the program runs. There and donated, with no
+// other claimant: the buffer's own reference moves over, so that it can be the only one. Else: one more reference, and
+// a donation deletes the buffer all the same.
 static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t place, bool donate) {
     assert(buffer && place >= 0);
     execution->arguments[place] = target_buffer_retain(buffer);
@@ -525,6 +553,7 @@ typedef struct Poisoning {
     bool found;
 } Poisoning;
 
+// Every task of a queue is an execution; an aside one is past poisoning, as it runs. The first poison counts.
 static void poison_task(TargetTask *task, void *argument) {
     Poisoning *poisoning = argument;
     Execution *execution = (Execution *)task;

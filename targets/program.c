@@ -38,6 +38,8 @@ static HloStatus copy_fields(void *argument) {
 }
 
 // An array without its parts.
+// `like` gives shape and sharding, `count` the partitions. Parts come later, one by one; target_array_release() accepts
+// those that are missing.
 static HloStatus new_array(const SpmdBoundaryArray *like, int64_t count, TargetArray **result) {
     assert(like && count > 0 && result);
     TargetArray *array = hlo_allocate_zeroed(1, sizeof *array);
@@ -190,6 +192,8 @@ static HloStatus partition(const HloModule *module, const SpmdOptions *options, 
 }
 
 // The mesh is looked for in the module as it was before partitioning: afterwards it has no shardings left to tell it.
+// One replica: fill_program() has refused others. Without an assignment of the caller's the partitions stand where JAX
+// would put them.
 static HloStatus compile(TargetClient *client, const HloModule *original, const TargetProgramOptions *options,
                          TargetProgram *program) {
     assert(original && program);
@@ -310,6 +314,7 @@ static HloStatus check_count(const TargetProgram *program, int64_t argument_coun
 }
 
 // Whether each device holds the same elements under both shardings, however they are written.
+// O(partitions): shardings may be written in many ways, so equal parts are told by their offsets, device by device.
 static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const TargetArray *array) {
     assert(index >= 0 && index < boundary->parameter_count && array);
     const SpmdBoundaryArray *want = &boundary->parameters[index];
@@ -358,6 +363,7 @@ static void free_run(Run *run) {
 
 // Takes over the results; references to the arguments stay with the arrays. Returns when the launch is under way: the
 // arrays' buffers say when they are ready.
+// After an error nothing is in `results` yet, and the caller releases the empty arrays.
 static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, TargetArray **results, Run *run) {
     const SpmdBoundary *boundary = program->boundary;
     int64_t devices = boundary->num_partitions;

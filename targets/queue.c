@@ -6,6 +6,14 @@
 //
 // After a fork the child has no thread and locks in any state; a page that fork() wipes tells it so, and what was
 // running is given up with an error.
+//
+// Order and locks. `running` is the one task in line that is being done; it is set and cleared under the lock, and the
+// task's own work is done without it. Whoever finds nobody running may take the place: the queue's thread, or a caller
+// whose task is small. A task's `finish` comes after its place is free again, because events call back from there, and
+// a callback may submit to this very queue.
+//
+// A task aside counts in `aside` only: it never stands in line, and must depend on nothing that does (`is_ready`), or
+// it could wait for the task that waits for it.
 #include <assert.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -13,6 +21,9 @@
 
 #include "targets/internal.h"
 
+// The page is asked to be wiped by fork() (Linux 4.14 on); where the kernel refuses, `alive` stays 1 in a child, and
+// that is all that is lost: a child which uses the client then waits for ever. The status says nothing of it, since
+// most programs never fork.
 HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store) {
     *queue = (TargetQueue){.store = store};
     pthread_mutex_init(&queue->lock, NULL);
@@ -147,6 +158,8 @@ static void *thread_main(void *argument) {
 }
 
 // Lock held. Signals are blocked in the thread, so that the program's handlers run in its own threads.
+// False when the system gives no thread. The thread is started at the first task that needs one and not with the
+// client, so that a process may fork before that without losing anything.
 static bool ensure_thread(TargetQueue *queue) {
     if (queue->started) return true;
     sigset_t all, before;
@@ -162,6 +175,7 @@ static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
 
+// A counter and no flag: several devices of one program may call out at once, each on its own worker.
 void target_queue_callback_begin(TargetQueue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->callbacks++;
@@ -185,6 +199,7 @@ static void run_aside(TargetQueue *queue, TargetTask *task) {
     task->finish(task);
 }
 
+// A thread for one task. It is detached: target_queue_drain() waits for the count in `aside`, not for the thread.
 static void *aside_main(void *argument) {
     TargetTask *task = argument;
     run_aside(task->queue, task);
@@ -239,6 +254,7 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     return HLO_SUCCESS;
 }
 
+// `visit` must not call back into the queue: the lock is held, and is no recursive one.
 void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument) {
     pthread_mutex_lock(&queue->lock);
     for (TargetTask *task = queue->first; task; task = task->next) visit(task, argument);
@@ -260,6 +276,10 @@ void target_queue_drain(TargetQueue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
+// Two ways to end. From another thread: everything is done first, then the thread is told to stop and joined, and the
+// caller frees. On the queue's own thread (the last reference to the client was an execution's, given back in `finish`)
+// joining would wait for ever: the thread is detached, runs out of work, and frees the client itself by last_words() as
+// the last thing that it does.
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner) {
     assert(queue);
     if (!queue->alive) return true;
@@ -279,6 +299,7 @@ bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), voi
     return !own_thread;
 }
 
+// `alive` is NULL where target_queue_init() failed or never ran: there is nothing to destroy then.
 void target_queue_destroy(TargetQueue *queue) {
     if (!queue->alive) return;
     munmap((void *)queue->alive, (size_t)sysconf(_SC_PAGESIZE));

@@ -3,6 +3,13 @@
 // Blocks are kept by size class for the next step of the same program, which finds pages that are mapped already. Large
 // arrays of the host that were made lately are remembered, so that equal ones (the shards of a replicated array come
 // one by one) share one storage. Storage is immutable to everybody but an execution that owns it alone.
+//
+// Sharing and writing. A storage may be read by anybody with a reference and is written to only (1) by its maker before
+// anyone else has one, and (2) by an execution that took it over, which target_storage_take_over() grants to a sole
+// owner. The list of recent storages is the one way to get a reference from nothing; it is therefore searched and
+// cleared under the pool's lock, and a storage leaves it before it is written to or freed.
+//
+// The pool outlives its storages: it is part of the client, which buffers and executions keep.
 #include "targets/storage.h"
 
 #include <assert.h>
@@ -13,6 +20,9 @@
 enum { kSmallestBytes = 64, kSharedBytes = 4096, kSteps = 4, kHugeBytes = 2 * 1024 * 1024 };
 
 // Classes are 64, 80, 96, 112, 128, 160, …: four a doubling, so at most a fifth is wasted.
+// Four classes a doubling are the usual compromise of size-class allocators (jemalloc's spacing): fewer waste memory,
+// more split the free lists so that blocks are found less often. -1 for sizes beyond the last class, 2^53 bytes and
+// more, which no machine has.
 static int32_t class_of(int64_t bytes) {
     int32_t number = 0;
     for (int64_t size = kSmallestBytes; number + kSteps <= kTargetSizeClasses; size *= 2, number += kSteps)
@@ -35,6 +45,8 @@ void target_store_pool_init(TargetStorePool *pool) {
 }
 
 // Everything that nobody uses goes back to the system.
+// Called when an allocation fails: kept blocks of other sizes may be what the system lacks. O(blocks kept), under the
+// lock.
 static void flush(TargetStorePool *pool) {
     pthread_mutex_lock(&pool->lock);
     for (int32_t i = 0; i < kTargetSizeClasses; i++) {
@@ -57,6 +69,7 @@ void target_store_pool_after_fork(TargetStorePool *pool) {
     pthread_mutex_init(&pool->lock, NULL);
 }
 
+// The block used last comes first: its pages are the likeliest to be in the caches still.
 static void *take_block(TargetStorePool *pool, int32_t size_class) {
     assert(size_class >= 0);
     pthread_mutex_lock(&pool->lock);
@@ -84,6 +97,7 @@ static void *fresh_block(int32_t size_class) {
 }
 
 // Maxima by compare-and-exchange: many threads allocate at once.
+// `largest` and `peak` may be read a moment apart from `in_use`; they are statistics, and each is right by itself.
 static void count_up(TargetMeter *meter, int64_t bytes) {
     const int64_t now = atomic_fetch_add(&meter->in_use, bytes) + bytes;
     int64_t peak = atomic_load(&meter->peak), largest = atomic_load(&meter->largest);
@@ -116,6 +130,8 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMe
 }
 
 // A storage of the list with these many bytes, with a reference; NULL when there is none from `*place` on.
+// The caller compares contents without the lock, as that takes long; the reference keeps the storage meanwhile. A count
+// of 0 is a storage that is being freed and must not be revived, hence the exchange instead of an addition.
 static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t *place) {
     TargetStorage *found = NULL;
     pthread_mutex_lock(&pool->lock);
@@ -150,6 +166,8 @@ static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
+// The meter is charged once for arrays that share: it counts our own memory. 4096 bytes and up only, since comparing
+// with sixteen candidates costs more than copying a small array.
 TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter) {
     assert(pool && bytes >= 0);
     const bool large = bytes >= kSharedBytes;
@@ -187,6 +205,8 @@ bool target_storage_take_over(TargetStorage *storage) {
     return atomic_load(&storage->references) == 1;
 }
 
+// The meter goes down before the block is back in the pool: a statistic that is read by whoever saw the event of a
+// deletion must not count it any more.
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
     if (storage->release) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device identity.
+//
+// The texts are those of libtpu as JAX shows them (jax.devices(), and Device.__str__ of a TPU v2 in the documents of
+// the shared corpus): programs parse them. Who a device is comes from emulator/topology.h; here it only gets words.
 #include "targets/tpu/identity.h"
 
 #include <assert.h>
@@ -17,6 +20,8 @@ static void print_debug(const EmuTopology *topology, const EmuDevice *from, HloT
 }
 
 // Devices before this one on the same host.
+// Devices of a host are neighbours in the list, so the search ends at the host's first device: 8 steps on a slice. A
+// machine of host devices is one host with all of them.
 static int64_t local_number(const EmuTopology *topology, int64_t index) {
     int64_t number = 0;
     for (int64_t i = index; i-- > 0 && topology->devices[i].process_index == topology->devices[index].process_index;)
@@ -24,6 +29,8 @@ static int64_t local_number(const EmuTopology *topology, int64_t index) {
     return number;
 }
 
+// Texts that were made stay in `device` after an error too, for the caller to free. `one_host` is how a single process
+// plays all hosts: every device says process 0 and numbers count through.
 HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host, TargetDevice *device) {
     assert(index >= 0 && index < topology->device_count);
     EmuDevice seen = topology->devices[index];
