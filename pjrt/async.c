@@ -28,6 +28,7 @@ static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int6
 }
 
 // Hands out a buffer of a shape; frees what read_shape() made. `buffer` NULL: only that.
+// Takes the reference to `buffer` also when there is no memory for a handle.
 static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedShape *wanted, PjrtBuffer **out) {
     *out = buffer ? pjrt_buffer_from(client, buffer, wanted->layout.data) : NULL;
     hlo_text_free(&wanted->layout);
@@ -112,7 +113,9 @@ PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
     } else {
         TargetBuffer *with = args->buffer->buffer;
         HloStatus status = NULL;
-        if (target_buffer_bytes(with) != target_buffer_bytes(pending))
+        if (with == pending)
+            status = hlo_error(HLO_INVALID_ARGUMENT, "an alias cannot get its content from itself");
+        else if (target_buffer_bytes(with) != target_buffer_bytes(pending))
             status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes for an alias of %lld",
                                (long long)target_buffer_bytes(with), (long long)target_buffer_bytes(pending));
         if (!status) status = target_buffer_fulfil(pending, with);
@@ -130,6 +133,7 @@ typedef struct Donation {
 } Donation;
 
 // Called once by the caller, on any thread.
+// An error in fulfilling (memory is short) fails the promise: whoever waits for it is told.
 static void dependency_ready(PjrtDependencyReadyArgs *args) {
     Donation *donation = args->callback_data;
     HloStatus status = NULL;
@@ -175,7 +179,7 @@ PjrtError *pjrt_buffer_donate_with_control_dependency(void *arguments) {
 // ---- raw copies to a destination that comes later
 
 typedef struct RawCopy {
-    TargetBuffer *buffer;
+    TargetBuffer *buffer;  // another name for the content: the caller's buffer may be deleted or donated meanwhile
     int64_t offset, size;
     TargetEvent *event;
     void *destination;
@@ -183,6 +187,7 @@ typedef struct RawCopy {
 
 // Runs when both content and destination are there, on whatever thread brought the last of them. Takes ownership of the
 // status.
+// The offset and the size are checked here, against the buffer; a range outside of it is the error of the event.
 static void finish_raw_copy(HloStatus status, void *argument) {
     RawCopy *copy = argument;
     if (!status) status = target_buffer_to_host_raw(copy->buffer, copy->destination, copy->offset, copy->size);
@@ -193,6 +198,7 @@ static void finish_raw_copy(HloStatus status, void *argument) {
 }
 
 // Called once by the caller; an error code in place of an address gives the copy up.
+// `copy` belongs to finish_raw_copy() from here on, which may run before this returns.
 static void destination_ready(PjrtCopyRawReadyArgs *args) {
     RawCopy *copy = args->callback_data;
     if (args->error_code) {
@@ -212,12 +218,16 @@ PjrtError *pjrt_buffer_copy_raw_to_host_future(void *arguments) {
     RawCopy *copy = hlo_allocate(sizeof(*copy));
     TargetEvent *done = target_event_new();
     PjrtEvent *handle = copy && done ? pjrt_event_from(target_event_retain(done)) : NULL;
-    if (!handle) {
+    TargetBuffer *buffer = args->buffer->buffer, *content = NULL;
+    HloStatus status = handle ? target_buffer_copy_to_memory(buffer, target_buffer_memory(buffer), &content)
+                              : hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
+    if (status) {
         hlo_free(copy);
         target_event_release(done);
-        return no_memory();
+        pjrt_event_destroy(&(PjrtEventDestroyArgs){.object = handle});
+        return pjrt_error_from(status);
     }
-    *copy = (RawCopy){target_buffer_retain(args->buffer->buffer), args->offset, args->transfer_size, done, NULL};
+    *copy = (RawCopy){content, args->offset, args->transfer_size, done, NULL};
     args->event = handle;
     args->callback_data = copy;
     args->ready = destination_ready;

@@ -13,6 +13,7 @@
 
 // ---- attributes
 
+// `name` must be static: the attribute keeps its address.
 static PjrtNamedValue number_value(const char *name, int64_t number) {
     assert(name);
     PjrtNamedValue value = {.struct_size = sizeof(value),
@@ -44,6 +45,7 @@ void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice
     }
 }
 
+// The last device is in the last slice.
 bool pjrt_has_several_slices(const TargetClient *client) {
     int64_t count = target_client_device_count(client);
     return count &&
@@ -53,6 +55,7 @@ bool pjrt_has_several_slices(const TargetClient *client) {
 // ---- making and unmaking
 
 // Arrays, buffers and executables hold references to the client below, so it may live on when the handle has gone.
+// Also of a client that is only half made.
 static void free_client(PjrtClient *client) {
     hlo_free(client->topology.descriptions);
     for (size_t i = 0; client->devices && i < client->device_count; i++) hlo_free(client->devices[i].memories);
@@ -99,6 +102,7 @@ static bool fill_device(PjrtClient *client, size_t index, size_t *next_memory, b
 
 // All objects that the C API hands out addresses of are made here once, in arrays: clients compare those addresses, and
 // devices have the same one in every list.
+// After it the order of devices, and of memories device by device, never changes.
 static HloStatus make_client(const char *spec, PjrtClient **result) {
     assert(spec && result);
     PjrtClient *client = hlo_allocate_zeroed(1, sizeof(*client));
@@ -143,6 +147,7 @@ HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const ch
 }
 
 // The option `topology` of Client_Create, else the environment, else the eight cores of a TPU v2 host.
+// Room for the spec is the caller's; a name that does not fit is refused rather than cut.
 HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
     const char *environment = getenv("MESHLO_TOPOLOGY");
     const char *chosen = environment && *environment ? environment : "v2-8";
@@ -253,6 +258,7 @@ PjrtError *pjrt_client_lookup_device(void *arguments) {
     return NULL;
 }
 
+// Only among this process's devices: local numbers repeat from host to host.
 PjrtError *pjrt_client_lookup_addressable_device(void *arguments) {
     PjrtClientLookupAddressableDeviceArgs *args = arguments;
     const PjrtClient *client = args->client;
@@ -278,6 +284,8 @@ PjrtError *pjrt_client_topology_description(void *arguments) {
 }
 
 // Replica-major, one device id a partition.
+// In list order, not in that of make_mesh: frameworks that want meshes send assignments of their own. The product of
+// two int32 fits in 64 bits.
 PjrtError *pjrt_client_default_device_assignment(void *arguments) {
     PjrtClientDefaultDeviceAssignmentArgs *args = arguments;
     int64_t count = (int64_t)args->num_replicas * args->num_partitions;
@@ -384,6 +392,7 @@ PjrtError *pjrt_device_default_memory(void *arguments) {
 }
 
 // The caller's struct is not zeroed: every flag that it has room for is written.
+// bytes_limit is that of the emulated HBM; the share of the host's memory is what could be reserved in earnest.
 PjrtError *pjrt_device_memory_stats(void *arguments) {
     PjrtDeviceMemoryStatsArgs *args = arguments;
     TargetMemoryStatistics statistics;

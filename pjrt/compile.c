@@ -71,13 +71,8 @@ static HloStatus serialise_shardings(HloArena *arena, const SpmdBoundaryArray *a
     for (int64_t i = 0; i < count; i++) {
         HloText bytes = {0};
         hlo_sharding_to_proto(arrays[i].sharding, &bytes);
-        if (bytes.failed) {
-            hlo_text_free(&bytes);
-            return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
-        }
-        strings->items[i] = hlo_arena_string(arena, bytes.data ? bytes.data : "", bytes.length);
         strings->sizes[i] = bytes.length;
-        hlo_text_free(&bytes);
+        strings->items[i] = hlo_text_to_arena(arena, &bytes);
     }
     return HLO_SUCCESS;
 }
@@ -137,17 +132,14 @@ static void describe_costs(PjrtExecutable *executable) {
 }
 
 // The layouts of the leaves of a shape, as text without the memory space: "{1,0:T(8,128)}".
-static HloStatus print_layouts(HloArena *arena, const HloShape *shape, const char **items, size_t *sizes) {
+static void print_layouts(HloArena *arena, const HloShape *shape, const char **items, size_t *sizes) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < leaves; i++) {
         HloText text = {0};
         pjrt_layout_print(&text, hlo_shape_leaf(shape, i));
-        HLO_TRY(hlo_text_status(&text));
-        items[i] = hlo_arena_string(arena, text.data ? text.data : "", text.length);
         sizes[i] = text.length;
-        hlo_text_free(&text);
+        items[i] = hlo_text_to_arena(arena, &text);
     }
-    return HLO_SUCCESS;
 }
 
 // Buffers carry a layout only where it is not the default one of their shape and memory, so that most carry none.
@@ -161,11 +153,11 @@ static HloStatus describe_layouts(PjrtExecutable *executable) {
     for (int64_t i = 0, next = 0; i < entry->parameters.count; i++) {
         const HloShape *shape = entry->parameters.items[i]->shape;
         if (module->entry_parameter_layouts) shape = module->entry_parameter_layouts[i];
-        HLO_TRY(print_layouts(arena, shape, parameters->items + next, parameters->sizes + next));
+        print_layouts(arena, shape, parameters->items + next, parameters->sizes + next);
         next += hlo_shape_leaf_count(shape);
     }
     const HloShape *result = module->entry_result_layout ? module->entry_result_layout : entry->root->shape;
-    HLO_TRY(print_layouts(arena, result, results->items, results->sizes));
+    print_layouts(arena, result, results->items, results->sizes);
     executable->result_buffer_layouts = HLO_ARENA_NEW(arena, const char *, results->count + 1);
     for (size_t i = 0; i < results->count; i++) {
         const TargetExecutable *target = executable->executable;
@@ -179,6 +171,7 @@ static HloStatus describe_layouts(PjrtExecutable *executable) {
 }
 
 // What the API's getters answer with, made when the program is compiled: most getters only hand it out.
+// Under hlo_protect(): arenas jump when memory is short.
 static HloStatus describe(void *argument) {
     PjrtExecutable *executable = argument;
     HloArena *arena = executable->arena;
@@ -235,6 +228,7 @@ static HloStatus simplify(HloModule *module) {
 }
 
 // Whether an array has the order of dimensions that the machine gives it.
+// Arrays without a layout have the default one.
 static bool has_default_order(HloModule *module, const TargetDevice *device, const HloShape *shape) {
     if (!shape->layout) return true;
     const HloInts have = shape->layout->minor_to_major;
@@ -265,6 +259,7 @@ static bool has_taker(HloModule *module, const TargetDevice *device, const HloSh
 }
 
 // An argument that no result can take over stays the caller's.
+// Aliases that the program names itself (input_output_alias) are not looked at: they name their result.
 static void prune_donors(HloModule *module, const TargetDevice *device) {
     if (!module->entry_parameter_layouts) return;
     HloDonor *kept = HLO_ARENA_NEW(module->arena, HloDonor, module->donor_count);
@@ -280,6 +275,8 @@ static void prune_donors(HloModule *module, const TargetDevice *device) {
     module->donor_count = count;
 }
 
+// The pass "memory-copies" puts in the copies between host and device memory that annotated placements ask for; it
+// needs the layouts, which name memories, and so runs last.
 static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *request) {
     static const char *const passes[] = {"memory-copies"};
     HloPassOptions options = {.skip_verify = true};
@@ -291,6 +288,7 @@ static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *requ
 }
 
 // Read for each program and not once, so that a test or a notebook may change it between compilations.
+// DEFAULT leaves it to the client, which has read its own option by then.
 static TargetNumerics chosen_numerics(void) {
     const char *text = getenv("MESHLO_NUMERICS");
     if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;
@@ -332,6 +330,8 @@ static HloStatus build_protected(void *argument) {
 }
 
 // Any thread; compilations do not share state.
+// Failures at any depth come back as one status; what was made is in the executable by then and goes with its
+// reference.
 HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
     assert(request && result);
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
@@ -360,6 +360,7 @@ static void free_loaded(PjrtLoadedExecutable *loaded) {
     hlo_free(loaded);
 }
 
+// False when memory is short.
 static bool print_assignment(PjrtLoadedExecutable *loaded, int64_t replicas, int64_t partitions) {
     int64_t *ids = hlo_allocate_zeroed(loaded->device_count, sizeof(*ids));
     if (!ids) return false;
@@ -443,6 +444,9 @@ static void free_serialised(void *object) {
     hlo_free(text);
 }
 
+// Format: the magic with its version, three u64 (length of the program, length of the options, 1 for MLIR), the
+// program, the options. Little endian, as every host that runs this is. Compiled code is not in it: it would depend on
+// the CPU.
 PjrtError *pjrt_executable_serialize(void *arguments) {
     PjrtExecutableSerializeArgs *args = arguments;
     const PjrtExecutable *executable = args->executable;
@@ -501,8 +505,30 @@ PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
 }
 
+// A program that was compiled for a topology, or by another client, has that one's devices: it is compiled again for
+// those of this client, as it is if the caller sends other options.
 PjrtError *pjrt_client_load(void *arguments) {
     PjrtClientLoadArgs *args = arguments;
-    atomic_fetch_add(&args->executable->references, 1);
-    return pjrt_error_from(pjrt_load(args->client, args->executable, &args->loaded_executable));
+    PJRT_CHECK_SIZE(args, loaded_executable);
+    PjrtExecutable *executable = args->executable;
+    const bool other_options = args->compile_options && args->compile_options_size;
+    if (!other_options && target_executable_client(executable->executable) == args->client->client) {
+        atomic_fetch_add(&executable->references, 1);
+        return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
+    }
+    PjrtProgram program = {.struct_size = sizeof(program),
+                           .code = executable->program.data,
+                           .code_size = executable->program.length,
+                           .format = executable->is_mlir ? "mlir" : "hlo",
+                           .format_size = executable->is_mlir ? 4 : 3};
+    const PjrtCompileRequest request = {
+        .owner = args->client,
+        .client = args->client->client,
+        .program = &program,
+        .options = other_options ? args->compile_options : executable->options.data,
+        .options_size = other_options ? args->compile_options_size : executable->options.length,
+        .stored = true};  // the callbacks that it names have been told when it was compiled
+    PjrtExecutable *compiled;
+    PJRT_TRY(pjrt_compile_program(&request, &compiled));
+    return pjrt_error_from(pjrt_load(args->client, compiled, &args->loaded_executable));
 }

@@ -10,6 +10,7 @@
 
 // ---- errors
 
+// The ABI's tables have typed pointers, our handlers untyped ones (pjrt/functions.def); these four bridge the types.
 static void table_destroy(PjrtErrorDestroyArgs *arguments) {
     pjrt_error_destroy(arguments);
 }
@@ -37,6 +38,7 @@ static PjrtError out_of_memory = {.table = &error_table};
 
 // What a person should read of an error in a program's text: the place, the message, the line and a mark below it. NULL
 // for all other errors, whose message says it all.
+// For a caller in Python the message is all there is to see: XLA's errors carry their place in it too.
 static char *placed_message(HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (!place || place->line <= 0) return NULL;
@@ -153,6 +155,7 @@ typedef struct Callback {
 } Callback;
 
 // The callback owns the error that it gets.
+// `argument` is freed first: the callback may destroy the event, and with it everything but this copy.
 static void run_callback(HloStatus status, void *argument) {
     Callback callback = *(Callback *)argument;
     hlo_free(argument);

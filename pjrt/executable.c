@@ -132,6 +132,7 @@ PjrtError *pjrt_executable_parameter_memory_kinds(void *arguments) {
 
 // HloModuleProtoWithConfig {1: module, 2: config}. Shardings of parameters (14) and result (12) are fields of the
 // module, which may follow its others: messages merge.
+// Once, under the executable's lock; what was written before an error is dropped by the caller.
 static HloStatus print_optimised(PjrtExecutable *executable) {
     HloText *text = &executable->optimised;
     size_t mark = hlo_wire_begin(text, 1);
@@ -255,6 +256,8 @@ typedef struct Launch {
 } Launch;
 
 // False when memory is short. Zeroed, so that a failure half-way leaves nothing to guess.
+// Words are pointers; the counts are those of lists that the caller holds, so the product fits. One more word than
+// needed, as a block of none may be NULL.
 static bool open_launch(Launch *launch, size_t devices, size_t arguments, size_t results) {
     size_t words = devices * (arguments + results + 3);
     void **memory = launch->memory = hlo_allocate_zeroed(words + 1, sizeof(void *));
@@ -303,6 +306,7 @@ static PjrtDevice *device_of_launch(const PjrtLoadedExecutableExecuteArgs *args)
 }
 
 // What the rooms below cannot say in the caller's words.
+// Everything that target_execute() can say itself (counts, shapes, deleted buffers) is left to it.
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
     const PjrtDevice *device = device_of_launch(args);
@@ -312,7 +316,10 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     if (device && !loaded->executable->portable && device != loaded->devices[0])
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
                          target_executable_name(loaded->executable->executable));
-    if (loaded->local_count != loaded->device_count)
+    // A portable program has been compiled for some device, which need not be one of this process.
+    const bool local =
+        device && loaded->executable->portable ? pjrt_is_local(device) : loaded->local_count == loaded->device_count;
+    if (!local)
         return pjrt_fail(HLO_UNIMPLEMENTED,
                          "%s runs on %zu devices, of which this process (%d) has %zu: processes do not exchange arrays",
                          target_executable_name(loaded->executable->executable), loaded->device_count,
@@ -342,6 +349,7 @@ static bool only_tells(const TargetExecutable *executable) {
 // something may be answered by the very thread that launches it, once that has its hands free: the call has patience
 // for that only for a while, and none once it was in vain. Results become ready later then, with the error if there is
 // one.
+// The first error of any device is handed on.
 static HloStatus wait_for_callbacks(PjrtExecutable *executable, const Launch *launch, size_t devices) {
     enum { PATIENCE_MILLISECONDS = 5000, NANOSECONDS = 1000000 };
     const bool is_patient = only_tells(executable->executable);
@@ -385,6 +393,7 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
 
 // Ownership: results and events belong to the caller once they are in its lists; transfers and trace belong to the
 // launch once target_execute() has accepted it, and are given back here when it has not.
+// Handles of arguments are only read: the launch has references of its own to the buffers below.
 PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     PjrtLoadedExecutableExecuteArgs *args = arguments;
     PJRT_CHECK_SIZE(args, device_complete_events);

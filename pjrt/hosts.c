@@ -39,6 +39,7 @@ static HloStatus read_environment(int64_t *process) {
 }
 
 // The host to play, or -1 for all.
+// In rising order of weight: MESHLO_PROCESS_INDEX, num_nodes with node_id, process_index.
 static HloStatus read_process(const PjrtClient *client, const PjrtNamedValue *options, size_t count, int64_t *process) {
     const int64_t hosts = target_client_host_count(client->client);
     int64_t nodes = 1, node = -1;
@@ -55,6 +56,8 @@ static HloStatus read_process(const PjrtClient *client, const PjrtNamedValue *op
     return HLO_SUCCESS;
 }
 
+// Devices are listed host by host (emulator/topology.h), so a process's devices, and their memories, are one run of the
+// lists: a start and a count say it all.
 HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options, size_t count) {
     int64_t process;
     HLO_TRY(read_process(client, options, count, &process));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // jax.debug.inspect_array_sharding: a custom call whose configuration is the bytes of a function and its data in this
 // process, to be called with the sharding that the partitioner chose. Structs: xla/python/inspect_sharding.h.
+//
+// The configuration comes as text of hexadecimal digits from the importer; an address in it is one of this process only
+// if the program was lowered here, which the caller of the partitioner has to know (PjrtCompileRequest.stored).
 #include <string.h>
 
 #include "hlo/proto/proto.h"
@@ -38,6 +41,8 @@ static bool read_callback(const char *digits, InspectCallback *callback) {
     return callback->call != NULL;
 }
 
+// Called by the partitioner while it compiles, on the thread of Client_Compile. The error's text belongs to the
+// callback until it is freed by the function that came with it.
 HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const HloSharding *sharding) {
     (void)unused;
     InspectCallback callback;

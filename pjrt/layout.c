@@ -2,6 +2,10 @@
 // Layouts: what executables and buffers say of the order of their elements, and the extension that tells it. The names
 // are those of the real machine (order and tiles that depend on the shape); arrays are row-major in memory all the
 // same.
+//
+// Where each comes from. A buffer's layout is what the caller asked for or an executable says, kept as text and only
+// where it is not the default; an executable's come from its module (settle.c). The text is XLA's ("{1,0:T(8,128)}",
+// Layout::ToString), because JAX parses and compares it.
 #include <assert.h>
 #include <string.h>
 
@@ -11,6 +15,7 @@
 // ---- text, as XLA writes layouts
 
 // "1,0".
+// Numbers of tiles are positive here; XLA's "*" for combined dimensions cannot be asked for through this API.
 static void print_list(HloText *text, HloInts list) {
     for (int64_t i = 0; i < list.count; i++) hlo_text_format(text, "%s%lld", i ? "," : "", (long long)list.items[i]);
 }
@@ -53,6 +58,8 @@ static bool is_descending(const PjrtLayoutTiled *tiled) {
     return true;
 }
 
+// Before anything is allocated or indexed by the caller's numbers. Tiles must have sizes, but need not divide the
+// array: that is what padding is for.
 HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank) {
     HLO_FAIL_IF(asked->type != PJRT_LAYOUT_TILED, HLO_UNIMPLEMENTED, "layouts with strides");
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
@@ -79,6 +86,7 @@ HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank
 }
 
 // The layout with the tiles that the caller wrote instead of the machine's.
+// Tiles stand one after the other in one list; tile_dim_sizes says how long each is.
 static const HloLayout *with_tiles(HloArena *arena, const HloLayout *layout, const PjrtLayoutTiled *tiled) {
     HloLayout *result = hlo_arena_copy(arena, layout, sizeof(*result));
     HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, tiled->num_tiles);
@@ -126,6 +134,7 @@ static HloStatus print_made(void *argument) {
 }
 
 // Appends the layout that an array gets in a memory.
+// "{}" for tokens, which have no dimensions to order.
 static HloStatus print_layout_of(const TargetMemory *memory, const HloShape *shape, const PjrtMemoryLayout *asked,
                                  HloText *text) {
     if (!hlo_shape_is_array(shape)) {
@@ -143,6 +152,8 @@ HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape,
     return print_layout_of(memory, shape, NULL, text);
 }
 
+// Compared as text, the form in which layouts leave this door; false when memory is short, which costs the caller a
+// copy of the text and nothing else.
 bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout) {
     HloText text = {0};
     HloStatus status = pjrt_layout_default(memory, shape, &text);
@@ -152,6 +163,7 @@ bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, c
     return same;
 }
 
+// The text stays empty for the default, so that most buffers carry none.
 HloStatus pjrt_layout_choose(const TargetMemory *memory, const HloShape *shape, const PjrtMemoryLayout *asked,
                              HloText *text) {
     if (!asked || !hlo_shape_is_array(shape)) return HLO_SUCCESS;
@@ -179,6 +191,7 @@ static PjrtError *give_layout(const char *text, size_t size, PjrtLayout **out) {
     return NULL;
 }
 
+// `out` owns the handle; the shape need not outlive the call.
 static PjrtError *give_default(const TargetMemory *memory, const HloShape *shape, PjrtLayout **out) {
     HloText text = {0};
     HloStatus status = pjrt_layout_default(memory, shape, &text);
@@ -208,10 +221,8 @@ static PjrtError *layout_serialize(void *arguments) {
 
 // In the memory where the machine's first device keeps its arrays: all its devices are alike.
 static PjrtError *machine_default_layout(const TargetClient *client, PjrtDefaultLayoutArgs *args) {
-    const HloShape shape = {.type = pjrt_type_to_hlo(args->type), .rank = (int32_t)args->num_dims, .dims = args->dims};
-    if (shape.type == HLO_INVALID) return pjrt_fail(HLO_UNIMPLEMENTED, "buffer type %d is unknown", args->type);
-    if (args->num_dims > PJRT_MOST_DIMS) return pjrt_fail(HLO_INVALID_ARGUMENT, "a layout of rank %zu", args->num_dims);
-    PJRT_TRY(hlo_shape_check_dims(shape.type, shape.dims, shape.rank));
+    HloShape shape;
+    PJRT_TRY(pjrt_shape_read(args->type, args->dims, args->num_dims, &shape));
     return give_default(target_device_default_memory(target_client_device(client, 0)), &shape, &args->layout);
 }
 
@@ -235,6 +246,8 @@ static PjrtError *buffer_layout(void *arguments) {
 }
 
 // The list belongs to the executable; made when first asked for.
+// One block for the list and its handles, made at the first question under the executable's lock and freed with it:
+// callers do not destroy these handles.
 static PjrtError *executable_layouts(PjrtExecutable *executable, const PjrtStrings *texts, PjrtLayout ***list) {
     pthread_mutex_lock(&executable->lock);
     if (!*list) {

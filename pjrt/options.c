@@ -28,6 +28,9 @@ static HloStatus read_bools(const Source *source, const HloWireField *field, Hlo
 }
 
 // computation_devices[partition].replica_device_ids[replica], turned to replica-major.
+// DeviceAssignmentProto lists a computation (partition) with the devices of its replicas; target_compile() wants a
+// replica with its partitions. Ragged ones are refused, so the product of the two counts is the number of ids that were
+// read.
 static HloStatus read_assignment(const Source *source, HloSpan span, HloInts *assignment) {
     HloWireReader reader = hlo_wire_reader(source->begin, span), inner;
     HloWireField field, part;
@@ -112,6 +115,8 @@ static HloStatus check_value(const char *name, OptionKind kind, const char *text
 
 // Frameworks set many options of XLA that mean nothing here. All that begin as XLA's do are accepted; those that are
 // known must have a value of their kind, and any other name is a mistake of the caller's.
+// OptionOverrideProto is a oneof; only its string form can be of the wrong kind. `env_option_overrides` is JAX's
+// dictionary compiler_options.
 static HloStatus check_override(const Source *source, HloSpan entry) {
     HloWireReader reader = hlo_wire_reader(source->begin, entry), inner;
     HloWireField field, part;

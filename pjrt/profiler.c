@@ -3,6 +3,13 @@
 // XSpace (tsl/profiler/protobuf/xplane.proto). Times are those that this host took, not those of the chip.
 //
 // The profiler's functions know no client: the session that is on is the one piece of state of the plugin.
+//
+// Threads. Executions record from any worker, under the profiler's lock; starting and stopping take the session's lock
+// first. An execution that began while the session was on holds a reference (pjrt_profiler_trace()), so a profiler that
+// its user has destroyed lives until the last of them has ended; what they record after the stop is dropped.
+//
+// Names are kept once and numbered, because XSpace refers to them by number (event metadata), and a step of a model
+// runs the same few hundred instructions thousands of times.
 #include <assert.h>
 #include <string.h>
 #include <time.h>
@@ -60,6 +67,8 @@ typedef struct Naming {
 } Naming;
 
 // Under the lock; jumps when memory is short.
+// Numbers of names begin with 1, as 0 is no id in XSpace. Few devices record, so these are searched in order. A failure
+// in the middle leaves a name that is known twice at most, which readers do not mind.
 static HloStatus find_names(void *argument) {
     Naming *naming = argument;
     PjrtProfiler *profiler = naming->profiler;
@@ -82,6 +91,8 @@ static HloStatus find_names(void *argument) {
     return HLO_SUCCESS;
 }
 
+// Doubling, so that an event costs constant time; a copy of what is there already is short beside the executions that
+// made it. False when memory is short or the limit is reached.
 static bool has_room(PjrtProfiler *profiler) {
     if (profiler->count < profiler->capacity) return true;
     if (profiler->capacity >= kMostEvents) return false;
@@ -97,7 +108,7 @@ static bool has_room(PjrtProfiler *profiler) {
 
 static void record(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin,
                    int64_t end) {
-    assert(begin <= end && name);
+    assert(name); /* but `end` may lie before `begin`: somebody may set this clock back */
     PjrtProfiler *profiler = context;
     Naming naming = {.profiler = profiler, .name = name, .device = device};
     pthread_mutex_lock(&profiler->lock);
@@ -113,6 +124,8 @@ static void record(void *context, const TargetDevice *device, const char *name, 
     pthread_mutex_unlock(&profiler->lock);
 }
 
+// The first look is without the lock: launches ask each time, and hardly ever is a profile being taken. A session that
+// starts just then is seen by the next launch.
 bool pjrt_profiler_trace(TargetTrace *trace) {
     if (!atomic_load_explicit(&session, memory_order_relaxed)) return false;
     pthread_mutex_lock(&session_lock);
@@ -126,6 +139,8 @@ bool pjrt_profiler_trace(TargetTrace *trace) {
 
 // ---- the XSpace
 
+// Times in XSpace are picoseconds after the line's timestamp (offset_ps, duration_ps), ours nanoseconds. Events of a
+// launch that began before the session are cut to begin with it.
 static void print_line(const PjrtProfiler *profiler, int32_t device, bool programs, HloText *text) {
     const size_t line = hlo_wire_begin(text, 3);
     hlo_wire_varint(text, 1, programs ? 1 : 2);
@@ -144,6 +159,7 @@ static void print_line(const PjrtProfiler *profiler, int32_t device, bool progra
     hlo_wire_end(text, line);
 }
 
+// The metadata map is repeated in each plane, since ids are the plane's own.
 static void print_names(const PjrtProfiler *profiler, HloText *text) {
     for (int64_t i = 0; i < profiler->names.count; i++) {
         const size_t entry = hlo_wire_begin(text, 4);
@@ -181,6 +197,7 @@ static void print_space(PjrtProfiler *profiler) {
 // ---- the functions of the profiler; their callers do not fill in struct_size
 
 // Off for tpu_trace_mode=TRACE_ONLY_HOST, which stands as text in the map advanced_configuration of ProfileOptions.
+// A search in the bytes stands for parsing the map: the word means nothing anywhere else in ProfileOptions.
 static bool wants_devices(const char *options, size_t size) {
     static const char word[] = "TRACE_ONLY_HOST";
     for (size_t i = 0; i + sizeof(word) - 1 <= size; i++)
@@ -204,6 +221,8 @@ static PjrtError *profiler_create(void *arguments) {
     return NULL;
 }
 
+// One session at a time: executions know no client, and so could not tell two profilers apart. Starting again what runs
+// is no error.
 static PjrtError *profiler_start(void *arguments) {
     PjrtProfiler *profiler = ((PjrtProfilerArgs *)arguments)->profiler;
     if (!profiler->wanted) return NULL;
@@ -235,6 +254,7 @@ static PjrtError *profiler_stop(void *arguments) {
     return NULL;
 }
 
+// A profiler that still runs is stopped first; NULL is allowed, as for all destroyers of the API.
 static PjrtError *profiler_destroy(void *arguments) {
     PjrtProfilerArgs *args = arguments;
     if (!args->profiler) return NULL;
@@ -261,6 +281,7 @@ static PjrtError *profiler_collect(void *arguments) {
     return failed ? pjrt_fail(HLO_RESOURCE_EXHAUSTED, "no memory for a profile") : NULL;
 }
 
+// The struct is written again, with the same link, whenever the table of functions is asked for.
 PjrtExtension *pjrt_profiler_extension(PjrtExtension *next) {
     static const PjrtProfilerApi api = {
         .struct_size = sizeof(PjrtProfilerApi),

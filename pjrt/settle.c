@@ -68,6 +68,7 @@ static void note_asked(HloModule *module, const char *key, const HloShape *const
 }
 
 // The program's shape with the layouts that `asked` has; the memory is the one that the program names.
+// The shapes are equal but for layouts (check_asked()), so both trees have the same form.
 static const HloShape *asked_for(HloArena *arena, const HloShape *shape, const HloShape *asked) {
     assert(hlo_shape_equal(shape, asked, HLO_COMPARE_IGNORE_LAYOUT));
     if (hlo_shape_is_tuple(shape)) {
@@ -141,6 +142,8 @@ typedef struct Settling {
 } Settling;
 
 // The shape with its dimensions in this order (NULL: the machine's), tiled as the machine does, where it lies now.
+// Returns a new shape in the module's arena; the memory that the old one lies in is kept, as only order and tiles are
+// chosen here.
 static const HloShape *lay_out(const Settling *settling, const HloShape *shape, const HloInts *order) {
     HloArena *arena = settling->module->arena;
     const TargetMemory *memory = target_device_memory(settling->device, target_memory_kind_of(shape));
@@ -238,6 +241,8 @@ static HloStatus settle(const Settling *settling, Mode mode, const HloInstructio
     return HLO_SUCCESS;
 }
 
+// The parameter's instruction gets the same shape as the entry's layout, or the verifier would find them at odds. Modes
+// are used up in the order of parameters.
 static HloStatus settle_parameters(const Settling *settling, const char *modes) {
     HloModule *module = settling->module;
     const int64_t count = module->entry->parameters.count;
@@ -254,6 +259,8 @@ static HloStatus settle_parameters(const Settling *settling, const char *modes) 
     return HLO_SUCCESS;
 }
 
+// A root that is no tuple instruction (a while, a call) hides where its elements come from; their free layouts fall
+// back to the default.
 static HloStatus settle_results(const Settling *settling, const char *modes) {
     HloModule *module = settling->module;
     const HloInstruction *root = module->entry->root;
@@ -275,6 +282,7 @@ static HloStatus settle_results(const Settling *settling, const char *modes) {
     return HLO_SUCCESS;
 }
 
+// To be called once a module: the attributes that say what is open are taken away.
 HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevice *device) {
     assert(module->entry && device);
     const Settling settling = {module, device};

@@ -10,6 +10,7 @@
 #include "pjrt/objects.h"
 
 // Descriptions stand in one block, of which the first address is the block's.
+// The client below has a pool of workers that never starts a thread, as nothing is run on it.
 static HloStatus make_topology(const char *spec, PjrtTopology **result) {
     PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
     HLO_FAIL_IF(!topology, HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -46,6 +47,7 @@ static const PjrtNamedValue *find_option(const PjrtTopologyDescriptionCreateArgs
 }
 
 // chips_per_host_bounds: chips along x, y, z.
+// Bounds that are not given count as 1.
 static HloStatus append_hosts(const PjrtNamedValue *option, HloText *spec) {
     if (!option) return HLO_SUCCESS;
     HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size < 1 || option->value_size > 3,
@@ -57,6 +59,7 @@ static HloStatus append_hosts(const PjrtNamedValue *option, HloText *spec) {
 }
 
 // wrap: whether each axis closes to a ring.
+// "none" and not nothing when all are false: left out, the machine's own wrapping would count.
 static HloStatus append_wrap(const PjrtNamedValue *option, HloText *spec) {
     if (!option) return HLO_SUCCESS;
     HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size > 3, HLO_INVALID_ARGUMENT,
@@ -74,6 +77,8 @@ static HloStatus append_wrap(const PjrtNamedValue *option, HloText *spec) {
 }
 
 // chip_config_name: the runtime's own default makes a device of each core of a v4 chip; machines are set up otherwise.
+// libtpu's names; the option decides between one device a chip (megacore) and one a core, which here only the v4 can
+// choose.
 static HloStatus append_config(const PjrtNamedValue *option, const char *name, size_t length, HloText *spec) {
     const bool v4 = length > 3 && strncmp(name, "v4", 2) == 0 && strchr("=_:", name[2]);
     char config[32] = "default";
@@ -85,6 +90,8 @@ static HloStatus append_config(const PjrtNamedValue *option, const char *name, s
     return HLO_SUCCESS;
 }
 
+// Options become parts of our own name for a machine (emulator/topology.h), so that there is one reader of machines,
+// and a topology can be sent to another process by its name.
 static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, const char *name, size_t length,
                                 HloText *spec) {
     const PjrtNamedValue *slices = find_option(args, "num_slices");
@@ -97,6 +104,7 @@ static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, c
     return append_config(find_option(args, "chip_config_name"), name, length, spec);
 }
 
+// A name in the call comes before the option and the environment.
 static HloStatus create_topology(PjrtTopologyDescriptionCreateArgs *args) {
     char platform[sizeof(args->topology->platform)] = "", chosen[1024];
     HLO_TRY(pjrt_read_option(args->create_options, args->num_options, "platform", platform, sizeof(platform)));
@@ -222,6 +230,8 @@ static void free_bytes(const char *bytes) {
 }
 
 // The layout asked for, else the machine's, in the memory of the kind.
+// The caller wants a ShapeProto by itself; our writer makes fields of a message, whose tag and length are cut off
+// again. Under hlo_protect(); the bytes are the caller's, freed by its deleter.
 static HloStatus canonical_shape(void *arguments) {
     static const int64_t spaces[] = {HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST};
     PjrtCanonicalShapeArgs *args = arguments;

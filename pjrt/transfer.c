@@ -2,6 +2,10 @@
 // Host callbacks: a program's sends and receives go to the callbacks that the caller handed over with the launch. What
 // a device sends is copied into a chunk that the callback owns; what it receives comes through a stream, filled by the
 // callback or later by some other thread while the device waits.
+//
+// The API: PJRT_SendCallbackInfo, PJRT_RecvCallbackInfo and PJRT_CopyToDeviceStream_* (xla/pjrt/c/pjrt_c_api.h).
+// Threads: callbacks of one device come one after the other, those of several devices at once; the lists of a launch
+// are copied and never change.
 #include <assert.h>
 #include <string.h>
 
@@ -9,11 +13,14 @@
 
 // ---- errors of callbacks
 
+// For callbacks, which build their errors through the function pointer that they are given: codes that absl does not
+// have are UNKNOWN.
 static PjrtError *make_error(int32_t code, const char *message, size_t message_size) {
     if (code <= HLO_OK || code > HLO_UNAUTHENTICATED) code = HLO_UNKNOWN;
     return pjrt_fail((HloCode)code, "%.*s", (int)message_size, message);
 }
 
+// The error may be another library's: only its own table may look into it and free it. The message is copied before.
 HloStatus pjrt_status_from_foreign(PjrtError *error) {
     if (!error) return HLO_SUCCESS;
     const PjrtErrorFunctionTable *table = error->table;
@@ -40,6 +47,7 @@ struct PjrtStream {
     bool abandoned;  // destroyed by the callee
 };
 
+// The device's reference and the callee's go in any order.
 static void release_stream(PjrtStream *stream) {
     if (atomic_fetch_sub(&stream->references, 1) != 1) return;
     pthread_mutex_destroy(&stream->lock);
@@ -48,6 +56,7 @@ static void release_stream(PjrtStream *stream) {
 }
 
 // Waits until the stream is full, or will never be.
+// After it `data` is NULL: the memory is the program's again, and late bytes are refused (add_bytes()).
 static HloStatus await_stream(PjrtStream *stream, int64_t channel) {
     assert(stream);
     pthread_mutex_lock(&stream->lock);
@@ -185,6 +194,8 @@ static HloStatus receive_stream(void *context, int64_t place, int64_t channel, c
     return status;
 }
 
+// At launch and not when the program gets there, so that a missing callback is told to the caller and no device waits
+// for it.
 static HloStatus check_channels(const Transfers *transfers, const TargetExecutable *executable) {
     const int64_t devices = target_executable_device_count(executable);
     for (int64_t i = 0; i < target_executable_transfer_count(executable); i++) {
@@ -202,6 +213,7 @@ static HloStatus check_channels(const Transfers *transfers, const TargetExecutab
 }
 
 // One block: the struct and both lists.
+// The caller's lists need not outlive the call of Execute, while the program runs on.
 static Transfers *copy_callbacks(const PjrtExecuteOptions *options, int64_t devices) {
     const size_t sends = options ? options->num_send_ops : 0, recvs = options ? options->num_recv_ops : 0;
     const size_t count = (size_t)devices;

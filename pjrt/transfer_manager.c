@@ -3,6 +3,11 @@
 // A slot stages what arrives; the last piece (or a literal) turns the staging area into the buffer's content. The lock
 // guards the slots and nothing else: events are set without it, since those who wait are called back then and may come
 // back here.
+//
+// The API: PJRT_Client_CreateBuffersForAsyncHostToDevice and PJRT_AsyncHostToDeviceTransferManager_*
+// (xla/pjrt/c/pjrt_c_api.h). Buffers are handed out before their content, may be used by launches at once, and become
+// ready with the last piece; pieces may come in any order and from any thread. What is never filled fails when the
+// manager is destroyed, so that nobody waits for ever.
 #include <assert.h>
 #include <string.h>
 
@@ -106,6 +111,7 @@ PjrtError *pjrt_transfer_manager_buffer_count(void *arguments) {
 }
 
 // NULL for numbers that are none.
+// Numbers come from the caller; the list itself never changes, so no lock is needed to look.
 static Slot *find_slot(PjrtTransferManager *manager, int32_t index) {
     return index < 0 || (size_t)index >= manager->count ? NULL : &manager->slots[index];
 }
@@ -123,6 +129,8 @@ PjrtError *pjrt_transfer_manager_buffer_size(void *arguments) {
 }
 
 // Once for each slot: the manager's reference goes to the caller.
+// The reference moves out of the slot under the lock: two threads that ask for the same buffer get it once and an error
+// once.
 PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
     PjrtTransferManagerBufferArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);
@@ -137,6 +145,8 @@ PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
 }
 
 // What has arrived becomes the buffer's content. Without the lock: those who wait for the buffer are called.
+// The content becomes a buffer of its own first, because that is where narrow integers are extended and equal arrays
+// share memory; the pending buffer then takes its storage over. Consumes the reference to `pending`.
 static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, const void *data) {
     assert(manager && pending);
     const HloShape *shape = target_buffer_shape(pending);
@@ -151,6 +161,9 @@ static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, 
 
 // Copies under the lock, because two pieces may come at once; pending buffer and staging area leave the slot under it,
 // so that only one of them can be the last.
+// Pieces are copied under the lock: the last one may be under way on another thread, and what it completes must hold
+// all of those that were accepted before. Pieces may overlap; the later one counts. After the last piece the staging
+// area is freed at once.
 static PjrtError *add_data(PjrtTransferManager *manager, int32_t index, const void *data, int64_t offset, int64_t size,
                            bool last, PjrtEvent **done) {
     Slot *slot = find_slot(manager, index);
@@ -201,6 +214,8 @@ PjrtError *pjrt_transfer_manager_transfer_literal(void *arguments) {
     return add_data(args->manager, args->buffer_index, args->data, 0, slot->size, true, &args->done);
 }
 
+// The staging area stays until the manager goes: a piece of another thread that comes too late is refused by the
+// missing `pending`, not by a missing area.
 PjrtError *pjrt_transfer_manager_set_buffer_error(void *arguments) {
     PjrtTransferManagerSetBufferErrorArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);

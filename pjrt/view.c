@@ -16,6 +16,7 @@ typedef struct ViewOwner {
 } ViewOwner;
 
 // Called once, on any thread, when no array uses the memory any more.
+// The owner's record is freed before the callback runs, which may take long or come back here.
 static void release_view(void *data, void *argument) {
     const ViewOwner owner = *(ViewOwner *)argument;
     hlo_free(argument);
@@ -97,6 +98,7 @@ typedef struct PjrtLayoutLists {
 } PjrtLayoutLists;
 
 // Numbers up to something that is neither digit nor comma.
+// `room` numbers at most; what is left of a longer list is not read, and ends the caller's loop.
 static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
     assert(numbers && room > 0);
     size_t count = 0;
@@ -124,6 +126,7 @@ static void read_lists(const char *text, PjrtLayoutLists *lists) {
 }
 
 // Made at the first question and kept by the buffer.
+// Several threads may make them at once; the first one to store its list wins, and the others free theirs.
 static PjrtLayoutLists *lists_of(PjrtBuffer *buffer) {
     PjrtLayoutLists *known = atomic_load(&buffer->lists), *fresh;
     if (known) return known;
