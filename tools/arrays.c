@@ -2,6 +2,10 @@
 // Inputs and results of a run: reading them from files, making those that are missing from a seed (the same on every
 // machine, see `meshlo run --help`), writing results, and comparing two sets with tolerances that follow from the
 // types.
+//
+// The made-up inputs are part of the contract (`meshlo run --help`, CLI.md): anybody can make the same numbers with a
+// few lines of Python, and a comparison between machines needs no files. Changing a formula here changes results that
+// others have written down.
 #include "tools/arrays.h"
 
 #include <assert.h>
@@ -17,6 +21,8 @@ void cli_arrays_free(CliArrays *arrays) {
 }
 
 // The splitmix64 generator's output number `counter` from this seed.
+// Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014; the constants are Java's
+// SplittableRandom. Counter-based, so that element i needs no elements before it.
 static uint64_t splitmix64(uint64_t seed, uint64_t counter) {
     uint64_t x = seed + (counter + 1) * UINT64_C(0x9E3779B97F4A7C15);
     x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -25,6 +31,7 @@ static uint64_t splitmix64(uint64_t seed, uint64_t counter) {
 }
 
 // 53 random bits in [0, 1).
+// The upper 53 bits, so that every value is a double exactly.
 static double uniform(uint64_t seed, uint64_t counter) {
     return (double)(splitmix64(seed, counter) >> 11) * 0x1p-53;
 }
@@ -36,6 +43,8 @@ static int64_t integer_limit(HloType type) {
     return value_bits >= 4 ? 16 : (int64_t)1 << value_bits;
 }
 
+// sqrt(3/n) gives elements of variance 1/n: a product over n of them keeps the size of its operand, and deep networks
+// stay in range. n is the last dimension but one, which is what x·W sums over.
 void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
     assert(literal && input >= 0);
     const HloShape *shape = literal->shape;
@@ -61,6 +70,8 @@ void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
 }
 
 // The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none.
+// A parameter's name stands for its first leaf. Names that look like p and a number are places, whatever parameters are
+// called.
 static int64_t find_input(const HloModule *module, const char *key, int64_t count) {
     assert(key && count >= 0);
     const char *digits = key[0] == 'p' ? key + 1 : key;
@@ -106,6 +117,7 @@ static HloStatus read_array(const Wanted *wanted, int64_t index, NpzArchive *arc
 }
 
 // Members that are there; inputs without one are made from the seed.
+// An input that was given by name already is an error, not a silent choice.
 static HloStatus read_archive(CliContext *context, const char *path, const Wanted *wanted, CliArrays *inputs) {
     assert(path && inputs);
     NpzArchive archive = {0};
@@ -188,6 +200,7 @@ HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays) {
 
 // Relative tolerance where the user gives none: a few units in the last place of narrow types, some hundred of wide
 // ones, for sums in other orders; exact for integers.
+// 4 units of the last place for narrow types, 1024 for f32 and f64, whose sums of many terms differ by their order.
 static double default_relative(HloType type, const CliTolerance *tolerance) {
     HloType real = hlo_type_real_part(type);
     if (!hlo_type_is_float(real)) return 0;
@@ -225,6 +238,8 @@ static bool same_number(double _Complex a, double _Complex b) {
 }
 
 // An error that is no number is a difference, and the largest.
+// A difference is allowed if it is small against the element itself or against the array's scale: the elements near
+// zero of a sum have the rounding errors of its terms.
 static CliDifference compare_numbers(const HloLiteral *expected, const HloLiteral *actual, double relative,
                                      double absolute) {
     assert(relative >= 0 && absolute >= 0);
@@ -246,6 +261,7 @@ static CliDifference compare_numbers(const HloLiteral *expected, const HloLitera
     return result;
 }
 
+// In 64-bit integers, since doubles would call neighbours beyond 2^53 equal.
 static CliDifference compare_integers(const HloLiteral *expected, const HloLiteral *actual) {
     CliDifference result = {0};
     int64_t count = hlo_shape_elements(expected->shape);
@@ -264,6 +280,7 @@ static CliDifference compare_integers(const HloLiteral *expected, const HloLiter
     return result;
 }
 
+// --rtol alone keeps an absolute tolerance of rtol times the array's scale, --atol alone means no relative one.
 CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *actual, const CliTolerance *tolerance) {
     HloType type = expected->shape->type;
     bool exact = !hlo_type_is_float(type) && !hlo_type_is_complex(type);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command's frame: finds the verb, parses, runs, writes results to stdout and reasons to stderr, chooses the exit
 // code. A verb only fills `out` and returns a status.
+//
+// The life of a run: main() comes to cli_main(), which finds the verb; run_verb() makes the context and calls the verb
+// under hlo_protect(), so that lack of memory anywhere is an error with an exit code; then results, complaints and the
+// exit code follow in one place. Streams are written with write(2): stdio would hide errors until the process ends.
 #include "tools/cli.h"
 
 #include <errno.h>
@@ -56,6 +60,8 @@ static const struct {
 // The same code means different exits by stage: an invalid argument is wrong usage before the program is read, a wrong
 // program while that is read and rewritten, and a failure at run time after that: what is verified and still refused by
 // the compiler would go wrong while running. Memory that the compiler finds too small is a prediction.
+// Codes that stand in no row are bugs of ours, since every code of status.def has one; tests/tools/test_cli.c holds the
+// table to it.
 CliExit cli_exit_code(HloCode code, CliStage stage) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExitCodes); ++i) {
         if (kExitCodes[i].code == code) return kExitCodes[i].exits[stage];
@@ -63,6 +69,7 @@ CliExit cli_exit_code(HloCode code, CliStage stage) {
     return CLI_EXIT_BUG;
 }
 
+// Sets the stage too: a verb may find out about wrong usage late, when it knows the program.
 HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
     va_list arguments;
     HloText message = {0};
@@ -91,6 +98,8 @@ double cli_seconds(void) {
     return 1e-9 * (double)hlo_clock_nanoseconds();
 }
 
+// To the terminal only, on one line that is written over; with MESHLO_LOG a line a step instead, for logs. Both on
+// stderr: stdout belongs to the results.
 void cli_progress(const CliContext *context, const char *what) {
     if (context->log && *what) fprintf(stderr, "meshlo: %8.3f ms  %s\n", (cli_seconds() - context->start) * 1e3, what);
     if (!context->progress || context->log) return;
@@ -99,6 +108,8 @@ void cli_progress(const CliContext *context, const char *what) {
 }
 
 // Writes to a standard stream; false when that failed for another reason than a reader that has gone.
+// A reader that has gone (a pipe to head) is no error, as for other commands; SIGPIPE is ignored so that we get to
+// know.
 static bool write_stream(int descriptor, const char *data, size_t length) {
     while (length > 0) {
         ssize_t written = write(descriptor, data, length);
@@ -111,6 +122,8 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
 }
 
 // Says why, then gives the exit code of a status. Takes ownership.
+// Errors that name an instruction but no place in the text get it here: the program's text is still in the context, and
+// FILE:LINE:COL with the line and a caret is the form that the contract (CLI.md) promises.
 static int report_status(const CliContext *context, HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (place && place->instruction && !place->line_text && context->source.data) {
@@ -149,6 +162,7 @@ static void add_environment_flags(RunCall *call) {
 }
 
 // Asking for help anywhere before `--` is answered before the rest is parsed: who asks may have the rest wrong.
+// `--help=man` is how the build makes the manual pages.
 static HloStatus parse_and_run(void *argument) {
     RunCall *call = argument;
     CliContext *context = call->context;
@@ -208,6 +222,8 @@ static int print_text(void (*print)(HloText *text), int descriptor, int exit_cod
     return exit_code;
 }
 
+// SIGPIPE is ignored for the whole process. A verb's name stands first: options of the command itself are --help and
+// --version only.
 int cli_main(int argument_count, char **arguments) {
     signal(SIGPIPE, SIG_IGN);
     if (argument_count < 2) {

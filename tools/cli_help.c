@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help and manual pages, made from the option tables.
+//
+// Help, manual pages (man -l, mandoc) and completion say the same because they are made from the same tables; nothing
+// about an option is written down twice.
 #include <string.h>
 
 #include "tools/cli.h"
@@ -56,6 +59,8 @@ static void print_option_name(HloText *text, const CliOption *option) {
 }
 
 // One option: its name in a column, its help beside it, or below when the name is long.
+// Columns are counted in bytes: names of options and values are ASCII but for an ellipsis, which moves its help by two
+// places.
 static void print_option(HloText *text, const CliOption *option) {
     size_t start = text->length;
     hlo_text_string(text, "  ");
@@ -99,6 +104,8 @@ void cli_print_verb_help(HloText *text, const CliVerb *verb) {
 }
 
 // Text in which roff must not find commands.
+// A backslash, a hyphen that must stay one, and a dot or quote at the beginning of a line mean something to roff
+// (groff_char(7), groff(7)).
 static void print_roff(HloText *text, const char *plain) {
     for (const char *p = plain; *p; ++p) {
         if (*p == '\\')
@@ -112,6 +119,7 @@ static void print_roff(HloText *text, const char *plain) {
     }
 }
 
+// The command's own page is its help, unfilled (.nf): it is laid out in columns already.
 void cli_print_overview(HloText *text) {
     HloText help = {0};
     cli_print_help(&help);

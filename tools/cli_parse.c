@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options: `--name=value`, `--name value`, `-o value`; '-' and '_' inside a name are the same; "--" ends them. A single
 // "-" is an argument.
+//
+// What an option may be is in the verb's tables (cli.h) and nowhere else; here they are only read. Values are checked
+// when they are parsed, so that a verb may take them for granted, and kept in the order given: of a repeated option the
+// last one counts, but for lists. Values begin where the table says that there is one, so `--seed -1` has the value -1.
 #include <assert.h>
 #include <errno.h>
 #include <float.h>
@@ -10,6 +14,7 @@
 #include "tools/cli.h"
 
 // `name` is written with '-'.
+// Both spellings are taken because XLA's flags have '_' and everybody else's '-'.
 static bool same_name(const char *name, const char *text, size_t length) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; ++i) {
@@ -32,6 +37,7 @@ bool cli_has_option(const CliVerb *verb, const char *name) {
     return find_option(verb, name, strlen(name)) != NULL;
 }
 
+// The right name with the wrong number of dashes is told apart from a misspelt one.
 static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
     const char *dashes = argument[1] == '-' ? "--" : "-";
     const char *name = hlo_arena_string(context->arena, argument + strlen(dashes), name_length);
@@ -45,6 +51,8 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
     return cli_usage_error(context, "unknown option %s%s (see meshlo %s --help)", dashes, name, context->verb->name);
 }
 
+// `text` must be a whole number, without anything behind it, in range: strtoll() and strtod() say so by `end` and
+// errno. NaN fails the comparison with 0, infinity that with DBL_MAX.
 static HloStatus check_value(CliContext *context, const CliOption *option, const char *text) {
     char *end = NULL;
     double number = 0;
@@ -65,6 +73,7 @@ static HloStatus check_value(CliContext *context, const CliOption *option, const
 }
 
 // Takes the option at arguments[*at], and the argument after it when that is its value.
+// *at moves over a value that is an argument of its own. A value after '=' may be empty, one that is an argument too.
 static HloStatus parse_option(CliContext *context, int count, char **arguments, int *at) {
     const char *argument = arguments[*at];
     const char *name = argument + (argument[1] == '-' ? 2 : 1);
@@ -108,6 +117,7 @@ HloStatus cli_parse(CliContext *context, int argument_count, char **arguments) {
 }
 
 // The last value given for `name`; NULL when there is none.
+// From the end, so that what stands on the command line counts before MESHLO_FLAGS.
 static const CliValue *find_value(const CliContext *context, const char *name) {
     const CliOption *option = find_option(context->verb, name, strlen(name));
     HLO_BUG_IF(!option);
@@ -141,6 +151,8 @@ double cli_number(const CliContext *context, const char *name, double otherwise)
     return value ? strtod(value->text, NULL) : otherwise;
 }
 
+// The owners so far are remembered by name, for the message. Flags print to standard output by nature; text options
+// only with the value "-".
 HloStatus cli_standard_output(CliContext *context, const char *const *options, int64_t count, bool *taken) {
     const char *owner = NULL, *other = NULL;
     assert(options && count > 0 && taken);
@@ -175,6 +187,8 @@ HloStringVector cli_list(CliContext *context, const char *name) {
 enum { kMaxNameLength = 40, kShortestPrefix = 3 };
 
 // Edit distance (Levenshtein) of two short names; a large number when one is too long to be a typing error.
+// One row of the table of distances at a time: `diagonal` is what stood left above before it was written over. Names of
+// options have less than 40 letters.
 static int64_t edit_distance(const char *a, const char *b) {
     int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
     if (a_length > kMaxNameLength || b_length > kMaxNameLength) return INT64_MAX;
@@ -194,6 +208,8 @@ static int64_t edit_distance(const char *a, const char *b) {
     return row[b_length];
 }
 
+// A third of the letters, and one more, may be wrong: `--jsn` finds `--json`, while words that share nothing find
+// nothing. Of equally near names the first one is taken, in the order of the tables.
 const char *cli_nearest(const char *name, const char *const *names, int64_t count) {
     const char *nearest = NULL;
     size_t length = strlen(name);

@@ -11,6 +11,7 @@
 #include "tools/machine.h"
 
 // The shape with one more dimension in front.
+// Tokens have no dimensions and stay as they are.
 static const HloShape *with_device_axis(HloArena *arena, const HloShape *local, int64_t devices) {
     if (!hlo_shape_is_array(local)) return local;
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, local->rank + 1);
@@ -96,6 +97,7 @@ static HloLiteral replica_part(const CliProgram *program, const SpmdBoundaryArra
 }
 
 // Splits one input into a literal for each device.
+// Leaves in `shards` what it has made, also after an error: the caller drops it.
 static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryArray *array, const HloLiteral *input,
                              HloLiteral **shards) {
     const CliProgram *program = execution->program;
@@ -234,6 +236,7 @@ static HloStatus job_compile(Job *job, CliTimes *times) {
 }
 
 // One input at a time, so that host memory holds the parts of one array only.
+// Shapes of the executable are used and not those of the parts: a bounded dimension has its bound there.
 static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *input) {
     HLO_TRY(split_input(job->execution, &job->boundary->spmd->parameters[index], input, job->shards));
     for (int64_t d = 0; d < job->devices; ++d) {
@@ -250,6 +253,7 @@ static HloStatus job_place_argument(Job *job, int64_t index, const HloLiteral *i
     return HLO_SUCCESS;
 }
 
+// Only the last repeat's results are kept; times are of the launch to its end, without reading results back.
 static HloStatus job_run(Job *job, CliTimes *times) {
     int64_t *all = HLO_ARENA_NEW(job->context->arena, int64_t, job->argument_count);
     for (int64_t i = 0; i < job->argument_count; ++i) all[i] = i;
@@ -273,6 +277,7 @@ static HloStatus job_run(Job *job, CliTimes *times) {
 }
 
 // Waits for each result, device by device.
+// A token's place is held by an empty literal.
 static HloStatus job_collect(Job *job, CliArrays *results) {
     for (int64_t i = 0; i < job->result_count; ++i) {
         const SpmdBoundaryArray *array = &job->boundary->spmd->results[i];
@@ -289,6 +294,8 @@ static HloStatus job_collect(Job *job, CliArrays *results) {
     return HLO_SUCCESS;
 }
 
+// Argument and result counts of the compiled program and of the boundary come from the same module: a difference is a
+// bug.
 static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, CliTimes *times) {
     HLO_TRY(job_compile(job, times));
     HLO_FAIL_IF(target_executable_argument_count(job->executable) != job->argument_count ||
@@ -300,6 +307,7 @@ static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, C
 }
 
 // By the engine.
+// `shards` has a place for each device and is used for one array at a time.
 static HloStatus execute_compiled(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                   const CliArrays *inputs, CliArrays *results, CliTimes *times) {
     Job job = {.context = context,
@@ -340,6 +348,8 @@ static HloStatus share_input(CliContext *context, const CliExecution *execution,
     return HLO_SUCCESS;
 }
 
+// All devices' parameters are held at once, since the evaluator runs all devices together; whole inputs are shared
+// (share_input()), so that this costs no more than the arrays.
 static HloStatus evaluation_run(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                 const CliArrays *inputs, Evaluation *evaluation, CliTimes *times) {
     const HloModule *module = execution->program->per_device;
@@ -425,6 +435,7 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
 }
 
 // Device ids, one a partition of each replica, each once.
+// Ids of the slice, not places in its list. A map finds doubles, so that a slice of thousands costs no square of them.
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
     const int64_t wanted = program->device_count;

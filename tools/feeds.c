@@ -22,6 +22,7 @@ static bool is_archive(const char *path) {
     return length > 4 && strcmp(path + length - 4, ".npz") == 0;
 }
 
+// arr_0, arr_1 … up to the first that is missing, as numpy.savez() names them.
 static HloStatus add_archive(CliContext *context, const char *path, int64_t device, CliFeeds *feeds) {
     NpzArchive archive = {0};
     bool *there = HLO_ARENA_NEW(context->arena, bool, kMostMembers);
@@ -37,6 +38,7 @@ static HloStatus add_archive(CliContext *context, const char *path, int64_t devi
 }
 
 // FILE for every device, or D=FILE for one.
+// A file whose name has an '=' has to be given with a partition in front.
 static HloStatus add_option(CliContext *context, const char *option, CliFeeds *feeds) {
     const char *equals = strchr(option, '='), *path = equals ? equals + 1 : option;
     int64_t device = -1;
@@ -72,6 +74,7 @@ void cli_feeds_free(CliFeeds *feeds) {
     }
 }
 
+// For the next repeat: every device begins with its first array again, and what came out before is dropped.
 void cli_feeds_rewind(CliFeeds *feeds) {
     cli_feeds_free(feeds);
     for (int64_t d = 0; d < feeds->devices; ++d) feeds->next[d] = 0;
@@ -94,6 +97,7 @@ static HloStatus read_feed(const CliFeed *feed, const HloShape *shape, HloLitera
 }
 
 // Calls for one device come one after the other, and each touches its own device only: no lock is needed.
+// Arrays for other devices are skipped. The file is read only now: a program may take fewer arrays than were given.
 static HloStatus take_in(void *context, int64_t device, int64_t channel, const HloShape *shape, void *data) {
     CliFeeds *feeds = context;
     assert(device >= 0 && device < feeds->devices);

@@ -11,6 +11,7 @@
 enum { kMaxDevices = 1 << 20 };
 
 // The next item of a comma-separated list, copied; moves *at past it. NULL at the end.
+// Empty items come out as empty strings, to be refused by who reads them.
 static const char *next_item(HloArena *arena, const char **at) {
     if (!*at) return NULL;
     size_t length = strcspn(*at, ",");
@@ -28,6 +29,7 @@ static bool read_count(const char *text, int64_t *value) {
 }
 
 // `x=4`, or a size alone, which gets the name axisN.
+// kMaxDevices bounds each axis, and cli_mesh_parse() the product, so that no product overflows.
 static HloStatus parse_axis(CliContext *context, const char *text, const char *item, int64_t index,
                             SpmdMeshAxis *axis) {
     assert(item && index >= 0 && axis);
@@ -42,6 +44,7 @@ static HloStatus parse_axis(CliContext *context, const char *text, const char *i
 }
 
 // No text is a mesh without axes.
+// Axes are major first. Names must differ, as --shard names them.
 HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
     HLO_VECTOR(SpmdMeshAxis) axes = {0};
     *mesh = (CliMesh){.devices = 1};
@@ -79,6 +82,7 @@ HloStatus cli_numbers_parse(CliContext *context, const char *option, const char 
     return HLO_SUCCESS;
 }
 
+// `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Mistakes in a name are usage, with the nearest names in the message.
 HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {
     if (!spec) spec = getenv("MESHLO_TOPOLOGY");
     if (!spec || !*spec) spec = otherwise;

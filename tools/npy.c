@@ -120,6 +120,8 @@ static HloStatus read_member(Reader *reader, Header *header) {
 }
 
 // Finds the dict, reads it, and returns where the elements start.
+// Versions 1 to 3 differ in the width of the length and in the header's encoding (latin1, then UTF-8), of which ASCII
+// is all that is read here.
 static HloStatus read_header(const char *name, const uint8_t *data, size_t size, Header *header, size_t *start) {
     assert(data || size == 0);
     Reader reader = {.name = name};
@@ -155,6 +157,8 @@ static bool is_void_type(HloType type) {
 }
 
 // The element type that a descriptor means; *swap tells that the bytes are big endian.
+// Void descriptors (|V1, <V2) are how numpy stores ml_dtypes arrays, and say the size only: the program's own type
+// decides, where there is one. Alone, V2 is bf16.
 static HloStatus decide_type(const char *name, const char *descriptor, const HloShape *expected, HloType *type,
                              bool *swap) {
     assert(descriptor && type && swap);
@@ -207,6 +211,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t word) {
 }
 
 // Copies column-major `from` to row-major `to`, walking the destination in order.
+// O(elements); `offset` follows the index like an odometer, so that nothing is divided.
 static void copy_fortran(uint8_t *to, const uint8_t *from, const HloShape *shape) {
     assert(to && from);
     size_t bytes = (size_t)hlo_type_bytes(shape->type);
@@ -227,6 +232,7 @@ static void copy_fortran(uint8_t *to, const uint8_t *from, const HloShape *shape
     }
 }
 
+// Booleans other than 0 and 1 are refused: every kernel counts on it.
 static HloStatus fill_literal(const char *name, const Header *header, const uint8_t *elements, size_t size,
                               const HloShape *shape, bool swap, HloLiteral **literal) {
     size_t bytes = (size_t)hlo_shape_bytes(shape);
@@ -291,6 +297,8 @@ HloStatus npy_read(const char *path, const HloShape *expected, HloLiteral **lite
     return status;
 }
 
+// Padded with blanks so that the elements begin at a multiple of 64 bytes, as numpy.lib.format asks; format version
+// 1.0, as headers of arrays of 64 dimensions stay far below its 65,535 bytes.
 void npy_print_header(HloText *text, const HloShape *shape) {
     assert(text && hlo_shape_is_array(shape));
     const char *code = hlo_type_bytes(shape->type) == 2 ? "V2" : "V1";

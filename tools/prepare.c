@@ -73,6 +73,7 @@ static HloStatus count_devices(CliProgram *program, int64_t num_partitions) {
 }
 
 // The machine that was named must have a device for each partition of each replica.
+// Before partitioning, which may take long. The topology is opened again when it is needed: parsing a name is cheap.
 static HloStatus check_machine(CliContext *context, const CliProgram *program) {
     const char *spec = cli_machine(context);
     EmuTopology *topology = NULL;
@@ -86,6 +87,8 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
                            spec, (long long)devices);
 }
 
+// The same refusal means "your options" or "your program": propagating the program alone, without the options, tells
+// which. Only paid for when there is an error.
 HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status) {
     static const SpmdOptions none = {0};
     HloModule *annotated = NULL;
@@ -107,6 +110,8 @@ static bool ends_with(const char *text, const char *end) {
 // Whether a module for several devices is what some compiler's partitioner left behind: it has a schedule, which no
 // compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Whoever says
 // how to partition knows better.
+// Such programs are told by what XLA leaves behind, which a hand-written one may have as well: hence the note, and the
+// flag that silences it.
 static bool is_foreign_dump(CliContext *context, const HloModule *module) {
     if (module->num_partitions <= 1 || cli_flag(context, "mesh") || cli_flag(context, "shard") ||
         cli_flag(context, "num-partitions"))

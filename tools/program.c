@@ -24,6 +24,7 @@ static bool starts_with(const char *data, size_t size, const char *word) {
 }
 
 // Skips blanks and // comments.
+// Programs of test suites begin with // RUN lines.
 static void skip_comments(const char **data, size_t *size) {
     assert(*data);
     for (;;) {
@@ -39,6 +40,8 @@ static void skip_comments(const char **data, size_t *size) {
     }
 }
 
+// By content, as names lie: magic numbers first, then the first word of the text. HLO text is what is left, so that its
+// parser gives the error for text that is neither.
 CliFormat cli_format_detect(const char *data, size_t size) {
     static const char *const kMlirWords[] = {"module @", "module {",  "module attributes",  "builtin.module",
                                              "#",        "func.func", "\"builtin.module\"", "\"func.func\"",
@@ -52,6 +55,7 @@ CliFormat cli_format_detect(const char *data, size_t size) {
     return CLI_FORMAT_HLO_TEXT;
 }
 
+// Binary formats have no lines: their errors get the file's name in front.
 static HloStatus decode_program(const char *name, const HloFileContent *content, HloModule **module) {
     HloParseOptions options = {.file = name};
     CliFormat format = cli_format_detect(content->data, content->size);
@@ -67,6 +71,7 @@ static HloStatus decode_program(const char *name, const HloFileContent *content,
     return hlo_module_from_stablehlo_text(content->data, content->size, name, module);
 }
 
+// A program is verified at once, whatever it came from: every later step takes that for granted.
 static HloStatus parse_program(const char *name, const HloFileContent *content, HloModule **module) {
     HLO_TRY(decode_program(name, content, module));
     HloStatus status = hlo_verify(*module);
@@ -82,6 +87,8 @@ static HloStatus parse_program(const char *name, const HloFileContent *content, 
     return status;
 }
 
+// The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c finds
+// their places in it. Compressed files are expanded by hlo_file_read(), up to MAX_PROGRAM_BYTES.
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
     assert(path && module);
     HloFileContent content;
@@ -100,6 +107,8 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     return HLO_SUCCESS;
 }
 
+// Output for stdout is only collected here: cli.c writes it when the verb has succeeded. Files are written to a
+// temporary name and renamed.
 HloStatus cli_write_output(CliContext *context, const HloText *text) {
     const char *path = cli_text_or(context, "o", "-");
     HLO_TRY(hlo_text_status(text));

@@ -23,6 +23,7 @@ static const CliOption kCheckOptions[] = {
 };
 static const CliOptionTable kCheckTable = CLI_TABLE(kCheckOptions);
 
+// The report that partition --json prints, for people.
 static HloStatus run_explain(CliContext *context) {
     CliProgram program = {0};
     HloText text = {0};
@@ -63,6 +64,7 @@ static bool list_has(const char *list, const char *word) {
 }
 
 // Every word of --forbid must be a collective.
+// A misspelt collective would forbid nothing, and the check would pass for ever.
 static HloStatus check_words(CliContext *context, const char *list) {
     static const char *const kCollectives[] = {"all-gather",       "all-reduce",         "reduce-scatter",
                                                "all-to-all",       "collective-permute", "collective-broadcast",
@@ -84,6 +86,8 @@ static HloStatus check_words(CliContext *context, const char *list) {
     return HLO_SUCCESS;
 }
 
+// Halves of asynchronous collectives are told under the collective's own name (spmd_partitioner/explain.c), so that
+// --async changes nothing here.
 static HloStatus check_forbidden(CliContext *context, const SpmdReport *report) {
     const char *list = cli_text_or(context, "forbid", "");
     for (int64_t i = 0; i < report->collective_count; ++i) {
@@ -93,6 +97,7 @@ static HloStatus check_forbidden(CliContext *context, const SpmdReport *report) 
     return HLO_SUCCESS;
 }
 
+// Doubles, so that 1.5GiB can be said; counters of bytes below 2^53 compare exactly.
 static HloStatus parse_bytes(CliContext *context, const char *text, double *bytes) {
     assert(text && bytes);
     static const struct {
@@ -110,6 +115,7 @@ static HloStatus parse_bytes(CliContext *context, const char *text, double *byte
     return cli_usage_error(context, "--max-bytes wants a number with KiB, MiB or GiB or without, not '%s'", text);
 }
 
+// Bytes as the report counts them: what one device sends, by the ring algorithm (CLI.md), loops of unknown length once.
 static HloStatus check_bytes(CliContext *context, const SpmdReport *report, double limit) {
     if ((double)report->total_bytes_per_device <= limit) return HLO_SUCCESS;
     return broken(context, NULL,
@@ -160,6 +166,7 @@ static HloStatus compare_baseline(CliContext *context, const SpmdReport *report,
     return HLO_SUCCESS;
 }
 
+// `<stdin>` is named as everywhere. The value lives in the context's arena, the file's content is freed.
 static HloStatus read_baseline(CliContext *context, const char *path, const HloJsonValue **baseline) {
     assert(path && baseline);
     HloFileContent content;
@@ -173,6 +180,7 @@ static HloStatus read_baseline(CliContext *context, const char *path, const HloJ
     return status;
 }
 
+// Rules are read before the program: a wrong rule is wrong usage whatever the program is.
 static HloStatus run_check(CliContext *context) {
     const char *forbid = cli_text(context, "forbid"), *limit = cli_text(context, "max-bytes");
     const char *path = cli_text(context, "baseline");

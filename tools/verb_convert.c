@@ -30,6 +30,7 @@ enum { kLong, kShort, kCanonical };
 static const char *const kFormats[] = {"hlo", "dot", "proto", "stablehlo", "bytecode"};
 static const char *const kForms[] = {"long", "short", "canonical"};
 
+// The first name is the default. *choice is the place in `names`.
 static HloStatus choose(CliContext *context, const char *option, const char *const *names, int64_t count,
                         int64_t *choice) {
     assert(option && names && count > 0 && choice);
@@ -43,6 +44,7 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
 }
 
 // An option that says nothing about the format that was asked for: whoever gives it expects something else.
+// A bit set of formats an option: `kOwners` is the one place that says which belong together.
 static HloStatus check_options(CliContext *context, int64_t format, int64_t form) {
     static const struct {
         const char *option;
@@ -63,6 +65,7 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
     return HLO_SUCCESS;
 }
 
+// What a format cannot express is an error that names it (exit code 4), never left out.
 static HloStatus print_format(CliContext *context, const HloModule *module, int64_t format, int64_t form,
                               HloText *text) {
     HloPrintOptions forms[] = {hlo_print_default(), hlo_print_short(), hlo_print_canonical()};

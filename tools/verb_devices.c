@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo devices: the devices of a slice as JAX lists them.
+//
+// The text is Device.__str__ of JAX, the keys of --json are attributes of jax.Device, so that scripts can compare both
+// with a real slice.
 #include "tools/machine.h"
 
 static const CliOption kOptions[] = {
@@ -7,6 +10,7 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
+// In jax.devices() order, which is that of the topology.
 static void print_json(HloText *text, const EmuTopology *topology) {
     HloJsonWriter json = {.text = text, .lines = 1};
     hlo_json_begin_array(&json);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo emulate: time, memory and links of one step on a slice.
+//
+// Partition i stands on the i-th device of JAX's make_mesh order unless --device-assignment says otherwise, as for
+// `run` and `explain`; the times come from emulator/simulate.h. Over HBM is a finding and not an error: the report is
+// still printed, and the exit code is 5.
 #include "emulator/report.h"
 #include "hlo/base/file.h"
 #include "tools/execute.h"
@@ -30,6 +34,7 @@ static HloStatus standard_output(CliContext *context, bool *taken) {
     return cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), taken);
 }
 
+// Files first, so that a failure to write one leaves standard output empty.
 static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
     const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report");
     bool taken;
@@ -56,6 +61,7 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     return HLO_SUCCESS;
 }
 
+// Programs of several replicas are placed by the emulator itself, in list order: make_mesh knows partitions only.
 static HloStatus emulate(CliContext *context, const EmuTopology *topology, const CliProgram *program) {
     EmuReport *report = NULL;
     EmuOptions options = {0};
@@ -70,6 +76,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     return status;
 }
 
+// The slice is needed before the program: whether collectives are split into halves depends on the chip.
 static HloStatus run_emulate(CliContext *context) {
     CliProgram program = {0};
     EmuTopology *topology = NULL;

@@ -37,6 +37,7 @@ static const char *nearest_pass(CliContext *context, const char *name) {
     return cli_nearest(name, names.items, names.count);
 }
 
+// XLA spells some of its passes with '_'; ours have '-' in the table. The name of a pipeline stands for its passes.
 static HloStatus read_passes(CliContext *context, HloStringVector *names) {
     const char *at = cli_text_or(context, "passes", "simplify");
     for (bool more = true; more;) {
@@ -56,6 +57,7 @@ static HloStatus read_passes(CliContext *context, HloStringVector *names) {
 }
 
 // Makes the folder of the dumps and looks at the expression, so that mistakes are seen before work is done.
+// The expression is compiled again by the pass runner; this one only finds mistakes while nothing has been done.
 static HloStatus check_dumps(CliContext *context, const HloPassOptions *options) {
     regex_t expression;
     if (options->dump_pattern) {
@@ -70,6 +72,7 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
     return options->dump_folder ? hlo_file_make_folder(options->dump_folder) : HLO_SUCCESS;
 }
 
+// XLA_FLAGS gives the dump options where the command line does not, as with XLA's own tools.
 static HloStatus optimise(CliContext *context, const HloStringVector *names) {
     HloModule *module = NULL;
     HloText text = {0};

@@ -19,6 +19,7 @@ static HloStatus print_module(CliContext *context, const HloModule *module) {
     return status;
 }
 
+// The program with a sharding on every instruction and nothing else changed: what propagation would decide.
 static HloStatus propagate_only(CliContext *context) {
     HloModule *module = NULL, *annotated = NULL;
     SpmdOptions options;
@@ -31,6 +32,7 @@ static HloStatus propagate_only(CliContext *context) {
     return status;
 }
 
+// With --json the report goes to standard output, and the program only where -o says.
 static HloStatus print_partitioned(CliContext *context) {
     CliProgram program = {0};
     static const char *const kOutputs[] = {"o", "json"};

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo run: real numbers on virtual devices, compared with the reference evaluator where asked.
+//
+// The steps: prepare the program (prepare.c), choose machine and places, read or make inputs, run (execute.c), compare,
+// write and print. Everything that can fail because of the command line is looked at before the program runs; results
+// are written before a NaN trap or a comparison ends the verb, so that they can be looked at.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -74,6 +78,7 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
 }
 
 // Decides machine, numerics and places once the number of partitions is known.
+// Without a machine the program gets as many host devices as it has partitions.
 static HloStatus choose_machine(Run *run) {
     CliContext *context = run->context;
     CliExecution *execution = &run->execution;
@@ -88,6 +93,7 @@ static HloStatus choose_machine(Run *run) {
 }
 
 // The evaluator's results on the program of each device.
+// `execution` is copied, so that the run's own options stay: one repeat, feeds of its own.
 static HloStatus evaluate_per_device(Run *run) {
     CliExecution execution = run->execution;
     CliTimes times;
@@ -98,6 +104,8 @@ static HloStatus evaluate_per_device(Run *run) {
 }
 
 // The evaluator's results on whole arrays, of the program as it was read.
+// The oracle for partitioned runs: the program before partitioning, on one device, by hlo/eval. Its numerics follow the
+// run's, or rounding of bf16 products would be taken for an error.
 static HloStatus evaluate_whole(Run *run) {
     CliContext *context = run->context;
     const HloModule *module = run->program.original;
@@ -148,6 +156,8 @@ static bool is_of_devices(const CliProgram *program) {
 
 // What the results are compared with. A program that means something only on several devices (manual regions) is
 // evaluated device by device.
+// UNIMPLEMENTED of the whole program is no failure of the run: the note says what the results were compared with
+// instead.
 static HloStatus evaluate(Run *run) {
     cli_feeds_rewind(&run->expected_feeds);
     const CliProgram *program = &run->program;
@@ -162,6 +172,7 @@ static HloStatus evaluate(Run *run) {
 }
 
 // The narrowest floating type that the program computes with: its rounding bounds what can be expected of any result.
+// f64 where the program has no floats at all. O(instructions).
 static HloType narrowest_type(const HloModule *module) {
     HloType narrowest = HLO_F64;
     for (int64_t c = 0; c < module->computations.count; ++c) {
@@ -174,6 +185,7 @@ static HloType narrowest_type(const HloModule *module) {
     return narrowest;
 }
 
+// Row-major, from the most major dimension; `flat` is below the number of elements, so no size is zero.
 static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
     assert(flat >= 0);
     HloInts dims = {shape->dims, shape->rank};
@@ -188,6 +200,7 @@ static void print_index(HloText *text, const HloShape *shape, int64_t flat) {
 }
 
 // The first element that is a NaN, in either part; -1 without one.
+// Both parts of a complex number are looked at. Types without NaN are converted too, and have none.
 static int64_t first_nan(const HloLiteral *literal) {
     const HloType type = literal->shape->type;
     if (!hlo_shape_is_array(literal->shape) || !hlo_type_is_float(hlo_type_real_part(type))) return -1;
@@ -200,6 +213,7 @@ static int64_t first_nan(const HloLiteral *literal) {
 }
 
 // The first result that has one; the results have been written by then.
+// Findings by cli_fail(): the results have been written and are still printed.
 static HloStatus trap_nan(Run *run) {
     for (int64_t i = 0; i < run->results.count; ++i) {
         const int64_t at = first_nan(run->results.items[i]);
@@ -216,6 +230,8 @@ static HloStatus trap_nan(Run *run) {
 
 // Compares one array; the first that differs ends the verb with exit code 1. *worst grows to the largest relative
 // error.
+// Only the first array that differs is complained about: later ones differ mostly because of it. `worst` is kept for
+// all; a NaN error makes it NaN, by the negated comparison.
 static HloStatus compare_array(Run *run, const char *what, const HloLiteral *expected, const HloLiteral *actual,
                                const CliTolerance *tolerance, double *worst) {
     assert(what && worst);
@@ -239,6 +255,7 @@ static HloStatus compare_array(Run *run, const char *what, const HloLiteral *exp
 }
 
 // What has come out of the outfeeds, as what the evaluator's gave.
+// Order and number of what came out are part of the result.
 static HloStatus compare_feeds(Run *run, const CliTolerance *tolerance, double *worst) {
     HloArena *arena = run->context->arena;
     for (int64_t d = 0; d < run->feeds.devices; ++d) {
@@ -279,6 +296,7 @@ static void print_results(HloText *text, const CliArrays *results) {
 }
 
 // With --print: each result's shape and its elements as HLO text writes them, so that the output stays JSON.
+// Values as text and not as JSON numbers: JSON has no NaN, no infinity, and no 64-bit integers in most readers.
 static void print_json_results(HloJsonWriter *json, const CliArrays *results) {
     hlo_json_key(json, "results");
     hlo_json_begin_array(json);
@@ -369,6 +387,7 @@ static void print_summary(const Run *run, const double *worst) {
     if (!cli_flag(run->context, "print")) print_scalars(out, &run->results);
 }
 
+// The stage is that of usage by now: what is left to fail is writing files.
 static HloStatus report(Run *run) {
     CliContext *context = run->context;
     double worst = 0;
@@ -390,6 +409,8 @@ static HloStatus report(Run *run) {
 }
 
 // Everything that can be refused is refused before the program runs.
+// The order matters: options that need no program come first, then those that need its number of partitions, then
+// files.
 static HloStatus run_all(Run *run) {
     CliContext *context = run->context;
     HLO_TRY(read_engine(context, &run->execution.evaluate));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo shardings: which device holds which part of an array, as a box drawing.
+//
+// The drawing is that of jax.debug.visualize_array_sharding(), made by emulator/draw_sharding.c from the part of each
+// device; shardings are spelt as for --shard.
 #include <assert.h>
 
 #include "tools/machine.h"
@@ -12,6 +15,8 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
+// Of an unevenly cut dimension the last parts are shorter, and some may be empty: start and limit are both cut at the
+// array's end.
 static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int64_t *ids, const int64_t *dims,
                              int64_t rank, EmuShard *shards) {
     assert(rank > 0 && shards);
@@ -32,6 +37,7 @@ static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int
     return HLO_SUCCESS;
 }
 
+// Element types do not matter to a sharding; f32 stands for any.
 static HloStatus draw(CliContext *context, const EmuTopology *topology, const CliMesh *mesh) {
     int64_t dims[2], rank, sizes[EMU_MAX_MESH_AXES];
     const int64_t *ids;

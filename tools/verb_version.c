@@ -17,6 +17,7 @@ static const CliOption kOptions[] = {
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 // What the engine leaves to the reference evaluator.
+// From targets/cpu/fallbacks.def: a test of every op holds the list to what the engine does.
 static void print_evaluated(HloJsonWriter *json) {
     int64_t count;
     const CpuFallbackRow *rows = cpu_fallback_rows(&count);
@@ -37,6 +38,7 @@ static void print_evaluated(HloJsonWriter *json) {
     hlo_json_end_array(json);
 }
 
+// CPU features are those in use, after MESHLO_CPU_FEATURES has lowered them.
 static HloStatus run_version(CliContext *context) {
     CpuFeatures features;
     HLO_TRY(cpu_features_choose(&features));

@@ -30,6 +30,8 @@ static const char *next_word(HloArena *arena, const char **at) {
 }
 
 // The text of XLA_FLAGS, or of the file that it names.
+// As XLA reads it: text that does not begin with a dash is the name of a file of flags. One that cannot be read is no
+// error: XLA_FLAGS is never fatal (CLI.md).
 static const char *flags_text(CliContext *context) {
     const char *text = getenv("XLA_FLAGS");
     if (!text || !*text || text[strspn(text, " \t")] == '-') return text;
@@ -42,6 +44,7 @@ static const char *flags_text(CliContext *context) {
     return copy;
 }
 
+// The last one counts. Flags that nobody asks for here are not looked at.
 const char *cli_xla_flag(CliContext *context, const char *name) {
     assert(name);
     const char *at = flags_text(context), *value = NULL;
@@ -55,6 +58,7 @@ const char *cli_xla_flag(CliContext *context, const char *name) {
     return value;
 }
 
+// Names as XLA's, module_0000.NAME.STAGE.txt. Failures are warnings, as a dump is a by-product.
 void cli_xla_dump(CliContext *context, const HloModule *module, const char *stage) {
     assert(module && stage);
     const char *folder = cli_xla_flag(context, "xla_dump_to");
