@@ -2,6 +2,10 @@
 // Which device holds what, drawn as jax.debug.visualize_array_sharding() draws it: the shards' starts make a grid of
 // cells, each cell lists its devices in its middle line, and the sizes follow JAX's rules so that the pictures agree to
 // the letter.
+//
+// The rules are those of jax/_src/debugging.py: base height 10, 2.5 characters a line's height, at least 9 columns a
+// cell, at most 80 in all, and the same halving of blanks; examples of JAX's documentation are among the tests. Shards
+// come as ranges of the array, so that any tiling can be drawn whose parts form a grid; replicas share a cell.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,6 +19,8 @@
 #define MIN_WIDTH 9
 #define MAX_WIDTH 80
 
+// The mesh is row-major, its last axis fastest; a dimension over several axes is cut by the first of them first, as in
+// a PartitionSpec. Only even cuts, as jax.sharding refuses others here.
 HloStatus emu_shards_of_spec(const int64_t *ids, const int64_t *mesh_sizes, int64_t mesh_rank, const int64_t *dims,
                              int64_t rank, const EmuSpecDimension *spec, EmuShard *shards) {
     assert(ids && shards);
@@ -86,6 +92,7 @@ static int compare_numbers(const void *left, const void *right) {
 }
 
 // The distinct starts of the shards along a dimension, ascending.
+// O(n log n) for n shards. The list is the arena's.
 static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *count) {
     assert(dim >= 0 && dim < 2 && count);
     int64_t *starts = HLO_ARENA_NEW(drawing->arena, int64_t, drawing->count);
@@ -97,11 +104,14 @@ static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *co
     return starts;
 }
 
+// `start` is one of them: they were made from the same shards.
 static int64_t find_start(const int64_t *starts, int64_t count, int64_t start) {
     return (const int64_t *)bsearch(&start, starts, (size_t)count, sizeof(*starts), compare_numbers) - starts;
 }
 
 // Puts every shard into its cell and writes the labels.
+// A grid has as many cells as pairs of starts, and every one of them a shard: more cells than shards, or an empty one,
+// is no grid. Widths and heights are shares of the array, which the last shard of an uneven cut has less of.
 static HloStatus fill_cells(Drawing *drawing) {
     const bool flat = drawing->rank == 1;
     int64_t *row_starts = flat ? NULL : distinct_starts(drawing, 0, &drawing->rows);
@@ -136,6 +146,7 @@ static HloStatus fill_cells(Drawing *drawing) {
 }
 
 // Splits what a side has beyond the label; the second half gets the odd one. Negative: no blanks.
+// JAX divides with Python's //, which rounds down also below zero, where C rounds towards zero.
 static void spread(int64_t extra, int64_t more, int64_t *first, int64_t *second) {
     const int64_t half = extra >= 0 ? extra / 2 : -((1 - extra) / 2);
     *first = half + more > 0 ? half + more : 0;
@@ -143,6 +154,8 @@ static void spread(int64_t extra, int64_t more, int64_t *first, int64_t *second)
 }
 
 // Chooses the blanks of every cell as JAX does, from the array's proportions.
+// base_width is cut before it becomes an integer: a row of 2^40 elements has an aspect that no integer holds. The
+// widest cell of a column sets the column, the highest of a row the row.
 static void size_cells(Drawing *drawing) {
     const double aspect = (drawing->rank == 2 ? (double)drawing->dims[1] : 1.0) / (double)drawing->dims[0];
     const double scaled = BASE_HEIGHT * aspect;
@@ -168,6 +181,7 @@ static void size_cells(Drawing *drawing) {
 }
 
 // A line of the frame: `left`, `between` and `right` are the corners and crossings.
+// Rich's plain style has no frame.
 static void draw_frame(const Drawing *drawing, const char *left, const char *between, const char *right) {
     if (drawing->style == EMU_BOX_PLAIN) return;
     hlo_text_string(drawing->text, left);
@@ -193,6 +207,7 @@ static void draw_cell_line(const Drawing *drawing, int64_t row, int64_t column, 
     for (int64_t i = before + cell->label_length; i < width; i++) hlo_text_char(drawing->text, ' ');
 }
 
+// Under hlo_protect(), as cells are made in an arena.
 static HloStatus draw(void *argument) {
     Drawing *drawing = argument;
     HLO_TRY(fill_cells(drawing));

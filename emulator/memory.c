@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which buffers are alive together. Every kernel makes new buffers for its results, except where the compiler works in
 // place: views, tuples, loop states, updates of arrays that nobody else needs.
+//
+// Which buffer stands behind each leaf of each value is followed through a computation in the order of its plan
+// (program.h); from first and last use comes the most that is alive at once. A computation that is called adds its own
+// peak at the point of the call. Sizes are padded to the chip's tiles (layout.h).
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +49,7 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
 }
 
 // A new buffer for one leaf of an instruction.
+// Arrays in VMEM take no HBM: bytes of 0, but still a buffer, so that values are followed alike.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
     assert(instruction && shape);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
@@ -73,6 +78,7 @@ static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
 }
 
 // A part of another value's leaves.
+// Shares the list with the whole, which outlives it in the arena.
 static Leaves part_of(Leaves whole, int64_t start, int64_t count) {
     HLO_BUG_IF(start < 0 || start + count > whole.count);
     return (Leaves){whole.items + start, count};
@@ -93,6 +99,8 @@ static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *ins
 }
 
 // What a done instruction gives: of a start's (operands, results, …) the results.
+// copy-start and recv have their result in front; other starts begin with their operands. A start that says less than
+// it should (an unknown async form) makes new buffers for its results.
 static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     assert(done->operand_count >= 1);
     const HloInstruction *start = done->operands[0];
@@ -106,6 +114,7 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
 }
 
 // A start keeps its operands and makes its results.
+// The leaves that name the operand get bytes of 0: they are the operand's own buffer.
 static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const HloShape *shape = start->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count < 2) return define(liveness, start);
@@ -158,6 +167,8 @@ static const HloInstruction *updated_operand(const HloInstruction *instruction) 
 }
 
 // Whether the buffers of a value may be overwritten by its only user: they are not arguments of the program.
+// One user only, and no argument of the program, whose memory is the caller's. Parameters of a called computation may
+// be written: its caller has copied what must stay.
 static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     const Leaves *leaves = leaves_of(liveness, value);
     if (value->users.count != 1 || !leaves->count) return false;
@@ -168,6 +179,7 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
 }
 
 // Results that take over their operands' buffers: updates, and all-reduces, operand by operand.
+// An all-reduce works in its operand's memory, as XLA's buffer assignment lets it.
 static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
     const HloInstruction *array = updated_operand(instruction);
     if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
@@ -216,6 +228,7 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
 }
 
 // Everything that a kernel reads stays alive until it has run.
+// Called for every kernel with all that it reads, so `last` ends as the greatest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const Leaves *leaves = leaves_of(liveness, instruction->operands[i]);

@@ -29,6 +29,8 @@ static void json_string(HloJsonWriter *writer, const char *key, const char *valu
 }
 
 // A count that is whole but was added up as a real number.
+// A double below 2^62 that was added up from whole numbers is written as one, without an exponent; beyond it integers
+// of readers end too.
 static void json_count(HloJsonWriter *writer, const char *key, double value) {
     hlo_json_key(writer, key);
     if (value < 0x1p62)
@@ -37,6 +39,8 @@ static void json_count(HloJsonWriter *writer, const char *key, double value) {
         hlo_json_double(writer, value);
 }
 
+// In the order of the timeline; `depth` tells the bodies of loops from what stands beside them, `count` how often they
+// run.
 static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_key(writer, "ops");
     hlo_json_begin_array(writer);
@@ -76,6 +80,7 @@ static void json_links(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
+// The largest first, as the report has them.
 static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_key(writer, "buffers");
     hlo_json_begin_array(writer);
@@ -177,6 +182,7 @@ static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
 }
 
 // A point of the memory curve as a counter.
+// Counter events ("C") are drawn as a curve by both viewers.
 static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "C");
@@ -191,6 +197,8 @@ static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
     hlo_json_end_object(writer);
 }
 
+// The Trace Event Format's JSON object form (the document of that name by Google; Perfetto reads it too): metadata
+// first, then complete events, then counters. Times are microseconds there.
 void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     assert(report && text);
     HloJsonWriter writer = {.text = text, .lines = 2};
@@ -208,6 +216,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     hlo_text_char(text, '\n');
 }
 
+// Powers of 1024 with XLA's single letters, as its own memory reports have them.
 void emu_print_bytes(int64_t bytes, HloText *text) {
     assert(text);
     static const char units[] = "KMGT";
@@ -234,6 +243,7 @@ static void print_time(int64_t picoseconds, HloText *text) {
         hlo_text_format(text, "%.3f us", t * 1e-6);
 }
 
+// Shares of the step; they add up to it unless something is hidden.
 static void print_part(HloText *text, const char *name, int64_t picoseconds, int64_t whole) {
     hlo_text_format(text, "  %-22s ", name);
     print_time(picoseconds, text);
@@ -271,6 +281,7 @@ static void print_longest(const EmuReport *report, HloText *text) {
     hlo_free(shown);
 }
 
+// Of equally busy ones the first.
 static void print_busiest_link(const EmuReport *report, HloText *text) {
     const EmuLinkUse *busiest = NULL;
     double total = 0;
@@ -287,6 +298,7 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
                     100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
 }
 
+// Notes at the end say where the model had to guess: loops counted once, calls counted by their arrays.
 void emu_report_write_summary(const EmuReport *report, HloText *text) {
     assert(report && text);
     hlo_text_format(text, "%s on %s (%s), %lld device%s\nstep: ", report->module, report->topology, report->device_kind,
@@ -328,6 +340,7 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
 }
 
 // One buffer of the out-of-memory report.
+// The wording of XLA:TPU's report (shared/reference/users.md), which people and scripts search for.
 static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *text) {
     assert(number >= 0);
     hlo_text_format(text, "\n  %lld. Size: ", (long long)number);
@@ -346,6 +359,7 @@ static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *te
                     buffer->instruction, buffer->kind);
 }
 
+// Nothing when it fits. "Reserved" is what the chip's own software keeps (chips.def).
 void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     assert(report && text);
     if (!emu_report_out_of_memory(report)) return;

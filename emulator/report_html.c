@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report as one HTML page that needs nothing else: tiles with the step's parts, the timeline as a drawing with a
 // line for the device and one for the network, memory, the slice with its links coloured by how busy they are, tables.
+//
+// No script and no other file: the page must open from a mail or an archive of results in ten years. What moves is left
+// to the browser (titles of bars appear under the pointer). Everything that comes from the program (names, sources,
+// shapes) goes through print_escaped(): a name may hold what a browser would take for a tag.
+//
+// Numbers are those of the report and of its JSON; only their units are chosen here.
 #include <assert.h>
 #include <math.h>
 
@@ -60,6 +66,8 @@ static void print_bytes_tile(HloText *text, const char *label, int64_t bytes) {
     hlo_text_format(text, "</b><span>%s</span></div>\n", label);
 }
 
+// Parts overlap on chips that compute beside collectives, so they need not add up to the step; "exposed" is what
+// nothing hides.
 static void print_tiles(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "<div class=\"tiles\">\n");
     print_time_tile(text, "step", report->step_picoseconds);
@@ -79,6 +87,7 @@ static void print_tiles(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "</div>\n");
 }
 
+// Colours say what the roofline found to bound the operation (emulator/cost.h): arithmetic, memory or the network.
 static const char *bar_colour(const EmuOp *op) {
     switch (op->bound) {
         case EMU_BOUND_NETWORK: return "#d5793b";
@@ -91,6 +100,8 @@ static const char *bar_colour(const EmuOp *op) {
 }
 
 // Bars of the operations that stand on the top level, narrowest left out when there are too many to see.
+// A quarter of a pixel is the narrowest that is drawn once there are more than TIMELINE_BARS bars: a page with a
+// hundred thousand rectangles does not scroll any more. Bodies of loops (depth > 0) lie under the bar of their loop.
 static void print_timeline(HloText *text, const EmuReport *report) {
     double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1;
     double narrowest = report->op_count > TIMELINE_BARS ? step / TIMELINE_WIDTH / 4 : 0;
@@ -119,6 +130,8 @@ static void print_timeline(HloText *text, const EmuReport *report) {
 }
 
 // What the device holds over time, as steps under the line of its capacity.
+// A path of horizontal and vertical lines, point by point; the curve is scaled to whichever is greater, its peak or the
+// capacity, so that an overflow is seen as one.
 static void print_memory_curve(HloText *text, const EmuReport *report) {
     const double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1, height = 120;
     const int64_t top =
@@ -141,6 +154,8 @@ static void print_memory_curve(HloText *text, const EmuReport *report) {
 }
 
 // The next longest operation below `limit` (by total time, then by place), or -1.
+// Called TABLE_ROWS times, O(operations) each: cheaper than sorting a copy of a long list for its first forty. Ties
+// come in the order of the list, and each operation once.
 static int64_t next_longest(const EmuReport *report, int64_t after) {
     assert(after >= -1);
     int64_t best = -1;
@@ -199,6 +214,7 @@ static void print_buffers(HloText *text, const EmuReport *report) {
 }
 
 // The slice with each link coloured by the share of the step in which it is busy.
+// `busy` may exceed the step where a link's last transfer ends after it; shares are cut at 1.
 static void print_links(HloText *text, const EmuReport *report, const EmuTopology *topology) {
     int64_t limit = emu_link_limit(topology);
     double *load = hlo_allocate_zeroed((size_t)limit, sizeof *load);
@@ -217,6 +233,7 @@ static void print_links(HloText *text, const EmuReport *report, const EmuTopolog
     hlo_free(load);
 }
 
+// Appends; failures of memory stay in `text` (hlo_text_status()).
 void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text) {
     assert(report && topology && text);
     hlo_text_string(text, kHead);
