@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public entry points: memory errors become statuses here.
+//
+// The pipeline: infer the mesh, flatten tuples and control flow where that is needed (flatten.h), plan (arrays,
+// annotations, propagation), emit the program of one device, then run the passes over its collectives (passes/). The
+// input module is never changed: what needs changing is cloned.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +25,7 @@ typedef struct Request {
 } Request;
 
 // Mesh, arrays, propagation.
+// The plan and all that it holds live in the request's arena.
 static HloStatus plan_module(Request *request, const HloModule *module, SpmdPlan **plan) {
     const SpmdMesh *mesh;
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
@@ -47,6 +52,7 @@ static HloStatus copy_module(Request *request) {
 }
 
 // For one device the program stays as it is, ops without a partition rule and dynamic sizes too; only annotations go.
+// Boundary marks say what the global arrays are, also where local ones are the same.
 static HloStatus keep_whole(Request *request) {
     static const char *const passes[] = {"sharding-remover"};
     HLO_TRY(copy_module(request));
@@ -89,6 +95,7 @@ static HloStatus run_propagate(void *argument) {
 }
 
 // Runs `body` with scratch memory and a new module, and cleans up after a failure.
+// `result` is an empty module while `body` runs, and freed when it fails; whoever succeeds leaves the program there.
 static HloStatus run(Request *request, HloStatus (*body)(void *)) {
     assert(body);
     static const SpmdOptions defaults = {0};
@@ -110,12 +117,14 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
 }
 
 // Wall-clock seconds.
+// For the report only (its key seconds): nothing is decided by it.
 static double now(void) {
     struct timespec time;
     timespec_get(&time, TIME_UTC);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
+// A report that cannot be made is an error, and leaves no module behind.
 HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, HloModule **partitioned,
                          SpmdReport **report) {
     assert(module && partitioned);

@@ -2,11 +2,17 @@
 // Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is cut from the major
 // factor on: a minor one may have axes only where the major ones are cut to single elements, since anything else would
 // not be one contiguous shard. Such factors are exact: their axes must divide them.
+//
+// A rule says which dimensions of operands and results go together: each dimension is a list of factors, and a factor
+// that several tensors share must be cut alike in all of them. Propagation, the cost of a reshard and partitioning all
+// read the same rule (docs/architecture.md). Kinds of factors are in rule.h; the rules themselves, one op family a
+// file, in rules/.
 #include "spmd_partitioner/rule.h"
 
 #include <assert.h>
 #include <string.h>
 
+// A table made from hlo/ops.def: an opcode without a row does not compile.
 const SpmdOp *spmd_op(HloOpcode opcode) {
     assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     static const SpmdOp *const ops[] = {
@@ -18,6 +24,7 @@ const SpmdOp *spmd_op(HloOpcode opcode) {
 }
 
 // Counts the array leaves of a result; -1 when some leaf is no array.
+// Results like tokens cannot be cut, so that an op which has one has no rule of dimensions.
 static int32_t array_leaves(const HloShape *shape) {
     int64_t count = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < count; i++) {
@@ -27,6 +34,7 @@ static int32_t array_leaves(const HloShape *shape) {
 }
 
 // Without factors yet: a dimension that no rule maps is one that cannot be sharded.
+// Tensors are operands first, then results.
 static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
     assert(hlo_shape_is_array(shape)); /* spmd_rule_new() has looked */
     rule->tensors[tensor].shape = shape;
@@ -34,6 +42,7 @@ static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
 }
 
 // Dimensions of dynamic size are not cut.
+// How much of a dimension is there is known at run time only, and each device would have to know its neighbours' parts.
 static void keep_dynamic_whole(SpmdRule *rule) {
     for (int32_t t = 0; t < rule->operand_count + rule->result_count; t++) {
         const SpmdTensor *tensor = &rule->tensors[t];
@@ -75,6 +84,8 @@ int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
     return (int32_t)rule->factors.count - 1;
 }
 
+// Factors of a dimension are given major first. Copying the list keeps it as long as it is; lists have one to three
+// items.
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) {
     assert(tensor >= 0 && tensor < rule->operand_count + rule->result_count && factor >= 0);
     SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
@@ -91,6 +102,8 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) 
 }
 
 // Both parameters must be the operands of the root, in either order.
+// HLO_OPCODE_COUNT for reducers that are no plain binary op: partial results of theirs cannot be combined by a
+// collective.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
     const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
     switch (opcode) {
@@ -107,12 +120,14 @@ HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
     }
 }
 
+// The op that puts parts together of which all but one are zero.
 HloOpcode spmd_rule_joiner(HloType type) {
     if (type == HLO_PRED) return HLO_OP_OR;
     return type == HLO_F8E8M0FNU ? HLO_OP_MAXIMUM : HLO_OP_ADD;
 }
 
 // How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.
+// *left is what remains of the factor's size behind those axes; 1 means that it is cut into single elements.
 static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first,
                        int64_t *left) {
     *left = factor->size;
@@ -127,6 +142,8 @@ static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const Spm
     return count;
 }
 
+// False when some axes of the tensor's sharding find no factor: such a cut does not follow the rule, and the tensor is
+// resharded.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors) {
     assert(sharding->rank == rule->tensors[tensor].shape->rank); /* of that tensor */
@@ -149,6 +166,7 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
 }
 
 // Settles one dimension of several factors; true if something was taken away.
+// Once a factor keeps more than single elements, the minor ones behind it lose all of theirs.
 static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDimFactors *list, SpmdAxes *factors) {
     bool changed = false, complete = true;
     for (int32_t i = 0; i < list->count; i++) {
@@ -165,6 +183,7 @@ static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDim
 
 // Until nothing changes, because a factor that loses axes in one tensor takes the condition away for a minor factor of
 // another.
+// Ends, because every round takes axes away; seldom more than two rounds.
 void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -177,6 +196,7 @@ void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *fact
     }
 }
 
+// The inverse of projecting, for one dimension.
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors) {
     assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */
