@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a module to an executable: graph, fusion and lowering, buffers, thunks.
+//
+// The stages, each in a file of its own: expand (ops that are spelt out as others), build (the graph, with calls
+// inlined), simplify, check (collectives and messages that cannot meet), fuse and lower (steps), buffers (who lies
+// where, in place or not), thunks (the list that execute.c walks). Scratch memory lives for the call; what the
+// executable keeps is in its own arena.
+//
+// The clone of the module is kept, because fallbacks are evaluated from it, and names of instructions are told in
+// errors and traces.
 #include <assert.h>
 #include <string.h>
 
@@ -19,6 +27,7 @@ typedef struct CompileCall {
 
 // ---- signature
 
+// Without layouts: arrays are dense and row-major in here.
 static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector *arrays) {
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, arrays->count);
     for (int64_t i = 0; i < arrays->count; i++)
@@ -27,6 +36,7 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
 }
 
 // The number of leaf `index` of parameter `parameter`.
+// O(parameters): called once for each alias or donor, which at most are as many. Tuples count by their leaves.
 static int64_t argument_number(const HloModule *module, int64_t parameter, HloInts index) {
     assert(parameter >= 0);
     int64_t number = 0;
@@ -39,6 +49,7 @@ static int64_t argument_number(const HloModule *module, int64_t parameter, HloIn
     return number;
 }
 
+// The same of the root's leaves.
 static int64_t result_number(const HloShape *shape, HloInts index) {
     int64_t number = 0;
     for (int64_t i = 0; i < index.count; i++) {
@@ -48,6 +59,7 @@ static int64_t result_number(const HloShape *shape, HloInts index) {
     return number;
 }
 
+// Only leaves can be donated; what does not fit is the program's mistake, told by the caller.
 static bool index_fits(const HloShape *shape, HloInts index) {
     for (int64_t i = 0; i < index.count; i++) {
         if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return false;
@@ -58,6 +70,8 @@ static bool index_fits(const HloShape *shape, HloInts index) {
 
 // Offers an argument's memory to a result of its size that nobody has offered to yet; an offer that no result can take
 // leaves the argument with its owner, as XLA does.
+// O(results) an argument: the first result of the same size that is free. Sizes must be equal: the buffer's own size is
+// what the store knows.
 static bool offer_memory(const CpuSignature *signature, int64_t argument, bool *taken) {
     for (int64_t k = 0; k < signature->result_count; k++) {
         if (taken[k] ||
@@ -71,6 +85,7 @@ static bool offer_memory(const CpuSignature *signature, int64_t argument, bool *
 }
 
 // What input_output_alias and buffer_donor say: wanted[k] is the argument for result k, or -1.
+// Aliases name their result; donors are matched in the order in which the module lists them.
 static HloStatus read_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch,
                                 int64_t *wanted, bool *donated) {
     bool *taken = HLO_ARENA_NEW(scratch, bool, signature->result_count);
@@ -97,6 +112,8 @@ static HloStatus read_donations(const HloModule *module, const CpuSignature *sig
     return HLO_SUCCESS;
 }
 
+// `wanted` is what the program asks for; what becomes of it (result_alias) is decided by buffer assignment, which knows
+// whether the argument is read after the result is written.
 static HloStatus make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
     HloArena *arena = call->executable->arena;
     CpuSignature *signature = &call->executable->signature;
@@ -123,6 +140,7 @@ static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) 
 
 // ---- constants and collectives
 
+// All constants of a program in one block, at the offsets that buffer assignment chose.
 static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment *assignment) {
     executable->signature.constant_bytes = assignment->constant_bytes;
     executable->constants = hlo_allocate_aligned((size_t)assignment->constant_bytes);
@@ -137,6 +155,8 @@ static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment 
 }
 
 // What one device of a group sends: the ring algorithm moves (g - 1) / g of the full array once, for all-reduces twice.
+// The first group stands for all; groups of a collective have one size but for ragged ones, of which this is an
+// estimate.
 static double bytes_sent(const CpuCollective *collective) {
     const double size = (double)collective->groups[0].count, bytes = (double)collective->bytes;
     const double share = size > 0 ? (size - 1) / size : 0;
@@ -161,6 +181,8 @@ static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVe
     }
 }
 
+// Numbered through the whole program, also inside of loops: a meeting of devices is told by that number (execute.c).
+// The step gets a copy of its own, since the lowered one is shared.
 static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -191,6 +213,7 @@ static double cost_of_one_round(const CpuSteps *steps) {
 
 // ---- the pipeline
 
+// Tuples by their leaves; tokens have no dimensions.
 static bool has_bounds(const HloShape *shape) {
     for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
         const HloShape *part = hlo_shape_leaf(shape, leaf);
@@ -212,6 +235,8 @@ static HloStatus check_bounds(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
+// Under hlo_protect(). The order is fixed: checks come before lowering, as lowering takes for granted that groups cover
+// the devices.
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
@@ -325,6 +350,7 @@ static const char *kind_name(CpuStepKind kind) {
     return kNames[kind];
 }
 
+// Bases are numbered: arena, constants, arguments, results (program.h).
 static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText *text) {
     assert(text);
     const int64_t argument = slice.base - CPU_BASE_FIRST_ARGUMENT;
