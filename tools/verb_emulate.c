@@ -61,7 +61,6 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     return HLO_SUCCESS;
 }
 
-// Programs of several replicas are placed by the emulator itself, in list order: make_mesh knows partitions only.
 static HloStatus emulate(CliContext *context, const EmuTopology *topology, const CliProgram *program) {
     EmuReport *report = NULL;
     EmuOptions options = {0};

@@ -78,7 +78,7 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
 }
 
 // Decides machine, numerics and places once the number of partitions is known.
-// Without a machine the program gets as many host devices as it has partitions.
+// Without a machine the program gets as many host devices as it needs.
 static HloStatus choose_machine(Run *run) {
     CliContext *context = run->context;
     CliExecution *execution = &run->execution;

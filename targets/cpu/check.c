@@ -39,6 +39,8 @@ static HloLiteral *device_number(const Checker *checker, const CpuNode *node, in
 }
 
 // By the evaluator, if all operands are known and the op does nothing but compute.
+// Operands are evaluated again for each device and each use, to a depth of kMaximumDepth: predicates of device numbers
+// are a few ops deep. Ops of more than four operands are not followed.
 static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int64_t device, int depth) {
     assert(device >= 0 && depth >= 0);
     enum { kOperands = 4 };
@@ -63,6 +65,7 @@ static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int
     return result;
 }
 
+// Arrays of more than kMaximumElements are not followed; neither are results of several (a sort, a while).
 static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth) {
     if (depth > kMaximumDepth || array->elements > kMaximumElements) return NULL;
     if (!array->producer) return array->view ? known_value(checker, array->view, device, depth + 1) : NULL;
@@ -90,6 +93,7 @@ static int64_t known_branch(const Checker *checker, const CpuNode *node, int64_t
 
 // ---- the walk
 
+// At most eight by name.
 static void print_members(HloText *text, const CpuCollectiveGroup *group, const bool *active, bool wanted) {
     int64_t count = 0;
     for (int64_t m = 0; m < group->count; m++) {
@@ -102,6 +106,7 @@ static void print_members(HloText *text, const CpuCollectiveGroup *group, const 
     }
 }
 
+// The innermost known branch is named: it is what sends the devices different ways.
 static HloStatus mismatch(const Checker *checker, const CpuNode *node, const CpuCollectiveGroup *group,
                           const bool *active) {
     assert(group && active);
@@ -117,6 +122,7 @@ static HloStatus mismatch(const Checker *checker, const CpuNode *node, const Cpu
     return status;
 }
 
+// Each group must be here whole or not at all.
 static HloStatus check_collective(const Checker *checker, const CpuNode *node, const bool *active) {
     CpuCollective collective;
     const CpuProgram *program = checker->lowering->program;
@@ -133,6 +139,8 @@ static HloStatus check_collective(const Checker *checker, const CpuNode *node, c
 
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active);
 
+// A branch whose predicate depends on data is played for all devices of the outer branch: nothing can be said about who
+// goes there, so nothing is refused.
 static HloStatus check_conditional(Checker *checker, const CpuNode *node, const bool *active) {
     HloArena *arena = checker->lowering->arena;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, checker->devices);
@@ -157,6 +165,7 @@ static HloStatus check_conditional(Checker *checker, const CpuNode *node, const 
 }
 
 // Regions without any are not played.
+// Walked again for each level of nesting; regions nest a few levels deep.
 static bool has_collectives(const CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -229,6 +238,7 @@ static bool has_peers(const CpuRegion *region) {
 
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active);
 
+// Branches that depend on data end the play: `known` is false from then on, and the run itself finds what is wrong.
 static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
     HloArena *arena = play->checker.lowering->arena;
     const int64_t devices = play->checker.devices;
@@ -264,6 +274,7 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
 }
 
 // Lets a device go on until it waits; *moved is set when it has.
+// Sends never wait; a receive takes its message or stays where it is.
 static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool *moved) {
     for (; play->next[device] < play->events[device].count; play->next[device]++) {
         const PeerEvent *event = &play->events[device].items[play->next[device]];
@@ -278,6 +289,7 @@ static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool
 }
 
 // Round after round until nobody moves; who is not through by then waits for ever.
+// At most as many rounds as there are messages.
 static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     HloText text = {0};
     for (bool moved = true; moved;) {
@@ -299,6 +311,7 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     return status;
 }
 
+// Bytes are 0 here: only the order of messages is played.
 HloStatus cpu_check_peers(CpuLowering *lowering) {
     assert(lowering);
     if (!has_peers(lowering->program->entry)) return HLO_SUCCESS;

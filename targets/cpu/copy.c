@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a strided copy is planned: dimensions are sorted by the target's stride, so that writes run along memory;
+// neighbours that both arrays step through evenly are merged to one; then what is left is either rows (the innermost
+// dimension is the same in both) or a transpose of two dimensions, which goes tile by tile so that every cache line
+// that is read is used whole. The plan is made anew for each call: it costs some hundred nanoseconds, and sizes are at
+// hand only here.
 #include "targets/cpu/copy.h"
 
 #include <assert.h>
@@ -24,6 +29,8 @@ typedef struct BytesJob {
 
 enum { kPiece = 1 << 18 };
 
+// SSE2's stores are there on every x86-64; elsewhere it is a memcpy. Bytes before the first 16-byte boundary of the
+// target, and the rest behind the last 64, are copied plainly.
 void cpu_copy_streamed(void *target, const void *source, size_t bytes) {
     char *to = target;
     const char *from = source;
@@ -48,6 +55,7 @@ void cpu_copy_streamed_end(void) {
 #endif
 }
 
+// Pieces of kPiece bytes. The fence is this thread's own: it must stand before the pool tells that the piece is done.
 static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BytesJob *job = argument;
@@ -60,6 +68,7 @@ static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
         memcpy(job->target + first, job->source + first, (size_t)(last - first));
 }
 
+// Small arrays are not worth waking anybody; empty ones are no work at all.
 void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes) {
     const BytesJob job = {target, source, bytes, bytes >= CPU_COPY_STREAMED_BYTES};
     if (bytes < 2 * kPiece && bytes > 0)
@@ -91,12 +100,15 @@ static int64_t absolute(int64_t x) {
 }
 
 // Insertion by the target's stride, so that dimensions which follow each other in both arrays become neighbours.
+// By magnitude, since a reversed array has negative strides. Ranks are small, and most arrays come sorted. Dimensions
+// of one element never come here.
 static void insert_sorted(CopyPlan *plan, CopyDim dim) {
     int at = plan->rank++;
     for (; at > 0 && absolute(plan->dims[at - 1].to) > absolute(dim.to); at--) plan->dims[at] = plan->dims[at - 1];
     plan->dims[at] = dim;
 }
 
+// Dimensions are from the inside out. A stride of 0 (broadcast) merges with another one of 0 only.
 static void merge_dims(CopyPlan *plan) {
     int kept = 0;
     for (int d = 1; d < plan->rank; d++) {
@@ -111,6 +123,8 @@ static void merge_dims(CopyPlan *plan) {
 }
 
 // Brings the dimension that is innermost in the source to place 1.
+// Nothing to do where the target's innermost dimension is contiguous in the source too, or repeats one element. Where
+// no dimension is contiguous in the source, rows are as good as tiles.
 static void find_transpose(CopyPlan *plan) {
     if (plan->rank < 2 || absolute(plan->dims[0].from) <= 1) return;
     for (int d = 1; d < plan->rank; d++) {
@@ -123,6 +137,8 @@ static void find_transpose(CopyPlan *plan) {
     }
 }
 
+// The elements' types are those of their width alone: bits are moved, never interpreted. Widths of 16 bytes go through
+// memcpy.
 static void copy_row(char *to, const char *from, CopyDim dim, int width) {
     assert(width > 0);
     if (dim.to == 1 && dim.from == 1) {
@@ -174,6 +190,7 @@ TILE_FUNCTION(Wide128, tile_128)
 
 typedef void TileFunction(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b);
 
+// Widths are 1, 2, 4, 8 or 16.
 static TileFunction *tile_function(int width) {
     switch (width) {
         case 1: return tile_8;
@@ -188,6 +205,8 @@ static TileFunction *tile_function(int width) {
 // of the source, each read by whole cache lines, then written out line by line.
 enum { kStrip = 16, kDeep = 128 };
 
+// The buffer holds kDeep lines of kStrip elements of up to 8 bytes, and 64 bytes to spare. The constant-size copy for
+// full strips of 4 bytes is the common case, and becomes one vector store.
 static void transpose_strips(const CopyPlan *plan, char *to, const char *from, CopyDim a, CopyDim b) {
     _Alignas(64) char strip[kStrip * kDeep * 8 + 64];
     const int width = plan->width;
@@ -208,6 +227,8 @@ static void transpose_strips(const CopyPlan *plan, char *to, const char *from, C
 }
 
 // Rows [begin, end) of dimension 1's tiles, over all of dimension 0.
+// A band is the unit of parallel work: no two bands write the same line of the target, so that workers need not agree
+// on anything.
 static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
     assert(band >= 0);
     const CopyDim a = plan->dims[0], b = plan->dims[1];
@@ -231,6 +252,7 @@ static int64_t band_count(const CopyPlan *plan) {
 }
 
 // Unit = (index over the outer dimensions) * bands + band.
+// The outer index is taken apart by division, once a unit: units are at least some thousand bytes.
 static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CopyPlan *plan = argument;
@@ -254,6 +276,7 @@ static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
 }
 
 // A long contiguous copy is cut into rows so that it can be spread.
+// Cut only where the row divides evenly; otherwise it stays one unit, for one worker.
 static void split_single_row(CopyPlan *plan) {
     enum { kRow = 16 << 10 };
     if (plan->rank != 1 || plan->dims[0].size < 2 * kRow || plan->dims[0].size % kRow != 0) return;
@@ -263,6 +286,8 @@ static void split_single_row(CopyPlan *plan) {
     plan->rank = 2;
 }
 
+// HLO_BUG_IF guards the plan's arrays: callers refuse greater ranks with an error of their own. An array without
+// elements is left before anything is divided.
 void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
                       const int64_t *target_strides, const void *source, const int64_t *source_strides) {
     assert(rank >= 0 && width > 0);
@@ -323,6 +348,7 @@ static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
     cpu_fill_run(job->target + begin * job->width, job->element, end - begin, job->width);
 }
 
+// In units of elements, a worker's share at least kParallelBytes.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width) {
     FillJob job = {target, element, width};
     cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task,
@@ -331,6 +357,8 @@ void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, i
 
 // ---- pad
 
+// Fill, then copy what lies inside; so edges are written twice, which is cheaper than finding them. Negative padding
+// cuts: `first` and `last` are the source's indices that stay. Offsets and strides fit, because both arrays exist.
 void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
              const int64_t *interior, int width, const void *value, void *target, const void *source) {
     assert(rank >= 0 && width > 0);

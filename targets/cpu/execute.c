@@ -3,6 +3,12 @@
 // can go on and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last
 // device to arrive at a collective turns it into parts, which workers take like devices; the last part lets the group
 // go on.
+//
+// Locks: run->lock guards the queue of work, meetings, the mail, and who waits where; no kernel runs under it. `news`
+// counts changes, so that waiting workers need not take the lock to see that there is nothing. A run ends when all
+// devices have finished or one error is there; then every worker leaves, and nothing of the run is used any more.
+//
+// A deadlock is seen at once: nothing is queued, nobody is busy, and not all have finished.
 #include "targets/cpu/execute.h"
 
 #include <assert.h>
@@ -31,6 +37,7 @@ static char *address(const CpuDevice *device, CpuSlice slice) {
 }
 
 // Copies that buffer assignment could not avoid; two names of one place are none.
+// In the order that buffer assignment chose: a copy may read what a later one overwrites (parallel assignment).
 static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, CpuPool *pool) {
     for (int32_t i = 0; i < count; i++) {
         char *to = address(device, copies[i].to);
@@ -40,6 +47,7 @@ static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, 
 }
 
 // Starts of dynamic slices are clamped so that the slice fits, as HLO says; the loop itself then needs no check.
+// One of several starts a dimension; limits were computed from the sizes, so nothing here can leave the array.
 static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffer) {
     char *at = address(device, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -70,6 +78,7 @@ static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPo
 }
 
 // Kernels and fallbacks get addresses only, reads before writes.
+// Writes stand behind reads in `slices`.
 static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const int32_t count = thunk->read_count + thunk->write_count;
     void *small[kInlineBuffers];
@@ -91,6 +100,8 @@ static void store_device_id(const CpuRun *run, const CpuDevice *device, const Cp
 }
 
 // Reads are the two bounds (or mean and deviation); a state reads nothing.
+// The state of random numbers is the device's own and begins anew in each run, so that results do not depend on what
+// ran before.
 static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
     const CpuDraw *draw = thunk->kernel;
     void *out = address(device, thunk->slices[thunk->read_count]);
@@ -104,6 +115,7 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
 }
 
 // A device's program counter is a stack of lists. It has room for the deepest nesting of the program.
+// `owner` is the thunk whose region it is; the entry's list has none.
 static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
@@ -119,6 +131,8 @@ static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
 }
 
 // The list on top has ended: a body goes back to its condition, a condition on to its body or out.
+// Copies at the end of a list bring the next round's state into place. A loop's predicate is a byte in the condition's
+// memory.
 static void end_list(CpuDevice *device, CpuPool *pool) {
     const CpuFrame frame = device->frames[--device->frame_count];
     copy(device, frame.list->end_copies, frame.list->end_copy_count, pool);
@@ -130,6 +144,7 @@ static void end_list(CpuDevice *device, CpuPool *pool) {
 }
 
 // The array is the only read of a send, the first write of a recv; the context comes next.
+// On the worker's thread and without the lock: the host may take its time. The context, a u32, has no meaning here.
 static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const CpuTransfer *transfer = thunk->kernel;
     const CpuHost *host = run->host;
@@ -140,6 +155,7 @@ static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const 
     return host->receive(host->context, device->number, transfer->channel, transfer->shape, data);
 }
 
+// 0 without a trace: clocks are not read for nothing.
 static int64_t now(const CpuRun *run) {
     if (!run->trace) return 0;
     struct timespec time;
@@ -157,6 +173,7 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 static void push_work(CpuRun *run, CpuWork work);
 
 // Lock held: devices whose message is there go on.
+// O(devices) a message; only devices that are parked at a receive are looked at further.
 static void wake_receivers(CpuRun *run) {
     for (int64_t d = 0; d < run->device_count; d++) {
         CpuDevice *device = &run->devices[d];
@@ -179,6 +196,7 @@ static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *
 }
 
 // *taken is false when the message is not there yet.
+// A device that is to receive from nobody gets zeros at once.
 static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, bool *taken) {
     pthread_mutex_lock(&run->lock);
     const HloStatus status =
@@ -213,6 +231,7 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
 }
 
 // The classes of devices that run this thunk once, or NULL when this device runs it for itself.
+// NULL for classes of one: the device runs its kernel by itself then.
 static const int16_t *shared_leaders(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     if (!run->sharing || thunk->share_index < 0) return NULL;
     const int16_t *leaders = run->sharing->leaders[thunk->share_index];
@@ -221,6 +240,8 @@ static const int16_t *shared_leaders(const CpuRun *run, const CpuDevice *device,
 
 // Runs the device until it reaches a collective or a shared kernel (returned; the device waits at it) or its end
 // (NULL).
+// Without the lock. A conditional or a loop only pushes a list; what takes time is in run_thunk(). Errors get the
+// thunk's name in front.
 static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const CpuThunk **waits_at) {
     *waits_at = NULL;
     while (device->frame_count) {
@@ -258,6 +279,8 @@ static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, cons
 }
 
 // addresses[i][m]: array i of member m.
+// Made once a meeting and kept for its later rounds; only the addresses are filled in anew, as lists of a loop may
+// stand elsewhere.
 static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const CpuThunk *thunk) {
     assert(meeting && thunk);
     const CpuCollectiveGroup *group = meeting->group;
@@ -277,12 +300,14 @@ static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const 
 // ---- the queue of things to do (run->lock held)
 
 // The ring has room for every device and every part of the exchanges that can be under way.
+// The ring's capacity is devices x (1 + parts), more than can be queued at once, so it never overtakes itself.
 static void push_work(CpuRun *run, CpuWork work) {
     run->queue[run->queue_end++ % run->queue_capacity] = work;
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
 // The first error counts; everybody stops when they see it.
+// Takes ownership of the status.
 static void fail(CpuRun *run, HloStatus status) {
     if (run->status)
         hlo_status_free(status);
@@ -304,6 +329,7 @@ static void release_group(CpuRun *run, CpuMeeting *meeting) {
 }
 
 // Lock held. The last one to arrive starts the exchange, cut into parts that any worker may take.
+// Results of the exchange may stand in the operands' memory, hence it begins only when all are there.
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
@@ -325,6 +351,8 @@ static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
 // ---- shared kernels
 
 // Lock held, released while the kernel runs. The last device of a class to arrive computes for all.
+// Its members hold equal operands (share.h), so one result is all of theirs. They copy it only where their memory is
+// not the same.
 static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const int16_t *leaders = run->sharing->leaders[thunk->share_index];
     const int16_t leader = leaders[device->number];
@@ -358,6 +386,7 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
 // ---- deadlocks
 
 // The devices of the group that are not there, as "devices 1, 2".
+// At most eight, which is enough to see the pattern.
 static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *text) {
     const CpuCollective *collective = waiting->waits_at->kernel;
     const CpuCollectiveGroup *group = &collective->groups[collective->group_of[waiting->number]];
@@ -382,6 +411,8 @@ static void print_receiver(const CpuDevice *device, HloText *text) {
 }
 
 // Nobody can go on, and not all have finished: tells who waits where for whom.
+// One clause for each place at which somebody waits; devices that have finished are named, since their absence is
+// mostly the reason.
 static HloStatus deadlock(const CpuRun *run) {
     HloText text = {0};
     const CpuThunk *told[8];
@@ -422,6 +453,7 @@ static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
 }
 
 // Returns with the lock held.
+// Errors are taken under the lock, where the first one counts.
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     assert(device);
     const CpuThunk *waits_at;
@@ -453,6 +485,7 @@ static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
 }
 
 // Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds.
+// Counts are compared, not flags: news that came between the look and the wait changes the count.
 static void wait_for_news(CpuRun *run, uint32_t seen) {
     for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
         if (i < kSpins) {
@@ -468,6 +501,7 @@ static void wait_for_news(CpuRun *run, uint32_t seen) {
 }
 
 // Does work until the run is over. Any number of these may go on at once; one alone does it all.
+// The lock is held at the top of the loop; run_device() and run_part() come back with it.
 static void work_on_run(CpuRun *run, CpuPool *pool) {
     pthread_mutex_lock(&run->lock);
     while (run->finished < run->device_count && !run->status) {
@@ -506,6 +540,7 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 // ---- a run
 
 // What it has taken when it fails is freed by free_run().
+// Three blocks for all devices. Frames are as many as the program nests, plus one for the entry.
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     const CpuSignature *signature = &run->executable->signature;
     const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives: what is exchanged, and the loops of those that reduce.
+//
+// A collective is lowered to a CpuCollective (exchange.h): its groups, its arrays, an exchange function, and for those
+// that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an exchange
+// reads the others' operands and writes results in place; execute.c calls it once everybody of a group has arrived, in
+// parts that different workers may take. Groups are read by collective_groups.c; what XLA's modes mean is said there.
+//
+// Same bits always: every reduction goes in group order, member 0 first, whoever computes it and in however many parts.
 #include <assert.h>
 #include <string.h>
 
@@ -15,6 +22,7 @@ typedef struct CollectiveLowering {
     int64_t group_size;
 } CollectiveLowering;
 
+// Of dims [begin, end); 1 for none.
 static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
     int64_t result = 1;
     for (int64_t d = begin; d < end; d++) result *= dims[d];
@@ -42,6 +50,8 @@ static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuColl
 }
 
 // A worker that is alone takes the exchange as one part, and so all pieces: `parts` says how many share them.
+// Results may stand in the operands' memory: the loop reads an element of all members before it writes it to any.
+// Pointers of up to 64 members are on the stack.
 static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     void *small[128];
@@ -159,6 +169,8 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
 
 // Rows of dimension 0 that a device sends: operands are input, output, input offsets, send sizes, output offsets (at
 // the receiver), receive sizes. Entry e of the lists goes to member e / (entries / members).
+// Sizes and offsets are values of the program: each is checked before it moves anything, and what does not fit is an
+// error of the run. Sums are written so that they cannot overflow.
 static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveGroup *group,
                            void *const *const *addresses, int64_t from, int64_t entry) {
     const CpuCollectiveArray *arrays = collective->arrays;
@@ -177,6 +189,7 @@ static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveG
     return HLO_SUCCESS;
 }
 
+// One part only. The second operand is what the result holds where nobody sends.
 static HloStatus exchange_ragged(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                  void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)parts;
@@ -195,6 +208,8 @@ static HloStatus exchange_ragged(const CpuCollective *collective, const CpuColle
 // ---- the loops of reductions
 
 // Combines the loaded values in group order. Plain sums of narrow floats are kept in f32 and rounded once.
+// A reducer of one plain op becomes that op of the loop; others are inlined, element by element, as HLO defines them.
+// Only plain ops of narrow floats are widened: what another computation does in bf16 it must do in bf16.
 static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *builder, HloType type,
                             const CpuIndexMap *map) {
     const HloComputation *computation = context->node->instruction->called[0];
@@ -217,6 +232,7 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
 
 // One loop reads the operands of all members and writes as many results: an all-reduce of N devices is a single pass
 // over N + N arrays.
+// Loads are numbers 0 … members - 1 of the buffers that the exchange passes, stores the ones behind them.
 static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
                            const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
     assert(stores > 0);
@@ -230,6 +246,7 @@ static HloStatus make_loop(const CollectiveLowering *context, HloType type, cons
 }
 
 // Pieces of equal length share one loop; a last piece that is shorter has its own.
+// The length of a piece is a constant of its loop, so that a loop is compiled twice at most.
 static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollectiveArray *array, const CpuLoop **loop,
                              const CpuLoop **tail) {
     static const int64_t kOne = 1;
@@ -244,6 +261,7 @@ static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollect
 }
 
 // A loop has as many operands as the group has members: groups of one size share theirs.
+// O(groups²) for groups of many sizes; programs have one size or two.
 static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const CpuCollective *collective = context->collective;
     const int64_t elements = hlo_shape_elements(array->operand), parts = collective->parts;
@@ -267,6 +285,8 @@ static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCol
     return HLO_SUCCESS;
 }
 
+// The loop runs over the chunk of one member, as rows of `chunk` elements; where in the operands the chunk begins is
+// the exchange's business.
 static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const int64_t chunk = array->chunk_bytes / hlo_type_bytes(array->operand->type);
     const int64_t dims[2] = {array->outer, chunk};
@@ -280,6 +300,7 @@ static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, Cpu
 // ---- lowering
 
 // Where shapes do not depend on the number of members, groups may differ in it.
+// Gathers and scatters have one shape for all members, which depends on their number.
 static HloStatus check_groups(const CollectiveLowering *context) {
     const CpuCollective *collective = context->collective;
     const HloOpcode opcode = context->node->opcode;
@@ -291,6 +312,9 @@ static HloStatus check_groups(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
+// `dimensions` is the one that is cut or joined; `split_operand` says that the operand has a part for each member.
+// Parts of the exchange are of about kPartBytes, and no more than kMaximumParts: more would wake workers for
+// microseconds.
 static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensions, bool split_operand) {
     assert(dimensions.count >= 0);
     CpuCollective *collective = context->collective;
@@ -331,6 +355,8 @@ static HloStatus make_loops(const CollectiveLowering *context) {
 }
 
 // Pairs name replicas or partitions; member numbers of a group are the same numbers.
+// Quadratic in the pairs, of which there is at most one a device. The same check as the verifier's, which does not know
+// the number of devices.
 static HloStatus read_pairs(const CollectiveLowering *context) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(context->node->instruction, Permute);
     HLO_FAIL_IF(attributes->slice_sizes.count || context->node->operand_count != context->node->result_count,
@@ -378,6 +404,7 @@ static HloStatus read_ragged(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
+// *known is false for an op, or a reducer, that has no form here: the caller names it.
 static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
@@ -413,6 +440,7 @@ static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     }
 }
 
+// That the groups cover the devices is checked by cpu_collective_groups().
 HloStatus cpu_lower_collective(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node && step);
     CpuCollective *collective = HLO_ARENA_NEW(lowering->arena, CpuCollective, 1);

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots to matrix products: dimensions of each role are merged where all arrays step through them evenly; what cannot be
 // merged is looped over.
+//
+// Every dimension of a dot has a role: batch (in all three arrays), m (left and result), n (right and result) or k
+// (both operands, summed). Per role, neighbours are merged where all arrays step through them evenly, so that most dots
+// become a single product of matrices whatever their rank; of what is left the largest dimension of each role goes to
+// the kernel (matmul.h takes any strides, so that transposed operands need no copy), and the others become an outer
+// loop nest. Only a sum over two dimensions that cannot be merged has no such form: it becomes a fused loop.
+//
+// Numerics: on a TPU f32 operands are rounded to bf16 (one pass; `high` three, `highest` six), products with a single
+// row or column stay in f32 (docs/accuracy.md).
 #include <assert.h>
 #include <string.h>
 
@@ -33,6 +42,8 @@ typedef struct DotKernel {
 } DotKernel;
 
 // Appends a dimension, merging it into the last one where that has exactly this one's extent as its step.
+// Order within a role is that of the dimension numbers; merging only ever joins a dimension with the one before it,
+// which is all that row-major arrays can offer.
 static void append(DotDims *dims, DotDim dim) {
     if (dim.size == 1) return;
     DotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;
@@ -54,6 +65,8 @@ static DotDims new_dims(HloArena *arena, int64_t count) {
     return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
 }
 
+// The result's dimensions are batch, then the left side's free ones, then the right side's (HLO's definition of dot):
+// `place` walks along them.
 static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const CpuView *views) {
     const CpuView *left = &views[0], *right = &views[1], *out = &views[2];
     const int64_t total = left->rank + right->rank;
@@ -79,6 +92,8 @@ static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const C
 }
 
 // Takes the largest dimension for the product and leaves the others to the outer loops.
+// Size 1, with steps of 0, stands for a role without dimensions. The caller's list of outer dimensions has room for
+// all.
 static DotDim take(DotDims *dims, DotKernel *kernel) {
     int64_t best = 0;
     for (int64_t i = 1; i < dims->count; i++)
@@ -88,6 +103,8 @@ static DotDim take(DotDims *dims, DotKernel *kernel) {
     return dims->count ? dims->items[best] : (DotDim){.size = 1};
 }
 
+// Algorithms say exactly what is computed and so come before precision_config; those that say "any" or f32 are exact.
+// Of two operands' precisions the higher one counts, as in XLA.
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector) {
     assert(node->operand_count >= 2 && precisions.count >= 0);
@@ -119,6 +136,8 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
 }
 
 // The product at every place of the outer loops. `matmul` is the kernel's, maybe with other sizes.
+// `index` has room for the free dimensions of two arrays of the greatest rank. Addresses move by differences, like an
+// odometer; an outer dimension of size 0 means that there is nothing to do.
 static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
                               char *out, CpuPool *pool) {
     int64_t index[2 * 64] = {0};
@@ -146,6 +165,7 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
     return run_products(kernel, &kernel->matmul, arguments[0], arguments[1], arguments[2], pool);
 }
 
+// Booleans have no sums.
 static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
 }
@@ -167,6 +187,7 @@ static void swap_sides(CpuMatmul *matmul) {
     matmul->out_n_stride = from.out_m_stride;
 }
 
+// Strides that a side does not have are 0 in the dimension, and are not asked for.
 static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
     assert(matmul);
     matmul->batch = batch.size;
@@ -185,6 +206,7 @@ static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, Dot
 }
 
 // A product whose contracting dimensions cannot be merged, or of a type without a kernel.
+// Slower, but any form of dot can be said so: a reduction over the product of two loads.
 static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecision precision, CpuStep *step) {
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
@@ -194,6 +216,8 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecisio
     return status;
 }
 
+// Views are NULL where an operand is not laid out by plain strides; the node is then lowered again after its operands
+// have been stored (retry).
 HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
@@ -237,6 +261,7 @@ typedef struct RaggedKernel {
     int64_t out_bytes;
 } RaggedKernel;
 
+// Groups beyond the ragged dimension's end have no rows.
 static int64_t within(int64_t position, int64_t steps) {
     return position < 0 ? 0 : position > steps ? steps : position;
 }
@@ -249,6 +274,8 @@ static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
     if (cpu_is_widened(kernels, type)) cpu_narrow(kernels, type, zero, kZero, 1);
 }
 
+// Rows outside of all groups are zeros, by the definition of ragged_dot. Sizes may sum to anything, also to less than
+// nothing: `start` saturates.
 static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
     const RaggedKernel *kernel = data;
     const char *const sides[] = {arguments[0], arguments[1]};
@@ -311,6 +338,8 @@ static int64_t free_place(const HloDotAttributes *dot, int64_t dimension) {
 }
 
 // Takes the ragged and the group dimension out of the views, and notes how far a step of each goes.
+// After it the rest of the dot has no ragged dimension, and the ordinary roles can be sorted; each group is a product
+// of its own.
 static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot, CpuView *views,
                                     RaggedKernel *kernel) {
     HloDotAttributes rest = *dot;
@@ -343,6 +372,7 @@ static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot
 }
 
 // The ragged dimension becomes that of the product; all other dimensions of its role are looped over.
+// False where the rest is not one product: the node falls back to the evaluator.
 static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     DotDim step = {.size = 0};
     for (int i = 0; i < 3; i++) step.strides[i] = kernel->ragged_strides[i];
@@ -359,6 +389,8 @@ static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     return true;
 }
 
+// The ragged dimension as a batch dimension is left to the evaluator, and so are sizes that differ by batch (rank above
+// 1).
 HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
