@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "targets/cpu/collective.h"
 #include "targets/cpu/convolution.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/fft.h"
@@ -306,13 +305,6 @@ static void fft_cases(void) {
 static void run_cholesky(void) {
     must(cpu_cholesky(pool, HLO_F32, 1, 512, true, output, inputs[1]));
 }
-static void run_all_reduce(void) {
-    const int64_t each = parameter[0];
-    void *outs[8];
-    const void *ins[8];
-    for (int r = 0; r < 8; r++) outs[r] = output + r * each, ins[r] = inputs[0] + r * each;
-    must(cpu_all_reduce(pool, HLO_F32, CPU_REDUCE_ADD, 8, each, outs, ins));
-}
 
 static void other_cases(void) {
     report("transpose 2048x2048", 8.0 * 2048 * 2048, "GB/s", run_transpose);
@@ -329,10 +321,6 @@ static void other_cases(void) {
     report("scatter-add 4096 rows of 512", 12.0 * 4096 * 512, "GB/s", run_scatter);
     fft_cases();
     report("cholesky 512", 512.0 * 512 * 512 / 3, "GFLOP/s", run_cholesky);
-    parameter[0] = 256;
-    report("all-reduce of 8 x 1 KB", 8.0 * 1024, "GB/s", run_all_reduce);
-    parameter[0] = 256 << 10;
-    report("all-reduce of 8 x 1 MB", 8.0 * (1 << 20), "GB/s", run_all_reduce);
 }
 
 static void fill_inputs(void) {
