@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pod descriptions in XML: parsed by libxml2 without network and without entities, validated against emulator/pod.rng
 // (a copy of which is built in), then checked for what a grammar cannot say.
+//
+// A file is read in four steps: parse (no network, no entities: a document type is refused), validate against pod.rng,
+// which is compiled in, copy what is there over a known generation, build as for a name. The
+// schema is what makes the reading code short: an element that is there has the attributes that it must have.
 #include <errno.h>
 #include <libxml/parser.h>
 #include <libxml/relaxng.h>
@@ -38,6 +42,7 @@ static HloStatus pod_error(const PodReader *reader, int64_t line, const char *me
 }
 
 // Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more exact.
+// libxml2's complaints about a choice end in a general one; the one that names an attribute says more.
 static void keep_complaint(void *user, xmlErrorPtr error) {
     PodReader *reader = user;
     if (!error->message) return;
@@ -70,6 +75,7 @@ static HloStatus parse_document(PodReader *reader) {
 }
 
 // Validates reader->document against the built-in schema.
+// libxml2's return values: 0 valid, above it invalid, below it a failure of its own.
 static HloStatus validate_document(PodReader *reader) {
     xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
     xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
@@ -88,6 +94,7 @@ static HloStatus validate_document(PodReader *reader) {
 }
 
 // A copy of an attribute in the arena, or NULL.
+// Arena memory may jump: read_pod() runs under an hlo_protect() of its own, so that the document is freed.
 static const char *attribute(PodReader *reader, const xmlNode *node, const char *name) {
     for (const xmlAttr *attr = node->properties; attr; attr = attr->next)
         if (!strcmp((const char *)attr->name, name)) {
@@ -114,6 +121,7 @@ static HloStatus read_integer(PodReader *reader, const xmlNode *node, const char
 }
 
 // Overwrites picoseconds by an attribute in nanoseconds.
+// Values beyond 1e15 ns are left alone: no latency is eleven days.
 static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char *name, int64_t *picoseconds) {
     double nanoseconds = -1;
     read_real(reader, node, name, &nanoseconds);
@@ -121,6 +129,7 @@ static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char 
 }
 
 // Reads two or three sizes; the third is 1 where it is left out.
+// Sizes are bounded here as well, since products of them are formed before the slice is built.
 static HloStatus read_sizes(PodReader *reader, const xmlNode *node, const char *name, int64_t sizes[3]) {
     const char *at = attribute(reader, node, name);
     for (int axis = 0; axis < 3; axis++) {
@@ -148,6 +157,7 @@ static HloStatus read_core(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
+// What the file says is a chip's; devices share it.
 static HloStatus read_hbm(PodReader *reader, const xmlNode *node) {
     EmuChip *chip = &reader->chip;
     int64_t bytes = 0, usable = 0;
@@ -170,6 +180,8 @@ static void read_peak(PodReader *reader, const xmlNode *node) {
 }
 
 // Starts from the generation that `kind` or `like` names and overwrites what the file says.
+// `like` names the generation whose numbers stand in for those that the file leaves out; without it the chip's kind
+// must be a known one.
 static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
     const char *kind = attribute(reader, node, "kind"), *like = attribute(reader, node, "like");
     const EmuChip *base = emu_chip_by_kind(kind);
@@ -217,6 +229,7 @@ static void read_ici(PodReader *reader, const xmlNode *node) {
 }
 
 // Overwrites one fitted constant.
+// Keys that are unknown have been refused by the schema.
 static void read_calibration(PodReader *reader, const xmlNode *node) {
     EmuChip *chip = &reader->chip;
     const struct {
@@ -245,6 +258,7 @@ static void read_calibration(PodReader *reader, const xmlNode *node) {
 }
 
 // Takes the slice that was asked for, or the first.
+// The first slice that fits is taken, the others are passed over.
 static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     const char *name = attribute(reader, node, "name");
     if (reader->plan.name || (reader->slice && strcmp(reader->slice, name))) return HLO_SUCCESS;
@@ -269,6 +283,7 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
 }
 
 // Reads every element of a kind: 0 the chip, which others overwrite, 1 its surroundings, 2 slices.
+// In stages, because elements may stand in any order and later ones depend on the chip.
 static HloStatus read_elements(PodReader *reader, int stage) {
     for (const xmlNode *node = xmlDocGetRootElement(reader->document)->children; node; node = node->next) {
         if (node->type != XML_ELEMENT_NODE) continue;
@@ -296,6 +311,7 @@ static void grow_pod(PodReader *reader) {
     if (shape[2] > chip->pod_z) chip->pod_z = shape[2];
 }
 
+// Everything is bounded before it is multiplied.
 static HloStatus read_pod(void *argument) {
     PodReader *reader = argument;
     for (int stage = 0; stage < 3; stage++) HLO_TRY(read_elements(reader, stage));

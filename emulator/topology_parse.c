@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the name of a slice to its numbers.
+//
+// Names: an accelerator type (v5e-16: a number of chips, or of cores for the generations whose names count cores), a
+// runtime shape (v4:2x2x2, libtpu's spelling, also with '=' or '_'), a number of slices in front (2xv5e-16), options
+// behind (,hosts=2x2x1,wrap=xy,megacore=no), cpu:N, and a path to an XML file (pod_xml.c). What is not understood is
+// refused with the nearest name that is; sizes are checked before they are multiplied.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -24,6 +29,7 @@ static const Family families[] = {
 };
 
 // Edit distance of two short words, counting case changes as nothing.
+// Words of 64 letters and more are far from everything.
 static int64_t distance_between(const char *left, size_t left_length, const char *right) {
     int64_t row[64];
     const size_t right_length = strlen(right);
@@ -76,6 +82,7 @@ static int64_t read_number(const char **at) {
 }
 
 // The shape of slices too small to be made of cubes, for chips on three axes.
+// Below a cube of 4x4x4.
 static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     assert(chips > 0);
     static const int64_t small[][3] = {{1, 1, 1}, {2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {2, 4, 4}};
@@ -89,6 +96,8 @@ static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3
 }
 
 // The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the least surface.
+// O(cubes) at most, and pods have some 140. Least surface means the most neighbours inside, which is how such slices
+// are handed out.
 static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     assert(chips > 0);
     const int64_t cubes = chips / 64;
@@ -106,6 +115,7 @@ static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
 }
 
 // The shape of a slice on two axes: a power of two as square as it gets, the longer side last.
+// 16 is 4x4, 32 is 4x8: the second axis is the longer one.
 static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     shape[0] = shape[1] = shape[2] = 1;
     while (shape[0] * shape[1] < chips) shape[shape[1] > shape[0] ? 0 : 1] *= 2;
@@ -122,6 +132,7 @@ static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3])
 }
 
 // The error for a number that no accelerator type has, with the nearest that exist.
+// Looks down and up from the number for one that exists, within the pod.
 static HloStatus unknown_size(const char *spec, const Family *family, int64_t number) {
     const EmuChip *chip = emu_chip(family->generation);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
@@ -142,6 +153,7 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
 }
 
 // Reads `-N`, the number of cores or chips of an accelerator type.
+// Types of the generations with two cores a chip count cores: v4-8 has four chips.
 static HloStatus parse_accelerator_type(const char *spec, const char *at, const Family *family, EmuTopologyPlan *plan) {
     const int64_t number = read_number(&at);
     HLO_FAIL_IF(number < 0 || *at, HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'", spec);
@@ -161,6 +173,7 @@ static bool can_twist(const int64_t shape[3]) {
 }
 
 // Reads `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`.
+// Two sizes are a plane, whose third is 1. A twisted torus has to be asked for by name.
 static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopologyPlan *plan) {
     int axes = 0;
     plan->shape[0] = plan->shape[1] = plan->shape[2] = 1;
@@ -203,6 +216,7 @@ static const char *option_value(const char *at, const char *name) {
     return strncmp(at, name, length) == 0 && at[length] == '=' ? at + length + 1 : NULL;
 }
 
+// Two or three sizes. That they divide the slice is checked when it is built (topology.c).
 static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan *plan) {
     const char *at = value;
     for (int axis = 0; axis < 3; axis++) {
@@ -216,6 +230,7 @@ static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan
     return HLO_SUCCESS;
 }
 
+// Instead of the generation's own rule, for all axes: those that are not named do not close.
 static HloStatus read_wrap(const char *spec, const char *value, EmuTopologyPlan *plan) {
     plan->wrap_given = true;
     if (strcmp(value, "none") == 0) return HLO_SUCCESS;
@@ -254,6 +269,7 @@ static HloStatus parse_options(const char *spec, char *options, EmuTopologyPlan 
     return HLO_SUCCESS;
 }
 
+// The spec is copied, since options are cut apart in place.
 static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topology) {
     EmuTopologyPlan plan = {.name = spec};
     char *options = strchr(hlo_arena_text(arena, spec), ',');
