@@ -3,6 +3,10 @@
 // splits inputs and joins results needs the global ones. Shardings stand at the parameters and the root; global sizes
 // do not follow from them when a dimension is padded, so they stand in a frontend attribute, which every format of a
 // module carries.
+//
+// Written at the end of partitioning (spmd_boundary_write()) and read back from any module (spmd_boundary_new()), also
+// from one that went through a file, or that XLA partitioned. The module attribute meshlo.partitioned keeps a program
+// from being partitioned twice.
 #include "spmd_partitioner/boundary.h"
 
 #include <assert.h>
@@ -11,6 +15,7 @@
 
 static const char partitioned_key[] = "meshlo.partitioned", dims_key[] = "meshlo.global_dims";
 
+// The first attribute of the name counts; "false" is a way to say no.
 bool spmd_is_partitioned(const HloModule *module) {
     for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
         const HloKeyValue *attribute = &module->frontend_attributes.items[i];
@@ -41,6 +46,7 @@ int64_t spmd_next_channel(const HloModule *module) {
 // ---- writing ----
 
 // "8,128;4": the dims of each leaf.
+// Tokens and scalars are empty items, so that the number of items is that of the leaves.
 static const char *dims_text(HloArena *arena, const HloShape *shape) {
     HloText text = {0};
     int64_t leaves = hlo_shape_leaf_count(shape);
@@ -56,6 +62,7 @@ static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const S
     return spmd_sharding_to_hlo(arena, plan->mesh, array->sharding, array->devices);
 }
 
+// A leaf that is no array has an array's entry in the plan too, so every leaf gets a sharding.
 static void write_parameters(const SpmdPlan *plan, HloModule *module) {
     assert(module->entry);
     for (int64_t p = 0; p < module->entry->parameters.count; p++) {
@@ -70,6 +77,7 @@ static void write_parameters(const SpmdPlan *plan, HloModule *module) {
     }
 }
 
+// The root may be any op: the sharding stands on it, one for an array, a tuple of them for a tuple.
 static void write_results(const SpmdPlan *plan, HloModule *module) {
     assert(module->entry);
     const HloShape *shape = plan->module->entry->root->shape;
@@ -89,6 +97,7 @@ static void write_results(const SpmdPlan *plan, HloModule *module) {
 
 // A shape with the layouts of `like` where ranks agree.
 // Where the trees differ (an entry that was rewritten) the default layout is as good as any.
+// Layouts say an order of dimensions, which a cut keeps; tiles and memory spaces come along.
 static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, const HloShape *like) {
     if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like))
         return hlo_shape_with_default_layout(arena, shape);
@@ -123,6 +132,8 @@ static void write_layouts(const SpmdPlan *plan, HloModule *module) {
 
 // Donation lets a result take over an argument's memory. When the two are sharded differently their shards have
 // different shapes, and nothing fits any more: the alias goes.
+// Shapes are compared as they are after the cut. An alias that goes is only a donation less: nothing computes
+// otherwise.
 static void drop_aliases(HloModule *module) {
     HloAlias *kept = HLO_ARENA_NEW(module->arena, HloAlias, module->aliases.count);
     int64_t count = 0;
@@ -154,6 +165,7 @@ void spmd_boundary_mark(HloModule *module) {
 // ---- reading ----
 
 // The dims of one leaf out of "8,128;4", or NULL when there are not `rank` of them.
+// Also NULL where a number is negative: the attribute may come from a file that somebody wrote by hand.
 static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
     assert(leaf >= 0 && rank >= 0); /* of a shape */
     if (!text) return NULL;
@@ -173,6 +185,7 @@ static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf,
 }
 
 // An array's sharding may stand for all leaves of a tuple.
+// NULL where the sharding has fewer elements than the shape has leaves; such a leaf is taken for replicated.
 static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
     if (sharding && sharding->kind == HLO_SHARDING_TUPLE) {
         return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
@@ -211,6 +224,8 @@ typedef struct Reading {
 } Reading;
 
 // Under hlo_protect(), as everything here that takes memory from an arena.
+// Leaves in the order of the parameters, then those of the root: the numbering that client.h uses for flattened
+// arguments and results.
 static HloStatus read_boundary(void *argument) {
     Reading *reading = argument;
     SpmdBoundary *boundary = reading->boundary;

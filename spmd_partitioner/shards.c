@@ -4,12 +4,19 @@
 // copy_block() is the whole of it: the box of the global array at a device's offsets, row by row, cut off where an
 // uneven shard sticks out. Replicas are written over each other, the first device last, so that it is the first one's
 // values that count.
+//
+// Cost: one pass over the array for each device that holds a part; positions in a transposed iota are computed, those
+// in a list of devices searched. Three forms of a sharding are read: V1 tiles with a list of devices, V2 tiles with a
+// transposed iota, and named axes over a mesh (V3); all other kinds (replicated, maximal, manual) mean the whole array
+// everywhere.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/convert.h"
 
+// 1 for dimensions beyond the list, and for shardings that cut nothing. An axis without a size is taken whole, one with
+// a size is a part of it.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
     assert(dim >= 0); /* of an array */
     if (sharding->kind == HLO_SHARDING_TILED)
@@ -25,6 +32,8 @@ int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
 }
 
 // Position of a device in a list written as a transposed iota, or -1.
+// The list is iota(dims) transposed by `permutation`; a device's position is found by taking its number apart along the
+// dimensions of the iota and putting the parts together in the order of the list. O(rank²), ranks are small.
 static int64_t position_in_iota(const HloIotaDevices *iota, int64_t device) {
     assert(device >= 0);
     int64_t position = 0, stride = 1;
@@ -55,6 +64,7 @@ static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
 
 // Position of a device in a named mesh.
 // Devices of a mesh without an order of its own stand where their numbers say.
+// A device that the mesh does not have keeps its number: the annotation has been checked where it was read.
 static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
     bool own_order = mesh->iota.dims.count || mesh->device_ids.count;
     int64_t position = own_order ? position_of(&mesh->iota, mesh->device_ids, device) : device;
@@ -63,6 +73,8 @@ static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
 
 // Written forms are read one device at a time: splitting a literal needs no mesh, and works for any annotation that a
 // file may have.
+// Trailing tile dimensions (beyond the array's rank) are replication or subgroups: they take part in the device's
+// number and move nothing. Offsets may lie beyond the array where a cut is uneven and a device has nothing.
 HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
     assert(global && sharding && offsets);
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
@@ -87,6 +99,7 @@ HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding
     return HLO_SUCCESS;
 }
 
+// The same on every device: the last ones of an uneven cut are padded.
 HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSharding *sharding,
                            const HloShape **local) {
     *local = global;
@@ -103,6 +116,8 @@ HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSha
 
 // Copies the part of `global` at `offsets` to or from a shard; what lies outside of the global array is left alone.
 // Shards at the end of an uneven cut reach beyond the array.
+// `split` tells the direction. Rows are runs of the innermost dimension. The index of a row is taken apart from its
+// number: a division a dimension and row, small beside the copy of the row.
 static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *global, const HloShape *local,
                        const int64_t *offsets, bool split) {
     assert(from->shape->type == to->shape->type && offsets);
@@ -129,6 +144,7 @@ static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *g
 }
 
 // Position of a device along the unreduced axes: 0 for the first of those that hold parts of one sum.
+// Devices of one place hold the whole array (or its shards) once; the sum over places is the value.
 static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
     if (sharding->kind == HLO_SHARDING_UNREDUCED) return device;
     if (sharding->kind == HLO_SHARDING_NAMED) {
@@ -151,6 +167,7 @@ static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
 }
 
 // Adds `part` to `sum`, in the precision of the type.
+// Rounds to the type after each part.
 static void add_literal(HloLiteral *sum, const HloLiteral *part) {
     assert(hlo_shape_equal(sum->shape, part->shape, HLO_COMPARE_IGNORE_LAYOUT));
     HloType type = sum->shape->type;
@@ -179,6 +196,7 @@ typedef struct Job {
 } Job;
 
 // The opposite of join(): what is split and joined again is what it was.
+// What it has made when it fails is freed by the caller.
 static HloStatus split(void *argument) {
     Job *job = argument;
     const HloShape *global = job->global->shape, *local;
@@ -214,6 +232,7 @@ HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *shardi
 
 // Replicas hold the same values; going from the last device to the first, what stands in the end is the first one's.
 // Unreduced parts are put together place by place and added.
+// Shapes are checked part by part: they come from a run, and a wrong sharding must not read beyond them.
 static HloStatus join(void *argument) {
     Job *job = argument;
     const HloShape *local;
