@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Affine index expressions.
+//
+// An access says which element of an array a loop reads at a point of its domain: a row for each dimension of the
+// array, index = constant + sum of coefficients times the loop's indices. Views (transposes, slices, reverses,
+// broadcasts) turn one access into another without touching memory; a reshape is followed where its element numbers,
+// taken as one linear expression, fall apart into the new dimensions again.
 #include "targets/cpu/access.h"
 
 #include <assert.h>
@@ -15,6 +20,7 @@ CpuAccess cpu_access_identity(HloArena *arena, int64_t rank) {
     return access;
 }
 
+// The row-major element number as an expression; O(rank x loop rank).
 int64_t *cpu_access_linear(HloArena *arena, const CpuAccess *access, const int64_t *dims) {
     int64_t *linear = HLO_ARENA_NEW(arena, int64_t, 1 + access->loop_rank);
     int64_t stride = 1;
@@ -27,6 +33,7 @@ int64_t *cpu_access_linear(HloArena *arena, const CpuAccess *access, const int64
 }
 
 // Adds the loop dimension with coefficient `step` (at least 0) to the one array dimension whose stride divides it.
+// A step that lies across two dimensions finds none, and the reshape cannot be followed.
 static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t term, int64_t step) {
     int64_t stride = 1;
     for (int64_t j = access->rank; j-- > 0;) {
@@ -40,6 +47,8 @@ static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t ter
 }
 
 // The rows so far hold |coefficients|; checks that no dimension overflows into the next, then restores the signs.
+// With magnitudes alone the extremes are easy to tell: each index is greatest where all loop indices are. A negative
+// step begins at the far end, so its whole way is added to the constant.
 static bool settle_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims, const int64_t *dims) {
     for (int64_t j = 0; j < access->rank; j++) {
         int64_t *row = cpu_access_row(access, j);
@@ -55,6 +64,8 @@ static bool settle_rows(const CpuAccess *access, const int64_t *linear, const in
     return true;
 }
 
+// False where the expression does not fall apart: the array must be stored then. Empty loops read nothing, so any
+// access is right.
 bool cpu_access_from_linear(HloArena *arena, const int64_t *linear, const int64_t *loop_dims, int64_t loop_rank,
                             const int64_t *dims, int64_t rank, CpuAccess *result) {
     assert(loop_rank >= 0 && rank >= 0 && result);
@@ -79,11 +90,13 @@ static void copy_row(const CpuAccess *to, int64_t to_dimension, const CpuAccess 
            sizeof(int64_t) * (size_t)(1 + to->loop_rank));
 }
 
+// index becomes start + stride x index.
 static void slice_row(int64_t *row, int64_t terms, int64_t start, int64_t stride) {
     for (int64_t k = 0; k < terms; k++) row[k] *= stride;
     row[0] += start;
 }
 
+// The node's operand is read in place of its result. Only nodes that are views come here.
 CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const CpuNode *node) {
     assert(access && node);
     const HloShape *operand = node->operands[0]->shape;

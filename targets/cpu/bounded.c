@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// A buffer of bounded dynamic size holds as many elements as its bounds allow, the ones that are there first and
+// without gaps, and behind them, from the next multiple of four bytes on, an s32 a dimension with its size. Programs
+// work on static arrays with the sizes beside them (hlo/pass/padder.h); the two custom calls here go from one form to
+// the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
 #include "targets/cpu/bounded.h"
 
 #include <assert.h>
 #include <string.h>
 
+// Rounded up, so that sizes are aligned whatever the elements' width.
 static int64_t sizes_offset(const HloShape *shape) {
     return (hlo_shape_bytes(shape) + (int64_t)sizeof(int32_t) - 1) / (int64_t)sizeof(int32_t) *
            (int64_t)sizeof(int32_t);
@@ -20,6 +25,8 @@ int32_t *cpu_buffer_sizes(const HloShape *shape, void *buffer) {
 }
 
 // Copies between an array in its bounds and one without gaps.
+// `row` is the distance of neighbours along `dim` in the array of bounds. Runs of the innermost dimension are copied at
+// once.
 static void copy_rows(const HloShape *shape, const int32_t *sizes, int32_t dim, char **bounded, char **dense,
                       bool pack) {
     const int64_t width = hlo_type_bytes(shape->type);
@@ -42,6 +49,8 @@ static int32_t within(int32_t size, int64_t bound) {
     return size < 0 ? 0 : size > bound ? (int32_t)bound : size;
 }
 
+// What lies between the array and its bounds is zeroed: kernels may compute with it before it is masked, and the bits
+// of a result must not depend on what was in memory.
 static HloStatus run_pad_to_static(const void *data, void *const *arguments, CpuPool *pool) {
     (void)pool;
     const HloShape *shape = data;
@@ -68,6 +77,7 @@ static HloStatus run_slice_to_dynamic(const void *data, void *const *arguments, 
 }
 
 // `array` and the scalars beside it fit what the kernels take.
+// By bounds, since both sides have the same ones.
 static HloStatus check(const CpuNode *node, const HloShape *array, const HloShape *bounds, int64_t scalars,
                        CpuArray *const *sizes) {
     bool fits = hlo_shape_is_dynamic(array) && array->rank <= 64 && scalars == array->rank &&
@@ -78,6 +88,7 @@ static HloStatus check(const CpuNode *node, const HloShape *array, const HloShap
     return HLO_SUCCESS;
 }
 
+// In the executable's arena: steps outlive the module that was compiled.
 static const HloShape *kept(const CpuLowering *lowering, const HloShape *shape) {
     return hlo_shape_copy(lowering->arena, hlo_shape_without_layout(lowering->arena, shape));
 }

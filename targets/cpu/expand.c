@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Ops that the engine has no form for, and need none: a pass writes them out as others before the graph is built.
+// Dynamic sizes become static ones with masks in the same way.
 #include "targets/cpu/expand.h"
 
 #include "hlo/pass/pass.h"
@@ -32,12 +34,15 @@ static bool has_dynamic_sizes(const HloModule *module) {
     return false;
 }
 
+// Pointers of the table are compared: a pass that serves several ops is one text there.
 static bool is_listed(const char *const *names, int64_t count, const char *name) {
     for (int64_t i = 0; i < count; i++)
         if (names[i] == name) return true;
     return false;
 }
 
+// One look through the module for each row; programs without such ops, nearly all, are left as they are. The passes run
+// in the order of the table, the padder last, since what others write out may have dynamic sizes too.
 HloStatus cpu_expand(HloModule *module) {
     const char *names[HLO_COUNT_OF(kRows) + 1];
     int64_t count = 0;

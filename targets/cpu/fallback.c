@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that the reference evaluator runs.
+//
+// For ops without a kernel, and forms of ops that no kernel takes (fallbacks.def says which, and why): slow, but right
+// by definition, as the evaluator is the oracle. Operands are read where they lie; the result is copied to its place.
 #include "targets/cpu/fallback.h"
 
 #include <assert.h>
@@ -18,12 +21,14 @@ const CpuFallbackRow *cpu_fallback_rows(int64_t *count) {
     return kRows;
 }
 
+// A dozen rows: searched in order.
 bool cpu_fallback_is_listed(HloOpcode opcode) {
     for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
         if (kRows[i].opcode == opcode) return true;
     return false;
 }
 
+// Number `index` among those that the evaluator computes, in the order of custom_calls.def; NULL behind the last.
 const char *cpu_fallback_custom_call(int64_t index) {
     static const struct {
         const char *target, *kernel;
@@ -48,6 +53,7 @@ const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node) {
 }
 
 // A literal of `shape` whose leaves lie at the next addresses.
+// Nothing is copied: the evaluator only reads its operands.
 static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *const **next) {
     assert(shape && next);
     HloLiteral *literal = HLO_ARENA_NEW(arena, HloLiteral, 1);
@@ -62,6 +68,7 @@ static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *co
     return literal;
 }
 
+// Leaves in the order in which the node's results are numbered.
 static void store_literal(const HloLiteral *literal, void *const **next) {
     assert(literal && next);
     if (!hlo_shape_is_tuple(literal->shape)) {
@@ -80,6 +87,7 @@ typedef struct FallbackCall {
     HloArena *arena;
 } FallbackCall;
 
+// The arguments are the addresses of the operands' leaves, then those of the results'.
 static HloStatus run_protected(void *argument) {
     const FallbackCall *call = argument;
     const HloInstruction *instruction = call->fallback->instruction;
@@ -95,6 +103,7 @@ static HloStatus run_protected(void *argument) {
     return HLO_SUCCESS;
 }
 
+// Any worker: each call has an arena of its own, and the evaluator no state.
 HloStatus cpu_fallback_run(const CpuFallback *fallback, void *const *arguments, bool tpu_numerics) {
     FallbackCall call = {fallback, arguments, tpu_numerics, hlo_arena_new()};
     HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory to evaluate %%%s", fallback->instruction->name);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Registers hold narrow types widened (bf16 and f8 as f32, small integers wrapped to their width after arithmetic):
+// these functions go between the two for code beside the fused loops.
 #include "targets/cpu/held.h"
 
 #include <string.h>
 
+// NULL where the type has no such op (and, or, xor of floats).
 CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op) {
     static const CpuLoopOp ops[CPU_REDUCE_COUNT] = {
         [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
@@ -20,6 +23,7 @@ int cpu_held_bytes(HloType type) {
     return cpu_register_bytes(cpu_register_of(type));
 }
 
+// Types that are held as they are stored are copied.
 void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
     if (kernels->decode[type])
         kernels->decode[type](target, source, NULL, NULL, count, 0);
@@ -27,6 +31,7 @@ void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const 
         memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
 }
 
+// Floats are rounded once, to nearest even; integers cut to their width.
 void cpu_narrow(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
     if (kernels->encode[type])
         kernels->encode[type](target, source, NULL, NULL, count, 0);

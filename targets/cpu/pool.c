@@ -92,6 +92,8 @@ static bool spin_while_equal(_Atomic uint32_t *word, uint32_t seen) {
     return false;
 }
 
+// Counting oneself as a sleeper before looking at the epoch once more is what keeps the caller from missing the
+// sleeper.
 static void await_job(CpuPool *pool, uint32_t seen) {
     while (atomic_load_explicit(&pool->epoch, memory_order_acquire) == seen) {
         if (spin_while_equal(&pool->epoch, seen)) return;
@@ -126,12 +128,15 @@ static void drain_share(CpuPool *pool, Share *share, int worker) {
     }
 }
 
+// Own share first, then the others' in a ring: late workers are helped in different orders, so that helpers do not
+// crowd.
 static void work(CpuPool *pool, int worker) {
     const int shares = pool->in_order ? 1 : pool->worker_count;
     const int first = pool->in_order ? 0 : worker;
     for (int i = 0; i < shares; i++) drain_share(pool, &pool->shares[(first + i) % shares], worker);
 }
 
+// `seen` counts jobs; it wraps around with the epoch.
 static void *worker_main(void *argument) {
     const Worker *self = argument;
     CpuPool *pool = self->pool;
@@ -166,6 +171,7 @@ static void ensure_threads(CpuPool *pool) {
     atomic_store_explicit(pool->alive, 1, memory_order_release);
 }
 
+// Shares differ by one index at most. In order there is a single share, from which all claim.
 static void deal_shares(CpuPool *pool, int64_t count) {
     const int shares = pool->in_order ? 1 : pool->worker_count;
     for (int i = 0; i < shares; i++) {
@@ -211,6 +217,7 @@ void cpu_pool_parallel_for(CpuPool *pool, int64_t count, CpuTask *task, void *ar
     run(pool, count, count / workers + (count % workers != 0), false, task, argument);
 }
 
+// For tasks that must be begun in order, or are whole workers' lives (execute.c).
 void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *argument) {
     run(pool, count, 1, true, task, argument);
 }
@@ -219,6 +226,7 @@ void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *
 
 // Takes the first block there is. One that is too small is freed and made anew, so that the slots grow to what the
 // program needs.
+// NULL when memory is short, and without a pool nothing is kept. The content is undefined.
 void *cpu_pool_scratch_take(CpuPool *pool, size_t bytes) {
     for (int i = 0; pool && i < kScratchSlots; i++) {
         ScratchHeader *found = atomic_exchange(&pool->scratch[i], NULL);
@@ -268,6 +276,7 @@ static void *map_flag_page(void) {
     return NULL;
 }
 
+// A kernel without MADV_WIPEONFORK (before Linux 4.14) is told by map_flag_page(), and as lack of memory.
 static HloStatus allocate_parts(CpuPool *pool) {
     HLO_TRY(cpu_topology_discover(&pool->topology));
     if (pool->worker_count == 0)
@@ -320,6 +329,7 @@ HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool) {
     return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, pool);
 }
 
+// In the child of a fork there are none: `alive` is wiped there.
 static void stop_threads(CpuPool *pool) {
     if (!pool->alive || !atomic_load(pool->alive)) return;
     atomic_store(&pool->stop, true);

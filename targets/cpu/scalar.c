@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar computations as loops over one element.
+//
+// A computation of scalars (the comparator of a sort, the reducer of a scatter) is compiled as a loop over a domain of
+// one element, or of as many as there are lanes side by side, whose loads and stores are the parameters and results. So
+// there is one compiler for all arithmetic, and a comparator rounds as a fused loop does.
 #include "targets/cpu/scalar.h"
 
 #include <assert.h>
 #include <string.h>
 
+// A tuple's elements are results of their own.
 static int32_t result_count(const HloComputation *computation) {
     const HloShape *shape = computation->root->shape;
     return hlo_shape_is_tuple(shape) ? shape->element_count : 1;
@@ -19,6 +24,8 @@ const CpuScalarFunction *cpu_scalar_compile(CpuLowering *lowering, const HloComp
     return cpu_scalar_compile_lanes(lowering, computation, 1);
 }
 
+// NULL for computations that cannot be inlined (calls, loops) or have more parameters and results than
+// CPU_SCALAR_LIMIT: the caller has another way for them.
 const CpuScalarFunction *cpu_scalar_compile_lanes(CpuLowering *lowering, const HloComputation *computation,
                                                   int64_t lanes) {
     assert(lowering && computation && lanes > 0);
@@ -52,6 +59,7 @@ void cpu_scalar_call(const CpuScalarFunction *function, void *const *addresses) 
     HLO_BUG_IF(status != NULL);
 }
 
+// Results go to memory of their own first: a later result may read the target of an earlier one.
 void cpu_scalar_combine(void *context, int count, void *const *targets, const void *const *updates) {
     const CpuScalarFunction *function = context;
     _Alignas(16) char results[CPU_SCALAR_LIMIT][16];
@@ -78,6 +86,7 @@ void cpu_scalar_combine_lanes(void *context, int count, const void *const *accum
     cpu_scalar_call(function, addresses);
 }
 
+// Parameters of a comparator come in pairs: left and right value of each sorted array.
 bool cpu_scalar_less(void *context, const void *const *left, const void *const *right) {
     const CpuScalarFunction *function = context;
     char result = 0;

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The host, by hwloc: cores, caches, NUMA nodes, and what this process may use of them (cgroups, taskset, a batch
+// system's binding). Where hwloc fails the defaults stand; where it describes another machine (HWLOC_XMLFILE), nothing
+// is bound.
 #include "targets/cpu/topology.h"
 
 #include <hwloc.h>
@@ -11,11 +14,13 @@ struct CpuTopologyHandle {
     hwloc_bitmap_t allowed;  // what this process was bound to when the pool was made
 };
 
+// The first cache of a level stands for all: blocks are sized by it.
 static int64_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type, int64_t otherwise) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(tree, type, 0);
     return cache && cache->attr && cache->attr->cache.size ? (int64_t)cache->attr->cache.size : otherwise;
 }
 
+// Devices on buses, distances and memory attributes are left out: nothing here needs them, and asking takes time.
 static bool load(hwloc_topology_t tree) {
     hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_flags(
@@ -23,6 +28,8 @@ static bool load(hwloc_topology_t tree) {
     return hwloc_topology_load(tree) == 0;
 }
 
+// Cores inside of what is allowed, not all that there are: two processes on one machine share it then. Hardware threads
+// are not counted: two kernels on one core would share its units.
 static void describe(CpuTopology *topology) {
     const hwloc_topology_t tree = topology->handle->tree;
     const int cores = hwloc_get_nbobjs_inside_cpuset_by_type(tree, topology->handle->allowed, HWLOC_OBJ_CORE);
@@ -34,6 +41,7 @@ static void describe(CpuTopology *topology) {
     topology->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE, 0);
 }
 
+// Only lack of memory for our own struct is an error.
 HloStatus cpu_topology_discover(CpuTopology *topology) {
     *topology = (CpuTopology){.core_count = 1, .numa_node_count = 1, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20};
     struct CpuTopologyHandle *handle = hlo_allocate_zeroed(1, sizeof *handle);
@@ -57,6 +65,7 @@ HloStatus cpu_topology_discover(CpuTopology *topology) {
     return HLO_SUCCESS;
 }
 
+// To one hardware thread of the core, or the system would move the worker between them. Failing to bind is no error.
 void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
     const struct CpuTopologyHandle *handle = topology->handle;
     if (!handle || !hwloc_topology_is_thissystem(handle->tree)) return;
