@@ -52,9 +52,19 @@ static HloInstruction *add_negative(HloInstruction *i) {
     return NULL;
 }
 
-// (x op c) op d = x op (c op d) of integers, for sums and products.
+// The ops of integers that commute and associate, bit by bit or modulo 2^64.
+static uint64_t combine(HloOpcode opcode, uint64_t c, uint64_t d) {
+    switch (opcode) {
+        case HLO_OP_ADD: return c + d;
+        case HLO_OP_MULTIPLY: return c * d;
+        case HLO_OP_AND: return c & d;
+        case HLO_OP_OR: return c | d;
+        default: assert(opcode == HLO_OP_XOR); return c ^ d;  // no row has another one
+    }
+}
+
+// (x op c) op d = x op (c op d) of integers, for sums, products and bits.
 static HloInstruction *merge_constants(HloInstruction *i) {
-    assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_MULTIPLY));
     HloInstruction *inner = i->operands[0];
     int64_t outer_value, inner_value, value;
     if (!is_integer(i) || inner->opcode != i->opcode || !hlo_pass_integer_value(i->operands[1], &outer_value) ||
@@ -62,14 +72,12 @@ static HloInstruction *merge_constants(HloInstruction *i) {
         return NULL;
     }
     // Modulo 2^64 and then, by the type, modulo its width: the same as in two steps.
-    uint64_t c = (uint64_t)inner_value, d = (uint64_t)outer_value;
-    value = (int64_t)(i->opcode == HLO_OP_ADD ? c + d : c * d);
+    value = (int64_t)combine(i->opcode, (uint64_t)inner_value, (uint64_t)outer_value);
     return hlo_pass_binary(i, i->opcode, inner->operands[0], integers_like(i, value));
 }
 
 // Constants of commuting integer ops stand on the right, where merge_constants() looks for them.
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
-    assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_MULTIPLY));
     int64_t value;
     if (!is_integer(i) || !hlo_pass_integer_value(i->operands[0], &value)) return NULL;
     if (hlo_pass_integer_value(i->operands[1], &value)) return NULL;
@@ -174,6 +182,59 @@ static int power_of_two(const HloInstruction *i) {
     return __builtin_ctzll((uint64_t)value);
 }
 
+// (x / c) / d = x / (c * d) of integers, where the type holds the product: both round towards zero.
+static HloInstruction *divide_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DIVIDE));
+    const HloInstruction *x = i->operands[0];
+    int64_t c, d, product;
+    if (!is_integer(i) || x->opcode != HLO_OP_DIVIDE) return NULL;
+    if (!hlo_pass_integer_value(x->operands[1], &c) || !hlo_pass_integer_value(i->operands[1], &d)) return NULL;
+    // Unsigned numbers beyond 2^63 look negative here, and have no product that fits.
+    if (c <= 0 || d <= 0 || __builtin_mul_overflow(c, d, &product)) return NULL;
+    const int value_bits = hlo_type_info(i->shape->type)->bits - !is_unsigned(i);
+    if (value_bits < 63 && product >> value_bits) return NULL;
+    return hlo_pass_binary(i, HLO_OP_DIVIDE, x->operands[0], integers_like(i, product));
+}
+
+// Types whose numbers all have a negative.
+static bool is_signed_float(const HloInstruction *i) {
+    const HloType type = i->shape->type;
+    return type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
+}
+
+// (-x) * c = x * -c: signs are exact.
+static HloInstruction *multiply_negative(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *x = i->operands[k], *constant = i->operands[1 - k];
+        const HloLiteral *literal;
+        int64_t value;
+        if (x->opcode != HLO_OP_NEGATE) continue;
+        if (is_integer(i) && hlo_pass_integer_value(constant, &value)) {
+            HloInstruction *negative = integers_like(i, (int64_t)(0 - (uint64_t)value));
+            return hlo_pass_binary(i, HLO_OP_MULTIPLY, x->operands[0], negative);
+        }
+        if (is_signed_float(i) && hlo_pass_is_splat(constant, &literal)) {
+            const double negative = -hlo_literal_get_double(literal, 0);
+            return hlo_pass_binary(i, HLO_OP_MULTIPLY, x->operands[0],
+                                   hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), negative));
+        }
+    }
+    return NULL;
+}
+
+// x * -1 = -x. The -1 of integers, unsigned ones too, has all its bits set.
+static HloInstruction *multiply_minus_one(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MULTIPLY));
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *constant = i->operands[k];
+        const bool minus_one =
+            is_integer(i) ? hlo_pass_is_all_ones(constant) : is_signed_float(i) && hlo_pass_is_all(constant, -1);
+        if (minus_one) return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1 - k]);
+    }
+    return NULL;
+}
+
 // Unsigned only: a shift of a negative number rounds down, a division towards zero.
 static HloInstruction *divide_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
@@ -230,13 +291,16 @@ static bool is_extreme(const HloInstruction *value, bool least) {
     return hlo_literal_get_int64(literal, 0) == (least ? lowest : -(lowest + 1));
 }
 
-// max(x, least) = x, min(x, greatest) = x.
+// max(x, least) = x and max(x, greatest) = greatest, and the same of minima. The second not of floats, for NaN.
 static HloInstruction *bounded_by_all(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     bool least = i->opcode == HLO_OP_MAXIMUM;
     if (hlo_type_is_complex(i->shape->type) || hlo_type_info(i->shape->type)->bits < 2) return NULL;
-    if (is_extreme(i->operands[1], least)) return i->operands[0];
-    return is_extreme(i->operands[0], least) ? i->operands[1] : NULL;
+    for (int k = 0; k < 2; k++) {
+        if (is_extreme(i->operands[k], least)) return i->operands[1 - k];
+        if (!is_float(i) && is_extreme(i->operands[k], !least)) return i->operands[k];
+    }
+    return NULL;
 }
 
 // x^0 is 1 even for NaN, as C's pow() has it and XLA with it.
@@ -281,7 +345,16 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_MULTIPLY, constant_to_the_right},
     {HLO_OP_MULTIPLY, merge_constants},
     {HLO_OP_MULTIPLY, multiply_by_truth},
+    {HLO_OP_MULTIPLY, multiply_minus_one},
+    {HLO_OP_MULTIPLY, multiply_negative},
+    {HLO_OP_AND, constant_to_the_right},
+    {HLO_OP_AND, merge_constants},
+    {HLO_OP_OR, constant_to_the_right},
+    {HLO_OP_OR, merge_constants},
+    {HLO_OP_XOR, constant_to_the_right},
+    {HLO_OP_XOR, merge_constants},
     {HLO_OP_DIVIDE, divide_one},
+    {HLO_OP_DIVIDE, divide_twice},
     {HLO_OP_DIVIDE, divide_by_power},
     {HLO_OP_DIVIDE, divide_by_float_power},
     {HLO_OP_REMAINDER, remainder_by_power},

@@ -80,20 +80,23 @@ static HloInstruction *reduced_over(const HloInstruction *i, HloInstruction *x, 
                                                .called_count = 1});
 }
 
-// Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order.
+// Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order; of sums of
+// floats those that are reduced too.
 static HloInstruction *reduce_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
     if (i->operand_count != 2 || x->opcode != HLO_OP_TRANSPOSE) return NULL;
-    if (!is_order_free(reducer_of(i), i->shape->type)) return NULL;
     HloInts reduced = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
     HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
-    int64_t last = -1;
+    int64_t last[2] = {-1, -1};  // of the dimensions that stay, and of those that are reduced
+    bool same_order = true;
     for (int64_t d = 0; d < permutation.count; d++) {
-        if (hlo_ints_contain(reduced, d)) continue;
-        if (permutation.items[d] < last) return NULL;
-        last = permutation.items[d];
+        const bool is_reduced = hlo_ints_contain(reduced, d);
+        if (permutation.items[d] < last[is_reduced] && !is_reduced) return NULL;
+        if (permutation.items[d] < last[is_reduced]) same_order = false;
+        last[is_reduced] = permutation.items[d];
     }
+    if (!same_order && !is_order_free(reducer_of(i), i->shape->type)) return NULL;
     int64_t *dimensions = hlo_pass_ints(i, reduced.count), count = 0;
     for (int64_t d = 0; d < permutation.count; d++) {
         bool is_reduced = false;
@@ -321,6 +324,31 @@ static HloInstruction *reduce_of_reshape(HloInstruction *i) {
     return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
 }
 
+// The number of the next dimension of `shape` from `d` on that is not 1, or its rank.
+static int32_t next_proper(const HloShape *shape, int32_t d) {
+    while (d < shape->rank && shape->dims[d] == 1) d++;
+    return d;
+}
+
+// A reshape that only adds and drops dimensions of one element can follow the reduction too.
+static HloInstruction *reduce_of_thin(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REDUCE));
+    const HloInstruction *reshape = i->operands[0];
+    if (i->operand_count != 2 || reshape->opcode != HLO_OP_RESHAPE || i->called_count != 1) return NULL;
+    HloInts reduced = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
+    const HloShape *before = reshape->operands[0]->shape, *after = reshape->shape;
+    int64_t *dimensions = hlo_pass_ints(i, before->rank), count = 0;
+    int32_t from = next_proper(before, 0), to = next_proper(after, 0);
+    for (; from < before->rank && to < after->rank; from = next_proper(before, from + 1)) {
+        if (before->dims[from] != after->dims[to]) return NULL;
+        if (hlo_ints_contain(reduced, to)) dimensions[count++] = from;
+        to = next_proper(after, to + 1);
+    }
+    if (from < before->rank || to < after->rank) return NULL;
+    HloInstruction *sum = reduced_over(i, reshape->operands[0], (HloInts){dimensions, count});
+    return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
+}
+
 // Two constants with equal bits, or one instruction: NaN equals itself here, and 0 does not equal -0.
 static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     const HloLiteral *first, *second;
@@ -371,6 +399,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_REDUCE, reduce_of_transpose},
     {HLO_OP_REDUCE, reduce_of_reduce},
     {HLO_OP_REDUCE, reduce_of_reshape},
+    {HLO_OP_REDUCE, reduce_of_thin},
     {HLO_OP_REDUCE_WINDOW, window_of_one},
     {HLO_OP_REDUCE_WINDOW, window_of_pad},
     {HLO_OP_TRANSPOSE, transpose_of_dot},

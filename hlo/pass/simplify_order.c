@@ -138,6 +138,32 @@ static HloInstruction *compare_with_bound(HloInstruction *i) {
     return hlo_pass_compare(i, x, bound, direction == LE || direction == GE ? EQ : NE);
 }
 
+// Numbers counted up to a size are below every bound from there on.
+static HloInstruction *compare_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    const HloInstruction *x = i->operands[0];
+    const Direction direction = direction_of(i);
+    int64_t bound;
+    if (x->opcode != HLO_OP_IOTA || !is_integer(x) || !hlo_pass_integer_value(i->operands[1], &bound)) return NULL;
+    const int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
+    const int64_t least = direction == LT || direction == GE ? size : size - 1;  // of the bounds that tell nothing
+    if (direction == EQ || direction == NE || !is_nonnegative(x, FAR) || bound < least) return NULL;
+    return pred_like(i, direction == LT || direction == LE);
+}
+
+// Floats: nothing is beyond infinity, and what cannot be negative is not below zero. NaN neither.
+static HloInstruction *compare_beyond(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_COMPARE));
+    const HloInstruction *x = i->operands[0];
+    const HloLiteral *literal;
+    if (!hlo_type_is_float(x->shape->type) || !is_natural(i) || !hlo_pass_is_splat(i->operands[1], &literal))
+        return NULL;
+    const double bound = hlo_literal_get_double(literal, 0);
+    const Direction direction = direction_of(i);
+    const bool below = direction == LT && (bound == -INFINITY || (bound <= 0 && is_nonnegative(x, FAR)));
+    return below || (direction == GT && bound == INFINITY) ? pred_like(i, false) : NULL;
+}
+
 // Constants of comparisons stand on the right, where other rules look for them.
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
@@ -238,6 +264,47 @@ static HloInstruction *two_bounds(HloInstruction *i) {
     return NULL;
 }
 
+// max(min(x, low), high) = high where low <= high, and the other way around. Of integers: NaN goes through both.
+static HloInstruction *crossed_bounds(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
+    const HloOpcode other = i->opcode == HLO_OP_MINIMUM ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM;
+    double outer, inner;
+    if (!is_integer(i)) return NULL;
+    for (int k = 0; k < 2; k++) {
+        const HloInstruction *x = i->operands[k];
+        HloInstruction *bound = i->operands[1 - k];
+        if (x->opcode != other || !real_value(bound, &outer)) continue;
+        for (int j = 0; j < 2; j++) {
+            if (!real_value(x->operands[j], &inner)) continue;
+            if (i->opcode == HLO_OP_MAXIMUM ? inner <= outer : inner >= outer) return bound;
+        }
+    }
+    return NULL;
+}
+
+// Between two equal integers there is one.
+static HloInstruction *clamp_to_one(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_CLAMP));
+    HloInstruction *low = i->operands[0], *high = i->operands[2];
+    int64_t least, greatest;
+    if (!is_integer(i) || !hlo_pass_integer_value(low, &least) || !hlo_pass_integer_value(high, &greatest)) return NULL;
+    if (least != greatest) return NULL;
+    return hlo_same_dims(high->shape, i->shape)
+               ? high
+               : hlo_pass_broadcast(i, high, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// max(x, 0) = x of what is not negative.
+static HloInstruction *maximum_of_nonnegative(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_MAXIMUM));
+    double bound;
+    for (int k = 0; k < 2; k++) {
+        if (real_value(i->operands[1 - k], &bound) && bound <= 0 && is_nonnegative(i->operands[k], FAR))
+            return i->operands[k];
+    }
+    return NULL;
+}
+
 // min(min(x, y), y) and min(x, min(x, y)), of floats too: with the operands in their old places ties go the same way.
 static HloInstruction *bound_again(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
@@ -256,14 +323,15 @@ static HloInstruction *remainder_again(HloInstruction *i) {
     return x->opcode == HLO_OP_REMAINDER && x->operands[1] == i->operands[1] ? x : NULL;
 }
 
-// Numbers counted up to a size are below all divisors from there on.
-static HloInstruction *remainder_of_iota(HloInstruction *i) {
-    assert(hlo_is(i, HLO_OP_REMAINDER));
+// Numbers counted up to a size are below all divisors from there on: nothing is divided, and all of them is left.
+static HloInstruction *divide_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_REMAINDER) || hlo_is(i, HLO_OP_DIVIDE));
     HloInstruction *x = i->operands[0];
     int64_t divisor;
     if (x->opcode != HLO_OP_IOTA || !is_integer(i) || !hlo_pass_integer_value(i->operands[1], &divisor)) return NULL;
     int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
-    return is_nonnegative(x, FAR) && divisor > 0 && size <= divisor ? x : NULL;
+    if (!is_nonnegative(x, FAR) || divisor <= 0 || size > divisor) return NULL;
+    return hlo_is(i, HLO_OP_REMAINDER) ? x : hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
 }
 
 static const HloSimplifyRule rules[] = {
@@ -272,16 +340,23 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_COMPARE, constant_to_the_right},
     {HLO_OP_COMPARE, compare_with_extreme_of},
     {HLO_OP_COMPARE, compare_with_bound},
+    {HLO_OP_COMPARE, compare_iota},
+    {HLO_OP_COMPARE, compare_beyond},
     {HLO_OP_COMPARE, compare_of_select},
     {HLO_OP_AND, join_bounds},
     {HLO_OP_OR, join_bounds},
     {HLO_OP_SELECT, select_of_equal},
     {HLO_OP_MAXIMUM, two_bounds},
     {HLO_OP_MINIMUM, two_bounds},
+    {HLO_OP_MAXIMUM, crossed_bounds},
+    {HLO_OP_MINIMUM, crossed_bounds},
+    {HLO_OP_MAXIMUM, maximum_of_nonnegative},
+    {HLO_OP_CLAMP, clamp_to_one},
     {HLO_OP_MAXIMUM, bound_again},
     {HLO_OP_MINIMUM, bound_again},
     {HLO_OP_REMAINDER, remainder_again},
-    {HLO_OP_REMAINDER, remainder_of_iota},
+    {HLO_OP_REMAINDER, divide_iota},
+    {HLO_OP_DIVIDE, divide_iota},
 };
 
 HloSimplifyTable hlo_simplify_order(void) {

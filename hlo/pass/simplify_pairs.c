@@ -50,21 +50,22 @@ static HloInstruction *of_negatives(HloInstruction *i) {
     return x && y && holds ? hlo_pass_binary(i, i->opcode, x, y) : NULL;
 }
 
-// -1 has all its bits set.
-static HloInstruction *multiply_minus_one(HloInstruction *i) {
-    if (!hlo_type_is_integer(i->shape->type)) return NULL;
-    for (int k = 0; k < 2; k++) {
-        if (hlo_pass_is_all_ones(i->operands[k])) return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1 - k]);
-    }
-    return NULL;
-}
-
 // (x + y) - y = x and (y + x) - y = x, modulo the width of integers.
 static HloInstruction *subtract_what_was_added(HloInstruction *i) {
     const HloInstruction *sum = i->operands[0], *y = i->operands[1];
     if (!hlo_type_is_integer(i->shape->type) || sum->opcode != HLO_OP_ADD) return NULL;
     if (sum->operands[1] == y) return sum->operands[0];
     return sum->operands[0] == y ? sum->operands[1] : NULL;
+}
+
+// x - (x + y) = -y, x - (x - y) = y and (x - y) - x = -y of integers.
+static HloInstruction *subtract_from_part(HloInstruction *i) {
+    HloInstruction *a = i->operands[0], *b = i->operands[1];
+    if (!hlo_type_is_integer(i->shape->type)) return NULL;
+    if (b->opcode == HLO_OP_SUBTRACT && b->operands[0] == a) return b->operands[1];
+    if (a->opcode == HLO_OP_SUBTRACT && a->operands[0] == b) return hlo_pass_unary(i, HLO_OP_NEGATE, a->operands[1]);
+    if (b->opcode != HLO_OP_ADD || (b->operands[0] != a && b->operands[1] != a)) return NULL;
+    return hlo_pass_unary(i, HLO_OP_NEGATE, b->operands[b->operands[0] == a]);
 }
 
 // (x - y) + y = x of integers.
@@ -84,6 +85,29 @@ static HloInstruction *negate_difference(HloInstruction *i) {
     const HloInstruction *x = i->operands[0];
     if (!hlo_type_is_integer(i->shape->type) || x->opcode != HLO_OP_SUBTRACT) return NULL;
     return hlo_pass_binary(i, HLO_OP_SUBTRACT, x->operands[1], x->operands[0]);
+}
+
+// Whole numbers stay as they are when they are rounded.
+static HloInstruction *round_of_whole(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    switch (x->opcode) {
+        case HLO_OP_CEIL:
+        case HLO_OP_FLOOR:
+        case HLO_OP_ROUND_NEAREST_AFZ:
+        case HLO_OP_ROUND_NEAREST_EVEN: return x;
+        case HLO_OP_SIGN: return hlo_type_is_float(x->shape->type) ? x : NULL;
+        case HLO_OP_CONVERT: return is_exact(x->operands[0]) ? x : NULL;
+        default: return NULL;
+    }
+}
+
+// cos(-x) = cos(x) = cos(|x|).
+static HloInstruction *even_function(HloInstruction *i) {
+    const HloInstruction *sign = i->operands[0];
+    const bool changes_sign = sign->opcode == HLO_OP_NEGATE || sign->opcode == HLO_OP_ABS;
+    if (!hlo_type_is_float(i->shape->type) || !changes_sign || sign->operands[0]->shape->type != i->shape->type)
+        return NULL;
+    return hlo_pass_unary(i, i->opcode, sign->operands[0]);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -150,6 +174,27 @@ static HloInstruction *shift_out(HloInstruction *i) {
     return known && is_exact(i) && (count < 0 || count >= bits) ? bits_like(i, false) : NULL;
 }
 
+// 0 shifted by anything is 0.
+static HloInstruction *shift_of_nothing(HloInstruction *i) {
+    return is_exact(i) && hlo_pass_is_all(i->operands[0], 0) ? i->operands[0] : NULL;
+}
+
+// Two shifts in the same direction are one by the sum, or by the last that keeps the sign; none where no bit is left.
+static HloInstruction *shift_twice(HloInstruction *i) {
+    const HloInstruction *x = i->operands[0];
+    int64_t first, second, bits = hlo_type_info(i->shape->type)->bits;
+    if (x->opcode != i->opcode || !hlo_type_is_integer(i->shape->type)) return NULL;
+    if (!hlo_pass_integer_value(x->operands[1], &first) || !hlo_pass_integer_value(i->operands[1], &second))
+        return NULL;
+    if (first < 0 || first >= bits || second < 0 || second >= bits) return NULL;
+    int64_t sum = first + second;
+    if (sum >= bits && i->opcode != HLO_OP_SHIFT_RIGHT_ARITHMETIC) return bits_like(i, false);
+    if (sum >= bits) sum = bits - 1;
+    HloInstruction *by = hlo_pass_integer(i, i->shape->type, sum);
+    if (i->shape->rank) by = hlo_pass_broadcast(i, by, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+    return hlo_pass_binary(i, i->opcode, x->operands[0], by);
+}
+
 // convert(p) != 0 is p, convert(p) == 0 is not p.
 static HloInstruction *compare_of_converted(HloInstruction *i) {
     HloInstruction *p = inside(i->operands[0], HLO_OP_CONVERT);
@@ -212,6 +257,28 @@ static HloInstruction *known_size(HloInstruction *i) {
     return hlo_pass_integer(i, i->shape->type, shape->dims[dimension]);
 }
 
+// The size that an array has all the same.
+static HloInstruction *set_known_size(HloInstruction *i) {
+    const HloShape *shape = i->operands[0]->shape;
+    int64_t dimension = HLO_ATTRIBUTES(i, Dimensions)->dimensions.items[0], size;
+    const bool same = hlo_pass_integer_value(i->operands[1], &size) && size == shape->dims[dimension];
+    return same && hlo_same_dims(shape, i->shape) ? i->operands[0] : NULL;
+}
+
+// Every device sends to itself. Whom no pair names gets zeros.
+static HloInstruction *permute_to_self(HloInstruction *i) {
+    const HloPermuteAttributes *permute = HLO_ATTRIBUTES(i, Permute);
+    const HloModule *module = i->parent->module;
+    if (i->operand_count != 1) return NULL;
+    if (permute->source_target_pairs.count !=
+        (permute->channel_id > 0 ? module->num_partitions : module->replica_count))
+        return NULL;
+    for (int64_t k = 0; k < permute->source_target_pairs.count; k++) {
+        if (permute->source_target_pairs.items[k].source != permute->source_target_pairs.items[k].target) return NULL;
+    }
+    return i->operands[0];
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Conversions
 
@@ -232,6 +299,16 @@ static HloInstruction *narrow_twice(HloInstruction *i) {
     int middle = hlo_type_info(inner->shape->type)->bits, last = hlo_type_info(i->shape->type)->bits;
     bool narrows = hlo_type_is_integer(i->shape->type) && middle >= last;
     return narrows && x->shape->type != i->shape->type ? hlo_pass_convert(i, x, i->shape->type) : NULL;
+}
+
+// What has few bits already keeps them where more are allowed.
+static HloInstruction *reduce_precision_twice(HloInstruction *i) {
+    HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_REDUCE_PRECISION) return NULL;
+    const HloReducePrecisionAttributes *inner = HLO_ATTRIBUTES(x, ReducePrecision);
+    const HloReducePrecisionAttributes *outer = HLO_ATTRIBUTES(i, ReducePrecision);
+    const bool keeps = outer->exponent_bits >= inner->exponent_bits && outer->mantissa_bits >= inner->mantissa_bits;
+    return keeps ? x : NULL;
 }
 
 // A map of one op over one array is that op.
@@ -258,8 +335,13 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_CLAMP, clamp_again},
     {HLO_OP_MULTIPLY, of_negatives},
     {HLO_OP_DIVIDE, of_negatives},
-    {HLO_OP_MULTIPLY, multiply_minus_one},
     {HLO_OP_SUBTRACT, subtract_what_was_added},
+    {HLO_OP_SUBTRACT, subtract_from_part},
+    {HLO_OP_CEIL, round_of_whole},
+    {HLO_OP_FLOOR, round_of_whole},
+    {HLO_OP_ROUND_NEAREST_AFZ, round_of_whole},
+    {HLO_OP_ROUND_NEAREST_EVEN, round_of_whole},
+    {HLO_OP_COS, even_function},
     {HLO_OP_ADD, add_what_was_subtracted},
     {HLO_OP_NEGATE, negate_difference},
     {HLO_OP_AND, absorb},
@@ -276,12 +358,21 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_OR, with_complement},
     {HLO_OP_SHIFT_LEFT, shift_out},
     {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_out},
+    {HLO_OP_SHIFT_LEFT, shift_of_nothing},
+    {HLO_OP_SHIFT_RIGHT_ARITHMETIC, shift_of_nothing},
+    {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_of_nothing},
+    {HLO_OP_SHIFT_LEFT, shift_twice},
+    {HLO_OP_SHIFT_RIGHT_ARITHMETIC, shift_twice},
+    {HLO_OP_SHIFT_RIGHT_LOGICAL, shift_twice},
     {HLO_OP_COMPARE, compare_of_converted},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_twice},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_with_own},
     {HLO_OP_DYNAMIC_SLICE, slice_of_update},
     {HLO_OP_SCATTER, scatter_nothing},
     {HLO_OP_GET_DIMENSION_SIZE, known_size},
+    {HLO_OP_SET_DIMENSION_SIZE, set_known_size},
+    {HLO_OP_COLLECTIVE_PERMUTE, permute_to_self},
+    {HLO_OP_REDUCE_PRECISION, reduce_precision_twice},
     {HLO_OP_BITCAST_CONVERT, bitcast_twice},
     {HLO_OP_CONVERT, narrow_twice},
     {HLO_OP_MAP, map_of_unary},

@@ -6,6 +6,7 @@
 // result is then as many times cheaper as the broadcast repeats. Elementwise ops are pure functions of their elements,
 // so this changes no bit.
 #include <assert.h>
+#include <math.h>
 
 #include "hlo/pass/simplify.h"
 
@@ -120,13 +121,23 @@ static HloInstruction *combine_equal(const HloInstruction *i, HloOpcode opcode, 
     return hlo_pass_binary(i, HLO_OP_MULTIPLY, x, times);
 }
 
-// A reduction of integers along dimensions that a broadcast repeats along. (Floats would be rounded otherwise.)
+// Whether a reduction by `opcode` from `initial` gives the bits of one element where all are equal: of exact types, and
+// of extremes of floats, which are not rounded, from beyond all of them (zeros of both signs would be a tie).
+static bool keeps_bits(HloOpcode opcode, const HloInstruction *initial) {
+    if (is_exact(initial)) return true;
+    if (!hlo_type_is_float(initial->shape->type)) return false;
+    return (opcode == HLO_OP_MAXIMUM && hlo_pass_is_all(initial, -(double)INFINITY)) ||
+           (opcode == HLO_OP_MINIMUM && hlo_pass_is_all(initial, (double)INFINITY));
+}
+
+// A reduction of integers, or to extremes, along dimensions that a broadcast repeats along. (Sums of floats would be
+// rounded otherwise.)
 static HloInstruction *reduce_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
     HloOpcode opcode = hlo_computation_binary_opcode(i->called[0]);
-    if (i->operand_count != 2 || !is_exact(i) || x->opcode != HLO_OP_BROADCAST || x->shape->type != i->shape->type)
-        return NULL;
+    if (i->operand_count != 2 || x->opcode != HLO_OP_BROADCAST || x->shape->type != i->shape->type) return NULL;
+    if (!keeps_bits(opcode, i->operands[1])) return NULL;
     HloInts reduced = dimensions_of(i), mapping = dimensions_of(x);
     int64_t *moved = hlo_pass_ints(i, mapping.count), count = 1;
     for (int64_t d = 0; d < reduced.count; d++) count *= x->shape->dims[reduced.items[d]];

@@ -256,6 +256,49 @@ static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
+// One number out of a count is its place, moved inside as the op does: what a loop over jnp.arange() reads.
+static HloInstruction *dynamic_slice_of_iota(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
+    const HloInstruction *x = i->operands[0];
+    if (x->opcode != HLO_OP_IOTA || i->operand_count != x->shape->rank + 1) return NULL;
+    const int64_t d = HLO_ATTRIBUTES(x, Iota)->dimension;
+    HloInstruction *start = i->operands[1 + d];
+    const HloType type = start->shape->type;
+    const bool is_real = hlo_type_is_integer(i->shape->type) || hlo_type_is_float(i->shape->type);
+    if (i->shape->dims[d] != 1 || start->shape->rank != 0 || !is_real) return NULL;
+    // The type of the start must hold the last place, and have no numbers that it reads as negative ones or not.
+    const int64_t last = x->shape->dims[d] - 1;
+    const int bits = hlo_type_info(type)->bits;
+    if (hlo_type_kind(type) != HLO_KIND_SIGNED || (bits < 64 && last >> (bits - 1))) return NULL;
+    HloInstruction *bounds[] = {hlo_pass_integer(i, type, 0), start, hlo_pass_integer(i, type, last)};
+    HloInstruction *place =
+        hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_CLAMP, .operands = bounds, .operand_count = 3});
+    if (type != i->shape->type) place = hlo_pass_convert(i, place, i->shape->type);
+    return hlo_pass_broadcast(i, place, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
+}
+
+// A part of a part, where only one of the two moves along each dimension: the other takes all, and starts at 0.
+static HloInstruction *dynamic_slice_twice(HloInstruction *i) {
+    assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
+    const HloInstruction *x = i->operands[0];
+    const int32_t rank = i->shape->rank;
+    if (x->opcode != HLO_OP_DYNAMIC_SLICE || i->operand_count != rank + 1 || x->operand_count != rank + 1) return NULL;
+    const HloShape *whole = x->operands[0]->shape;
+    for (int32_t d = 0; d < rank; d++) {
+        if (x->shape->dims[d] != whole->dims[d] && x->shape->dims[d] != i->shape->dims[d]) return NULL;
+        if (x->operands[d + 1]->shape->rank != 0 || i->operands[d + 1]->shape->rank != 0) return NULL;
+        if (x->operands[d + 1]->shape->type != i->operands[d + 1]->shape->type) return NULL;
+    }
+    HloInstruction **operands = HLO_ARENA_NEW(i->parent->module->arena, HloInstruction *, rank + 1);
+    operands[0] = x->operands[0];
+    for (int32_t d = 0; d < rank; d++)
+        operands[d + 1] = x->shape->dims[d] == whole->dims[d] ? i->operands[d + 1] : x->operands[d + 1];
+    return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_SLICE,
+                                               .operands = operands,
+                                               .operand_count = rank + 1,
+                                               .attributes = i->attributes});
+}
+
 // As slices of a transpose.
 static HloInstruction *dynamic_slice_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
@@ -391,6 +434,8 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_DYNAMIC_SLICE, hlo_simplify_to_operand_of_same_dims},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_known},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_splat},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_iota},
+    {HLO_OP_DYNAMIC_SLICE, dynamic_slice_twice},
     {HLO_OP_DYNAMIC_SLICE, dynamic_slice_of_transpose},
     {HLO_OP_DYNAMIC_SLICE, forget_slice_starts},
     {HLO_OP_DYNAMIC_UPDATE_SLICE, update_all},
