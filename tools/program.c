@@ -2,6 +2,7 @@
 #include "tools/program.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/file.h"
@@ -9,6 +10,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
+#include "tools/machine.h"
 
 // The most that a compressed program may expand to.
 #define MAX_PROGRAM_BYTES ((size_t)4 << 30)
@@ -55,9 +57,52 @@ CliFormat cli_format_detect(const char *data, size_t size) {
     return CLI_FORMAT_HLO_TEXT;
 }
 
+static const CliOption kProgramOptions[] = {
+    {"sizes", CLI_LIST, "p0=8,6",
+     "Of StableHLO: the sizes of an argument (p0 or 0) that it leaves open, tensor<?x6xf32>, as jax.export does."},
+};
+const CliOptionTable cli_program_options = CLI_TABLE(kProgramOptions);
+
+// More arguments than any program has, and more dimensions than any array.
+enum { MOST_ARGUMENTS = 1 << 16, MOST_DIMENSIONS = 64 };
+
+// One p0=8,6 into its place in the list.
+static HloStatus read_sizes(CliContext *context, const char *option, HloInts *sizes, int64_t *count) {
+    const char *digits = option + (option[0] == 'p'), *equals = strchr(option, '=');
+    const size_t length = strspn(digits, "0123456789");
+    if (!equals || length == 0 || length > 5 || digits + length != equals)
+        return cli_usage_error(context, "--sizes wants p0=8,6, not '%s'", option);
+    const int64_t index = strtoll(digits, NULL, 10);
+    if (index >= MOST_ARGUMENTS)
+        return cli_usage_error(context, "--sizes %s: no program has so many arguments", option);
+    if (sizes[index].items)
+        return cli_usage_error(context, "--sizes %s: those of argument %lld are given twice", option, (long long)index);
+    int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, MOST_DIMENSIONS);
+    HLO_TRY(cli_numbers_parse(context, "sizes", equals + 1, MOST_DIMENSIONS, numbers, &sizes[index].count));
+    sizes[index].items = numbers;
+    if (index >= *count) *count = index + 1;
+    return HLO_SUCCESS;
+}
+
+// With --sizes: only StableHLO has sizes that are open.
+static HloStatus decode_sized(CliContext *context, const char *name, const HloFileContent *content,
+                              HloModule **module) {
+    const HloStringVector options = cli_list(context, "sizes");
+    const CliFormat format = cli_format_detect(content->data, content->size);
+    HloInts *sizes = HLO_ARENA_NEW(context->arena, HloInts, MOST_ARGUMENTS);
+    int64_t count = 0;
+    if (format != CLI_FORMAT_STABLEHLO_TEXT && format != CLI_FORMAT_BYTECODE)
+        return cli_usage_error(context, "--sizes: %s is %s, which leaves none open", name, cli_format_name(format));
+    for (int64_t i = 0; i < options.count; ++i) HLO_TRY(read_sizes(context, options.items[i], sizes, &count));
+    HloStatus status = hlo_module_from_stablehlo_sized(content->data, content->size, name, sizes, count, module);
+    return format == CLI_FORMAT_BYTECODE ? hlo_status_annotate(status, "%s", name) : status;
+}
+
 // Binary formats have no lines: their errors get the file's name in front.
-static HloStatus decode_program(const char *name, const HloFileContent *content, HloModule **module) {
+static HloStatus decode_program(CliContext *context, const char *name, const HloFileContent *content,
+                                HloModule **module) {
     HloParseOptions options = {.file = name};
+    if (cli_flag(context, "sizes")) return decode_sized(context, name, content, module);
     CliFormat format = cli_format_detect(content->data, content->size);
     switch (format) {
         case CLI_FORMAT_HLO_TEXT: return hlo_parse(content->data, content->size, &options, module);
@@ -72,8 +117,9 @@ static HloStatus decode_program(const char *name, const HloFileContent *content,
 }
 
 // A program is verified at once, whatever it came from: every later step takes that for granted.
-static HloStatus parse_program(const char *name, const HloFileContent *content, HloModule **module) {
-    HLO_TRY(decode_program(name, content, module));
+static HloStatus parse_program(CliContext *context, const char *name, const HloFileContent *content,
+                               HloModule **module) {
+    HLO_TRY(decode_program(context, name, content, module));
     HloStatus status = hlo_verify(*module);
     if (!status) return HLO_SUCCESS;
     if (cli_format_detect(content->data, content->size) == CLI_FORMAT_HLO_TEXT) {
@@ -96,7 +142,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
-    HloStatus status = parse_program(name, &content, module);
+    HloStatus status = parse_program(context, name, &content, module);
     if (status || cli_format_detect(content.data, content.size) != CLI_FORMAT_HLO_TEXT) {
         hlo_file_content_free(&content);
         return status;

@@ -19,8 +19,12 @@ CliFormat cli_format_detect(const char *data, size_t size);
 // "HLO text", "StableHLO bytecode" and so on. Static storage.
 const char *cli_format_name(CliFormat format);
 
+// The option of every verb that reads a program: --sizes.
+extern const CliOptionTable cli_program_options;
+
 // Reads the program `path` ("-": standard input; compressed or not), parses and verifies it. Free with
-// hlo_module_free(). UNIMPLEMENTED for a format that cannot be read yet, by name.
+// hlo_module_free(). Sizes that StableHLO leaves open are those of --sizes. UNIMPLEMENTED for a format that cannot be
+// read yet, by name.
 HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module);
 
 // Writes `text` where the option -o says: standard output with the other results when it is absent or "-".

@@ -216,7 +216,7 @@ const CliVerb cli_verb_explain = {
     .examples = "meshlo explain examples/mlp_gradient_512.hlo\nmeshlo explain step.hlo --mesh x=4,y=2 --shard p0=x,-",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_partition_options, &cli_machine_options, &kExplainTable},
+    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kExplainTable},
     .run = run_explain,
 };
 
@@ -232,6 +232,6 @@ const CliVerb cli_verb_check = {
         "meshlo partition step.hlo --json > baseline.json; meshlo check step.hlo --baseline baseline.json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_partition_options, &cli_machine_options, &kCheckTable},
+    .tables = {&cli_program_options, &cli_partition_options, &cli_machine_options, &kCheckTable},
     .run = run_check,
 };

@@ -104,6 +104,6 @@ const CliVerb cli_verb_emulate = {
         "meshlo emulate step.hlo --topology v5e-16 --mesh x=16 --shard p0=x,- --json",
     .least_arguments = 1,
     .most_arguments = 1,
-    .tables = {&cli_partition_options, &kTable},
+    .tables = {&cli_program_options, &cli_partition_options, &kTable},
     .run = run_emulate,
 };

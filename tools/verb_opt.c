@@ -109,6 +109,6 @@ const CliVerb cli_verb_opt = {
         "meshlo opt step.hlo --passes call-inliner,simplify,dce\n"
         "meshlo opt step.hlo --dump-to dumps --dump-pass-re '.*' -o step.opt.hlo\nmeshlo opt --list-passes",
     .most_arguments = 1,
-    .tables = {&kTable},
+    .tables = {&cli_program_options, &kTable},
     .run = run_opt,
 };

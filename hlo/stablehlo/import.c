@@ -557,11 +557,36 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions
 
+// The shape of an argument of the entry with the sizes that the caller gives it.
+static HloStatus give_sizes(const ImportPlace *place, int64_t index, const HloShape **shape) {
+    const Importer *importer = place->importer;
+    const HloInts sizes = index < importer->size_count ? importer->sizes[index] : (HloInts){0};
+    if (place->operation != importer->entry || !sizes.items) return HLO_SUCCESS;
+    if (!hlo_shape_is_array(*shape) || (*shape)->rank != sizes.count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "argument %lld does not have the %lld sizes that it is given",
+                            (long long)index, (long long)sizes.count);
+    }
+    HLO_TRY(hlo_shape_check_dims((*shape)->type, sizes.items, sizes.count));
+    const HloShape *given = hlo_shape_array(import_arena(place), (*shape)->type, sizes.items, sizes.count);
+    for (int64_t d = 0; d < sizes.count; d++) {
+        const int64_t declared = (*shape)->dims[d];
+        if (declared == HLO_UNBOUNDED ? sizes.items[d] >= 0 : declared == sizes.items[d]) continue;
+        return import_error(place, HLO_INVALID_ARGUMENT, "argument %lld cannot have the size %lld along dimension %lld",
+                            (long long)index, (long long)sizes.items[d], (long long)d);
+    }
+    *shape = hlo_shape_with_default_layout(import_arena(place), given);
+    return HLO_SUCCESS;
+}
+
 // `operands` give the shapes, and known values, of a function that is refined; else NULL.
 static HloStatus import_parameters(Importer *importer, HloComputation *computation, const MlirOperation *function,
                                    const MlirBlock *block, HloInstruction *const *operands) {
     const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
+    if (function == importer->entry && importer->size_count > block->argument_count) {
+        return import_error(&place, HLO_INVALID_ARGUMENT, "sizes are given for argument %lld, the program has %lld",
+                            (long long)importer->size_count - 1, (long long)block->argument_count);
+    }
     for (int64_t i = 0; i < block->argument_count; i++) {
         HloParameterAttributes number = {.number = i};
         const HloShape *shape = NULL;
@@ -571,6 +596,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
                                 (long long)i);
         }
         if (operands) shape = operands[i]->shape;
+        HLO_TRY(give_sizes(&place, i, &shape));
         char name[32];
         snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
         HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
@@ -828,9 +854,37 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     return HLO_SUCCESS;
 }
 
+typedef struct ImportRequest {
+    const void *bytes;
+    size_t length;
+    const char *file;
+    bool is_text;
+    const HloInts *sizes;  // see hlo_module_from_stablehlo_sized()
+    int64_t size_count;
+    HloModule *module;
+} ImportRequest;
+
+static HloStatus import_entry(Importer *importer, const MlirBlock *body) {
+    const char *name = find_entry(body);
+    ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
+    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only");
+    importer->entry = entry->operation;
+    HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
+    hlo_module_set_entry(importer->module, entry->computation);
+    HLO_TRY(import_result_shardings(importer, entry->operation));
+    return with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
+}
+
 // The entry first: functions that it does not reach are not converted, and need not have a form in HLO.
-HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena, HloModule *module) {
-    Importer importer = {.module = module, .text = text, .arena = arena, .repeats = import_repeats_new(arena)};
+static HloStatus import_picture(const ImportRequest *request, const MlirOperation *top, const struct AsmText *text,
+                                HloArena *arena) {
+    HloModule *module = request->module;
+    Importer importer = {.module = module,
+                         .text = text,
+                         .arena = arena,
+                         .repeats = import_repeats_new(arena),
+                         .sizes = request->sizes,
+                         .size_count = request->size_count};
     note_rows(&importer);
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
@@ -841,24 +895,10 @@ HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloA
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
     import_meshes(&importer, top);
-    const char *entry_name = find_entry(&top->regions[0].blocks[0]);
-    ImportedFunction *entry = hlo_string_map_get(&importer.functions, entry_name, strlen(entry_name));
-    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only");
-    HLO_TRY(convert_function(&importer, entry, entry_name, NULL, &entry->computation));
-    hlo_module_set_entry(module, entry->computation);
-    HLO_TRY(import_result_shardings(&importer, entry->operation));
-    HLO_TRY(with_place(&importer, entry->operation, import_entry_layouts(&importer, entry->operation)));
+    HLO_TRY(import_entry(&importer, &top->regions[0].blocks[0]));
     HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
-    return import_donation(&importer, entry->operation);
+    return import_donation(&importer, importer.entry);
 }
-
-typedef struct ImportRequest {
-    const void *bytes;
-    size_t length;
-    const char *file;
-    bool is_text;
-    HloModule *module;
-} ImportRequest;
 
 // Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
 static HloStatus import_request(void *argument) {
@@ -870,7 +910,7 @@ static HloStatus import_request(void *argument) {
     if (!status) {
         const char *begin = request->bytes;
         const AsmText text = {request->file, begin, begin + request->length};
-        status = mlir_import(top, request->is_text ? &text : NULL, arena, request->module);
+        status = import_picture(request, top, request->is_text ? &text : NULL, arena);
     }
     hlo_arena_free(arena);
     return status;
@@ -895,6 +935,18 @@ HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, H
 
 HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
     ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file, const HloInts *sizes,
+                                          int64_t count, HloModule **module) {
+    assert(count >= 0 && (sizes || count == 0));
+    ImportRequest request = {.bytes = data,
+                             .length = length,
+                             .file = file,
+                             .is_text = !hlo_looks_like_mlir_bytecode(data, length),
+                             .sizes = sizes,
+                             .size_count = count};
     return import_new_module(&request, module);
 }
 

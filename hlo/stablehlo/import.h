@@ -18,6 +18,9 @@ typedef struct Importer {
     HloIntMap same;                 // parameter's (or its tuple element's) address -> instruction outside
     HloStringMap refined;           // a function's name with shapes -> HloComputation
     int64_t refined_count;
+    const HloInts *sizes;  // of the entry's arguments; no items where the program says them
+    int64_t size_count;
+    const MlirOperation *entry;          // the function that they belong to
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
     int depth;

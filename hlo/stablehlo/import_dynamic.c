@@ -221,6 +221,29 @@ static HloStatus call_operand_wrapper(ImportPlace *place) {
     return import_set_results(place, operands[0]);
 }
 
+// The message of a condition, in which {0} stands for the first operand behind the condition, and so on up to {9}: with
+// their values where they are known.
+static const char *assertion_text(const ImportPlace *place, HloInstruction *const *operands, const char *message) {
+    HloInts values[10] = {{0}};
+    for (int64_t i = 0; i < 10 && 1 + i < place->operation->operand_count; i++) {
+        if (!import_known(place->importer, operands[1 + i], &values[i])) values[i] = (HloInts){0};
+    }
+    HloText text = {0};
+    for (size_t length; *message; message += length) {
+        length = strcspn(message, "{");
+        hlo_text_append(&text, message, length);
+        message += length;
+        const bool is_place = message[0] && message[1] >= '0' && message[1] <= '9' && message[2] == '}';
+        const HloInts value = is_place ? values[message[1] - '0'] : (HloInts){0};
+        length = value.count == 1 ? 3 : *message != 0;
+        if (value.count == 1)
+            hlo_text_format(&text, "%lld", (long long)value.items[0]);
+        else
+            hlo_text_append(&text, message, length);
+    }
+    return hlo_text_to_arena(place->importer->arena, &text);
+}
+
 // A condition on sizes with a message. It holds when it is known to; HLO has nothing to check one with at run time.
 static HloStatus call_shape_assertion(ImportPlace *place) {
     HloInstruction **operands;
@@ -232,7 +255,7 @@ static HloStatus call_shape_assertion(ImportPlace *place) {
     if (holds.count == 1 && holds.items[0]) return HLO_SUCCESS;
     const char *message = import_string(place, "error_message");
     return import_error(place, HLO_INVALID_ARGUMENT, "the sizes break a condition: %s",
-                        message ? message : "(unnamed)");
+                        message ? assertion_text(place, operands, message) : "(unnamed)");
 }
 
 // k is a scalar operand.

@@ -188,10 +188,4 @@ bool mlir_is_cast(const char *name);
 // type in the regions of `top` is open.
 bool mlir_mark(MlirOperation *top);
 
-// Builds HLO from a top-level `builtin.module`. `arena` holds the MLIR picture and scratch; `text` is what it was read
-// from, for the places of errors, or NULL.
-struct AsmText;
-HLO_NODISCARD HloStatus mlir_import(const MlirOperation *top, const struct AsmText *text, HloArena *arena,
-                                    HloModule *module);
-
 #endif

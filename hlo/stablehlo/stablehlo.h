@@ -23,6 +23,15 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_bytecode(const void
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file,
                                                                   HloModule **module);
 
+// Reads either form, told by its first bytes, with sizes for what the entry's arguments leave open (tensor<?x4xf32>, as
+// jax.export writes symbolic shapes): sizes[i] has one number for each dimension of argument i, or no items where the
+// program says all of them. Whatever follows from these sizes is then known; conditions on them that do not hold are
+// INVALID_ARGUMENT with their message, as are sizes that do not fit, and more of them than there are arguments. The
+// module is the caller's: hlo_module_free().
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file,
+                                                                   const HloInts *sizes, int64_t count,
+                                                                   HloModule **module);
+
 // Appends the module as MLIR text in its pretty form, byte for byte as MLIR prints such a module. Tuples are taken
 // apart into several values, as XLA does; fusions and asynchronous wrappers become calls, copies disappear. With
 // `locations`, names and metadata stand in loc(...). UNIMPLEMENTED naming the instruction that StableHLO and chlo have

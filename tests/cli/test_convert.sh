@@ -109,3 +109,32 @@ for i in 1 2 3 4 5; do
 done
 printf '#x = loc(unknown)\nfunc.func @main() {\n  return\n}\n' >alias.mlir
 exits 0 "StableHLO text that begins with an alias" meshlo convert alias.mlir
+
+# Sizes that StableHLO leaves open.
+cat >open.mlir <<'MLIR'
+module @open {
+  func.func public @main(%arg0: tensor<?x3xf32>) -> tensor<?x3xf32> {
+    %0 = stablehlo.add %arg0, %arg0 : tensor<?x3xf32>
+    %n = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+    %f = stablehlo.convert %n : (tensor<i32>) -> tensor<f32>
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %s0 = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>
+    %three = stablehlo.constant dense<3> : tensor<1xi32>
+    %s = stablehlo.concatenate %s0, %three, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+    %b = stablehlo.dynamic_broadcast_in_dim %f, %s, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x3xf32>
+    %1 = stablehlo.multiply %0, %b : tensor<?x3xf32>
+    return %1 : tensor<?x3xf32>
+  }
+}
+MLIR
+exits 4 "open sizes" meshlo convert open.mlir
+exits 0 "open sizes, given" meshlo convert open.mlir --sizes p0=4,3
+says out "(f32[4,3]{1,0})->f32[4,3]{1,0}" "open sizes, given: shapes"
+exits 0 "open sizes, run" meshlo run open.mlir --sizes 0=4,3 --mesh a=2 --shard p0=a,- --compare eval
+exits 3 "open sizes that do not fit" meshlo convert open.mlir --sizes p0=4,4
+says err "cannot have the size 4 along dimension 1" "open sizes that do not fit: which"
+exits 2 "sizes of no argument" meshlo convert open.mlir --sizes x=4,3
+exits 2 "sizes given twice" meshlo convert open.mlir --sizes p0=4,3 --sizes 0=4,3
+exits 2 "sizes that are no numbers" meshlo convert open.mlir --sizes p0=4,b
+exits 3 "sizes of too many arguments" meshlo convert open.mlir --sizes p1=4
+exits 2 "sizes of HLO text" meshlo convert counts.hlo --sizes p0=2

@@ -631,3 +631,66 @@ Test(stablehlo_operations, loops_have_their_own_splats) {
         if (hlo_is(at, HLO_OP_WHILE)) cr_expect_eq(at->shape->element_count, 2, "the splat is carried");
     hlo_module_free(module);
 }
+
+// What jax.export writes of a function with symbolic shapes: sizes are open, conditions on them are checked by name.
+static const char kOpen[] =
+    "module @open {\n"
+    "  func.func public @main(%arg0: tensor<?x3xf32>, %arg1: tensor<3xf32>) -> tensor<?xf32> {\n"
+    "    %two = stablehlo.constant dense<2> : tensor<i32>\n"
+    "    %n = stablehlo.get_dimension_size %arg0, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>\n"
+    "    %c = stablehlo.compare GE, %n, %two, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>\n"
+    "    stablehlo.custom_call @shape_assertion(%c, %n, %arg1) {api_version = 2 : i32, error_message = "
+    "\"{n} is {0}, not {1} or {7}\", has_side_effect = true} : (tensor<i1>, tensor<i32>, tensor<3xf32>) -> ()\n"
+    "    %0 = func.call @inner(%n, %arg0, %arg1) : (tensor<i32>, tensor<?x3xf32>, tensor<3xf32>) -> tensor<?xf32>\n"
+    "    return %0 : tensor<?xf32>\n"
+    "  }\n"
+    "  func.func private @inner(%n: tensor<i32>, %x: tensor<?x3xf32>, %w: tensor<3xf32>) -> tensor<?xf32> {\n"
+    "    %y = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<?x3xf32>, tensor<3xf32>) -> "
+    "tensor<?xf32>\n"
+    "    %s = stablehlo.reshape %n : (tensor<i32>) -> tensor<1xi32>\n"
+    "    %i = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>\n"
+    "    %r = stablehlo.add %y, %i : tensor<?xf32>\n"
+    "    return %r : tensor<?xf32>\n"
+    "  }\n"
+    "}\n";
+
+static HloStatus read_open(const int64_t *dims, int64_t rank, int64_t arguments, HloModule **module) {
+    const HloInts sizes[] = {{dims, rank}, {NULL, 0}, {NULL, 0}};
+    return hlo_module_from_stablehlo_sized(kOpen, strlen(kOpen), "open.mlir", sizes, arguments, module);
+}
+
+Test(stablehlo_sizes, are_given_by_the_caller) {
+    const int64_t dims[] = {5, 3};
+    for (int64_t arguments = 1; arguments <= 2; arguments++) {
+        HloModule *module = NULL;
+        HloStatus status = read_open(dims, 2, arguments, &module);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        HloText shape = {0};
+        hlo_shape_print(&shape, module->entry->root->shape, false);
+        cr_expect_str_eq(shape.data, "f32[5]");
+        hlo_text_free(&shape);
+        hlo_module_free(module);
+    }
+}
+
+Test(stablehlo_sizes, that_do_not_fit_are_refused) {
+    static const struct {
+        int64_t dims[3], rank, arguments;
+        const char *part;
+    } cases[] = {
+        {{1, 3}, 2, 1, "the sizes break a condition: {n} is 1, not {1} or {7}"},
+        {{5, 4}, 2, 1, "argument 0 cannot have the size 4 along dimension 1"},
+        {{5}, 1, 1, "argument 0 does not have the 1 sizes that it is given"},
+        {{-5, 3}, 2, 1, ""},
+        {{HLO_UNBOUNDED, 3}, 2, 1, "cannot have the size"},
+        {{INT64_C(1) << 61, 3}, 2, 1, ""},
+        {{5, 3}, 2, 3, "sizes are given for argument 2, the program has 2"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloModule *module = NULL;
+        HloStatus status = read_open(cases[i].dims, cases[i].rank, cases[i].arguments, &module);
+        cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "case %zu", i);
+        cr_expect(strstr(hlo_status_message(status), cases[i].part), "%s", hlo_status_message(status));
+        hlo_status_free(status);
+    }
+}
