@@ -52,6 +52,15 @@ def mlp_step(weights, x, y):
     return jax.tree.map(lambda w, g: w - 0.01 * g, weights, jax.grad(mlp_loss)(weights, x, y))
 
 
+def mlp_shapes(devices):
+    """Arguments of mlp_step() on eight devices: weights cut by `model`, data by `batch`."""
+    mesh = mesh_of(devices, batch=4, model=2)
+    weights = [jax.ShapeDtypeStruct(s, np.float32, sharding=NamedSharding(mesh, P(None, "model")))
+               for s in ((256, 512), (512, 512), (512, 16))]
+    x, y = (jax.ShapeDtypeStruct((128, n), np.float32, sharding=NamedSharding(mesh, P("batch", None))) for n in (256, 16))
+    return weights, x, y
+
+
 @case
 def dispatch_of_a_scalar(devices):
     """`x + 1` on a scalar, launched and not waited for."""
@@ -142,11 +151,8 @@ def read_4_mib(devices):
 @case
 def compile_mlp_step(devices):
     """Trace, lower and compile the step on eight devices, anew each time."""
-    mesh = mesh_of(devices, batch=4, model=2)
-    shapes = [jax.ShapeDtypeStruct(s, np.float32, sharding=NamedSharding(mesh, P(None, "model")))
-              for s in ((256, 512), (512, 512), (512, 16))]
-    x, y = (jax.ShapeDtypeStruct((128, n), np.float32, sharding=NamedSharding(mesh, P("batch", None))) for n in (256, 16))
-    return lambda: jax.jit(lambda *arguments: mlp_step(*arguments)).lower(shapes, x, y).compile(), 1
+    shapes = mlp_shapes(devices)
+    return lambda: jax.jit(lambda *arguments: mlp_step(*arguments)).lower(*shapes).compile(), 1
 
 
 def turn(action, times):

@@ -55,10 +55,9 @@ static const MlirAttribute *tensor_of_hex(AsmParser *parser, AsmSlice string, co
     }
     const unsigned char *bytes = hex_bytes(parser, string.text + 2, string.length - 2, &count);
     if (!bytes) return NULL;
-    const HloLiteral *literal = NULL;
-    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes, count, &literal);
-    if (!asm_take(parser, string.text, status)) return NULL;
-    return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+    MlirAttribute tensor = {0};
+    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes, count, &tensor);
+    return asm_take(parser, string.text, status) ? asm_make(parser, tensor) : NULL;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,44 +163,39 @@ static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension)
     return asm_expect(parser, ']');
 }
 
-// One element is read and then doubled up by memcpy, since tensor<1048576xf32> of zeros is a common constant.
-static bool splat(AsmParser *parser, Elements *elements) {
-    assert(elements);
-    size_t each = (size_t)hlo_type_bytes(elements->shape->type);
-    if (elements->count == 0) {
-        // A value for none: still read, for what it may hold.
-        const HloShape *scalar = hlo_shape_scalar(parser->arena, elements->shape->type);
-        Elements one = {hlo_literal_in_arena(parser->arena, scalar), scalar, 0, 1};
-        return parse_element(parser, &one);
-    }
-    if (!parse_element(parser, elements)) return false;
-    char *data = elements->literal->data;
-    size_t done = each, total = each * (size_t)elements->count;
-    while (done < total) {
-        size_t more = done < total - done ? done : total - done;
-        memcpy(data + done, data, more);
-        done += more;
-    }
-    return true;
+// One value for all elements; also read where there are none, for what it may hold.
+static bool parse_splat(AsmParser *parser, const MlirType *type, MlirAttribute *tensor) {
+    const HloShape *scalar = hlo_shape_scalar(parser->arena, type->shape->type);
+    HloLiteral *value = hlo_literal_in_arena(parser->arena, scalar);
+    Elements one = {value, scalar, 0, 1};
+    const char *start = parser->at;
+    return parse_element(parser, &one) &&
+           asm_take(parser, start, mlir_tensor_splat(parser->arena, type, value, tensor));
+}
+
+static bool parse_elements(AsmParser *parser, const MlirType *type, MlirAttribute *tensor) {
+    HloLiteral *literal = NULL;
+    const char *start = parser->at, first = asm_peek(parser);
+    const int64_t count = hlo_shape_elements(type->shape);
+    const bool is_list = first == '[' && type->shape->rank;
+    if (!is_list && first != '>') return parse_splat(parser, type, tensor);
+    if (!asm_take(parser, start, mlir_tensor_new(parser->arena, type, &literal, tensor))) return false;
+    if (!is_list) return count == 0 || asm_expected(parser, "elements");
+    Elements elements = {literal, type->shape, 0, count};
+    return parse_list(parser, &elements, 0);
 }
 
 // Goes back to the body with the type known and then to behind the type. The literal's size has been checked by
-// mlir_tensor_new() before anything is allocated: the type may say more elements than memory has.
+// mlir_tensor_check() before anything is allocated: the type may say more elements than memory has.
 static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, const MlirType *type) {
-    HloLiteral *literal = NULL;
-    HloStatus status = mlir_tensor_new(parser->arena, type, &literal);
-    if (!asm_take(parser, body.text, status)) return NULL;
-    Elements elements = {literal, type->shape, 0, hlo_shape_elements(type->shape)};
+    MlirAttribute tensor = {0};
     const char *behind = parser->at;
+    if (!asm_take(parser, body.text, mlir_tensor_check(type))) return NULL;
     parser->at = body.text;
-    char first = asm_peek(parser);
-    bool nothing = first == '>';
-    bool done = nothing                             ? elements.count == 0 || asm_expected(parser, "elements")
-                : first == '[' && type->shape->rank ? parse_list(parser, &elements, 0)
-                                                    : splat(parser, &elements);
-    if (done && !nothing && asm_peek(parser) != '>') done = asm_expected(parser, "'>'");
+    bool done = parse_elements(parser, type, &tensor);
+    if (done && asm_peek(parser) != '>') done = asm_expected(parser, "'>'");
     parser->at = behind;
-    return done ? asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type}) : NULL;
+    return done ? asm_make(parser, tensor) : NULL;
 }
 
 // Goes behind the `>`; the body is what stood before it.
@@ -247,8 +241,7 @@ const MlirAttribute *asm_dense_resource(AsmParser *parser) {
         asm_fail_at(parser, start, "there is no resource \"%.80s\"", name);
         return NULL;
     }
-    const HloLiteral *literal = NULL;
-    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes + 4, count - 4, &literal);
-    if (!asm_take(parser, start, status)) return NULL;
-    return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+    MlirAttribute tensor = {0};
+    HloStatus status = mlir_tensor_from_bytes(parser->arena, type, bytes + 4, count - 4, &tensor);
+    return asm_take(parser, start, status) ? asm_make(parser, tensor) : NULL;
 }

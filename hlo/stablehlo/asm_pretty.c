@@ -131,10 +131,11 @@ static const MlirAttribute *parse_pairs(AsmParser *parser) {
     const MlirType *type = NULL;
     HloLiteral *literal = NULL;
     HloStatus status = mlir_tensor_type(parser->arena, mlir_element_type(parser->arena, HLO_S64), dims, 2, NULL, &type);
-    if (!status) status = mlir_tensor_new(parser->arena, type, &literal);
+    MlirAttribute tensor = {0};
+    if (!status) status = mlir_tensor_new(parser->arena, type, &literal, &tensor);
     if (!asm_take(parser, parser->at, status)) return NULL;
     for (int64_t i = 0; i < numbers.count; i++) hlo_literal_set_int64(literal, i, numbers.items[i]);
-    return asm_make(parser, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+    return asm_make(parser, tensor);
 }
 
 // Booleans as words or, as older releases printed them, as 0 and 1.

@@ -217,8 +217,9 @@ static const MlirAttribute *parse_mesh(AsmParser *parser) {
         if (!asm_expect_word(parser, "device_ids") || !asm_expect(parser, '=')) return NULL;
         const MlirAttribute *ids = asm_attribute(parser);
         if (!ids || ids->kind != MLIR_TENSOR) return asm_expected(parser, "a tensor"), NULL;
-        for (int64_t i = 0; i < hlo_shape_elements(ids->literal->shape); i++) {
-            hlo_vector_push(parser->arena, &devices, hlo_literal_get_int64(ids->literal, i));
+        const HloLiteral *literal = mlir_tensor_literal(parser->arena, ids);
+        for (int64_t i = 0; i < hlo_shape_elements(literal->shape); i++) {
+            hlo_vector_push(parser->arena, &devices, hlo_literal_get_int64(literal, i));
         }
     }
     if (!done || !asm_expect(parser, '>')) return NULL;

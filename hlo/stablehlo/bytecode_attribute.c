@@ -147,14 +147,14 @@ static double double_from_bits(int64_t bits) {
 static const MlirAttribute *tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
                                              const unsigned char *bytes, uint64_t length) {
     if (cursor->error) return NULL;
-    const HloLiteral *literal = NULL;
-    HloStatus status = mlir_tensor_from_bytes(file->arena, type, bytes, length, &literal);
+    MlirAttribute tensor = {0};
+    HloStatus status = mlir_tensor_from_bytes(file->arena, type, bytes, length, &tensor);
     if (status) {
         mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
         hlo_status_free(status);
         return NULL;
     }
-    return new_attribute(file, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
+    return new_attribute(file, tensor);
 }
 
 static const MlirAttribute *read_tensor(MlirFile *file, MlirCursor *cursor) {
@@ -334,8 +334,9 @@ static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, u
                                                    .count = second ? 1 : 0});
     }
     HloInt64Vector devices = {0};
-    for (int64_t i = 0; second && second->literal && i < hlo_shape_elements(second->literal->shape); i++) {
-        hlo_vector_push(file->arena, &devices, hlo_literal_get_int64(second->literal, i));
+    const HloLiteral *ids = second && second->kind == MLIR_TENSOR ? mlir_tensor_literal(file->arena, second) : NULL;
+    for (int64_t i = 0; ids && i < hlo_shape_elements(ids->shape); i++) {
+        hlo_vector_push(file->arena, &devices, hlo_literal_get_int64(ids, i));
     }
     return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY,
                                                .code = MLIR_SDY_MESH,

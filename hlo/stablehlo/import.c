@@ -143,9 +143,10 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
     if (attribute->kind != MLIR_TENSOR) {
         return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no list of integers", name);
     }
-    int64_t count = hlo_shape_elements(attribute->literal->shape);
+    const HloLiteral *literal = mlir_tensor_literal(arena, attribute);
+    int64_t count = hlo_shape_elements(literal->shape);
     int64_t *items = HLO_ARENA_NEW(arena, int64_t, count);
-    for (int64_t i = 0; i < count; i++) items[i] = hlo_literal_get_int64(attribute->literal, i);
+    for (int64_t i = 0; i < count; i++) items[i] = hlo_literal_get_int64(literal, i);
     *ints = (HloInts){items, count};
     return HLO_SUCCESS;
 }

@@ -11,10 +11,11 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
     if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
         return import_mesh_groups(place, attribute, groups);
     }
-    if (!attribute || attribute->kind != MLIR_TENSOR || attribute->literal->shape->rank != 2) {
+    if (!attribute || attribute->kind != MLIR_TENSOR || attribute->type->shape->rank != 2) {
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
     }
-    int64_t count = attribute->literal->shape->dims[0], width = attribute->literal->shape->dims[1];
+    const HloLiteral *literal = mlir_tensor_literal(import_arena(place), attribute);
+    int64_t count = literal->shape->dims[0], width = literal->shape->dims[1];
     // Rows of nothing take no bytes, so that the tensor's size says nothing of their number.
     if (width == 0 && count > 1)
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has %lld groups of nobody", (long long)count);
@@ -23,7 +24,7 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
         int64_t *devices = HLO_ARENA_NEW(import_arena(place), int64_t, width);
         int64_t used = 0;
         for (int64_t j = 0; j < width; j++) {
-            int64_t device = hlo_literal_get_int64(attribute->literal, i * width + j);
+            int64_t device = hlo_literal_get_int64(literal, i * width + j);
             if (device >= 0) devices[used++] = device;
         }
         lists[i] = (HloInts){devices, used};
@@ -188,15 +189,14 @@ const ImportRow *import_collective_calls(int64_t *count) {
 // A matrix of two columns: who sends, who receives.
 static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {
     const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
-    if (!pairs || pairs->kind != MLIR_TENSOR || pairs->literal->shape->rank != 2 ||
-        pairs->literal->shape->dims[1] != 2) {
+    if (!pairs || pairs->kind != MLIR_TENSOR || pairs->type->shape->rank != 2 || pairs->type->shape->dims[1] != 2) {
         return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is no list of pairs");
     }
-    int64_t count = pairs->literal->shape->dims[0];
+    const HloLiteral *literal = mlir_tensor_literal(import_arena(place), pairs);
+    int64_t count = literal->shape->dims[0];
     HloPair *items = HLO_ARENA_NEW(import_arena(place), HloPair, count);
     for (int64_t i = 0; i < count; i++) {
-        items[i] =
-            (HloPair){hlo_literal_get_int64(pairs->literal, 2 * i), hlo_literal_get_int64(pairs->literal, 2 * i + 1)};
+        items[i] = (HloPair){hlo_literal_get_int64(literal, 2 * i), hlo_literal_get_int64(literal, 2 * i + 1)};
     }
     *result = (HloPairs){items, count};
     return HLO_SUCCESS;
@@ -263,7 +263,7 @@ static void take_apart(ImportPlace *place, HloInstruction *pair) {
 // Bytecode writes an empty list, of any rank, where a text says nothing: transfers with the host have no pairs.
 static bool has_pairs(const MlirAttribute *pairs) {
     if (!pairs) return false;
-    return pairs->kind == MLIR_TENSOR ? hlo_shape_elements(pairs->literal->shape) > 0
+    return pairs->kind == MLIR_TENSOR ? hlo_shape_elements(pairs->type->shape) > 0
                                       : pairs->kind != MLIR_INTS || pairs->ints.count > 0;
 }
 

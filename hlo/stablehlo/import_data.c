@@ -5,14 +5,12 @@
 
 #include "hlo/stablehlo/import.h"
 
-// A large array of equal elements: the broadcast of one, as XLA reads it. JAX's decompositions of special functions
-// are full of them, and a program of a page would take gigabytes.
+// A large array of equal elements: the broadcast of one, as XLA reads it.
 static HloStatus import_splat(ImportPlace *place, const HloLiteral *value, const HloShape *shape) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, shape->type));
     HloLiteral *literal = hlo_literal_in_arena(arena, scalar);
     HloInstruction *number, *result;
-    assert(hlo_shape_elements(shape) > 0); /* there is a first element */
     memcpy(literal->data, value->data, (size_t)hlo_type_bytes(shape->type));
     const HloConstantAttributes attributes = {.literal = literal};
     HLO_TRY(import_emit(place, HLO_OP_CONSTANT, scalar, NULL, 0, &attributes, NULL, 0, &number));
@@ -36,13 +34,16 @@ static HloStatus import_constant(ImportPlace *place) {
     const HloShape *shape = NULL;
     HLO_TRY(import_result_shape(place, &shape));
     // The value is read by the result's shape.
-    if (!hlo_shape_equal(value->literal->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
+    if (!hlo_shape_equal(value->type->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
     }
-    if (hlo_shape_elements(shape) >= kManyElements && hlo_literal_is_splat(value->literal) &&
-        !has_sharding(place->operation))
-        return import_splat(place, value->literal, shape);
-    HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), value->literal);
+    // Elements that were listed one by one may be equal all the same.
+    const bool is_splat = value->splat || (hlo_shape_elements(shape) >= kManyElements && value->literal &&
+                                           hlo_literal_is_splat(value->literal));
+    if (is_splat && !has_sharding(place->operation))
+        return import_splat(place, value->splat ? value->splat : value->literal, shape);
+    const HloLiteral *elements = mlir_tensor_literal(place->importer->arena, value);
+    HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), elements);
     literal->shape = shape;
     HloConstantAttributes attributes = {.literal = literal};
     place->operation->results[0]->is_constant = true;

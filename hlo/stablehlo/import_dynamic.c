@@ -336,7 +336,8 @@ static HloStatus import_list_constant(ImportPlace *place) {
     if (!value || value->kind != MLIR_TENSOR)
         return import_error(place, HLO_UNIMPLEMENTED, "a constant is no tensor, list or integer");
     HLO_TRY(import_result_shape(place, &shape));
-    HloLiteral *literal = hlo_literal_copy_to_arena(import_arena(place), value->literal);
+    HloLiteral *literal =
+        hlo_literal_copy_to_arena(import_arena(place), mlir_tensor_literal(place->importer->arena, value));
     const HloConstantAttributes constant = {literal};
     return finish(place, HLO_OP_CONSTANT, shape, NULL, 0, &constant);
 }

@@ -138,33 +138,6 @@ static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t
     for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
 }
 
-// True if it understood the bytes: splat, packed predicates or one run of values.
-static bool fill_tensor(HloLiteral *literal, const unsigned char *bytes, uint64_t length) {
-    assert(literal->shape);
-    int64_t count = hlo_shape_elements(literal->shape);
-    uint64_t each = (uint64_t)hlo_type_bytes(literal->shape->type);
-    bool is_pred = literal->shape->type == HLO_PRED;
-    if (is_pred && count > 1 && length == (uint64_t)(count + 7) / 8 && !(length == 1 && (bytes[0] == 0xFF))) {
-        // One byte may be a splat of false, which packs to the same zeros.
-        unpack_bits(literal, bytes, count);
-        return true;
-    }
-    if (length == each && count != 1) {
-        const uint64_t total = each * (uint64_t)count;
-        if (count) memcpy(literal->data, bytes, each);
-        for (uint64_t done = each, more; done < total; done += more) {
-            more = done < total - done ? done : total - done;
-            memcpy((char *)literal->data + done, literal->data, more);
-        }
-    } else if (length == each * (uint64_t)count) {
-        if (length) memcpy(literal->data, bytes, (size_t)length);
-    } else {
-        return false;
-    }
-    for (int64_t i = 0; is_pred && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
-    return true;
-}
-
 // Narrow signed integers come as bytes whose high bits need not be the sign.
 static void extend_signs(HloLiteral *literal) {
     const HloTypeInfo *info = hlo_type_info(literal->shape->type);
@@ -173,28 +146,80 @@ static void extend_signs(HloLiteral *literal) {
     for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, ((const signed char *)literal->data)[i]);
 }
 
-HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal) {
+// The elements as they stand in a file, byte for byte.
+static void take_bytes(HloLiteral *literal, const unsigned char *bytes) {
+    const int64_t count = hlo_shape_elements(literal->shape);
+    if (count) memcpy(literal->data, bytes, (size_t)hlo_shape_bytes(literal->shape));
+    for (int64_t i = 0; literal->shape->type == HLO_PRED && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
+    extend_signs(literal);
+}
+
+HloStatus mlir_tensor_check(const MlirType *type) {
     HLO_FAIL_IF(type && type->kind == MLIR_TYPE_OTHER, HLO_UNIMPLEMENTED, "a constant's type has no form in HLO: %s",
                 type->name);
     HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape), HLO_INVALID_ARGUMENT,
                 "a constant has no tensor type");
     HLO_FAIL_IF(hlo_shape_is_dynamic(type->shape), HLO_INVALID_ARGUMENT, "a constant has dynamic dimensions");
-    // A splat makes much of little: a few bytes must not take all memory.
+    // A splat makes much of little, and may be written out after all: a few bytes must not take all memory.
     HLO_FAIL_IF(hlo_shape_bytes(type->shape) > MLIR_LARGEST_CONSTANT_BYTES, HLO_INVALID_ARGUMENT,
                 "a constant is larger than %lld bytes", (long long)MLIR_LARGEST_CONSTANT_BYTES);
-    *literal = hlo_literal_in_arena(arena, type->shape);
     return HLO_SUCCESS;
 }
 
+HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal, MlirAttribute *attribute) {
+    assert(arena && literal && attribute);
+    HLO_TRY(mlir_tensor_check(type));
+    *literal = hlo_literal_in_arena(arena, type->shape);
+    *attribute = (MlirAttribute){.kind = MLIR_TENSOR, .literal = *literal, .type = type};
+    return HLO_SUCCESS;
+}
+
+HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar, MlirAttribute *attribute) {
+    enum { kManyElements = 1024 };  // fewer are written out at once
+    HLO_TRY(mlir_tensor_check(type));
+    assert(hlo_shape_elements(scalar->shape) == 1 && scalar->shape->type == type->shape->type);
+    *attribute = (MlirAttribute){.kind = MLIR_TENSOR, .splat = scalar, .type = type};
+    if (hlo_shape_elements(type->shape) >= kManyElements) return HLO_SUCCESS;
+    attribute->literal = mlir_tensor_literal(arena, attribute);
+    attribute->splat = NULL;
+    return HLO_SUCCESS;
+}
+
+const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attribute) {
+    assert(attribute->kind == MLIR_TENSOR);
+    if (!attribute->splat) return attribute->literal;
+    HloLiteral *literal = hlo_literal_in_arena(arena, attribute->type->shape);
+    const size_t total = (size_t)hlo_shape_bytes(literal->shape), each = (size_t)hlo_type_bytes(literal->shape->type);
+    if (total) memcpy(literal->data, attribute->splat->data, each);
+    for (size_t done = each, more; done < total; done += more) {
+        more = done < total - done ? done : total - done;
+        memcpy((char *)literal->data + done, literal->data, more);
+    }
+    return literal;
+}
+
 HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes, uint64_t length,
-                                 const HloLiteral **literal) {
-    assert(type && literal);
-    HloLiteral *tensor = NULL;
-    HLO_TRY(mlir_tensor_new(arena, type, &tensor));
-    HLO_FAIL_IF(!fill_tensor(tensor, bytes, length), HLO_INVALID_ARGUMENT, "a constant of %lld elements has %llu bytes",
-                (long long)hlo_shape_elements(type->shape), (unsigned long long)length);
-    extend_signs(tensor);
-    *literal = tensor;
+                                 MlirAttribute *attribute) {
+    assert(arena && attribute);
+    HLO_TRY(mlir_tensor_check(type));
+    HloLiteral *literal;
+    const int64_t count = hlo_shape_elements(type->shape);
+    const uint64_t each = (uint64_t)hlo_type_bytes(type->shape->type);
+    const bool is_pred = type->shape->type == HLO_PRED;
+    if (is_pred && count > 1 && length == (uint64_t)(count + 7) / 8 && !(length == 1 && (bytes[0] == 0xFF))) {
+        // One byte may be a splat of false, which packs to the same zeros.
+        HLO_TRY(mlir_tensor_new(arena, type, &literal, attribute));
+        unpack_bits(literal, bytes, count);
+    } else if (length == each && count != 1) {
+        literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, type->shape->type));
+        take_bytes(literal, bytes);
+        HLO_TRY(mlir_tensor_splat(arena, type, literal, attribute));
+    } else {
+        HLO_FAIL_IF(length != each * (uint64_t)count, HLO_INVALID_ARGUMENT,
+                    "a constant of %lld elements has %llu bytes", (long long)count, (unsigned long long)length);
+        HLO_TRY(mlir_tensor_new(arena, type, &literal, attribute));
+        take_bytes(literal, bytes);
+    }
     return HLO_SUCCESS;
 }
 

@@ -45,7 +45,7 @@ typedef enum MlirAttributeKind {
     MLIR_ARRAY,       // items
     MLIR_DICTIONARY,  // keys, items
     MLIR_STRUCT,      // keys, items: #stablehlo.gather<...> and the like; stands in an op as one attribute a field
-    MLIR_TENSOR,      // literal
+    MLIR_TENSOR,      // type, literal or splat; mlir_tensor_literal() gives the elements of both
     MLIR_INTS,      // ints: a dense array of integers; type: of booleans if that of a pred, else NULL or the element's
     MLIR_ENUM,      // integer: the ordinal, as VHLO counts; string: the kind of dialect.def, or NULL if not known
     MLIR_ALIAS,     // output_operand_alias: items are two MLIR_INTS, integer the operand
@@ -81,7 +81,8 @@ struct MlirAttribute {
     const char *const *keys;
     int64_t count;  // of items and keys
     HloInts ints;
-    const HloLiteral *literal;
+    const HloLiteral *literal;  // all elements of a tensor; NULL if it has a splat
+    const HloLiteral *splat;    // a scalar: what each of very many elements is; else NULL
     const HloAccuracy *accuracy;
     const HloMetadata *lowered;  // what a location says, set by the importer
 };
@@ -164,12 +165,23 @@ HLO_NODISCARD HloStatus mlir_tuple_type(HloArena *arena, const MlirType *const *
 const MlirType *mlir_future_type(HloArena *arena, const MlirType *content);
 // True if both are the same type, written alike.
 bool mlir_type_equal(const MlirType *a, const MlirType *b);
-// The values of a tensor from raw bytes: one element (a splat) or all, little-endian; predicates also as bits, the
-// least significant first. INVALID_ARGUMENT when the type is no tensor, too large, or of another number of bytes.
+// What is wrong with a type for a constant: INVALID_ARGUMENT when it is no tensor, or too large; UNIMPLEMENTED naming a
+// type that HLO has no word for.
+HLO_NODISCARD HloStatus mlir_tensor_check(const MlirType *type);
+// A tensor attribute from raw bytes: one element (a splat) or all, little-endian; predicates also as bits, the least
+// significant first. INVALID_ARGUMENT for another number of bytes, or what mlir_tensor_check() says.
 HLO_NODISCARD HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes,
-                                               uint64_t length, const HloLiteral **literal);
-// An empty literal for a tensor type. INVALID_ARGUMENT as above, UNIMPLEMENTED naming a type that HLO has no word for.
-HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal);
+                                               uint64_t length, MlirAttribute *attribute);
+// A tensor attribute all of whose elements are zero, to be written through *literal. Errors: mlir_tensor_check().
+HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal,
+                                        MlirAttribute *attribute);
+// A tensor attribute all of whose elements are the one of `scalar`, which is kept by pointer. One of very many elements
+// takes no memory for them: JAX's decompositions of special functions have forty splats of the size of their operand,
+// and most of them are never called. Errors: mlir_tensor_check().
+HLO_NODISCARD HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar,
+                                          MlirAttribute *attribute);
+// All elements of a tensor attribute; those of a splat are written out in `arena`.
+const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attribute);
 
 // True for attributes that both our printer and our bytecode have a form for, all of their parts included: numbers,
 // booleans, strings, types, lists, dictionaries, tensors.

@@ -330,7 +330,7 @@ static void print_hex(Printer *printer, const HloLiteral *literal) {
 // A splat's element is written once.
 static void print_tensor(Printer *printer, const MlirAttribute *attribute) {
     assert(attribute->kind == MLIR_TENSOR);
-    const HloLiteral *literal = attribute->literal;
+    const HloLiteral *literal = attribute->splat ? attribute->splat : attribute->literal;
     int64_t count = hlo_shape_elements(literal->shape);
     hlo_text_string(printer->text, "dense<");
     if (count > 0 && hlo_literal_is_splat(literal)) {

@@ -225,7 +225,7 @@ static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const
 
 // Tensors of index are lists of dimensions: layouts.
 static uint64_t tensor_index(Writer *writer, const MlirAttribute *attribute) {
-    const HloLiteral *literal = attribute->literal;
+    const HloLiteral *literal = mlir_tensor_literal(writer->arena, attribute);
     bool is_index = attribute->type && attribute->type->kind == MLIR_TYPE_INDEX;
     uint64_t type =
         is_index ? tensor_of(writer, index_type(writer), literal->shape->dims, 1) : shape_index(writer, literal->shape);
