@@ -7,6 +7,7 @@
 
 enum { MAXIMUM_DIMS = 64, MAXIMUM_ARRAYS = 64 };
 
+// An operation whose element type is the caller's choice; HLO_INVALID leaves it to inference.
 static HloInstruction *typed(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                              const void *attributes, HloType type) {
     return hlo_build(
@@ -53,10 +54,12 @@ HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, H
     return typed(builder, HLO_OP_SCALED_DOT, operands, 4, attributes, type);
 }
 
-// The window with its zeros filled in: sizes from `sizes` (NULL: kept), strides and dilations 1.
+// The window with its zeros filled in: sizes from the kernel's dimensions, where there is one (NULL: kept), strides and
+// dilations 1. A convolution may leave out the window and have one of the labels' rank; reductions have neither kernel
+// nor labels.
 static HloWindow completed(const HloWindow *window, HloWindowDimension *dims, const HloShape *kernel,
                            const HloConvolutionLabels *labels) {
-    assert(window && labels && kernel);
+    assert(dims);
     int64_t count = window ? window->count : labels ? labels->kernel_spatial.count : 0;
     if (count > MAXIMUM_DIMS) return window ? *window : (HloWindow){NULL, 0};
     for (int64_t i = 0; i < count; i++) {
@@ -120,6 +123,8 @@ typedef struct MakeCombiner {
     HloComputation *result;
 } MakeCombiner;
 
+// Reducers of one kind are shared: a training step has thousands of sums, and passes recognise a reducer by its
+// computation.
 static HloStatus combiner_body(void *argument) {
     MakeCombiner *make = argument;
     HloModule *module = make->builder->module;

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Replica groups: made, compared, and written out as lists of devices.
+//
+// XLA has three forms (CollectiveDeviceList, IotaReplicaGroupList and MeshAxesReplicaGroupList): lists, the iota
+// formula of shardings, and axes of a mesh. They are kept as they were written, because printing must give them back;
+// whoever runs or analyses a collective asks for the lists. Nothing in them can be trusted before
+// hlo_replica_groups_expand() has checked it.
 #include "hlo/ir/replica_groups.h"
 
 #include <assert.h>
@@ -30,6 +36,7 @@ const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int64_t groups,
 }
 
 // The devices of a mesh in its order; `total` of them.
+// An explicit order is not copied: the result must not be written to.
 static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena *arena) {
     assert(total >= 0);
     if (mesh->device_ids.count > 0) return mesh->device_ids.items;
@@ -63,6 +70,8 @@ static void split_position(const HloReplicaGroups *groups, int64_t position, int
     *group = position;
 }
 
+// Groups are numbered by the first position that belongs to them. `number` is indexed by the position of a group's
+// first member, which is what split_position() leaves when the rank's digits are taken out. The axes have been checked.
 static void expand_mesh(const HloReplicaGroups *groups, HloArena *arena, const HloInts **lists, int64_t *count) {
     int64_t total = 1, size = 1;
     for (int64_t i = 0; i < groups->mesh.axis_sizes.count; i++) total *= groups->mesh.axis_sizes.items[i];
@@ -107,6 +116,7 @@ static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts
     *count = 1;
 }
 
+// What XLA takes as all devices in one group.
 static bool names_nobody(const HloReplicaGroups *groups) {
     return !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
 }
@@ -135,10 +145,39 @@ static HloStatus check_mesh_axes(const HloReplicaGroups *groups) {
     return HLO_SUCCESS;
 }
 
+// Groups that a formula describes name as many devices as it has positions. A few characters can ask for 2^60: that is
+// found before they are written out, not from the first number that is too large.
+static HloStatus check_count(const HloReplicaGroups *groups, int64_t device_count) {
+    int64_t total = 1;
+    bool overflow = false;
+    if (groups->form == HLO_GROUPS_IOTA) overflow = __builtin_mul_overflow(groups->count, groups->size, &total);
+    for (int64_t i = 0; groups->form == HLO_GROUPS_MESH && i < groups->mesh.axis_sizes.count; i++) {
+        const int64_t size = groups->mesh.axis_sizes.items[i];
+        HLO_FAIL_IF(size < 1, HLO_INVALID_ARGUMENT, "an axis of the replica groups' mesh has size %lld",
+                    (long long)size);
+        overflow |= __builtin_mul_overflow(total, size, &total);
+    }
+    HLO_FAIL_IF(groups->form != HLO_GROUPS_LIST && (overflow || total > device_count), HLO_INVALID_ARGUMENT,
+                "the replica groups name more than the %lld devices that there are", (long long)device_count);
+    const bool is_mesh = groups->form == HLO_GROUPS_MESH;
+    const HloInts dims = is_mesh ? groups->mesh.iota.dims : groups->iota.dims;
+    // Both orders are written into an array of `total`; a mesh without either counts from 0.
+    int64_t listed = is_mesh && groups->mesh.device_ids.count ? groups->mesh.device_ids.count : total;
+    if (dims.count && listed == total) {
+        listed = 1;
+        for (int64_t i = 0; i < dims.count; i++) overflow |= __builtin_mul_overflow(listed, dims.items[i], &listed);
+    }
+    HLO_FAIL_IF(groups->form != HLO_GROUPS_LIST && (overflow || listed != total), HLO_INVALID_ARGUMENT,
+                "the order of the replica groups' devices is one of %lld, not of %lld", (long long)listed,
+                (long long)total);
+    return HLO_SUCCESS;
+}
+
 // The groups as they are written, and which devices they name: each at most once.
 static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                 const HloInts **lists, int64_t *count, const bool **named) {
     assert(arena && lists && count && named);
+    HLO_TRY(check_count(groups, device_count));
     if (groups->form == HLO_GROUPS_MESH) HLO_TRY(check_mesh_axes(groups));
     switch (groups->form) {
         case HLO_GROUPS_LIST:

@@ -365,3 +365,29 @@ Test(ir_builder, refuses_groups_of_nobody) {
     hlo_arena_free(arena);
     stop_with("no root");
 }
+
+// In builds with assertions each reduction over a window aborted: it has neither kernel nor labels.
+Test(ir_builder, bug_windows_without_a_kernel_met_an_assertion) {
+    HloWindowDimension dims[] = {{.size = 2}, {.size = 1, .stride = 2}};
+    const HloWindow window = {dims, 2};
+    HloInstruction *x = parameter(HLO_F32, HLO_DIMS(4, 6));
+    expect_shape(b, hlo_build_reduce_window_op(b, HLO_OP_MAXIMUM, x, &window), "f32[3,3]");
+    stop();
+}
+
+// The numbers of a formula were written out before they were counted.
+Test(ir_module, bug_groups_of_countless_devices_took_all_memory) {
+    HloArena *arena = hlo_arena_new();
+    const int64_t huge[] = {INT64_C(1) << 31, INT64_C(1) << 31}, four[] = {2, 2};
+    const HloReplicaGroups *const cases[] = {hlo_replica_groups_iota(arena, huge[0], huge[1], huge, NULL, 2),
+                                             hlo_replica_groups_iota(arena, 2, 2, huge, NULL, 2),
+                                             hlo_replica_groups_iota(arena, 2, 1, four, NULL, 2)};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        const HloInts *lists;
+        int64_t count;
+        HloStatus status = hlo_replica_groups_expand(cases[i], 4, arena, &lists, &count);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        hlo_status_free(status);
+    }
+    hlo_arena_free(arena);
+}
