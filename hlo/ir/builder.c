@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The core of the builder: appending one checked instruction, and the annotations it gets. The ops: builder_*.c.
+// Whatever can run out of memory runs under hlo_builder_run(), one step at a time: the caller's stack is never jumped
+// over. What a step needs for itself lives in a scratch arena that is reset behind it, so a builder's memory does not
+// grow with the program.
 #include "hlo/ir/builder.h"
 
 #include <assert.h>
@@ -119,6 +122,7 @@ static HloStatus given_shape(const Emit *emit, const HloShape **hint) {
     return HLO_SUCCESS;
 }
 
+// The limit keeps a wrong number from filling the list of parameters with as many empty places.
 static HloStatus check_parameter(const Emit *emit) {
     if (emit->request->opcode != HLO_OP_PARAMETER) return HLO_SUCCESS;
     int64_t number = ((const HloParameterAttributes *)emit->request->attributes)->number;
@@ -129,6 +133,7 @@ static HloStatus check_parameter(const Emit *emit) {
     return HLO_SUCCESS;
 }
 
+// The builder's own copies are shared by all instructions: annotations are never changed in place.
 static void annotate(HloBuilder *builder, HloInstruction *instruction) {
     instruction->metadata = builder->metadata;
     instruction->sharding = builder->sharding;

@@ -182,6 +182,7 @@ static HloStatus make_literal_body(void *argument) {
     return HLO_SUCCESS;
 }
 
+// NULL when the step failed, or an earlier one had: then `result` was never set.
 static HloInstruction *constant_of(MakeLiteral *make) {
     hlo_builder_run(make->builder, make_literal_body, make);
     return make->result ? hlo_build_constant(make->builder, make->result) : NULL;

@@ -87,6 +87,7 @@ static void link_after(HloInstruction *instruction, HloInstruction *position) {
     computation->instruction_count++;
 }
 
+// The edges stay: callers either put the instruction somewhere else or have taken them away.
 static void unlink_instruction(HloInstruction *instruction) {
     assert(instruction->parent && instruction->parent->instruction_count > 0);
     HloComputation *computation = instruction->parent;
@@ -114,6 +115,7 @@ void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *pos
 // ---------------------------------------------------------------------------------------------------------------------
 // Making and unmaking
 
+// Parameters may come in any order; the places between are NULL until then, and the verifier finds those that stay so.
 static void register_parameter(HloInstruction *parameter) {
     assert(hlo_is(parameter, HLO_OP_PARAMETER));
     HloComputation *computation = parameter->parent;

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Literals: values of constants and results, and the conversions between their storage and C numbers.
+//
+// A literal is a tree that mirrors its shape. On the heap every node is freed with the root, which is the only one that
+// carries an arena (that of the shape's copy); in an arena nothing is freed singly. Elements lie row by row whatever
+// the shape's layout says, each in as many bytes as its type's storage form (types.def), so two literals of one type
+// and size can be compared and hashed as memory.
 #include "hlo/ir/literal.h"
 
 #include <assert.h>
@@ -7,6 +13,8 @@
 #include "hlo/base/map.h"
 
 // Builds the tree below `literal`. On the heap every node owns itself; false when memory is short.
+// `literal` must be all zeros. After a failure on the heap the tree is valid as far as it got: free_tree() takes it
+// down.
 static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *shape) {
     assert(literal && shape);
     literal->shape = shape;
@@ -29,6 +37,8 @@ static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *s
     return literal->data != NULL;
 }
 
+// Frees what is below a node, not the node itself: the root is part of a HeapLiteral, the others are blocks of their
+// own.
 static void free_tree(HloLiteral *literal) {
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         if (literal->elements[i] && literal->elements[i]->shape) free_tree(literal->elements[i]);
@@ -50,6 +60,7 @@ typedef struct ShapeCopy {
     const HloShape *copy;
 } ShapeCopy;
 
+// Body of hlo_protect(): heap literals are made where nobody may be prepared for a jump.
 static HloStatus copy_shape(void *argument) {
     ShapeCopy *request = argument;
     request->copy = hlo_shape_copy(request->arena, request->shape);
@@ -99,6 +110,7 @@ void hlo_literal_free(HloLiteral *literal) {
     hlo_free(heap);
 }
 
+// Both trees have the shape of `from`. Elided literals may have memory on one side only.
 static void copy_values(HloLiteral *to, const HloLiteral *from) {
     to->elided = from->elided;
     for (int32_t i = 0; i < from->shape->element_count; i++) copy_values(to->elements[i], from->elements[i]);
@@ -159,6 +171,8 @@ static const void *element_at(const HloLiteral *literal, int64_t index) {
     return (const char *)literal->data + index * hlo_type_bytes(literal->shape->type);
 }
 
+// The bits of an element in the low end of a word: what the machine's little-endian order gives. Of complex elements it
+// would be the real part alone, which nobody asks for.
 static uint64_t load_pattern(const HloLiteral *literal, int64_t index) {
     uint64_t pattern = 0;
     int bytes = hlo_type_bytes(literal->shape->type);
@@ -172,6 +186,7 @@ static void store_pattern(HloLiteral *literal, int64_t index, uint64_t pattern) 
 }
 
 // The low `bits` bits of `value`, extended by their sign if `is_signed`.
+// Storage is wider than the type below 8 bits: s4 lies in a byte that repeats the sign, u4 in one with zeros above.
 static int64_t wrap(int64_t value, int bits, bool is_signed) {
     if (bits >= 64) return value;
     uint64_t low = (uint64_t)value & ((UINT64_C(1) << bits) - 1);

@@ -26,6 +26,8 @@ void hlo_quoted_print(HloText *text, const char *string) {
     hlo_text_char(text, '"');
 }
 
+// -1 for what is no digit. The bit that tells small letters from capitals in ASCII is set before the comparison, which
+// turns no other character into a letter from a to f.
 static int hex_digit(char character) {
     if (character >= '0' && character <= '9') return character - '0';
     int lower = character | 32;
@@ -72,6 +74,7 @@ static const char *unescape_hex(const char *at, const char *end, char letter, ch
     return at;
 }
 
+// One to three digits behind the backslash, up to 255. NULL when malformed.
 static const char *unescape_octal(const char *at, const char *end, char **to) {
     int value = 0;
     for (int i = 0; i < 3 && at < end && *at >= '0' && *at <= '7'; i++) value = value * 8 + (*at++ - '0');
@@ -80,6 +83,8 @@ static const char *unescape_octal(const char *at, const char *end, char **to) {
     return at;
 }
 
+// The escapes are those of absl::CUnescape, through which XLA's lexer reads strings. No escape is longer than what it
+// stands for, so the result fits over the source.
 int64_t hlo_quoted_unescape(char *text, size_t length) {
     assert(text || length == 0);
     static const char letters[] = "abfnrtv\\?'\"";
@@ -121,6 +126,7 @@ static void write_key(MetadataWriter *writer, const char *key) {
     hlo_text_string(writer->text, key);
 }
 
+// Empty strings and zeros are what protobuf does not tell from absent ones, so XLA prints neither.
 static void write_string(MetadataWriter *writer, const char *key, const char *value) {
     if (!value || !*value) return;
     write_key(writer, key);

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Modules: making, copying and freeing whole programs, the order of their calls, and questions about all of them.
+//
+// Everything hangs on one arena, so freeing a module is freeing the arena; only the struct itself and its name are heap
+// blocks. Removed computations and instructions keep their memory until then: whoever transforms a program much clones
+// it, which leaves the garbage behind.
 #include "hlo/ir/module.h"
 
 #include <assert.h>
@@ -45,6 +50,7 @@ static HloStringVector copy_strings(HloArena *arena, const HloStringVector *from
     return copy;
 }
 
+// The tables as a whole: ids in metadata are row numbers, which a copy of the used rows alone would shift.
 static void copy_stack(HloModule *module, const HloStackTables *from) {
     HloArena *arena = module->arena;
     HloStackTables *stack = &module->stack;
@@ -117,6 +123,7 @@ typedef struct CloneCall {
     HloModule *copy;
 } CloneCall;
 
+// Body of hlo_protect(): the copy is freed as a whole when memory runs out half way.
 static HloStatus clone_into(void *argument) {
     const CloneCall *call = argument;
     hlo_module_copy_header(call->copy, call->from);
@@ -138,6 +145,8 @@ HloModule *hlo_module_clone(const HloModule *module) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Call graph
 
+// A walk over the call graph. Both arrays are indexed by computation id; `placed` also ends the recursion where a
+// computation is called from many places, so the walk is linear in instructions and calls.
 typedef struct CallWalk {
     HloComputation **order;
     int64_t count;
@@ -154,6 +163,7 @@ static void mark_reachable(CallWalk *walk, const HloComputation *computation) {
     }
 }
 
+// Behind all that it calls. The call graph has no cycles (the verifier refuses recursion).
 static void place(CallWalk *walk, HloComputation *computation) {
     if (walk->placed[computation->id]) return;
     walk->placed[computation->id] = true;
@@ -163,6 +173,8 @@ static void place(CallWalk *walk, HloComputation *computation) {
     walk->order[walk->count++] = computation;
 }
 
+// The order of creation comes first, not a walk from the entry, so that a program that was read is printed in the order
+// in which it was written.
 HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
     assert(module && module->entry && arena && count);
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
@@ -226,6 +238,8 @@ static uint64_t hash_sharding(const HloSharding *sharding) {
     return hlo_hash_mix(hash, (uint64_t)sharding->maximal_device);
 }
 
+// Operands hash as positions in post-order, not as ids: the order in which a list happens to be kept, and what was
+// removed from it, make no difference.
 static uint64_t hash_computation(const HloComputation *computation, HloArena *scratch, int64_t *position_of) {
     assert(computation->root);
     uint64_t hash = (uint64_t)computation->instruction_count;

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// Unique names, given out as XLA's NameUniquer does (xla/service/name_uniquer.cc): stem, dot, number.
+//
+// Nearly all names of a large program are numbered ones of few stems. So there are two ways in which a name can be
+// taken: it stands in the map `taken`, or its number is above 0 and below the counter of its stem. The second costs
+// neither memory nor a look-up. Names that were read have their own numbers and stand in the map; `has_numbered` says
+// that there are such, and that a counter must step over them.
 #include "hlo/ir/names.h"
 
 #include <assert.h>
@@ -40,6 +46,7 @@ static int64_t *counter_of(const HloNames *names, const char *stem, size_t lengt
     return names->counters.count ? hlo_string_map_get(&names->counters, stem, length) : NULL;
 }
 
+// The stem's text is copied: `stem` is part of a longer name, or the caller's.
 static int64_t *new_counter(HloArena *arena, HloNames *names, const char *stem, size_t length) {
     int64_t *next = counter_of(names, stem, length);
     if (next) return next;

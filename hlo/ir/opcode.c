@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of opcodes, expanded from hlo/ops.def, and the search by name.
 #include "hlo/ir/opcode.h"
 
 #include <assert.h>
@@ -29,6 +30,7 @@ const HloOpInfo *hlo_op_info(HloOpcode opcode) {
     return &infos[opcode];
 }
 
+// One pass over the rows, nearly all of which differ from the text in their first letter.
 HloOpcode hlo_op_from_text(const char *text, size_t length) {
     assert(text || length == 0);
     for (int opcode = 0; length && opcode < HLO_OPCODE_COUNT; opcode++) {

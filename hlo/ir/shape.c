@@ -56,6 +56,7 @@ const HloShape *hlo_shape_token(HloArena *arena) {
 }
 
 // A copy whose lists are those of the original.
+// Callers change one field of the copy before anybody sees it: a shape that is out is never changed.
 static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
     return hlo_arena_copy(arena, shape, sizeof(*shape));
 }
@@ -90,6 +91,8 @@ const HloShape *hlo_shape_with_dims(HloArena *arena, const HloShape *shape, cons
 }
 
 // A copy of a tuple (or buffer) with each element replaced by change(element).
+// The tuple's sums (leaf_count, is_flat, is_static) stay true: no change that is mapped touches the tree or what is
+// dynamic.
 static const HloShape *map_elements(HloArena *arena, const HloShape *shape,
                                     const HloShape *(*change)(HloArena *, const HloShape *)) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
@@ -141,6 +144,7 @@ const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
     return copy;
 }
 
+// 62 bits, not 63: two sizes can be added, and an alignment rounded up to, without another check.
 HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
     int64_t bytes = hlo_type_bytes(type);
@@ -182,6 +186,7 @@ bool hlo_layout_equal(const HloLayout *a, const HloLayout *b) {
     return !a->physical_shape || hlo_shape_equal(a->physical_shape, b->physical_shape, HLO_COMPARE_ALL);
 }
 
+// Most shapes have no flags at all.
 static bool is_dynamic_at(const HloShape *shape, int32_t i) {
     return shape->dynamic && shape->dynamic[i];
 }
@@ -207,6 +212,8 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
+// Only what usually differs is hashed of a layout: equality decides the rest, and equal shapes have equal hashes all
+// the same.
 uint64_t hlo_shape_hash(const HloShape *shape) {
     assert(shape);
     uint64_t hash = mix((uint64_t)shape->type, (uint64_t)shape->rank);
@@ -236,6 +243,7 @@ bool hlo_shape_is_dynamic(const HloShape *shape) {
     return false;
 }
 
+// An unbounded dimension counts as 0: whoever must tell the two apart looks at the dims.
 int64_t hlo_shape_elements(const HloShape *shape) {
     assert(shape);
     if (!hlo_shape_is_array(shape)) return 0;
@@ -244,6 +252,7 @@ int64_t hlo_shape_elements(const HloShape *shape) {
     return count;
 }
 
+// No overflow for a shape whose arrays were checked, unless a tuple of them has exabytes.
 int64_t hlo_shape_bytes(const HloShape *shape) {
     int64_t bytes = hlo_shape_elements(shape) * hlo_type_bytes(shape->type);
     for (int32_t i = 0; i < shape->element_count; i++) bytes += hlo_shape_bytes(shape->elements[i]);

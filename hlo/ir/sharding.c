@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+// Sharding annotations: made, copied and compared as they are written.
+//
+// Two annotations that mean the same but are written differently (a device list and the iota formula of it) are not
+// equal here: that question is the partitioner's (spmd_partitioner/sharding.h), which has one form for all.
 #include "hlo/ir/sharding.h"
 
 #include <assert.h>
@@ -31,6 +35,8 @@ const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const 
     return sharding;
 }
 
+// iota(n) reshaped to `dims`, transposed by `permutation`, read row by row: an odometer over the transposed sizes,
+// whose steps are the strides that the dimensions had before. Linear in the number of devices, without a division.
 void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
     assert(iota->dims.count > 0);
     assert(iota->permutation.count == 0 || iota->permutation.count == iota->dims.count);
@@ -126,6 +132,7 @@ const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *shardin
     return copy;
 }
 
+// A whole axis has no parts: what stands in pre_size then says nothing.
 static bool equal_axes(HloAxisRefs a, HloAxisRefs b) {
     if (a.count != b.count || a.open != b.open) return false;
     for (int64_t i = 0; i < a.count; i++) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shardings and replica groups in the three forms of their texts: device lists, iota tilings, named axes.
+// The grammar is that of HloSharding::ToString and NamedSharding::ToString (xla/hlo/ir).
 #include <assert.h>
 
 #include "hlo/ir/attributes.h"

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// Special functions as graphs of elementwise operations (hlo/ir/special.h).
+//
+// Each operation is appended in a statement of its own, or nested where only one operand is made on the way: C leaves
+// open in which order two arguments are evaluated, and the order of the calls is the order, and the names, of the
+// instructions.
 #include "hlo/ir/special.h"
 
 #include <assert.h>
