@@ -3,14 +3,7 @@
 #ifndef MESHLO_TESTS_SPMD_CHECK_H_
 #define MESHLO_TESTS_SPMD_CHECK_H_
 
-#include "spmd_partitioner/spmd.h"
-
-// A small generator of numbers; the same on every machine.
-typedef struct Random {
-    uint64_t state;
-} Random;
-// A number below `limit`.
-uint64_t random_below(Random *random, uint64_t limit);
+#include "tests/support/partitioned.h"
 
 // Parses HLO text; fails the test when it does not parse.
 HloModule *parse_text(const char *text);

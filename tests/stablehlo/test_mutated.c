@@ -4,7 +4,6 @@
 // again. Always the same changes: what one of them breaks once, it breaks again.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,17 +13,12 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
+#include "tests/support/words.h"
 
-enum { MOST_WORDS = 20000, ROUNDS = 60, MOST_BYTES = 40000, KINDS = 6 };
-
-typedef struct Word {
-    const char *text;
-    size_t length;
-} Word;
+enum { ROUNDS = 60, MOST_BYTES = 40000, KINDS = 6 };
 
 typedef struct Program {
-    Word words[MOST_WORDS];
-    int64_t count;
+    Words words;
     uint64_t chance;
 } Program;
 
@@ -33,26 +27,6 @@ static uint64_t draw(Program *program, uint64_t below) {
     program->chance ^= program->chance >> 7;
     program->chance ^= program->chance << 17;
     return (program->chance >> 16) % below;
-}
-
-static bool is_word_character(char c) {
-    return isalnum((unsigned char)c) || c == '_' || c == '.';
-}
-
-// Words are runs of letters and digits, runs of blanks, and single marks.
-static void split(Program *program, const char *text, size_t length) {
-    program->count = 0;
-    for (size_t at = 0; at < length && program->count < MOST_WORDS;) {
-        size_t end = at + 1;
-        while (is_word_character(text[at]) && end < length && is_word_character(text[end])) end++;
-        while (isspace((unsigned char)text[at]) && end < length && isspace((unsigned char)text[end])) end++;
-        program->words[program->count++] = (Word){text + at, end - at};
-        at = end;
-    }
-}
-
-static Word word_of(const char *text) {
-    return (Word){text, strlen(text)};
 }
 
 static void change(Program *program) {
@@ -70,19 +44,19 @@ static void change(Program *program) {
                                           "?"};
     static const char *const sizes[] = {"0x", "1x", "?x", "3x", "4294967296x", "9223372036854775807x"};
     static const char *const types[] = {"f32", "f64", "i1", "pred", "i32", "s32", "ui8", "u8", "bf16", "c64", "token"};
-    Word *word = &program->words[draw(program, (uint64_t)program->count)];
-    Word *other = &program->words[draw(program, (uint64_t)program->count)];
-    const bool is_number = isdigit((unsigned char)word->text[0]), is_letter = isalpha((unsigned char)word->text[0]);
+    Words *words = &program->words;
+    Word *word = &words->items[draw(program, (uint64_t)words->count)];
+    Word *other = &words->items[draw(program, (uint64_t)words->count)];
     switch (draw(program, KINDS)) {
         case 0:
         case 1:
-            if (!is_number) return;
+            if (!word_is_number(word)) return;
             // The dimensions and the element type of a tensor are one word; its first dimension changes.
             *word = memchr(word->text, 'x', word->length) ? word_of(sizes[draw(program, HLO_COUNT_OF(sizes))])
                                                           : word_of(numbers[draw(program, HLO_COUNT_OF(numbers))]);
             return;
         case 2:
-            if (is_letter) *word = word_of(types[draw(program, HLO_COUNT_OF(types))]);
+            if (word_is_name(word)) *word = word_of(types[draw(program, HLO_COUNT_OF(types))]);
             return;
         case 3: word->length = 0; return;
         case 4: *word = *other; return;
@@ -92,13 +66,6 @@ static void change(Program *program) {
             *other = first;
         }
     }
-}
-
-static HloText joined(const Program *program) {
-    HloText text = {0};
-    for (int64_t i = 0; i < program->count; i++)
-        hlo_text_append(&text, program->words[i].text, program->words[i].length);
-    return text;
 }
 
 static void expect_again(HloStatus status, HloModule *again, const char *door, const HloText *program) {
@@ -129,10 +96,10 @@ static void leave_through_every_door(const HloModule *module, const HloText *pro
 static int64_t try_changed(const HloFileContent *content, bool is_mlir, Program *program) {
     int64_t taken = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        split(program, content->data, content->size);
+        words_split(&program->words, content->data, content->size);
         program->chance = (uint64_t)round * 2654435761U + 88172645463325252U;
         for (uint64_t i = draw(program, 3) + 1; i > 0; i--) change(program);
-        HloText text = joined(program);
+        HloText text = words_join(&program->words);
         HloModule *module = NULL;
         HloStatus status = is_mlir ? hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module)
                                    : hlo_parse(text.data, text.length, NULL, &module);

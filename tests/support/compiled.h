@@ -17,6 +17,7 @@ typedef struct CompiledCheck {
     int64_t replicas;     // so many neighbouring devices get equal arguments; 0: 1
     bool allow_fallback;  // instructions that the evaluator runs are no failure
     HloText *fallbacks;   // gets their "opcode name" lines, or NULL
+    bool *refused;        // compiled_equals_eval() tells whether the evaluator refused the program, or NULL
 } CompiledCheck;
 
 // Parses `text`; on error writes it to `message` and returns NULL.
