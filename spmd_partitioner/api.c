@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "hlo/ir/custom_call.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/explain.h"
@@ -23,6 +24,29 @@ typedef struct Request {
     HloModule *flat;  // the module in the form that is partitioned
     HloModule *result;
 } Request;
+
+static bool has_bounds(const HloShape *shape) {
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (shape->dims[d] == HLO_UNBOUNDED) return false;
+    for (int32_t i = 0; i < shape->element_count; i++)
+        if (!has_bounds(shape->elements[i])) return false;
+    return true;
+}
+
+// What rules and sizes below rely on and the verifier leaves open.
+static HloStatus check_program(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            HloStatus status = HLO_SUCCESS;
+            if (!has_bounds(at->shape))
+                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound cannot be cut", at->name);
+            else if (hlo_is(at, HLO_OP_CUSTOM_CALL))
+                status = hlo_custom_call_check(at);
+            HLO_TRY(hlo_status_at_instruction(status, at));
+        }
+    }
+    return HLO_SUCCESS;
+}
 
 // Mesh, arrays, propagation.
 // The plan and all that it holds live in the request's arena.
@@ -71,8 +95,12 @@ static HloStatus run_partition(void *argument) {
     const HloModule *module = request->module;
     const SpmdMesh *mesh;
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_FAIL_IF(hlo_op_is(module->entry->root->opcode, HLO_OP_IS_ASYNC_START), HLO_UNIMPLEMENTED,
+                "%%%s: the program ends with %s, which itself has no end", module->entry->root->name,
+                hlo_op_text(module->entry->root->opcode));
     HLO_TRY(spmd_mesh_infer(request->arena, module, request->options, &mesh));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
+    HLO_TRY(check_program(module));
     if (spmd_needs_flattening(module)) {
         request->flat = hlo_module_clone(module);
         HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
@@ -89,6 +117,7 @@ static HloStatus run_partition(void *argument) {
 static HloStatus run_propagate(void *argument) {
     Request *request = argument;
     SpmdPlan *plan;
+    HLO_TRY(check_program(request->module));
     HLO_TRY(plan_module(request, request->module, &plan));
     HLO_TRY(copy_module(request));
     return spmd_plan_annotate(plan, request->result);

@@ -37,7 +37,7 @@ int64_t spmd_next_channel(const HloModule *module) {
                 case HLO_FAMILY_Transfer: id = HLO_ATTRIBUTES(at, Transfer)->channel_id; break;
                 default: break;
             }
-            if (id >= next) next = id + 1;
+            if (id >= next && id < INT64_MAX) next = id + 1;
         }
     }
     return next;

@@ -109,9 +109,14 @@ static int64_t integer_limit(HloType type, bool largest) {
 HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcode, HloType type) {
     assert(hlo_type_bytes(type) > 0); /* of elements of an array */
     bool extreme = opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM;
-    if (extreme && hlo_type_is_float(type)) {
+    if (extreme && (hlo_type_is_float(type) || hlo_type_is_complex(type))) {
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
-        hlo_literal_set_double(literal, 0, hlo_float_extreme(type, opcode == HLO_OP_MINIMUM));
+        const double value = hlo_float_extreme(hlo_type_real_part(type), opcode == HLO_OP_MINIMUM);
+        if (hlo_type_is_complex(type)) {  // compared part by part
+            hlo_literal_set_complex(literal, 0, value + value * (double _Complex)_Complex_I);
+        } else {
+            hlo_literal_set_double(literal, 0, value);
+        }
         return emit_literal(partitioner, literal);
     }
     if (extreme) return spmd_emit_scalar(partitioner, type, integer_limit(type, opcode == HLO_OP_MINIMUM));

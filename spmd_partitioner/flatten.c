@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Brings a module to the form that is partitioned: calls are inlined (propagation then sees through them), loops and
 // branches get computations of their own, asynchronous pairs become one op again, and ops that others stand for (scans,
-// batch norms, custom-calls of top-k) are spelled out. Works on a copy of the user's module.
+// batch norms, custom-calls of top-k, bitcasts to another layout) are spelled out. Works on a copy of the user's
+// module.
 #include "spmd_partitioner/flatten.h"
 
 #include <assert.h>
 
+#include "hlo/eval/layout.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
@@ -153,12 +155,18 @@ static void spell_calls_out(HloModule *module) {
     }
 }
 
+// A bitcast to another order of dimensions. Tuples and the like are somebody else's to refuse.
+static bool moves_data(const HloInstruction *at) {
+    return hlo_is(at, HLO_OP_BITCAST) && hlo_shape_is_array(at->shape) && hlo_shape_is_array(at->operands[0]->shape) &&
+           !hlo_bitcast_is_reshape(at->operands[0]->shape, at->shape);
+}
+
 bool spmd_needs_flattening(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             bool spelled_out =
                 hlo_is(at, HLO_OP_SCAN) || hlo_is(at, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(at, HLO_OP_BATCH_NORM_GRAD);
-            if (spelled_out || keeps_the_first(at) || spmd_is_flow_op(at->opcode) ||
+            if (spelled_out || moves_data(at) || keeps_the_first(at) || spmd_is_flow_op(at->opcode) ||
                 hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
                 return true;
         }
@@ -175,6 +183,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
+    HLO_TRY(hlo_pass_bitcast_expander(module, NULL, &changed));
     // Passes append: what they made stands behind its users.
     for (int64_t c = 0; changed && c < module->computations.count; c++) {
         hlo_computation_sort(module->computations.items[c]);

@@ -9,10 +9,7 @@
 HloStatus hlo_eval_call_first_operand(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     (void)device;
-    HLO_FAIL_IF(instruction->operand_count < 1, HLO_INVALID_ARGUMENT, "%%%s has no operand", instruction->name);
-    HLO_FAIL_IF(!hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT),
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call %s): the result must have the operand's shape",
-                instruction->name, HLO_ATTRIBUTES(instruction, CustomCall)->target);
+    (void)instruction;
     *result = hlo_eval_take(operands, 0);
     return HLO_SUCCESS;
 }
@@ -34,25 +31,15 @@ HloStatus hlo_eval_call_zeros(HloEvalDevice *device, const HloInstruction *instr
 HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
-    HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != 2 || instruction->operand_count < 1 ||
-                    operands[0]->shape->rank < 1,
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): an array and a tuple of two are wanted",
-                instruction->name);
     bool largest = true;
     if (instruction->called_count == 1 && hlo_is(instruction->called[0]->root, HLO_OP_COMPARE)) {
         int32_t direction = HLO_ATTRIBUTES(instruction->called[0]->root, Compare)->direction;
         largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
     }
-    const HloShape *values = shape->elements[0], *indices = shape->elements[1], *from = operands[0]->shape;
-    int64_t k = values->rank > 0 ? values->dims[values->rank - 1] : 0, row = from->dims[from->rank - 1];
-    int64_t wanted = row > 0 ? hlo_shape_elements(from) / row * k : 0;
-    HLO_FAIL_IF(k > row || values->type != from->type || hlo_shape_elements(values) != wanted ||
-                    !hlo_type_is_integer(indices->type) || hlo_shape_elements(indices) != wanted,
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call TopK): the result does not fit the operand",
-                instruction->name);
+    const HloShape *values = shape->elements[0];
     HloEvalValue *arrays[2];
     HLO_TRY(hlo_eval_new_results(device, shape, 2, result, arrays));
-    hlo_eval_topk_rows(device, operands[0], k, largest, arrays[0], arrays[1]);
+    hlo_eval_topk_rows(device, operands[0], values->dims[values->rank - 1], largest, arrays[0], arrays[1]);
     return HLO_SUCCESS;
 }
 
@@ -60,22 +47,10 @@ HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instr
 // holds along the one dimension where it is smaller.
 HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
                                           HloEvalValue **operands, HloEvalValue **result) {
-    int64_t count = instruction->operand_count / 2, dim = count ? operands[0]->shape->rank - 1 : -1;
+    int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
     const HloShape *shape = instruction->shape;
-    HLO_FAIL_IF(shape->type != HLO_TUPLE || shape->element_count != count || count < 1 || dim < 0 ||
-                    instruction->called_count != 1 || shape->elements[0]->rank != dim + 1,
-                HLO_INVALID_ARGUMENT, "%%%s (custom-call ApproxTopK): arrays, init values and a comparator are wanted",
-                instruction->name);
-    for (int64_t a = 0; a < count; a++) {
-        const HloShape *part = shape->elements[a], *whole = operands[a]->shape;
-        bool fits = part->type == whole->type && part->rank == operands[0]->shape->rank && whole->rank == part->rank;
-        for (int32_t i = 0; fits && i < part->rank; i++) {
-            fits = part->dims[i] <= whole->dims[i] && whole->dims[i] == operands[0]->shape->dims[i];
-            if (part->dims[i] < whole->dims[i]) dim = i;
-        }
-        HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s (custom-call ApproxTopK): the results do not fit the operands",
-                    instruction->name);
-    }
+    for (int32_t i = 0; i < operands[0]->shape->rank; i++)
+        if (shape->elements[0]->dims[i] < operands[0]->shape->dims[i]) dim = i;
     HloEvalValue **sorted = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     for (int64_t a = 0; a < count; a++) HLO_TRY(hlo_eval_new(device, operands[a]->shape, &sorted[a]));
     HLO_TRY(hlo_eval_sort_arrays(device, instruction->called[0], dim, operands, count, sorted));
@@ -114,9 +89,6 @@ HloStatus hlo_eval_call_called_body(HloEvalDevice *device, const HloInstruction 
 // Element-wise functions that have an opcode of their own.
 static HloStatus unary_function(HloEvalDevice *device, const HloInstruction *instruction, HloOpcode opcode,
                                 HloEvalValue **operands, HloEvalValue **result) {
-    HLO_FAIL_IF(instruction->operand_count != 1 ||
-                    !hlo_shape_equal(instruction->shape, operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT),
-                HLO_INVALID_ARGUMENT, "%%%s takes one operand of its own shape", instruction->name);
     HloInstruction as_op = *instruction;
     as_op.opcode = opcode;
     as_op.attributes = NULL;
@@ -147,10 +119,10 @@ static HloEvalFunction *const evaluators[] = {
 HloStatus hlo_eval_custom_call(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && result);
-    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
     const int32_t row = hlo_custom_call_row(instruction);
     HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" has no evaluator", instruction->name,
                 target ? target : "");
+    HLO_TRY(hlo_custom_call_check(instruction));
     return evaluators[row](device, instruction, operands, result);
 }

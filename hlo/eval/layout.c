@@ -15,6 +15,9 @@
 #include "hlo/eval/internal.h"
 
 #define MAX_PHYSICAL_RANK 64
+// Elements of memory for each of the array: real tiles have some thousands, around a scalar. Immense ones would take
+// the machine's memory for nothing but padding.
+#define MOST_PADDING (1 << 20)
 
 // Dimensions of an array from major to minor as its layout orders them.
 typedef struct Physical {
@@ -139,6 +142,10 @@ static HloStatus through_memory(HloArena *scratch, const Physical *from, const c
     address(to, zero, &to_total);
     HLO_FAIL_IF(from_total < 0 || to_total < 0, HLO_RESOURCE_EXHAUSTED, "a bitcast through tiles that no memory holds");
     int64_t total = from_total > to_total ? from_total : to_total;
+    int64_t elements = 1;
+    for (int64_t i = 0; i < from->rank; i++) elements *= from->dims[i];
+    HLO_FAIL_IF(total / MOST_PADDING > elements, HLO_RESOURCE_EXHAUSTED,
+                "a bitcast through tiles that no memory holds");
     char *memory = hlo_arena_allocate(scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
     int64_t at = 0, ignored;
     do {
@@ -156,6 +163,14 @@ bool hlo_layouts_same_sequence(const HloShape *from_shape, const HloShape *to_sh
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
     Physical from, to;
     return describe(from_shape, &from) && describe(to_shape, &to) && same_sequence(&from, &to);
+}
+
+bool hlo_bitcast_is_reshape(const HloShape *from_shape, const HloShape *to_shape) {
+    assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
+    if (!from_shape->layout && !to_shape->layout) return true;
+    Physical from, to;
+    return describe(from_shape, &from) && describe(to_shape, &to) && from.is_identity && to.is_identity &&
+           same_sequence(&from, &to);
 }
 
 // Row-major in, row-major out: layouts only say what lies between.

@@ -12,6 +12,9 @@ HLO_BEGIN_C
 // is a transpose to the physical order of `from`, a reshape and a transpose back from the physical order of `to`.
 bool hlo_layouts_same_sequence(const HloShape *from, const HloShape *to);
 
+// True if the bitcast is a reshape: the same sequence, row-major in both.
+bool hlo_bitcast_is_reshape(const HloShape *from, const HloShape *to);
+
 // Moves the elements of a bitcast from row-major `source` to row-major `target`, padding of tiles and all: what no
 // element of `from` stands in is zero. Scratch comes from `scratch`. UNIMPLEMENTED naming nothing (the caller knows the
 // instruction) for layouts with more dimensions or tiles than are known here, and for elements of different size.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/ir/attributes.h"
+#include "hlo/ir/computation.h"
 
 static const struct {
     const char *target, *signature;
@@ -84,13 +85,11 @@ static bool read_shape(Signature *s, const HloShape *shape) {
     return true;
 }
 
-HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
-    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
-    const int32_t row = hlo_custom_call_row(instruction);
-    if (row < 0 || !rows[row].signature) return HLO_SUCCESS;
+// Operands, then results, as the row spells them.
+static bool fits_spelled(const HloInstruction *instruction, const char *signature, HloType type) {
     const bool tuple = hlo_shape_is_tuple(instruction->shape);
     const int32_t results = tuple ? instruction->shape->element_count : 1;
-    Signature s = {.at = rows[row].signature, .type = rows[row].type, .batch = -1};
+    Signature s = {.at = signature, .type = type, .batch = -1};
     for (size_t i = 0; i < HLO_COUNT_OF(s.sizes); i++) s.sizes[i] = -1;
     if (s.type == HLO_INVALID && instruction->operand_count > 0) s.type = instruction->operands[0]->shape->type;
     bool good = hlo_type_is_float(s.type) || hlo_type_is_complex(s.type);
@@ -105,8 +104,96 @@ HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
             hlo_custom_call_option(instruction, "left", hlo_custom_call_option(instruction, "side", 'L') == 'L');
         good = s.sizes['p'] == s.sizes[left ? 'm' : 'n'];
     }
-    HLO_FAIL_IF(!good || *s.at, HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together (%s)",
-                instruction->name, rows[row].target, rows[row].signature);
+    return good && !*s.at;
+}
+
+static bool fits_same(const HloInstruction *instruction) {
+    return instruction->operand_count > 0 &&
+           hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);
+}
+
+static bool fits_shard(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    const bool tuple = hlo_shape_is_tuple(shape);
+    const int32_t count = tuple ? shape->element_count : 1;
+    if (count > instruction->operand_count) return false;
+    for (int32_t i = 0; i < count; i++) {
+        const HloShape *part = tuple ? shape->elements[i] : shape, *whole = instruction->operands[i]->shape;
+        if (!hlo_shape_is_array(part) || part->type != whole->type) return false;
+    }
+    return true;
+}
+
+// Whether `part` holds some of `whole` along at most one dimension, and all of it along the others.
+static bool is_part(const HloShape *part, const HloShape *whole) {
+    if (!hlo_shape_is_array(part) || !hlo_shape_is_array(whole) || part->rank != whole->rank) return false;
+    int32_t shorter = 0;
+    for (int32_t d = 0; d < part->rank; d++) {
+        if (part->dims[d] > whole->dims[d]) return false;
+        shorter += part->dims[d] < whole->dims[d];
+    }
+    return shorter <= 1;
+}
+
+static bool same_dims(const HloShape *a, const HloShape *b) {
+    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
+}
+
+static bool fits_top(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    if (!hlo_shape_is_tuple(shape) || shape->element_count != 2 || instruction->operand_count < 1) return false;
+    const HloShape *values = shape->elements[0], *positions = shape->elements[1];
+    const HloShape *whole = instruction->operands[0]->shape;
+    if (!is_part(values, whole) || !hlo_shape_is_array(positions) || !same_dims(values, positions)) return false;
+    for (int32_t d = 0; d + 1 < whole->rank; d++)
+        if (values->dims[d] != whole->dims[d]) return false;
+    return whole->rank > 0 && values->type == whole->type && hlo_type_is_integer(positions->type);
+}
+
+// Whether a comparator takes scalars of this type as parameter `number`.
+static bool compares(const HloComputation *comparator, int64_t number, HloType type) {
+    if (number >= comparator->parameters.count) return false;
+    const HloShape *shape = comparator->parameters.items[number]->shape;
+    return hlo_shape_is_scalar(shape) && shape->type == type;
+}
+
+static bool fits_tops(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    const int32_t count = instruction->operand_count / 2;
+    if (!hlo_shape_is_tuple(shape) || shape->element_count != count || count < 1 || instruction->called_count != 1)
+        return false;
+    for (int32_t a = 0; a < count; a++) {
+        const HloShape *part = shape->elements[a], *whole = instruction->operands[a]->shape;
+        if (!is_part(part, whole) || part->type != whole->type || whole->rank < 1) return false;
+        if (!same_dims(whole, instruction->operands[0]->shape) || !same_dims(part, shape->elements[0])) return false;
+        if (!compares(instruction->called[0], 2 * a, whole->type) ||
+            !compares(instruction->called[0], 2 * a + 1, whole->type))
+            return false;
+    }
+    return true;
+}
+
+HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
+    const int32_t row = hlo_custom_call_row(instruction);
+    if (row < 0 || !rows[row].signature) return HLO_SUCCESS;
+    const char *signature = rows[row].signature;
+    bool good;
+    if (!strcmp(signature, "same")) {
+        good = fits_same(instruction);
+    } else if (!strcmp(signature, "unary")) {
+        good = fits_same(instruction) && instruction->operand_count == 1;
+    } else if (!strcmp(signature, "shard")) {
+        good = fits_shard(instruction);
+    } else if (!strcmp(signature, "top")) {
+        good = fits_top(instruction);
+    } else if (!strcmp(signature, "tops")) {
+        good = fits_tops(instruction);
+    } else {
+        good = fits_spelled(instruction, signature, rows[row].type);
+    }
+    HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together (%s)",
+                instruction->name, rows[row].target, signature);
     return HLO_SUCCESS;
 }
 

@@ -18,6 +18,11 @@ HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 //           r     free, at most k, or p before m and n are bound
 //           p     free at first; in the end m, or n where the options `side` or `left` say that it multiplies from the
 //           right
+// or one of these words:
+//   same    the result has the shape of the first operand        unary  the same, and there is no other operand
+//   shard   each result is an array with the type of its operand
+//   top     one array > (its first elements along the last dimension, their positions)
+//   tops    arrays and as many init values, with a comparator > the first elements of each along one dimension
 // INVALID_ARGUMENT naming the instruction; rows without a signature pass.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *instruction);
 

@@ -85,6 +85,8 @@ HloStatus hlo_infer_after_all(const HloInferRequest *request, const HloShape **r
 }
 
 HloStatus hlo_infer_add_dependency(const HloInferRequest *request, const HloShape **result) {
+    HLO_REFUSE_IF(request->operands[1]->type != HLO_TOKEN, "operand 1 must be a token, not %s",
+                  hlo_shape_message(request->arena, request->operands[1]));
     *result = request->operands[0];
     return HLO_SUCCESS;
 }

@@ -70,19 +70,15 @@ static HloStatus check_dot(const HloInferRequest *request, int64_t rhs_index, Do
     return HLO_SUCCESS;
 }
 
-// What the user asked for (preferred_element_type), or what the operands give.
-static HloType product_type(const HloInferRequest *request, HloType lhs, HloType rhs) {
-    if (request->hint && hlo_shape_is_array(request->hint)) return request->hint->type;
-    return hlo_higher_type(lhs, rhs);
-}
-
 HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_DOT);
     HLO_REFUSE_IF(request->operand_count != 2, "takes 2 operands, but has %lld", (long long)request->operand_count);
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
     HloDims dims = dot_dims(request->arena, &sides, 0, -1);
-    return hlo_dims_shape(request->arena, product_type(request, sides.lhs->type, sides.rhs->type), &dims, result);
+    HloType type;
+    HLO_TRY(hlo_infer_product_type(request, &type));
+    return hlo_dims_shape(request->arena, type, &dims, result);
 }
 
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
@@ -105,7 +101,9 @@ HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **
         }
     }
     HloDims dims = dot_dims(request->arena, &sides, 0, -1);
-    return hlo_dims_shape(request->arena, product_type(request, sides.lhs->type, sides.rhs->type), &dims, result);
+    HloType type;
+    HLO_TRY(hlo_infer_product_type(request, &type));
+    return hlo_dims_shape(request->arena, type, &dims, result);
 }
 
 HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **result) {
@@ -140,7 +138,9 @@ HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **
     int64_t skip = contracting || batch ? -1 : dot->rhs_group.items[0];
     HloDims dims = dot_dims(request->arena, &sides, contracting, skip);
     if (contracting) dims.sizes[0] = groups;
-    return hlo_dims_shape(request->arena, product_type(request, sides.lhs->type, sides.rhs->type), &dims, result);
+    HloType type;
+    HLO_TRY(hlo_infer_product_type(request, &type));
+    return hlo_dims_shape(request->arena, type, &dims, result);
 }
 
 // A square matrix, or a batch of them, of floating-point or complex numbers.

@@ -129,6 +129,18 @@ HloType hlo_higher_type(HloType a, HloType b) {
     return info_a->exponent_bits >= info_b->exponent_bits ? a : b;
 }
 
+HloStatus hlo_infer_product_type(const HloInferRequest *request, HloType *type) {
+    *type = hlo_higher_type(request->operands[0]->type, request->operands[1]->type);
+    if (!request->hint || !hlo_shape_is_array(request->hint)) return HLO_SUCCESS;
+    const HloType asked = request->hint->type;
+    const bool narrower =
+        asked == HLO_PRED ? *type != HLO_PRED : hlo_type_info(asked)->bits < hlo_type_info(*type)->bits;
+    HLO_REFUSE_IF(narrower && !hlo_type_is_float(*type), "a product of %s has a narrower result, %s",
+                  hlo_type_text(*type), hlo_type_text(asked));
+    *type = asked;
+    return HLO_SUCCESS;
+}
+
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b) {
     if (hlo_shape_is_tuple(a) != hlo_shape_is_tuple(b)) return false;
     if (hlo_shape_is_tuple(a)) {

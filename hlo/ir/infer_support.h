@@ -61,6 +61,10 @@ static inline bool hlo_sizes_agree(int64_t a, int64_t b) {
 bool hlo_types_mix(HloType a, HloType b);
 // The more precise of two types that mix; of other pairs the one that can hold more (complex, float, wider integer).
 HloType hlo_higher_type(HloType a, HloType b);
+// The element type of a product of the first two operands: what the user asked for (preferred_element_type), or what
+// the operands give. As in XLA, no narrower type is asked for but of floats: nobody says what sums of integers are that
+// do not fit.
+HLO_NODISCARD HloStatus hlo_infer_product_type(const HloInferRequest *request, HloType *type);
 // Same dimensions and types that mix; what shapes on both sides of a call or a loop need.
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b);
 

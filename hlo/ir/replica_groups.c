@@ -244,7 +244,8 @@ int64_t hlo_replica_groups_size(const HloReplicaGroups *groups) {
         int64_t size = 1;
         for (int64_t a = 0; a < groups->axis_count; a++) {
             const HloAxisRef *ref = &groups->axes[a];
-            size *= ref->size ? ref->size : groups->mesh.axis_sizes.items[ref->axis];
+            const int64_t axis = ref->size ? ref->size : groups->mesh.axis_sizes.items[ref->axis];
+            if (__builtin_mul_overflow(size, axis, &size)) return 0;
         }
         return size;
     }

@@ -50,13 +50,15 @@ static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *row
     return hlo_pass_transpose(gather, split, (HloInts){permutation, rank});
 }
 
-// Empty results need no loop, and immense ones could not be counted in its s64 counter's range of sizes: both stay.
+// Empty results and slices need no loop, and immense ones could not be counted in its s64 counter's range of sizes:
+// they stay.
 static bool expand(HloInstruction *gather) {
     if (gather->opcode != HLO_OP_GATHER || !hlo_pass_may_replace(gather)) return false;
     if (hlo_shape_is_dynamic(gather->shape) || hlo_shape_elements(gather->shape) == 0) return false;
     if (hlo_shape_elements(gather->operands[1]->shape) >= HLO_PASS_MANY) return false;
     if (hlo_shape_elements(gather->shape) >= HLO_PASS_MANY) return false;
     const HloGatherAttributes *attributes = HLO_ATTRIBUTES(gather, Gather);
+    if (hlo_ints_contain(attributes->slice_sizes, 0)) return false;
     GatherStep step = {.gather = gather};
     step.indices =
         hlo_pass_index_matrix(gather, gather->operands[1], attributes->index_vector_dim, attributes->start_index_map,

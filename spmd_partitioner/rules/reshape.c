@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/eval/layout.h"
 #include "spmd_partitioner/emit.h"
 
 // Walks one side of a reshape, from major to minor.
@@ -72,11 +73,12 @@ static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
 }
 const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule};
 
-// A bitcast of one element width is a reshape if it moves no data: ours are row-major.
-// Arrays of our programs are row-major, so a bitcast between shapes of one width is a reshape.
+// Flattening has spelled out those that move data between orders of dimensions.
 static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(hlo_type_bytes(op->shape->type) != hlo_type_bytes(op->operands[0]->shape->type), HLO_UNIMPLEMENTED,
                 "bitcast that changes the element width cannot be partitioned");
+    HLO_FAIL_IF(!hlo_bitcast_is_reshape(op->operands[0]->shape, op->shape), HLO_UNIMPLEMENTED,
+                "bitcast between these layouts cannot be partitioned");
     return spmd_partition_default(partitioner, op);
 }
 const SpmdOp spmd_op_bitcast = {.name = "bitcast", .rule = reshape_rule, .partition = bitcast_partition};

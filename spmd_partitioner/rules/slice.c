@@ -64,12 +64,21 @@ static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_
     windowed->operand.hlo = spmd_emit_window(partitioner, windowed->operand, dim, interval, fill, &windowed->reason);
 }
 
+// A stride beyond the end takes the first element only, as does the operand's size; it stays small enough to count
+// with.
+static int64_t stride_of(const HloInstruction *op, int32_t dim) {
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
+    const int64_t stride = slice->strides.count ? slice->strides.items[dim] : 1;
+    const int64_t size = op->operands[0]->shape->dims[dim];
+    return size > 0 && stride > size ? size : stride;
+}
+
 // Shard number i of the result begins at element i * size, which is element start + stride * i * size of the operand,
 // and its last element is (size - 1) strides further.
 static SpmdInterval slice_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                    int64_t size) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(op, Slice);
-    int64_t stride = slice->strides.count ? slice->strides.items[dim] : 1;
+    const int64_t stride = stride_of(op, dim);
     (void)mesh;
     (void)axes;
     return (SpmdInterval){stride * size, slice->starts.items[dim], 1, size ? (size - 1) * stride + 1 : 0, 1, 0};
@@ -111,8 +120,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, rank), *limits = HLO_ARENA_NEW(arena, int64_t, rank);
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, rank);
     for (int32_t d = 0; d < rank; d++) {
-        int64_t stride = slice->strides.count ? slice->strides.items[d] : 1;
-        strides[d] = stride;
+        strides[d] = stride_of(op, d);
         if (moves(&windowed, d)) {
             take_window(partitioner, &windowed, d, slice_interval, NULL);
             limits[d] = windowed.operand.hlo->shape->dims[d];

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "hlo/eval/eval.h"
+#include "hlo/eval/layout.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/transfer.h"
 #include "targets/cpu/bounded.h"
@@ -30,6 +31,19 @@ typedef struct Frame {
     Leaves *values;
     const HloShape *map_shape;  // the result shape while the computation of a map is inlined, else NULL
 } Frame;
+
+// An op that has begun is here what its end will give, without the operands that its shape carries along: only the end
+// may look at it, and must do so in the same computation.
+static HloStatus check_end_is_here(const HloInstruction *start) {
+    bool here = !hlo_instruction_is_root(start);
+    for (int64_t i = 0; i < start->users.count; i++) {
+        const HloOpcode user = start->users.items[i]->opcode;
+        here = here && (hlo_op_is(user, HLO_OP_IS_ASYNC_DONE) || user == HLO_OP_ASYNC_UPDATE);
+    }
+    HLO_FAIL_IF(!here, HLO_UNIMPLEMENTED, "%%%s: %s can only be used by its end", start->name,
+                hlo_op_text(start->opcode));
+    return HLO_SUCCESS;
+}
 
 static HloStatus build_computation(Frame *frame, Leaves *result);
 
@@ -264,20 +278,11 @@ static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
-// True if the layout is absent or row-major without tiles that matter to element order.
-static bool is_row_major(const HloShape *shape) {
-    if (!shape->layout) return true;
-    const HloInts order = shape->layout->minor_to_major;
-    for (int64_t i = 0; i < order.count; i++)
-        if (order.items[i] != order.count - 1 - i) return false;
-    return true;
-}
-
 // A bitcast of row-major arrays keeps the bytes: with equal element sizes it is a reshape that may rename the type.
 static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;
-    if (hlo_shape_is_array(to) && hlo_shape_is_array(from) && from->type == to->type && is_row_major(from) &&
-        is_row_major(to) && hlo_shape_elements(from) == hlo_shape_elements(to))
+    if (hlo_shape_is_array(to) && hlo_shape_is_array(from) && from->type == to->type &&
+        hlo_shape_elements(from) == hlo_shape_elements(to) && hlo_bitcast_is_reshape(from, to))
         return build_reshape(frame, instruction, result);
     return build_plain(frame, instruction, result);
 }
@@ -766,6 +771,8 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
         const HloInstruction *instruction = order[i];
         Leaves *leaves = &frame->values[instruction->id - frame->first_id];
         HLO_TRY(hlo_status_at_instruction(hlo_eval_check_types(instruction), instruction));
+        if (hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_START) || instruction->opcode == HLO_OP_ASYNC_UPDATE)
+            HLO_TRY(hlo_status_at_instruction(check_end_is_here(instruction), instruction));
         HLO_TRY(
             hlo_status_at_instruction(build_function(instruction->opcode)(frame, instruction, leaves), instruction));
     }

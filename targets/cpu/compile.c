@@ -223,13 +223,25 @@ static bool has_bounds(const HloShape *shape) {
     return true;
 }
 
+// Buffers and what only their maker can read: nothing here holds them.
+static bool has_strange_leaves(const HloShape *shape) {
+    for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
+        const HloShape *part = hlo_shape_leaf(shape, leaf);
+        if (!hlo_shape_is_array(part) && part->type != HLO_TOKEN) return true;
+    }
+    return false;
+}
+
 // Everything below counts bytes by bounds.
-static HloStatus check_bounds(const HloModule *module) {
+static HloStatus check_shapes(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            if (has_bounds(at->shape)) continue;
-            HloStatus status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound", at->name);
-            return hlo_status_at_instruction(status, at);
+            HloStatus status = HLO_SUCCESS;
+            if (!has_bounds(at->shape))
+                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound", at->name);
+            else if (has_strange_leaves(at->shape))
+                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: neither an array nor a token", at->name);
+            HLO_TRY(hlo_status_at_instruction(status, at));
         }
     }
     return HLO_SUCCESS;
@@ -240,7 +252,7 @@ static HloStatus check_bounds(const HloModule *module) {
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
-    HLO_TRY(check_bounds(call->module));
+    HLO_TRY(check_shapes(call->module));
     // Piece by piece, so that the executable owns what there is when memory runs out half-way.
     executable->module = hlo_module_new(call->module->name);
     HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");

@@ -31,10 +31,15 @@ static void describe(HloArena *arena, const HloShape *operand, const HloShape *i
 typedef struct GatherKernel {
     CpuIndexing indexing;
     int width;
+    int64_t unread;  // bytes of a result that slices without elements leave zero; 0 where there are elements to gather
 } GatherKernel;
 
 static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *pool) {
     const GatherKernel *kernel = data;
+    if (kernel->unread) {
+        memset(arguments[2], 0, (size_t)kernel->unread);
+        return HLO_SUCCESS;
+    }
     return cpu_gather(pool, &kernel->indexing, kernel->width, arguments[2], arguments[0], arguments[1]);
 }
 
@@ -54,6 +59,7 @@ HloStatus cpu_lower_gather(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     indexing->indices_batching_dims = copy_list(arena, gather->start_indices_batching_dims, &count);
     indexing->slice_sizes = copy_list(arena, gather->slice_sizes, &count);
     kernel->width = hlo_type_bytes(node->operands[0]->shape->type);
+    if (hlo_ints_contain(gather->slice_sizes, 0)) kernel->unread = node->results[0]->bytes;
     cpu_step_kernel(lowering, node, step, run_gather, kernel);
     return HLO_SUCCESS;
 }

@@ -92,6 +92,19 @@ static const RefusedProgram programs[] = {
      "%p: a dimension without a bound"},
     {"", "| p = (f32[4], f32[4,?]) parameter(0)\n ROOT r = f32[4] get-tuple-element(p), index=0\n", HLO_UNIMPLEMENTED,
      "%p: a dimension without a bound"},
+    {"", "| ROOT p = b(f32[2]) parameter(0)\n", HLO_UNIMPLEMENTED, "%p: neither an array nor a token"},
+    {"", "| p = opaque[] parameter(0)\n ROOT r = (opaque[]) tuple(p)\n", HLO_UNIMPLEMENTED,
+     "%p: neither an array nor a token"},
+    // bug: the result had more leaves than there were buffers, and memory kinds were written behind their list.
+    {"", "|" WHOLE " ROOT r = (f32[8], f32[8], u32[]) copy-start(p)\n", HLO_UNIMPLEMENTED,
+     "%r: copy-start can only be used by its end"},
+    {"",
+     "|" WHOLE " s = (f32[8], f32[8], u32[]) copy-start(p)\n t = ((f32[8], f32[8], u32[])) tuple(s)\n"
+     " g = (f32[8], f32[8], u32[]) get-tuple-element(t), index=0\n ROOT r = f32[8] copy-done(g)\n",
+     HLO_UNIMPLEMENTED, "%s: copy-start can only be used by its end"},
+    // bug: an assertion held the table of what the evaluator runs to programs.
+    {"", "|" WHOLE " n = s32[] parameter(1)\n ROOT r = f32[8] set-dimension-size(p, n), dimensions={0}\n",
+     HLO_UNIMPLEMENTED, "%r: set-dimension-size in this form"},
     // what no kernel and no evaluator has
     {"", "|" WHOLE " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "|" WHOLE " ROOT r = f32[<=8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, ""},

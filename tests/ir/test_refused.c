@@ -79,7 +79,14 @@ static const RefusedCase cases[] = {
     {"s32[2]", "(s32[2],u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", "a vector of unsigned numbers"},
     {"u64[2]", "(u64[3],u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", "must be (state, bits)"},
     {"u64[2]", "(u64[2],pred[4]) rng-bit-generator(p0), algorithm=rng_default", "", "cannot make bits of pred[4]"},
+    {"u64[8];u64[8]", "u64[8] add-dependency(p0,p1)", "", "operand 1 must be a token, not u64[8]"},
     // products
+    {"s8[4,4];s8[4,4]", "pred[4,4] dot(p0,p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "",
+     "a product of s8 has a narrower result, pred"},
+    {"s32[4,4];s8[4,4]", "s16[4,4] dot(p0,p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}", "",
+     "a product of s32 has a narrower result, s16"},
+    {"s32[1,4];s32[4,2]", "u8[1,2] convolution(p0,p1), dim_labels=bf_io->bf", "",
+     "a product of s32 has a narrower result, u8"},
     {"f32[4,4];f32[4,4]",
      "f32[4] dot(p0,p1), lhs_batch_dims={0}, lhs_contracting_dims={0}, rhs_batch_dims={0}, "
      "rhs_contracting_dims={1}",

@@ -31,6 +31,11 @@ static const ExpansionCase cases[] = {
          P(1, "s32[3,4,1]") "  ROOT r = s32[3,4,5] gather(p0, p1), offset_dims={2}, "
                             "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
                             "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,5}\n"},
+    // Of empty slices nothing is read: it stays, and was a bug to expand.
+    {"gather-expander", HLO_OPCODE_COUNT, 0, "",
+     P(0, "f32[4,8]") P(1, "s32[4,1]") "  ROOT r = f32[4] gather(p0, p1), offset_dims={}, collapsed_slice_dims={1}, "
+                                       "start_index_map={1}, operand_batching_dims={0}, "
+                                       "start_indices_batching_dims={0}, index_vector_dim=1, slice_sizes={1,0}\n"},
     {"scatter-expander", HLO_OP_SCATTER, 1e-6, ADD,
      P(0, "f32[6,5]") P(1, "s32[7,1]")
          P(2, "f32[7,5]") "  ROOT r = f32[6,5] scatter(p0, p1, p2), "

@@ -438,6 +438,43 @@ Test(partition, a_convolution_without_a_window) {
         NULL, 1);
 }
 
+// It was cut like a reshape, as if layouts did not say in which order the elements are read.
+Test(partition, bug_a_bitcast_to_another_order_was_taken_for_a_reshape) {
+    check_partitioned(
+        "HloModule m, num_partitions=6\n\nENTRY e {\n"
+        " p = s32[2,3]{0,1} parameter(0), sharding={devices=[2,1,3]<=[6] last_tile_dim_replicate}\n"
+        " ROOT r = s32[3,2]{1,0} bitcast(p)\n}\n",
+        NULL, 1);
+}
+
+// Positions were counted with the stride, up to overflow; it takes the first element, however long it is.
+Test(partition, bug_a_slice_with_an_immense_stride) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n p = f32[40] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " ROOT s = f32[1] slice(p), slice={[3:4:9223372036854775807]}\n}\n",
+        NULL, 1);
+}
+
+// The number behind the largest was counted on from; now it is one that nobody has.
+Test(partition, bug_the_largest_channel_has_no_next) {
+    HloModule *module = parse_text(
+        "HloModule m, num_partitions=2\n\nENTRY e {\n a = f32[8] parameter(0), sharding={devices=[2]<=[2]}\n"
+        " m = f32[4] custom-call(a), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+        " x = f32[4] all-to-all(m), channel_id=9223372036854775807, replica_groups={{0,1}}, dimensions={0}, "
+        "sharding={manual}\n"
+        " f = f32[8] custom-call(x), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[2]<=[2]}\n"
+        " ROOT r = f32[8] copy(f), sharding={replicated}\n}\n");
+    HloModule *partitioned = NULL;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloText text = {0};
+    cr_assert_null(hlo_print(partitioned, NULL, &text));
+    cr_expect_not_null(strstr(text.data, "channel_id=1,"), "%s", text.data);
+    hlo_text_free(&text);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
+
 // The last shard of an uneven cut holds elements that nobody asked for: they must lose against everything.
 static const struct {
     const char *type, *op;

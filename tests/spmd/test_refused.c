@@ -31,6 +31,32 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "a device order that the mesh cannot hold"},
     {ON(4, " ROOT p = f32[<=8] parameter(0), sharding={devices=[4]<=[4]}\n"), HLO_UNIMPLEMENTED, "dynamic size"},
     {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
+    // what the verifier leaves open, and rules would count with
+    {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),
+     HLO_UNIMPLEMENTED, "%q: a dimension without a bound cannot be cut"},
+    {ON(4, " p = f32[4,4] parameter(0)\n ROOT r = f32[9] custom-call(p), custom_call_target=\"Sharding\"\n"),
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"Sharding\" do not fit together"},
+    {ON(4, " p = f32[2,4] parameter(0)\n ROOT r = (f32[2,5], s32[2,5]) custom-call(p), custom_call_target=\"TopK\"\n"),
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"TopK\" do not fit together"},
+    {"HloModule m, num_partitions=4\nmore {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+     " ROOT c = pred[] compare(a, b), direction=GT\n}\nENTRY e {\n p = f32[8] parameter(0)\n z = f32[] constant(0)\n"
+     " ROOT r = (pred[3]) custom-call(p, z), custom_call_target=\"ApproxTopK\", called_computations={more}\n}\n",
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together"},
+    {"HloModule m, num_partitions=4\nmore {\n a = f32[] parameter(0)\n b = s32[] parameter(1)\n"
+     " c = f32[] convert(b)\n ROOT d = pred[] compare(a, c), direction=GT\n}\nENTRY e {\n p = f32[8] parameter(0)\n"
+     " z = f32[] constant(0)\n"
+     " ROOT r = (f32[3]) custom-call(p, z), custom_call_target=\"ApproxTopK\", called_computations={more}\n}\n",
+     HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"ApproxTopK\" do not fit together"},
+    {ON(4,
+        " p = s16[8] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " ROOT m = f32[2] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"),
+     HLO_INVALID_ARGUMENT, "%m: the shapes of custom call \"SPMDFullToShardShape\" do not fit together"},
+    {ON(2,
+        " p = u8[2] parameter(0)\n ROOT c = (u8[2], u8[2]) collective-permute-start(p), "
+        "source_target_pairs={{0,1}}\n"),
+     HLO_UNIMPLEMENTED, "%c: the program ends with collective-permute-start, which itself has no end"},
+    {ON(4, " p = s32[2,4]{1,0:T(2,2)} parameter(0)\n ROOT r = s32[1,2,4]{2,1,0:T(4,2)} bitcast(p)\n"),
+     HLO_UNIMPLEMENTED, "instruction %r: bitcast between these layouts cannot be partitioned"},
     // ops whose form has no rule
     {ON(4,
         " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n k = token[] "
@@ -74,8 +100,9 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "a host transfer of several arrays at once"},
     // custom calls of sharding
     {ON(4,
-        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT d = (f32[8], f32[8]) custom-call(p, q), "
-        "custom_call_target=\"Sharding\", sharding={{replicated},{replicated}}\n"),
+        " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n t = (f32[8], f32[8]) tuple(p, q)\n"
+        " ROOT d = (f32[8], f32[8]) custom-call(t), custom_call_target=\"Sharding\", "
+        "sharding={{replicated},{replicated}}\n"),
      HLO_UNIMPLEMENTED, "custom-call Sharding of several arrays"},
     {ON(4,
         " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n d = () custom-call(p, q), "
