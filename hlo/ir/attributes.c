@@ -394,7 +394,75 @@ static uint64_t hash_items(const void *items, int64_t count, size_t bytes_each) 
     return count ? hlo_hash_bytes(items, (size_t)count * bytes_each) : 1;
 }
 
-// Pointers to larger things hash as present or absent: equality decides the rest.
+uint64_t hlo_ints_hash(HloInts list) {
+    return hash_items(list.items, list.count, sizeof(int64_t));
+}
+
+uint64_t hlo_aliases_hash(HloAliases aliases) {
+    uint64_t hash = (uint64_t)aliases.count;
+    for (int64_t i = 0; i < aliases.count; i++) {
+        const HloAlias *alias = &aliases.items[i];
+        hash =
+            hlo_hash_mix(hlo_hash_mix(hash, hlo_ints_hash(alias->output_index)), hlo_ints_hash(alias->operand_index));
+        hash = hlo_hash_mix(hash, (uint64_t)alias->operand * 2 + alias->must_alias);
+    }
+    return hash;
+}
+
+// Number by number, not as memory: behind `reversal` a window has bytes that mean nothing.
+static uint64_t hash_window(const HloWindow *window) {
+    uint64_t hash = (uint64_t)window->count;
+    for (int64_t i = 0; i < window->count; i++) {
+        const HloWindowDimension *dim = &window->dims[i];
+        const int64_t numbers[] = {dim->size,          dim->stride,          dim->padding_low, dim->padding_high,
+                                   dim->base_dilation, dim->window_dilation, dim->reversal};
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(numbers, sizeof(numbers)));
+    }
+    return hash;
+}
+
+static uint64_t hash_labels(const HloConvolutionLabels *labels) {
+    const int64_t numbers[] = {labels->input_batch,           labels->input_feature, labels->kernel_input_feature,
+                               labels->kernel_output_feature, labels->output_batch,  labels->output_feature};
+    const HloInts lists[] = {labels->input_spatial, labels->kernel_spatial, labels->output_spatial,
+                             labels->input_unknown, labels->kernel_unknown, labels->output_unknown};
+    uint64_t hash = hlo_hash_bytes(numbers, sizeof(numbers));
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) hash = hlo_hash_mix(hash, hlo_ints_hash(lists[i]));
+    return hash;
+}
+
+// What a field points to, where it points to something. Accuracies are told apart by equality alone: they are rare, and
+// their doubles may be zeros of either sign.
+static uint64_t hash_pointed(HloFieldKind kind, const void *value) {
+    if (!value) return 0;
+    switch (kind) {
+        case HLO_FIELD_LITERAL: return hlo_literal_hash(value);
+        case HLO_FIELD_REPLICA_GROUPS: return hlo_replica_groups_hash(value);
+        case HLO_FIELD_SHARDING: return hlo_sharding_hash(value);
+        case HLO_FIELD_WINDOW: return hash_window(value);
+        case HLO_FIELD_LABELS: return hash_labels(value);
+        case HLO_FIELD_SHAPE: return hlo_shape_hash(value);
+        default: return 1;
+    }
+}
+
+// Lists of lists and of shapes.
+static uint64_t hash_list(const HloField *field, const void *value) {
+    uint64_t hash = (uint64_t)field->kind;
+    if (field->kind == HLO_FIELD_ALIASING) return hlo_aliases_hash(*(const HloAliases *)value);
+    if (field->kind == HLO_FIELD_INTS_LIST) {
+        const HloIntsList *list = value;
+        for (int64_t i = 0; i < list->count; i++) hash = hlo_hash_mix(hash, hlo_ints_hash(list->items[i]));
+    } else {
+        const HloShapes *list = value;
+        assert(field->kind == HLO_FIELD_SHAPES);
+        for (int64_t i = 0; i < list->count; i++) hash = hlo_hash_mix(hash, hlo_shape_hash(list->items[i]));
+    }
+    return hash;
+}
+
+// What equal_field() calls equal has equal hashes; and all that makes a difference is hashed, down to the last number:
+// hlo_module_hash() is how a program is told from another one, not only a place in a table.
 static uint64_t hash_field(const HloField *field, const void *value) {
     switch (field->kind) {
         case HLO_FIELD_INT:
@@ -403,15 +471,15 @@ static uint64_t hash_field(const HloField *field, const void *value) {
         case HLO_FIELD_BOOL: return *(const bool *)value;
         case HLO_FIELD_TRISTATE:
         case HLO_FIELD_ENUM: return (uint64_t) * (const int32_t *)value;
-        case HLO_FIELD_FLOAT: return hlo_hash_bytes(value, sizeof(float));
+        case HLO_FIELD_FLOAT: {
+            const float number = *(const float *)value + 0.0F;  // -0 equals 0
+            return hlo_hash_bytes(&number, sizeof(number));
+        }
         case HLO_FIELD_STRING: {
             const char *text = *(const char *const *)value;
             return text ? hlo_hash_bytes(text, strlen(text)) : 0;
         }
-        case HLO_FIELD_INTS: {
-            const HloInts *list = value;
-            return hash_items(list->items, list->count, sizeof(int64_t));
-        }
+        case HLO_FIELD_INTS: return hlo_ints_hash(*(const HloInts *)value);
         case HLO_FIELD_PAIRS: {
             const HloPairs *list = value;
             return hash_items(list->items, list->count, sizeof(HloPair));
@@ -420,21 +488,24 @@ static uint64_t hash_field(const HloField *field, const void *value) {
             const HloPadding *list = value;
             return hash_items(list->items, list->count, sizeof(HloPadDimension));
         }
-        case HLO_FIELD_LITERAL: {
-            const HloLiteral *literal = *(const HloLiteral *const *)value;
-            return literal ? hlo_literal_hash(literal) : 0;
+        case HLO_FIELD_BOOL_LIST: {
+            const HloBools *list = value;
+            return hash_items(list->items, list->count, sizeof(bool));
         }
-        case HLO_FIELD_BOOL_LIST: return (uint64_t)((const HloBools *)value)->count;
-        case HLO_FIELD_INTS_LIST: return (uint64_t)((const HloIntsList *)value)->count;
-        case HLO_FIELD_PRECISIONS: return (uint64_t)((const HloPrecisions *)value)->count;
-        case HLO_FIELD_ALIASING: return (uint64_t)((const HloAliases *)value)->count;
-        case HLO_FIELD_SHAPES: return (uint64_t)((const HloShapes *)value)->count;
+        case HLO_FIELD_PRECISIONS: {
+            const HloPrecisions *list = value;
+            return hash_items(list->items, list->count, sizeof(int32_t));
+        }
+        case HLO_FIELD_INTS_LIST:
+        case HLO_FIELD_ALIASING:
+        case HLO_FIELD_SHAPES: return hash_list(field, value);
+        case HLO_FIELD_LITERAL:
         case HLO_FIELD_ACCURACY:
         case HLO_FIELD_REPLICA_GROUPS:
         case HLO_FIELD_SHARDING:
         case HLO_FIELD_WINDOW:
         case HLO_FIELD_LABELS:
-        case HLO_FIELD_SHAPE: return *(const void *const *)value != NULL;
+        case HLO_FIELD_SHAPE: return hash_pointed(field->kind, *(const void *const *)value);
     }
     return 0;
 }

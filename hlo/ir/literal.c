@@ -149,7 +149,10 @@ bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b) {
 
 uint64_t hlo_literal_hash(const HloLiteral *literal) {
     assert(literal);
-    uint64_t hash = hlo_shape_hash(literal->shape);
+    // Not the hash of the shape: equality ignores layouts.
+    const HloShape *shape = literal->shape;
+    uint64_t hash = hlo_hash_mix((uint64_t)shape->type, (uint64_t)shape->rank);
+    for (int32_t i = 0; i < shape->rank; i++) hash = hlo_hash_mix(hash, (uint64_t)shape->dims[i]);
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         hash = hlo_hash_mix(hash, hlo_literal_hash(literal->elements[i]));
     }

@@ -225,17 +225,10 @@ static uint64_t hash_text(uint64_t hash, const char *text) {
     return hlo_hash_mix(hash, text ? hlo_hash_bytes(text, strlen(text)) : 7);
 }
 
-static uint64_t hash_sharding(const HloSharding *sharding) {
-    if (!sharding) return 3;
-    uint64_t hash = (uint64_t)sharding->kind;
-    HloInts lists[] = {sharding->tile_dims, sharding->iota.dims, sharding->iota.permutation, sharding->devices};
-    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) {
-        for (int64_t j = 0; j < lists[i].count; j++) hash = hlo_hash_mix(hash, (uint64_t)lists[i].items[j]);
-    }
-    for (int64_t i = 0; i < sharding->element_count; i++) {
-        hash = hlo_hash_mix(hash, hash_sharding(sharding->elements[i]));
-    }
-    return hlo_hash_mix(hash, (uint64_t)sharding->maximal_device);
+static uint64_t hash_key_values(uint64_t hash, HloKeyValues list) {
+    hash = hlo_hash_mix(hash, (uint64_t)list.count);
+    for (int64_t i = 0; i < list.count; i++) hash = hash_text(hash_text(hash, list.items[i].key), list.items[i].value);
+    return hash;
 }
 
 // Operands hash as positions in post-order, not as ids: the order in which a list happens to be kept, and what was
@@ -252,7 +245,7 @@ static uint64_t hash_computation(const HloComputation *computation, HloArena *sc
         hash = hlo_hash_mix(hash, (uint64_t)i->opcode);
         hash = hlo_hash_mix(hash, hlo_shape_hash(i->shape));
         hash = hlo_hash_mix(hash, hlo_attributes_hash(hlo_op_info(i->opcode)->family, i->attributes));
-        hash = hlo_hash_mix(hash, hash_sharding(i->sharding));
+        hash = hlo_hash_mix(hash, i->sharding ? hlo_sharding_hash(i->sharding) : 3);
         for (int32_t j = 0; j < i->operand_count; j++) {
             hash = hlo_hash_mix(hash, (uint64_t)position_of[i->operands[j]->id]);
         }
@@ -262,21 +255,34 @@ static uint64_t hash_computation(const HloComputation *computation, HloArena *sc
         for (int32_t j = 0; j < i->called_count; j++) hash = hlo_hash_mix(hash, (uint64_t)i->called[j]->id);
         hash = hash_text(hash, i->backend_config);
         hash = hash_text(hash, i->metadata ? i->metadata->op_name : NULL);
-        for (int64_t j = 0; j < i->frontend_attributes.count; j++) {
-            hash =
-                hash_text(hash_text(hash, i->frontend_attributes.items[j].key), i->frontend_attributes.items[j].value);
-        }
+        hash = hash_key_values(hash, i->frontend_attributes);
     }
     return hlo_hash_mix(hash, computation->root ? (uint64_t)position_of[computation->root->id] : 0);
+}
+
+// What the header says: how many devices there are, which buffers are shared, how the entry's arrays lie. Two programs
+// that differ in no more than that are not the same executable.
+static uint64_t hash_header(const HloModule *module) {
+    const uint64_t numbers[] = {(uint64_t)module->computations.count,    (uint64_t)module->replica_count,
+                                (uint64_t)module->num_partitions,        module->is_scheduled,
+                                module->use_spmd_partitioning,           (uint64_t)module->donor_count,
+                                hlo_ints_hash(module->alias_passthrough)};
+    uint64_t hash = hash_key_values(hlo_hash_bytes(numbers, sizeof(numbers)), module->frontend_attributes);
+    hash = hlo_hash_mix(hash, hlo_aliases_hash(module->aliases));
+    for (int64_t i = 0; i < module->donor_count; i++) {
+        hash = hlo_hash_mix(hash, (uint64_t)module->donors[i].parameter);
+        hash = hlo_hash_mix(hash, hlo_ints_hash(module->donors[i].index));
+    }
+    for (int64_t i = 0; module->entry_parameter_layouts && i < module->entry_parameter_layout_count; i++)
+        hash = hlo_hash_mix(hash, hlo_shape_hash(module->entry_parameter_layouts[i]));
+    return module->entry_result_layout ? hlo_hash_mix(hash, hlo_shape_hash(module->entry_result_layout)) : hash;
 }
 
 uint64_t hlo_module_hash(const HloModule *module) {
     assert(module);
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *position_of = HLO_ARENA_NEW(scratch, int64_t, module->instruction_limit);
-    uint64_t hash = (uint64_t)module->computations.count;
-    hash =
-        hlo_hash_mix(hash, (uint64_t)(module->replica_count * 4 + module->num_partitions * 2 + module->is_scheduled));
+    uint64_t hash = hash_header(module);
     for (int64_t i = 0; i < module->computations.count; i++) {
         hash = hlo_hash_mix(hash, hash_computation(module->computations.items[i], scratch, position_of));
     }

@@ -96,8 +96,9 @@ HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloAr
 HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
-// A hash of everything that printing shows except names; equal modules have equal hashes. What the pass runner
-// compares. Memory errors jump to hlo_protect().
+// A hash of everything that printing shows except names, and of metadata the op_name alone; equal modules have equal
+// hashes. What the pass runner compares, and what the fingerprint of an executable is made of. Memory errors jump to
+// hlo_protect().
 HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
 // The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);

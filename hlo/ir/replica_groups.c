@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/map.h"
 #include "hlo/ir/attributes.h"
 
 const HloReplicaGroups *hlo_replica_groups_list(HloArena *arena, const HloInts *groups, int64_t count) {
@@ -276,4 +277,18 @@ bool hlo_replica_groups_equal(const HloReplicaGroups *a, const HloReplicaGroups 
         if (!hlo_ints_equal(a->groups[i], b->groups[i])) return false;
     }
     return true;
+}
+
+uint64_t hlo_replica_groups_hash(const HloReplicaGroups *groups) {
+    assert(groups);
+    const uint64_t numbers[] = {(uint64_t)groups->form, (uint64_t)groups->count, (uint64_t)groups->size,
+                                (uint64_t)groups->axis_count};
+    const HloInts lists[] = {groups->iota.dims, groups->iota.permutation};
+    uint64_t hash = hlo_hash_mix(hlo_hash_bytes(numbers, sizeof(numbers)), hlo_mesh_hash(&groups->mesh));
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) hash = hlo_hash_mix(hash, hlo_ints_hash(lists[i]));
+    for (int64_t i = 0; i < groups->axis_count; i++)
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(&groups->axes[i], sizeof(groups->axes[i])));
+    for (int64_t i = 0; groups->form == HLO_GROUPS_LIST && i < groups->count; i++)
+        hash = hlo_hash_mix(hash, hlo_ints_hash(groups->groups[i]));
+    return hash;
 }

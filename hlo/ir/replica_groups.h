@@ -45,6 +45,8 @@ HLO_EXPORT int64_t hlo_replica_groups_size(const HloReplicaGroups *groups);
 HLO_EXPORT const HloReplicaGroups *hlo_replica_groups_copy(HloArena *arena, const HloReplicaGroups *groups);
 // True if written the same way with the same numbers.
 HLO_EXPORT bool hlo_replica_groups_equal(const HloReplicaGroups *a, const HloReplicaGroups *b);
+// Equal groups have equal hashes.
+HLO_EXPORT uint64_t hlo_replica_groups_hash(const HloReplicaGroups *groups);
 // Appends the groups as XLA prints them: {{0,1},{2,3}}, [2,2]<=[4] or mesh[..] {..}.
 HLO_EXPORT void hlo_replica_groups_print(HloText *text, const HloReplicaGroups *groups);
 

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/map.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/instruction.h"
 
@@ -171,6 +172,49 @@ bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b) {
         if (!hlo_sharding_equal(a->elements[i], b->elements[i])) return false;
     }
     return equal_named(a->named, b->named);
+}
+
+uint64_t hlo_mesh_hash(const HloMesh *mesh) {
+    assert(mesh);
+    const HloInts lists[] = {mesh->axis_sizes, mesh->iota.dims, mesh->iota.permutation, mesh->device_ids};
+    uint64_t hash = mesh->is_maximal;
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) hash = hlo_hash_mix(hash, hlo_ints_hash(lists[i]));
+    for (int64_t i = 0; mesh->axis_names && i < mesh->axis_sizes.count; i++) {
+        hash = hlo_hash_mix(hash, hlo_hash_bytes(mesh->axis_names[i], strlen(mesh->axis_names[i])));
+    }
+    return hash;
+}
+
+static uint64_t hash_axes(uint64_t hash, HloAxisRefs axes) {
+    hash = hlo_hash_mix(hash, (uint64_t)axes.count * 2 + axes.open);
+    for (int64_t i = 0; i < axes.count; i++) {
+        const HloAxisRef *axis = &axes.items[i];
+        hash = hlo_hash_mix(hlo_hash_mix(hash, (uint64_t)axis->axis), (uint64_t)axis->size);
+        if (axis->size) hash = hlo_hash_mix(hash, (uint64_t)axis->pre_size);
+    }
+    return hash;
+}
+
+static uint64_t hash_named(const HloNamedSharding *named) {
+    assert(named);
+    uint64_t hash = hlo_hash_mix(hlo_mesh_hash(&named->mesh), (uint64_t)named->whole);
+    for (int64_t i = 0; i < named->dim_count; i++) hash = hash_axes(hash, named->dims[i]);
+    return hash_axes(hash_axes(hash_axes(hash, named->replicated), named->unreduced), named->manual);
+}
+
+uint64_t hlo_sharding_hash(const HloSharding *sharding) {
+    assert(sharding);
+    const HloInts lists[] = {sharding->tile_dims, sharding->iota.dims, sharding->iota.permutation, sharding->devices};
+    const uint64_t numbers[] = {(uint64_t)sharding->kind, sharding->last_tile_dim_replicate,
+                                (uint64_t)sharding->maximal_device, (uint64_t)sharding->group,
+                                (uint64_t)sharding->group_id};
+    uint64_t hash = hlo_hash_bytes(numbers, sizeof(numbers));
+    for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) hash = hlo_hash_mix(hash, hlo_ints_hash(lists[i]));
+    for (int64_t i = 0; i < sharding->subgroup_count; i++)
+        hash = hlo_hash_mix(hash, (uint64_t)sharding->subgroups[i] + 1);
+    for (int64_t i = 0; i < sharding->element_count; i++)
+        hash = hlo_hash_mix(hash, hlo_sharding_hash(sharding->elements[i]));
+    return sharding->named ? hlo_hash_mix(hash, hash_named(sharding->named)) : hash;
 }
 
 static int64_t product(HloInts ints) {

@@ -91,6 +91,8 @@ HLO_EXPORT const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloShard
 HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding);
 // True if written the same way (metadata ignored). NULL equals NULL only.
 HLO_EXPORT bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b);
+// Equal shardings have equal hashes.
+HLO_EXPORT uint64_t hlo_sharding_hash(const HloSharding *sharding);
 // Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for
 // tuples.
 HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
@@ -98,6 +100,8 @@ HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
 HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);
 // True if same names, sizes and device order, written the same way.
 HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
+// Equal meshes have equal hashes.
+HLO_EXPORT uint64_t hlo_mesh_hash(const HloMesh *mesh);
 // The devices of an iota order, `count` = product of dims numbers into `devices`.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
 // "{devices=[2,2]<=[4]}" and so on, as XLA prints it; the first one leaves out metadata={...}.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
@@ -373,6 +374,33 @@ Test(ir_builder, bug_windows_without_a_kernel_met_an_assertion) {
     HloInstruction *x = parameter(HLO_F32, HLO_DIMS(4, 6));
     expect_shape(b, hlo_build_reduce_window_op(b, HLO_OP_MAXIMUM, x, &window), "f32[3,3]");
     stop();
+}
+
+// Two programs that differ in nothing but their groups, or their aliases, had one hash, and so one fingerprint.
+Test(ir_module, bug_programs_with_other_groups_had_one_hash) {
+    static const char *const groups[] = {"{{0,1},{2,3}}", "{{0,2},{1,3}}", "[2,2]<=[4]", "[2,2]<=[2,2]T(1,0)"};
+    static const char *const headers[] = {"", ", input_output_alias={ {}: (0, {}, may-alias) }",
+                                          ", input_output_alias={ {}: (0, {}, must-alias) }",
+                                          ", buffer_donor={ (0, {}) }"};
+    static const char *const shardings[] = {"{mesh['a'=4], [{'a'}]}", "{mesh['a'=4], [{}]}", "{mesh['b'=4], [{'b'}]}",
+                                            "{manual}"};
+    uint64_t hashes[12];
+    for (size_t i = 0; i < HLO_COUNT_OF(hashes); i++) {
+        char text[512];
+        HloModule *parsed = NULL;
+        snprintf(text, sizeof(text),
+                 "HloModule m, num_partitions=4%s\nENTRY e {\n  p = f32[4] parameter(0), sharding=%s\n"
+                 "  ROOT r = f32[4] all-to-all(p), dimensions={0}, channel_id=1, replica_groups=%s\n}\n",
+                 headers[i >= 4 && i < 8 ? i - 4 : 0], shardings[i >= 8 ? i - 8 : 3], groups[i < 4 ? i : 0]);
+        HloStatus status = hlo_parse(text, strlen(text), NULL, &parsed);
+        cr_assert_null(status, "%s: %s", text, hlo_status_message(status));
+        hashes[i] = hlo_module_hash(parsed);
+        hlo_module_free(parsed);
+        for (size_t j = 0; j < i; j++) {
+            const bool same = i == 4 ? j == 0 : i == 11 ? j == 0 || j == 4 : false;  // the plain one, thrice
+            cr_expect_eq(hashes[i] == hashes[j], same, "%zu and %zu", i, j);
+        }
+    }
 }
 
 // The numbers of a formula were written out before they were counted.
