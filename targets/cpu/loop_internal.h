@@ -102,8 +102,15 @@ typedef enum CpuLoopMode {
     CPU_MODE_COLUMNS,  // columns in segments, then a pass over the kept domain
 } CpuLoopMode;
 
+// A loop over a handful of elements as a list of calls (loop_tiny.c).
+typedef struct CpuTinyLoop CpuTinyLoop;
+
+// Elements of its domain, bytes of its registers, buffers that it names, at most.
+enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 4096, CPU_TINY_BUFFERS = 32 };
+
 struct CpuLoop {
     const CpuLoopKernels *kernels;
+    const CpuTinyLoop *tiny;  // or NULL
     CpuLoopMode mode;
     CpuLoopCode *code;
     int64_t outer, reduced, inner;  // sizes of the three groups
@@ -175,6 +182,11 @@ bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue stor
 
 // Registers and steps of the phases; uniform values have their registers already.
 void cpu_loop_assign_phases(CpuLoopPlanner *p);
+
+// Sets loop->tiny of a planned loop that is so small.
+void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
+// Runs it over the whole domain, on this thread.
+void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
 
 // Joins operations that one kernel does, and drops values without users (loop_peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);

@@ -415,6 +415,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     HLO_TRY(plan_blocks(&planner));
     list_steps(&planner);
     plan_ahead(&planner);
+    cpu_tiny_loop_plan(b->arena, loop);
     *result = loop;
     return HLO_SUCCESS;
 }

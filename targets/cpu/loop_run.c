@@ -279,7 +279,12 @@ static bool set_block(Frame *frame, int64_t block) {
 }
 
 static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, char *scratch, char *partials) {
-    *frame = (Frame){.loop = loop, .buffers = buffers, .scratch = scratch, .partials = partials};
+    frame->loop = loop;  // one by one: clearing the whole of it takes longer than a small loop
+    frame->buffers = buffers;
+    frame->scratch = scratch;
+    frame->partials = partials;
+    frame->chunk_start = 0;
+    frame->ahead_at = frame->ahead_end = NULL;
     frame->registers = (void **)(void *)scratch + 1;
     frame->registers[-1] = NULL;
     for (int v = 0; v < loop->value_count; v++) frame->registers[v] = scratch + loop->slots[v];
@@ -580,18 +585,22 @@ static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
 }
 
 // Loops of one small block, such as those on scalars, need no other thread and little memory.
-enum { kTinyScratch = 4096 };
+enum { kSmallScratch = 4096 };
 
-static bool is_tiny(const CpuLoop *loop) {
-    return loop->mode == CPU_MODE_ROWS && loop->scratch_bytes <= kTinyScratch && loop->kept <= loop->block &&
+static bool is_small(const CpuLoop *loop) {
+    return loop->mode == CPU_MODE_ROWS && loop->scratch_bytes <= kSmallScratch && loop->kept <= loop->block &&
            cpu_loop_cost(loop) < kParallelCost;
 }
 
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;
-    if (is_tiny(loop)) {
-        _Alignas(64) char scratch[kTinyScratch];
+    if (loop->tiny && !loop->code) {
+        cpu_tiny_loop_run(loop->tiny, buffers);
+        return HLO_SUCCESS;
+    }
+    if (is_small(loop)) {
+        _Alignas(64) char scratch[kSmallScratch];
         (loop->code ? loop->code : run_row_blocks)(loop, buffers, 0, 1, scratch);
         return HLO_SUCCESS;
     }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loops over a handful of elements, which run as a list of calls: the same bits as the interpreter gives, over all
+// shapes up to the limit and beyond.
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "targets/cpu/loop_internal.h"
+
+enum { kMost = 80, kRoom = 128 };
+
+static HloArena *arena;
+
+static void fill(float *values, int count, float first) {
+    for (int i = 0; i < count; i++) values[i] = first + 0.37f * (float)(i * i % 29) - 0.11f * (float)i;
+}
+
+static CpuLoop *finish(CpuLoopBuilder *builder) {
+    CpuLoop *loop = NULL;
+    const HloStatus status = cpu_loop_finish(builder, &loop);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return loop;
+}
+
+// Runs it both ways, the last two buffers being results.
+static void compare(CpuLoop *loop, void **buffers, int count, const char *what, int64_t rows, int64_t columns) {
+    static float listed[2][kRoom], interpreted[2][kRoom];
+    const CpuTinyLoop *tiny = loop->tiny;
+    cr_assert_eq(tiny != NULL, rows * columns <= CPU_TINY_ELEMENTS, "%s of %lld x %lld", what, (long long)rows,
+                 (long long)columns);
+    for (int i = 0; i < 2; i++) {
+        memset(listed[i], 0x55, sizeof listed[i]);
+        memset(interpreted[i], 0x55, sizeof interpreted[i]);
+        buffers[count - 2 + i] = listed[i];
+    }
+    cr_assert_null(cpu_loop_run(loop, NULL, buffers));
+    loop->tiny = NULL;
+    for (int i = 0; i < 2; i++) buffers[count - 2 + i] = interpreted[i];
+    cr_assert_null(cpu_loop_run(loop, NULL, buffers));
+    cr_assert_arr_eq(listed, interpreted, sizeof listed, "%s of %lld x %lld", what, (long long)rows,
+                     (long long)columns);
+}
+
+static CpuLoopBuilder *open_builder(int outer, int reduced, const int64_t *dims, int set) {
+    arena = hlo_arena_new();
+    return cpu_loop_builder_new(arena, &(CpuLoopDomain){.outer = outer, .reduced = reduced, .dims = dims},
+                                (CpuFeatures)set);
+}
+
+// Broadcasts, transposes, reversals, indices and constants; results in order and turned.
+Test(cpu_tiny_loop, elements_are_those_of_the_interpreter) {
+    float row[kMost], turned[kMost], scalar[2] = {3.5f, 7};
+    fill(row, kMost, 1);
+    fill(turned, kMost, -2);
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int64_t m = 1; m <= kMost; m++)
+            for (int64_t n = 1; m * n <= kMost; n++) {
+                CpuLoopBuilder *b = open_builder(2, 0, (int64_t[]){m, n}, set);
+                const CpuIndexMap broadcast = {0, (int64_t[]){0, 1}}, transposed = {0, (int64_t[]){1, m}},
+                                  reversed = {m * n - 1, (int64_t[]){-n, -1}}, once = {1, (int64_t[]){0, 0}},
+                                  rising = {0, (int64_t[]){n, 1}};
+                const float constant = 0.75f;
+                const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &broadcast),
+                               y = cpu_loop_load(b, 1, HLO_F32, &transposed),
+                               z = cpu_loop_load(b, 1, HLO_F32, &reversed), u = cpu_loop_load(b, 2, HLO_F32, &once),
+                               i = cpu_loop_index(b, HLO_F32, &transposed),
+                               c = cpu_loop_constant(b, HLO_F32, &constant);
+                const CpuValue sum = cpu_loop_op(b, CPU_OP_ADD, cpu_loop_op(b, CPU_OP_MULTIPLY, x, y, -1), z, -1);
+                const CpuValue all = cpu_loop_op(b, CPU_OP_SUBTRACT, cpu_loop_op(b, CPU_OP_MULTIPLY, i, c, -1),
+                                                 cpu_loop_op(b, CPU_OP_MULTIPLY, sum, u, -1), -1);
+                cpu_loop_store(b, 3, cpu_loop_op(b, CPU_OP_TANH, all, -1, -1), &rising);
+                cpu_loop_store(b, 4, all, &transposed);
+                void *buffers[] = {row, turned, scalar, NULL, NULL};
+                compare(finish(b), buffers, 5, "elements", m, n);
+                hlo_arena_free(arena);
+            }
+}
+
+// A row minus its largest element, and the row's sum.
+Test(cpu_tiny_loop, rows_are_those_of_the_interpreter) {
+    float values[kMost];
+    fill(values, kMost, 1);
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int64_t m = 1; m <= kMost; m++)
+            for (int64_t n = 1; m * n <= kMost; n++) {
+                CpuLoopBuilder *b = open_builder(1, 1, (int64_t[]){m, n}, set);
+                const CpuIndexMap whole = {0, (int64_t[]){n, 1}}, kept = {0, (int64_t[]){1, 0}};
+                const float least = -1e30f, zero = 0;
+                const CpuValue x = cpu_loop_load(b, 0, HLO_F32, &whole);
+                const CpuValue largest =
+                    cpu_loop_reduce(b, CPU_REDUCE_MAXIMUM, x, cpu_loop_constant(b, HLO_F32, &least));
+                const CpuValue rest = cpu_loop_op(b, CPU_OP_SUBTRACT, x, largest, -1);
+                cpu_loop_store(b, 1, rest, &whole);
+                cpu_loop_store(b, 2, cpu_loop_reduce(b, CPU_REDUCE_ADD, rest, cpu_loop_constant(b, HLO_F32, &zero)),
+                               &kept);
+                void *buffers[] = {values, NULL, NULL};
+                compare(finish(b), buffers, 3, "rows", m, n);
+                hlo_arena_free(arena);
+            }
+}
