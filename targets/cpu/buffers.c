@@ -140,12 +140,15 @@ static int64_t maximum(int64_t a, int64_t b) {
 }
 
 // The state of a loop lives from its first value to the last read of the body, and again from the body's end, where the
-// next value is written.
+// next value is written. What is asked of it behind the loop it must still have when the condition has said no: from
+// there the way leads out, though the body's positions come next. Without that a predicate that is `not(state)` was
+// written over the state, and the loop gave that.
 static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *state) {
     CpuStorage *storage = new_storage(buffers, state);
-    const int64_t body_end = step->regions[1].end;
-    add_life(buffers, storage, state, step->begin, last_use_before(buffers, state, body_end + 1, step->begin + 1));
-    add_life(buffers, storage, state, body_end, maximum(step->end + 1, buffers->uses[state->id].last));
+    const int64_t body_end = step->regions[1].end, last_use = buffers->uses[state->id].last;
+    const int64_t kept = last_use > step->end ? step->regions[0].end + 1 : step->begin + 1;
+    add_life(buffers, storage, state, step->begin, last_use_before(buffers, state, body_end + 1, kept));
+    add_life(buffers, storage, state, body_end, maximum(step->end + 1, last_use));
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
