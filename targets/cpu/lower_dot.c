@@ -216,17 +216,6 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecisio
     return status;
 }
 
-// So few products that packing, or merely finding out that there is nothing to pack, takes longer.
-static bool is_tiny(const CpuNode *node, const DotRoles *roles, CpuPrecision precision) {
-    enum { kTinyProducts = 64 };
-    int64_t products = node->results[0]->elements;
-    for (int64_t i = 0; i < roles->k.count; i++)
-        products = products > kTinyProducts ? products : products * roles->k.items[i].size;
-    const HloType type = node->results[0]->shape->type;
-    return products <= kTinyProducts && precision == CPU_PRECISION_EXACT && (type == HLO_F32 || type == HLO_F64) &&
-           node->operands[0]->shape->type == type && node->operands[1]->shape->type == type;
-}
-
 // Views are NULL where an operand is not laid out by plain strides; the node is then lowered again after its operands
 // have been stored (retry).
 HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -242,8 +231,7 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
-    if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]) ||
-        is_tiny(node, &roles, precision))
+    if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))
         return lower_as_loop(lowering, node, precision, step);
     DotKernel *kernel = HLO_ARENA_NEW(lowering->arena, DotKernel, 1);
     kernel->outer = HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);

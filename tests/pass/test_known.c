@@ -24,11 +24,13 @@ typedef struct KnownCase {
 #define STAYS(text) \
     { text, text }
 // (x op c) op d of integers is one op, or a constant.
-#define MEET(type, op, c, d, both)                                                                                     \
-    {                                                                                                                  \
-        X(type "[4]")                                                                                                  \
-        FOUR(type, "c", c) FOUR(type, "d", d) "  a = " type "[4] " op "(x, c)\n  ROOT r = " type "[4] " op "(a, d)\n", \
-            X(type "[4]") FOUR(type, "e", both) "  ROOT r = " type "[4] " op "(x, e)\n"                                \
+#define MEET(type, op, c, d, both)                                                      \
+    {                                                                                   \
+        X(type "[4]")                                                                   \
+        FOUR(type, "c", c)                                                              \
+        FOUR(type, "d", d)                                                              \
+        "  a = " type "[4] " op "(x, c)\n  ROOT r = " type "[4] " op "(a, d)\n",        \
+            X(type "[4]") FOUR(type, "e", both) "  ROOT r = " type "[4] " op "(x, e)\n" \
     }
 // A comparison of a count up to four, or its parts.
 #define OF_COUNT(op, c, after) \
