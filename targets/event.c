@@ -106,9 +106,12 @@ void target_event_call(TargetEvent *event) {
     target_event_release(event);
 }
 
+// Who waits may release the event as soon as it is ready, while its callbacks are still to come: it is kept until then.
 void target_event_set(TargetEvent *event, HloStatus status) {
+    target_event_retain(event);
     target_event_publish(event, status);
     target_event_call(event);
+    target_event_release(event);
 }
 
 bool target_event_is_ready(const TargetEvent *event) {
