@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that is held across a call that may fail sits in a Job, so that one function frees it.
 // A run from whole arrays to whole arrays: split the inputs as the boundary says, place the parts, compile and execute
-// (or evaluate), and put the results together.
+// (or evaluate), and put the results together. Everything that is held across a call that may fail sits in a Job, so
+// that one function frees it.
 #include "tools/execute.h"
 
 #include <assert.h>
@@ -286,6 +286,7 @@ static HloStatus job_collect(Job *job, CliArrays *results) {
                 HLO_TRY(target_buffer_to_literal(job->results[d][i], &job->shards[d]));
             } else {
                 job->shards[d] = hlo_literal_new(array->local);
+                HLO_FAIL_IF(!job->shards[d], HLO_RESOURCE_EXHAUSTED, "out of memory for the results");
             }
         }
         HLO_TRY(join_result(job->execution, array, job->boundary->results[i], job->shards, &results->items[i]));

@@ -119,6 +119,20 @@ static const ExpansionCase cases[] = {
     {"dot-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
      P(0, "f32[3,4]")
          P(1, "f32[2]") "  ROOT r = f32[3,4,2] dot(p0, p1), lhs_contracting_dims={}, rhs_contracting_dims={}\n"},
+    // Convolutions in other orders: with groups, dilations, reversal, uneven padding, integers, no spatial dimension.
+    {"convolution-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
+     P(0, "f32[2,6,8,9]")
+         P(1, "f32[4,3,2,3]") "  ROOT r = f32[2,4,9,4] convolution(p0, p1), window={size=2x3 stride=1x2 "
+                              "pad=1_1x0_0}, dim_labels=bf01_oi01->bf01, feature_group_count=2\n"},
+    {"convolution-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
+     P(0, "f32[3,7,4]")
+         P(1, "f32[6,3,3]") "  ROOT r = f32[6,2,12] convolution(p0, p1), window={size=3 pad=2_-1 "
+                            "lhs_dilate=2 rhs_reversal=1}, dim_labels=f0b_oi0->fb0, batch_group_count=2\n"},
+    {"convolution-canonicalizer", HLO_OPCODE_COUNT, 0, "",
+     P(0, "s8[5,2,3,4]") P(1, "s8[2,4,2,3]") "  ROOT r = s32[2,3,2,3] convolution(p0, p1), window={size=2x2 "
+                                             "rhs_dilate=1x2}, dim_labels=1b0f_1i0o->b10f\n"},
+    {"convolution-canonicalizer", HLO_OPCODE_COUNT, 1e-6, "",
+     P(0, "f32[4,3]") P(1, "f32[6,3]") "  ROOT r = f32[6,4] convolution(p0, p1), dim_labels=bf_oi->fb\n"},
     {"convolution-to-dot", HLO_OP_CONVOLUTION, 1e-6, "",
      P(0, "f32[2,4,5,3]") P(1, "f32[1,1,3,6]") "  ROOT r = f32[2,6,4,5] convolution(p0, p1), window={size=1x1}, "
                                                "dim_labels=b01f_01io->bf01\n"},
@@ -172,6 +186,23 @@ Test(pass_expanders, canonical_dots_stay) {
         "  ROOT r = f32[2,3,5] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
         "rhs_contracting_dims={1}\n";
     check_body("dot-canonicalizer", body, body);
+}
+
+Test(pass_expanders, convolutions_in_another_order_are_transposed) {
+    check_body("convolution-canonicalizer",
+               P(0, "f32[2,3,9]") P(1, "f32[6,3,4]") "  ROOT r = f32[2,6,6] convolution(p0, p1), window={size=4}, "
+                                                     "dim_labels=bf0_oi0->bf0\n",
+               P(0, "f32[2,3,9]") P(1, "f32[6,3,4]") "  a = f32[2,9,3] transpose(p0), dimensions={0,2,1}\n"
+                                                     "  b = f32[4,3,6] transpose(p1), dimensions={2,1,0}\n"
+                                                     "  c = f32[2,6,6] convolution(a, b), window={size=4}, "
+                                                     "dim_labels=b0f_0io->b0f\n"
+                                                     "  ROOT r = f32[2,6,6] transpose(c), dimensions={0,2,1}\n");
+}
+
+Test(pass_expanders, canonical_convolutions_stay) {
+    const char *body = P(0, "f32[2,5,3]")
+        P(1, "f32[3,3,6]") "  ROOT r = f32[2,3,6] convolution(p0, p1), window={size=3}, dim_labels=b0f_0io->b0f\n";
+    check_body("convolution-canonicalizer", body, body);
 }
 
 Test(pass_expanders, real_convolutions_stay) {

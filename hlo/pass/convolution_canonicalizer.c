@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions in one form: input and result as batch x spatial... x features, the kernel as spatial... x input
+// features x output features. Other orders are transposed into it, and the result back.
+//
+// It is the order in which kernels of CPUs and TPUs take their arrays: a run of features lies together, so that each
+// step of a window is a product of a matrix of kernel weights. XLA's CPU pipeline brings convolutions into this form
+// too. Windows and groups speak of spatial dimensions by their number and of features by their position, neither of
+// which changes; so the window and the counts of groups are kept as they are.
+#include <assert.h>
+
+#include "hlo/pass/support.h"
+
+// first, then spatial..., then second; or spatial..., first, second for a kernel.
+static HloInts order_of(const HloInstruction *like, int64_t first, HloInts spatial, int64_t second, bool is_kernel) {
+    int64_t *order = hlo_pass_ints(like, spatial.count + 2), at = 0;
+    if (!is_kernel) order[at++] = first;
+    for (int64_t s = 0; s < spatial.count; s++) order[at++] = spatial.items[s];
+    if (is_kernel) order[at++] = first;
+    order[at++] = second;
+    return (HloInts){order, at};
+}
+
+static bool is_identity(HloInts order) {
+    for (int64_t i = 0; i < order.count; i++)
+        if (order.items[i] != i) return false;
+    return true;
+}
+
+static HloInstruction *ordered(const HloInstruction *like, HloInstruction *x, HloInts order) {
+    return is_identity(order) ? x : hlo_pass_transpose(like, x, order);
+}
+
+// The canonical labels for this many spatial dimensions.
+static HloConvolutionLabels *canonical_labels(const HloInstruction *like, int64_t spatial) {
+    HloConvolutionLabels *labels = HLO_ARENA_NEW(like->parent->module->arena, HloConvolutionLabels, 1);
+    int64_t *kernel = hlo_pass_ints(like, spatial), *array = hlo_pass_ints(like, spatial);
+    for (int64_t s = 0; s < spatial; s++) {
+        kernel[s] = s;
+        array[s] = s + 1;
+    }
+    *labels = (HloConvolutionLabels){.input_feature = spatial + 1,
+                                     .input_spatial = {array, spatial},
+                                     .kernel_input_feature = spatial,
+                                     .kernel_output_feature = spatial + 1,
+                                     .kernel_spatial = {kernel, spatial},
+                                     .output_feature = spatial + 1,
+                                     .output_spatial = {array, spatial}};
+    return labels;
+}
+
+// The permutation that undoes `order`.
+static HloInts inverse(const HloInstruction *like, HloInts order) {
+    int64_t *back = hlo_pass_ints(like, order.count);
+    for (int64_t i = 0; i < order.count; i++) back[order.items[i]] = i;
+    return (HloInts){back, order.count};
+}
+
+// Decides before it makes anything. The sharding of the old convolution moves to the last transpose, whose dimensions
+// it is about; the new convolution must not claim it for its own.
+static bool canonicalize(HloInstruction *convolution) {
+    if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
+    if (hlo_shape_is_dynamic(convolution->shape)) return false;
+    HloConvolutionAttributes attributes = *HLO_ATTRIBUTES(convolution, Convolution);
+    const HloConvolutionLabels *labels = attributes.labels;
+    const HloInts input =
+        order_of(convolution, labels->input_batch, labels->input_spatial, labels->input_feature, false);
+    const HloInts kernel = order_of(convolution, labels->kernel_input_feature, labels->kernel_spatial,
+                                    labels->kernel_output_feature, true);
+    const HloInts output =
+        order_of(convolution, labels->output_batch, labels->output_spatial, labels->output_feature, false);
+    if (is_identity(input) && is_identity(kernel) && is_identity(output)) return false;
+    HloInstruction *operands[] = {ordered(convolution, convolution->operands[0], input),
+                                  ordered(convolution, convolution->operands[1], kernel)};
+    attributes.labels = canonical_labels(convolution, labels->input_spatial.count);
+    HloInstruction *made = hlo_pass_make(convolution, &(HloBuildRequest){.opcode = HLO_OP_CONVOLUTION,
+                                                                         .operands = operands,
+                                                                         .operand_count = 2,
+                                                                         .attributes = &attributes,
+                                                                         .type = convolution->shape->type});
+    return hlo_pass_replace(convolution, ordered(convolution, made, inverse(convolution, output)));
+}
+
+HloStatus hlo_pass_convolution_canonicalizer(HloModule *module, const HloPassEnv *env, bool *changed) {
+    assert(env && changed);
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) *changed |= canonicalize(i);
+    return HLO_SUCCESS;
+}
