@@ -186,7 +186,9 @@ HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *
     HloType from = operands[0]->shape->type, to = instruction->shape->type;
     int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
     if (from == to || (from_bits >= 8 && to_bits >= 8)) {
-        return hlo_eval_with_shape(device, operands[0], instruction->shape, result);
+        HLO_TRY(hlo_eval_with_shape(device, operands[0], instruction->shape, result));
+        if (from != to) hlo_eval_settle_bits(to, (*result)->data, hlo_eval_elements(*result));
+        return HLO_SUCCESS;
     }
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     const char *in = operands[0]->data;

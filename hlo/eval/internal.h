@@ -184,6 +184,9 @@ void hlo_eval_encode_complex(HloType type, const double _Complex *values, int64_
 int64_t hlo_eval_integer_at(const HloEvalValue *value, int64_t index);
 // Wraps `count` bytes of a type below 8 bits to its width, in place.
 void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count);
+// Makes `count` elements of `type` out of bits that were another type's, in place: an element of less than a byte takes
+// the low bits and extends its own sign, and whatever is not zero is true.
+void hlo_eval_settle_bits(HloType type, void *data, int64_t count);
 // f32 rounded to nearest-even bf16, as f32; NaN stays NaN.
 float hlo_eval_round_bf16(float value);
 

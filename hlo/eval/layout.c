@@ -174,7 +174,7 @@ bool hlo_bitcast_is_reshape(const HloShape *from_shape, const HloShape *to_shape
 }
 
 // Row-major in, row-major out: layouts only say what lies between.
-HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from_shape, const HloShape *to_shape,
+static HloStatus move_elements(HloArena *scratch, const HloShape *from_shape, const HloShape *to_shape,
                                const void *source, void *target) {
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
     Physical from, to;
@@ -197,6 +197,13 @@ HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from_shape, co
         first = second;
     }
     reorder(&to, first, target, bytes, false);
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from, const HloShape *to, const void *source,
+                               void *target) {
+    HLO_TRY(move_elements(scratch, from, to, source, target));
+    if (from->type != to->type) hlo_eval_settle_bits(to->type, target, hlo_shape_elements(to));
     return HLO_SUCCESS;
 }
 

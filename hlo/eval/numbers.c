@@ -169,6 +169,13 @@ void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count) {
     }
 }
 
+void hlo_eval_settle_bits(HloType type, void *data, int64_t count) {
+    hlo_eval_wrap_narrow(type, data, count);
+    if (type != HLO_PRED) return;
+    uint8_t *values = data;
+    for (int64_t i = 0; i < count; i++) values[i] = values[i] != 0;
+}
+
 void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, void *out) {
     assert(count >= 0);
     switch (hlo_type_bytes(type)) {

@@ -43,16 +43,24 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation) {
     return hlo_computation_binary_opcode(computation);
 }
 
-// Of scalars, moving ops are copies; so is a bitcast between types of one width.
+// A scalar's bits as another type of one width.
+static void bitcast_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
+                           int64_t count) {
+    hlo_eval_copy_kernel(instruction, operands, result, count);
+    if (instruction->operands[0]->shape->type != instruction->shape->type)
+        hlo_eval_settle_bits(instruction->shape->type, result, count);
+}
+
+// Of scalars, moving ops are copies; so is a bitcast between types of one width, nearly.
 static HloEvalKernel *kernel_of(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_BROADCAST:
         case HLO_OP_RESHAPE:
-        case HLO_OP_BITCAST:
         case HLO_OP_TRANSPOSE: return hlo_eval_copy_kernel;
+        case HLO_OP_BITCAST:
         case HLO_OP_BITCAST_CONVERT: {
             int from = hlo_type_bytes(instruction->operands[0]->shape->type);
-            return from == hlo_type_bytes(instruction->shape->type) ? hlo_eval_copy_kernel : NULL;
+            return from == hlo_type_bytes(instruction->shape->type) ? bitcast_kernel : NULL;
         }
         default: return hlo_eval_kernel(instruction);
     }

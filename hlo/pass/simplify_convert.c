@@ -49,12 +49,13 @@ static HloInstruction *convert_twice(HloInstruction *i) {
     return x->shape->type == i->shape->type ? x : hlo_pass_convert(i, x, i->shape->type);
 }
 
-// There and back again, or nowhere at all.
+// There and back again, or nowhere at all. (Not by way of pred, which is left with nothing but whether any bit was
+// set.)
 static HloInstruction *bitcast_convert_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BITCAST_CONVERT));
     HloInstruction *x = i->operands[0];
     if (hlo_shape_equal(x->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT)) return x;
-    if (x->opcode != HLO_OP_BITCAST_CONVERT) return NULL;
+    if (x->opcode != HLO_OP_BITCAST_CONVERT || x->shape->type == HLO_PRED) return NULL;
     return hlo_shape_equal(x->operands[0]->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? x->operands[0] : NULL;
 }
 

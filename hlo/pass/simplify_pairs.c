@@ -286,6 +286,7 @@ static HloInstruction *permute_to_self(HloInstruction *i) {
 static HloInstruction *bitcast_twice(HloInstruction *i) {
     HloInstruction *x = inside(i->operands[0], HLO_OP_BITCAST_CONVERT);
     if (!x || !hlo_same_dims(x->shape, i->shape) || !hlo_same_dims(i->operands[0]->shape, i->shape)) return NULL;
+    if (i->operands[0]->shape->type == HLO_PRED) return NULL;  // which keeps no bits, only whether there were any
     if (x->shape->type == i->shape->type) return x;
     return hlo_pass_make(
         i, &(HloBuildRequest){

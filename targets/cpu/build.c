@@ -287,12 +287,13 @@ static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, 
     return build_plain(frame, instruction, result);
 }
 
-// Between types of whole bytes, elements of another width are the same bytes too.
+// Between types of whole bytes, elements of another width are the same bytes too. (Not as preds, which are 0 or 1.)
 static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloTypeInfo *from = hlo_type_info(instruction->operands[0]->shape->type);
     const HloTypeInfo *to = hlo_type_info(instruction->shape->type);
     const bool whole = from->bits == 8 * from->storage_bytes && to->bits == 8 * to->storage_bytes;
-    if (whole && from->bits != to->bits) return build_reshape(frame, instruction, result);
+    if (whole && from->bits != to->bits && instruction->shape->type != HLO_PRED)
+        return build_reshape(frame, instruction, result);
     return build_plain(frame, instruction, result);
 }
 

@@ -370,7 +370,8 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return normalise(b, apply1(b, kernel, type, target, a));
 }
 
-CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
+// The register of `a` read as one of `type`, and brought into the set of its numbers; but any byte may come as a pred.
+static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
     HloType from = cpu_loop_value_type(b, a);
     if (from == type) return a;
     if (hlo_type_bytes(from) != hlo_type_bytes(type)) return unsupported(b, "BITCAST to another width", type);
@@ -379,6 +380,13 @@ CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
     alias.operands[0] = a;
     const CpuValue raw = push(b, alias);
     return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
+}
+
+CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
+    if (type != HLO_PRED || cpu_loop_value_type(b, a) == HLO_PRED) return renamed(b, type, a);
+    // Whatever is not zero is true: later kernels take a pred to be 0 or 1.
+    static const unsigned char zero[1] = {0};
+    return cpu_loop_op(b, CPU_OP_NE, renamed(b, HLO_U8, a), cpu_loop_constant(b, HLO_U8, zero), -1);
 }
 
 // An f32 number as a constant of the type's register.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bitcasts through the padding of tiles (all others are transposes and reshapes: expand.c), and
 // bitcast-convert between types of different width, one of them below 8 bits: such elements have a byte each in memory,
-// so their bits must be put together or taken apart. (Whole bytes stay where they are: build.c makes views of those.)
+// so their bits must be put together or taken apart. (Whole bytes stay where they are: build.c makes views of those,
+// except for preds, which are 0 or 1 and come through here.)
 #include <assert.h>
 #include <string.h>
 
@@ -22,6 +23,11 @@ static void put_wide(HloType type, char *to, uint64_t bits) {
         memcpy(to, &bits, (size_t)hlo_type_bytes(type));
 }
 
+// An element of at most a byte out of the low bits: any that is set makes a pred true.
+static char narrow_byte(HloType type, uint64_t bits) {
+    return type == HLO_PRED ? (bits & 0xff) != 0 : (char)cpu_narrow_byte(type, bits);
+}
+
 static HloStatus run_regroup(const void *data, void *const *arguments, CpuPool *pool) {
     const RegroupKernel *kernel = data;
     const int width = hlo_type_info(kernel->narrow)->bits, bytes = hlo_type_bytes(kernel->wide);
@@ -37,7 +43,7 @@ static HloStatus run_regroup(const void *data, void *const *arguments, CpuPool *
             put_wide(kernel->wide, to + i * bytes, bits);
         } else {
             memcpy(&bits, from + i * bytes, (size_t)bytes);
-            for (int p = 0; p < parts; p++) *to++ = (char)cpu_narrow_byte(kernel->narrow, bits >> (p * width));
+            for (int p = 0; p < parts; p++) *to++ = narrow_byte(kernel->narrow, bits >> (p * width));
         }
     }
     return HLO_SUCCESS;
@@ -47,7 +53,7 @@ HloStatus cpu_lower_bitcast_convert(CpuLowering *lowering, CpuNode *node, CpuSte
     const HloType from = node->operands[0]->shape->type, to = node->results[0]->shape->type;
     const int from_bits = hlo_type_info(from)->bits, to_bits = hlo_type_info(to)->bits;
     const bool joins = from_bits < to_bits;
-    if ((joins ? from_bits : to_bits) >= 8 || (joins ? to_bits : from_bits) > 64)
+    if (((joins ? from_bits : to_bits) >= 8 && to != HLO_PRED) || (joins ? to_bits : from_bits) > 64)
         return cpu_lower_give_up(lowering, node);
     RegroupKernel *kernel = HLO_ARENA_NEW(lowering->arena, RegroupKernel, 1);
     *kernel = (RegroupKernel){.narrow = joins ? from : to,
