@@ -156,13 +156,26 @@ static HloStatus check_transfer(const Transfer *transfer) {
     return check_device(partitioner, transfer->device, "a host transfer");
 }
 
+// True if nothing but dones looks at a start. Elsewhere (as the program's result, in a tuple) each of its leaves would
+// stand for an array of its own.
+static bool ends_with_dones(const HloInstruction *start) {
+    if (start == start->parent->root) return false;
+    for (int64_t u = 0; u < start->users.count; u++) {
+        const HloOpcode user = start->users.items[u]->opcode;
+        if (user != HLO_OP_SEND_DONE && user != HLO_OP_RECV_DONE) return false;
+    }
+    return true;
+}
+
 // A transfer between devices is kept in its halves: a done in front of the other side's start might wait for ever.
 // Every leaf of the start stands for the whole of it, until the done comes.
-static void keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
+static HloStatus keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
+    HLO_FAIL_IF(!ends_with_dones(transfer->op), HLO_UNIMPLEMENTED, "a transfer between devices whose end is elsewhere");
     SpmdPartitioner *partitioner = transfer->partitioner;
     const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), transfer->op->shape);
     HloInstruction *start = spmd_clone(partitioner, transfer->op, shape, operands, count);
     for (int64_t leaf = 0; leaf < 3; leaf++) define_scalar(transfer, leaf, start);
+    return HLO_SUCCESS;
 }
 
 // The host gets whole arrays, from one device or from each.
@@ -175,10 +188,7 @@ static HloStatus send_partition(SpmdPartitioner *partitioner, const HloInstructi
         spmd_sharding_new(partitioner->arena, op->operands[0]->shape->rank, data.sharding ? data.sharding->manual : 0);
     data.partial = 0;
     HloInstruction *token = spmd_local(partitioner, op->operands[1], 0)->hlo;
-    if (!transfer.attributes.is_host_transfer) {
-        keep_start(&transfer, (HloInstruction *[]){data.hlo, token}, 2);
-        return HLO_SUCCESS;
-    }
+    if (!transfer.attributes.is_host_transfer) return keep_start(&transfer, (HloInstruction *[]){data.hlo, token}, 2);
     const Lone lone = {partitioner, transfer.device, transfer.token, act_send, &transfer};
     HloInstruction *done = transfer.device >= 0 ? emit_on_device(&lone, emit_pair(partitioner, data.hlo, token))
                                                 : emit_transfer(&transfer, data.hlo, token);
@@ -194,10 +204,7 @@ static HloStatus recv_partition(SpmdPartitioner *partitioner, const HloInstructi
     const Transfer transfer = transfer_of(partitioner, op);
     HLO_TRY(check_transfer(&transfer));
     HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
-    if (!transfer.attributes.is_host_transfer) {
-        keep_start(&transfer, &token, 1);
-        return HLO_SUCCESS;
-    }
+    if (!transfer.attributes.is_host_transfer) return keep_start(&transfer, &token, 1);
     const bool alone = transfer.device >= 0;
     const HloShape *parts[] = {transfer.data, transfer.token};
     const HloShape *both = hlo_shape_tuple(spmd_arena(partitioner), parts, 2);

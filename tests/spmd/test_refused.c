@@ -70,6 +70,10 @@ static const RefusedProgram programs[] = {
         " ROOT d = token[] send-done(s), channel_id=1\n"),
      HLO_UNIMPLEMENTED, "outside of a manual region"},
     {ON(4,
+        " t = token[] after-all(), sharding={manual}\n"
+        " ROOT r = (f32[4], u32[], token[]) recv(t), channel_id=1, sharding={{manual}, {manual}, {manual}}\n"),
+     HLO_UNIMPLEMENTED, "%r: a transfer between devices whose end is elsewhere"},
+    {ON(4,
         " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n"
         " ROOT c = (f32[8], s32[8]) copy(t)\n"),
      HLO_UNIMPLEMENTED, "instruction %c: copy of this form cannot be partitioned"},
