@@ -37,11 +37,13 @@ static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op,
     return spmd_plan_array(plan, op, leaf);
 }
 
-// The axes that a call names itself, or those of the annotation with them.
+// The axes that a call names itself, or those of the annotation with them. The annotation of a call that leaves a
+// region is about what it leaves for: axes that it names are those of a region around, which stay manual.
 static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) {
     const char *sdy = hlo_instruction_frontend_attribute(op, "xla.sdy.manual_axes");
     SpmdAtomSet axes = 0;
     if (sdy && spmd_sdy_manual_axes(plan->mesh, sdy, &axes)) return axes;
+    if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return 0;
     SpmdAnnotation annotation;
     if (!op->sharding || op->sharding->kind == HLO_SHARDING_TUPLE) return 0;
     HloStatus status = spmd_annotation_from_hlo(plan->arena, plan->mesh, op->sharding, op->shape->rank, &annotation);
@@ -94,16 +96,109 @@ static bool mark_instruction(const SpmdPlan *plan, const HloInstruction *op) {
     return mark_all(plan, op, axes) || news;
 }
 
+// ---- values without operands from the region
+//
+// A collective of a constant, or what is made of the device's number, is in a region too, although nothing that enters
+// the region reaches it. Where such values go says so: they have no meaning outside, so unlike constants they are never
+// shared with it, and the axes of all that uses them are theirs.
+
+typedef struct Inward {
+    const SpmdPlan *plan;
+    bool *tells_devices_apart;  // by instruction id: may differ from device to device
+    SpmdAtomSet *wanted;        // by instruction id: the manual axes of those that use it
+} Inward;
+
+bool spmd_is_across_replicas(const HloInstruction *op) {
+    if (op->parent->module->replica_count <= 1) return false;
+    switch (hlo_op_info(op->opcode)->family) {
+        case HLO_FAMILY_Collective: return HLO_ATTRIBUTES(op, Collective)->channel_id <= 0;
+        case HLO_FAMILY_Permute: return HLO_ATTRIBUTES(op, Permute)->channel_id <= 0;
+        default: return false;
+    }
+}
+
+// Whether an op speaks of devices itself.
+static bool names_devices(const HloInstruction *op) {
+    if (hlo_is(op, HLO_OP_SEND) || hlo_is(op, HLO_OP_RECV)) return !HLO_ATTRIBUTES(op, Transfer)->is_host_transfer;
+    return hlo_is(op, HLO_OP_PARTITION_ID) ||
+           (hlo_op_is(op->opcode, HLO_OP_IS_COLLECTIVE) && !spmd_is_across_replicas(op));
+}
+
+static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) {
+    if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return false;
+    if (names_devices(op)) return true;
+    for (int32_t i = 0; i < op->operand_count; i++)
+        if (inward->tells_devices_apart[op->operands[i]->id]) return true;
+    for (int32_t c = 0; spmd_is_flow_op(op->opcode) && c < op->called_count; c++) {
+        for (const HloInstruction *at = op->called[c]->first; at; at = at->next)
+            if (inward->tells_devices_apart[at->id]) return true;
+    }
+    return false;
+}
+
+static SpmdAtomSet manual_of_leaves(const SpmdPlan *plan, const HloInstruction *op) {
+    SpmdAtomSet axes = 0;
+    const int64_t leaves = hlo_shape_leaf_count(op->shape);
+    for (int64_t k = 0; k < leaves; k++) axes |= array_of(plan, op, k)->sharding->manual;
+    return axes;
+}
+
+// The axes that are manual where `user` takes its operands.
+static SpmdAtomSet manual_before(const Inward *inward, const HloInstruction *user) {
+    const SpmdAtomSet after = manual_of_leaves(inward->plan, user);
+    switch (spmd_custom_call_kind(user)) {
+        case SPMD_CALL_FULL_TO_SHARD: return after & ~named_manual(inward->plan, user);
+        case SPMD_CALL_SHARD_TO_FULL: return after | named_manual(inward->plan, user);
+        default: break;
+    }
+    // Not every element of a tuple is of the region that one of them is of.
+    const bool bundles = hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT);
+    return inward->wanted[user->id] | (bundles ? 0 : after);
+}
+
+// From the last user to the first, callers before what they call.
+static bool mark_inward(const Inward *inward) {
+    const SpmdPlan *plan = inward->plan;
+    bool news = false;
+    for (int64_t c = plan->computation_count - 1; c >= 0; c--) {
+        for (HloInstruction *at = plan->computations[c]->last; at; at = at->previous) {
+            SpmdAtomSet *wanted = &inward->wanted[at->id];
+            for (int64_t u = 0; u < at->users.count; u++) *wanted |= manual_before(inward, at->users.items[u]);
+            for (int32_t k = 0; spmd_is_flow_op(at->opcode) && k < at->called_count; k++)
+                inward->wanted[at->called[k]->root->id] |= *wanted | manual_of_leaves(plan, at);
+            const bool bundles = hlo_is(at, HLO_OP_TUPLE) || hlo_is(at, HLO_OP_GET_TUPLE_ELEMENT);
+            if (*wanted && inward->tells_devices_apart[at->id] && !bundles) news |= mark_all(plan, at, *wanted);
+        }
+    }
+    return news;
+}
+
+static Inward inward_new(const SpmdPlan *plan) {
+    const int64_t limit = plan->module->instruction_limit;
+    Inward inward = {.plan = plan,
+                     .tells_devices_apart = HLO_ARENA_NEW(plan->arena, bool, limit),
+                     .wanted = HLO_ARENA_NEW(plan->arena, SpmdAtomSet, limit)};
+    for (int64_t c = 0; c < plan->computation_count; c++) {
+        for (const HloInstruction *at = plan->computations[c]->first; at; at = at->next)
+            inward.tells_devices_apart[at->id] = tells_devices_apart(&inward, at);
+    }
+    return inward;
+}
+
 // Until nothing changes: axes flow through loops, whose results come back as their operands.
 void spmd_plan_manual(SpmdPlan *plan) {
     bool any = false;
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
-            any |= spmd_custom_call_kind(at) == SPMD_CALL_FULL_TO_SHARD;
+            // Nothing enters a region of constants alone.
+            any |= spmd_custom_call_kind(at) == SPMD_CALL_FULL_TO_SHARD ||
+                   spmd_custom_call_kind(at) == SPMD_CALL_SHARD_TO_FULL;
         }
     }
+    if (!any) return;
+    const Inward inward = inward_new(plan);
     while (any) {
-        any = false;
+        any = mark_inward(&inward);
         for (int64_t c = plan->computation_count - 1; c >= 0; c--) {
             for (HloInstruction *at = plan->computations[c]->first; at; at = at->next)
                 any |= mark_instruction(plan, at);

@@ -21,6 +21,9 @@ typedef enum SpmdCustomCall {
 SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
 // Where a call lets shardings through: everywhere, unless it is a propagation barrier that says otherwise.
 SpmdDirections spmd_call_directions(const HloInstruction *op);
+// Whether a collective's groups are of replicas: each partition works with its like, and sees parts of arrays as it
+// sees whole ones.
+bool spmd_is_across_replicas(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
 // What happens at the border of a manual region, for one array.

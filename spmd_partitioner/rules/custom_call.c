@@ -176,19 +176,8 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// Whether the groups are of replicas: each partition works with its like, and sees parts of arrays as it sees whole
-// ones.
-static bool is_across_replicas(const HloInstruction *op) {
-    if (op->parent->module->replica_count <= 1) return false;
-    switch (hlo_op_info(op->opcode)->family) {
-        case HLO_FAMILY_Collective: return HLO_ATTRIBUTES(op, Collective)->channel_id <= 0;
-        case HLO_FAMILY_Permute: return HLO_ATTRIBUTES(op, Permute)->channel_id <= 0;
-        default: return false;
-    }
-}
-
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    const bool has_meaning = spmd_manual_axes(partitioner, op) || is_across_replicas(op);
+    const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     HLO_FAIL_IF(partitioner->mesh->device_count > 1 && !has_meaning, HLO_UNIMPLEMENTED,
                 "%s outside of a manual region has no meaning for a program of all devices; is this the program of one "
                 "device already?",
