@@ -65,7 +65,9 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     HloInstruction *last = instruction->parent->last;
     HloInstruction *replacement = simpler(simplifier, instruction);
     if (!replacement) return;
-    // New instructions stand behind `last`; the rules may apply to them too, and to whoever uses the replacement now.
+    // New instructions stand behind `last`; the rules may apply to them too, and to whoever sees the replacement for
+    // the first time. Not to all of its users: one value that takes the place of n others would be n^2 visits.
+    const HloInstructionVector users = instruction->users;
     bool made = instruction->parent->last != last;
     for (HloInstruction *i = last->next; i; i = i->next) push(simplifier, i);
     bool replaced = hlo_pass_replace(instruction, replacement);
@@ -73,7 +75,7 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     if (!replaced) return;
     simplifier->budget--;
     push(simplifier, replacement);
-    for (int64_t u = 0; u < replacement->users.count; u++) push(simplifier, replacement->users.items[u]);
+    for (int64_t u = 0; u < users.count; u++) push(simplifier, users.items[u]);
 }
 
 // The rules on one computation, until none applies or the budget is used up. Twenty rewrites an instruction are far

@@ -21,16 +21,17 @@ static HloOpcode whole_of(HloOpcode done) {
     }
 }
 
-// The start that a done waits for, through updates; NULL when the chain is not plain.
-static HloInstruction *start_of(const HloInstruction *done) {
-    HloInstruction *at = done->operands[0];
-    while (hlo_is(at, HLO_OP_ASYNC_UPDATE) && at->users.count == 1) at = at->operands[0];
-    return hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) && at->users.count == 1 ? at : NULL;
-}
-
 // Edges order one half among other instructions, which one op in the place of both could not keep.
 static bool has_control_edges(const HloInstruction *instruction) {
     return instruction->control_predecessors.count || instruction->control_successors.count;
+}
+
+// The start that a done waits for, through updates; NULL when something else refers to any link of the chain.
+static HloInstruction *start_of(const HloInstruction *done) {
+    HloInstruction *at = done->operands[0];
+    while (hlo_is(at, HLO_OP_ASYNC_UPDATE) && at->users.count == 1 && !has_control_edges(at)) at = at->operands[0];
+    const bool plain = at->users.count == 1 && !has_control_edges(at);
+    return plain && hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) ? at : NULL;
 }
 
 // Replaces the done `done` and its start by the whole op. The async form calls a computation, so the whole is a plain
@@ -39,7 +40,7 @@ static bool join(HloInstruction *done) {
     HloOpcode opcode = whole_of(done->opcode);
     if (opcode == HLO_OPCODE_COUNT || has_control_edges(done)) return false;
     HloInstruction *start = start_of(done);
-    if (!start || has_control_edges(start)) return false;
+    if (!start) return false;
     bool same_family = hlo_op_info(opcode)->family == hlo_op_info(start->opcode)->family;
     HloInstruction *whole = hlo_instruction_new(done->parent, opcode, done->shape, start->operands,
                                                 start->operand_count, same_family ? start->attributes : NULL, NULL);

@@ -70,22 +70,36 @@ static void find_invariants(Hoist *hoist) {
     }
 }
 
-// The value of `i` in front of the loop: copies it and what it needs, once.
-static HloInstruction *value_before(Hoist *hoist, HloInstruction *i) {
-    assert(hoist->loop);
-    HloInstruction *known = hoist->outside[i->id];
-    if (known != i) return known;
-    HloInstruction *value;
+// Copies one instruction in front of the loop; the values of its operands are known.
+static HloInstruction *copy_before(const Hoist *hoist, HloInstruction *i) {
     if (i->opcode == HLO_OP_GET_TUPLE_ELEMENT && i->operands[0]->opcode == HLO_OP_PARAMETER) {
-        value = hlo_pass_loop_initial(hoist->loop, HLO_ATTRIBUTES(i, TupleIndex)->index);
-    } else {
-        HloInstruction **operands = HLO_ARENA_NEW(hoist->scratch, HloInstruction *, i->operand_count);
-        for (int64_t k = 0; k < i->operand_count; k++) operands[k] = value_before(hoist, i->operands[k]);
-        value = hlo_instruction_clone(hoist->loop->parent, i, i->shape, operands, i->operand_count);
-        hlo_instruction_move_before(value, hoist->loop);
+        return hlo_pass_loop_initial(hoist->loop, HLO_ATTRIBUTES(i, TupleIndex)->index);
     }
-    hoist->outside[i->id] = value;
+    HloInstruction **operands = HLO_ARENA_NEW(hoist->scratch, HloInstruction *, i->operand_count);
+    for (int64_t k = 0; k < i->operand_count; k++) operands[k] = hoist->outside[i->operands[k]->id];
+    HloInstruction *value = hlo_instruction_clone(hoist->loop->parent, i, i->shape, operands, i->operand_count);
+    hlo_instruction_move_before(value, hoist->loop);
     return value;
+}
+
+// The value of `top` in front of the loop: copies it and what it needs, once. With a stack of its own, since a chain in
+// the body may be longer than C's stack is deep. An instruction stays on it until its operands have their values.
+static HloInstruction *value_before(Hoist *hoist, HloInstruction *top) {
+    assert(hoist->loop && hoist->outside[top->id]);
+    HloInstructionVector todo = {0};
+    hlo_vector_push(hoist->scratch, &todo, top);
+    while (todo.count) {
+        HloInstruction *i = todo.items[todo.count - 1];
+        const int64_t waiting = todo.count;
+        for (int64_t k = 0; k < i->operand_count && hoist->outside[i->id] == i; k++) {
+            HloInstruction *operand = i->operands[k];
+            if (hoist->outside[operand->id] == operand) hlo_vector_push(hoist->scratch, &todo, operand);
+        }
+        if (todo.count > waiting) continue;
+        todo.count--;
+        if (hoist->outside[i->id] == i) hoist->outside[i->id] = copy_before(hoist, i);
+    }
+    return hoist->outside[top->id];
 }
 
 // True if something that stays in the body reads it.

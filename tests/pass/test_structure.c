@@ -148,6 +148,67 @@ Test(pass_structure, bug_dead_reshapes_were_looked_at_again_and_again) {
     cr_expect_eq(left_of(&body, names, 2), 2);
 }
 
+// An edge to any link of the chain orders that half alone: one op in the place of all could not keep it.
+Test(pass_structure, bug_control_edges_of_an_async_update_were_dropped) {
+    static const char *const edges[][3] = {{", control-predecessors={k}", "", ""},
+                                           {"", ", control-predecessors={k}", ""},
+                                           {"", "", ", control-predecessors={k}"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(edges); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m\n\nc {\n  p = f32[4] parameter(0)\n  ROOT n = f32[4] sine(p)\n}\n\n"
+                        "ENTRY main {\n  x = f32[4] parameter(0)\n  k = f32[4] cosine(x)\n"
+                        "  s = ((f32[4]), f32[4], u32[]) async-start(x), calls=c%s\n"
+                        "  u = ((f32[4]), f32[4], u32[]) async-update(s)%s\n  d = f32[4] async-done(u)%s\n"
+                        "  ROOT r = f32[4] add(d, k)\n}\n",
+                        edges[i][0], edges[i][1], edges[i][2]);
+        check_pass("async-to-sync", text.data, text.data);
+        hlo_text_free(&text);
+    }
+}
+
+// One value takes the place of MANY others: what used it already need not be looked at again each time.
+Test(pass_structure, bug_users_of_a_replacement_were_looked_at_as_often_as_there_are_of_them) {
+    const char *names[] = {"algebraic-simplifier", "dce"};
+    HloText body = {0};
+    hlo_text_format(&body,
+                    "  x = f32[4] parameter(0)\n  z = f32[] constant(-0)\n  zs = f32[4] broadcast(z), dimensions={}\n");
+    for (int i = 0; i < MANY; i++)
+        hlo_text_format(&body, "  a%d = f32[4] add(x, zs)\n  v%d = f32[4] sine(a%d)\n", i, i, i);
+    hlo_text_format(&body, "  ROOT r = (f32[4]");
+    for (int i = 1; i < MANY; i++) hlo_text_format(&body, ", f32[4]");
+    hlo_text_format(&body, ") tuple(v0");
+    for (int i = 1; i < MANY; i++) hlo_text_format(&body, ", v%d", i);
+    hlo_text_format(&body, ")\n");
+    cr_expect_eq(left_of(&body, names, 2), MANY + 2);
+}
+
+// Copying what the end of a chain needs went down the chain in C's own stack.
+Test(pass_structure, bug_a_long_invariant_chain_overflowed_the_stack) {
+    enum { LONG = 200000 };
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\n\nbody {\n  p = (s32[], f32[4], f32[4]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(p), index=0\n  v0 = f32[4] get-tuple-element(p), index=1\n"
+                    "  w = f32[4] get-tuple-element(p), index=2\n  one = s32[] constant(1)\n"
+                    "  j = s32[] add(i, one)\n");
+    for (int i = 1; i <= LONG; i++) hlo_text_format(&text, "  v%d = f32[4] sine(v%d)\n", i, i - 1);
+    hlo_text_format(&text,
+                    "  x = f32[4] add(w, v%d)\n  ROOT t = (s32[], f32[4], f32[4]) tuple(j, v0, x)\n}\n\n"
+                    "condition {\n  p = (s32[], f32[4], f32[4]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(p), index=0\n  n = s32[] constant(10)\n"
+                    "  ROOT l = pred[] compare(i, n), direction=LT\n}\n\n"
+                    "ENTRY main {\n  s = (s32[], f32[4], f32[4]) parameter(0)\n"
+                    "  ROOT r = (s32[], f32[4], f32[4]) while(s), condition=condition, body=body\n}\n",
+                    LONG);
+    HloModule *module = check_parse(text.data);
+    const char *names[] = {"while-loop-invariant-code-motion"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_gt(module->entry->instruction_count, LONG);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 // Two runs with a gap between them, and a single slice.
 Test(pass_structure, neighbouring_slices_are_joined) {
     check_body("algebraic-simplifier,dce",
