@@ -97,7 +97,7 @@ static Part whole_part(void) {
 
 static HloStatus sharding_part(HloEvalDevice *device, const HloInstruction *instruction, const HloSharding *sharding,
                                int64_t rank, Part *part) {
-    assert(sharding && part);
+    assert(part);
     *part = whole_part();
     if (!sharding) return refuse(instruction, "no sharding");
     bool known;
@@ -115,7 +115,7 @@ static HloStatus sharding_part(HloEvalDevice *device, const HloInstruction *inst
 // ---- annotations in Shardy's text: #sdy.sharding_per_value<[<@mesh, [{"x"}, {"y":(1)2, "z"}]>, …]>
 
 typedef struct SdyMesh {
-    int64_t axes;
+    int64_t axes, devices;
     const char *names[MAX_AXES];
     int64_t lengths[MAX_AXES], sizes[MAX_AXES];
 } SdyMesh;
@@ -143,10 +143,11 @@ static const char *module_attribute(const HloModule *module, const char *key) {
     return NULL;
 }
 
-// The mesh called `name` in {name = #sdy.mesh<["x"=2, "y"=2]>, …}. Meshes with device orders of their own are refused.
-static bool find_mesh(const HloModule *module, const char *name, size_t length, SdyMesh *mesh) {
+// The mesh called `name` in {name = #sdy.mesh<["x"=2, "y"=2]>, …}. Meshes with device orders of their own are refused,
+// and sizes that the `most` devices of the run cannot make up: nobody has verified this text, and it is divided by.
+static bool find_mesh(const HloModule *module, const char *name, size_t length, int64_t most, SdyMesh *mesh) {
     const char *text = module_attribute(module, "xla.sdy.meshes");
-    *mesh = (SdyMesh){0};
+    *mesh = (SdyMesh){.devices = 1};
     for (const char *at = text; at && *at; at++) {
         bool starts = at == text || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
         if (!starts || strncmp(at, name, length) || (at[length] != ' ' && at[length] != '=')) continue;
@@ -155,7 +156,11 @@ static bool find_mesh(const HloModule *module, const char *name, size_t length, 
         while (list && list < end && mesh->axes < MAX_AXES) {
             list = read_name(list, end, &mesh->names[mesh->axes], &mesh->lengths[mesh->axes]);
             while (list && list < end && !isdigit((unsigned char)*list)) list++;
-            if (list && list < end) mesh->sizes[mesh->axes++] = strtoll(list, NULL, 10);
+            if (!list || list >= end) break;
+            const int64_t size = list[-1] == '-' ? -1 : strtoll(list, NULL, 10);
+            if (size < 1 || size > most / mesh->devices) return false;
+            mesh->sizes[mesh->axes++] = size;
+            mesh->devices *= size;
         }
         return true;
     }
@@ -176,9 +181,10 @@ static bool read_dimension(const SdyMesh *mesh, const char *text, const char *en
             char *rest;
             pre = strtoll(text + 2, &rest, 10);
             size = strtoll(rest + 1, NULL, 10);
-            if (pre < 1 || size < 1 || mesh->sizes[axis] % (pre * size)) return false;
+            if (pre < 1 || size < 1 || pre > mesh->sizes[axis] / size || mesh->sizes[axis] % (pre * size)) return false;
         }
         axis_part(mesh->sizes, mesh->axes, device, axis, pre, size, index, count);
+        if (*count > mesh->devices) return false;  // an axis more than once
     }
     return true;
 }
@@ -191,7 +197,8 @@ static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instructi
     for (int64_t i = 0; i <= value && text; i++) text = skip_to(text, "<@");
     const char *comma = text ? strchr(text, ',') : NULL;
     SdyMesh mesh;
-    if (!comma || !find_mesh(device->world->module, text, (size_t)(comma - text), &mesh)) {
+    const int64_t most = device->world->device_count;
+    if (!comma || !find_mesh(device->world->module, text, (size_t)(comma - text), most, &mesh)) {
         return refuse(instruction, "this sharding");
     }
     text = comma;
@@ -236,7 +243,7 @@ static void copy_part(const HloShape *whole, char *array, const HloShape *shard,
 
 static HloStatus take_part(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalValue *whole,
                            const HloShape *shard, Part *part, HloEvalValue **result) {
-    if (whole->shape->rank > MAX_RANK) return refuse(instruction, "so many dimensions");
+    assert(whole->shape->rank <= MAX_RANK); /* border_part() comes first, and the shard has as many dimensions */
     HLO_TRY(fit_part(instruction, whole->shape, shard, part));
     HLO_TRY(hlo_eval_new(device, shard, result));
     copy_part(whole->shape, whole->data, shard, (*result)->data, part, true);

@@ -94,6 +94,48 @@ static const RefusedProgram programs[] = {
      HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3]"},
     {"", "", " s = u64[2] constant({1,2})\n ROOT r = u32[8] rng-bit-generator(s), algorithm=rng_default\n",
      HLO_UNIMPLEMENTED, "%r must return its state"},
+    {"", "",
+     " p = f32[4,4] parameter(0)\n ROOT r = (f32[4,4], f32[4,4], f32[4], f32[4], s32[], s32[]) custom-call(p), "
+     "custom_call_target=\"lapack_sgees_ffi\", "
+     "backend_config={mode = 86 : ui8, sort = 83 : ui8}\n",
+     HLO_UNIMPLEMENTED, "%r: a Schur form with sorted eigenvalues"},
+    {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\"\n", HLO_UNIMPLEMENTED,
+     "%r: custom call \"CustomSPMDPartitioning\" brings no body to evaluate"},
+    {"", "body {\n ROOT a = f32[9] parameter(0)\n}\n",
+     P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={body}\n",
+     HLO_INVALID_ARGUMENT, "%r: the body's shapes do not agree"},
+    // the boundary of padded programs
+    {"", "", P " ROOT r = (f32[8], f32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n", HLO_INVALID_ARGUMENT,
+     "%r: sizes are of type s32[]"},
+    {"", "", P " n = f32[] constant(4)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
+     HLO_INVALID_ARGUMENT, "%r: sizes are of type s32[]"},
+    {"", "", P " n = s32[] constant(9)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
+     HLO_INVALID_ARGUMENT, "%r: size 9 does not fit the bound 8"},
+    {"", "", P " n = s32[] constant(-1)\n ROOT r = f32[<=8] custom-call(p, n), custom_call_target=\"SliceToDynamic\"\n",
+     HLO_INVALID_ARGUMENT, "%r: size -1 does not fit the bound 8"},
+    // shapes that nobody has verified
+    {"", "row {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[2] broadcast(a), dimensions={}\n}\n",
+     P " z = f32[] constant(0)\n ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=row\n", HLO_INVALID_ARGUMENT,
+     "computation %row must give scalars"},
+    {"", "", P " ROOT r = f32[9] reshape(p)\n", HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size"},
+    {"", "", P " ROOT r = f32[?] broadcast(p), dimensions={0}\n", HLO_UNIMPLEMENTED,
+     "a dimension without a bound cannot be evaluated"},
+    {"", "", " p = f32[4,2]{0,1} parameter(0)\n ROOT r = s16[8,2]{0,1} bitcast(p)\n", HLO_UNIMPLEMENTED,
+     "%r: a bitcast between elements of different size"},
+    // messages between devices
+    {"num_partitions=2", "",
+     P " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
+       " ROOT d = token[] send-done(s), channel_id=1\n",
+     HLO_FAILED_PRECONDITION, "both send on channel 1, and no source_target_pairs say for whom"},
+    {"num_partitions=2", "",
+     P " t = token[] after-all()\n"
+       " s = (f32[8], u32[], token[]) send(p, t), channel_id=1, "
+       "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}\n"
+       " sd = token[] send-done(s), channel_id=1\n"
+       " v = (f32[4], u32[], token[]) recv(sd), channel_id=1, "
+       "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}\n"
+       " vd = (f32[4], token[]) recv-done(v), channel_id=1\n ROOT r = f32[4] get-tuple-element(vd), index=0\n",
+     HLO_INVALID_ARGUMENT, "what came over channel 1 has another shape"},
     // manual regions
     {"num_partitions=2", "",
      P " ROOT d = f32[4] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n",
@@ -132,6 +174,140 @@ Test(eval_refused, programs) {
         hlo_module_free(module);
         hlo_text_free(&text);
     }
+}
+
+// More operands than a handler has room for: `count` parameters f32[2] and as many initial values.
+static void refuses_many(const char *called, const char *root, const char *part) {
+    enum { TOO_MANY = 65 };
+    HloText text = {0}, arrays = {0}, values = {0}, shapes = {0};
+    hlo_text_format(&text, "HloModule m\nc {\n");
+    for (int i = 0; i < 2 * TOO_MANY; i++) hlo_text_format(&text, " a%d = f32[] parameter(%d)\n", i, i);
+    for (int i = 0; i < TOO_MANY; i++) {
+        hlo_text_format(&arrays, "%sp", i ? ", " : "");
+        hlo_text_format(&values, "%sz", i ? ", " : "");
+        hlo_text_format(&shapes, "%s%s", i ? ", " : "", strstr(root, "reduce") ? "f32[]" : "f32[2]");
+    }
+    hlo_text_format(&text, "%s}\nENTRY e {\n p = f32[2] parameter(0)\n z = f32[] constant(0)\n", called);
+    hlo_text_format(&text, " i = s32[1] constant({0})\n u = f32[1] constant({0})\n ROOT r = (%s) ", shapes.data);
+    const char *wide = strstr(root, "scatter") ? "p" : "z";
+    hlo_text_format(&text, root, arrays.data, *wide == 'z' ? values.data : arrays.data);
+    hlo_text_format(&text, "}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, part);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(&arrays);
+    hlo_text_free(&values);
+    hlo_text_free(&shapes);
+}
+
+#define ALL_OF " ROOT t = (f32[]) tuple(a0)\n"
+
+Test(eval_refused, more_values_than_there_is_room_for) {
+    refuses_many(ALL_OF, "reduce(%s, %s), dimensions={0}, to_apply=c\n", "a reduction of more than 64 values");
+    refuses_many(" ROOT t = pred[] compare(a0, a1), direction=LT\n", "sort(%s), dimensions={0}, to_apply=c\n",
+                 "a sort of more than 64 arrays");
+    refuses_many(
+        ALL_OF,
+        "scatter(%s, i, %s), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=0, to_apply=c\n",
+        "%r scatters more than 64 values");
+}
+
+// Calls of calls: each runs on C's stack.
+Test(eval_refused, bug_calls_that_nest_too_deep) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\nc0 {\n ROOT a = f32[] parameter(0)\n}\n");
+    for (int i = 1; i < 420; i++)
+        hlo_text_format(&text, "cc%d {\n a = f32[] parameter(0)\n ROOT t = f32[] call(a), to_apply=c%s%d\n}\n", i,
+                        i > 1 ? "c" : "", i - 1);
+    hlo_text_format(&text, "ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=cc419\n}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest deeper than 400 at computation");
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// The plan of a computation is made once, where it is called first: what calls it from further down is found as it
+// runs.
+Test(eval_refused, calls_that_nest_too_deep_by_another_way) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\nca0 {\n ROOT a = f32[] parameter(0)\n}\n");
+    for (int i = 1; i < 600; i++) {
+        const int callee = i == 300 ? 299 : i - 1;
+        hlo_text_format(&text, "ca%d {\n a = f32[] parameter(0)\n ROOT t = f32[] call(a), to_apply=ca%d\n}\n", i,
+                        callee);
+    }
+    hlo_text_format(&text,
+                    "ENTRY e {\n p = f32[] parameter(0)\n q = f32[] call(p), to_apply=ca299\n"
+                    " ROOT r = f32[] call(q), to_apply=ca599\n}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest deeper than 400");
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// A program that is not partitioned yet runs on two devices at once where it has a manual region, whose borders are
+// read from text that only the partitioner verifies.
+typedef struct Border {
+    const char *mesh, *sharding, *part;
+} Border;
+
+static const Border borders[] = {
+    {"'x'=2", "<@mesh, [{'y'}]>", "this sharding"},
+    {"'x'=2", "<@other, [{'x'}]>", "this sharding"},
+    {"'x'=2", "", "this sharding"},
+    {"'x'=2", "<@mesh, [{'x']>", "this sharding"},
+    {"'x'=2", "<@mesh, [{'x':(1)3}]>", "this sharding"},
+    {"'x'=1", "<@mesh, [{'x'}]>", "shards that do not make up the array"},
+    {"'x'=4", "<@mesh, [{'x'}]>", "this sharding"},
+    {"'x'=2", "<@mesh, [{'x', 'x'}]>", "this sharding"},
+    // bug: these divided by zero.
+    {"'x'=0", "<@mesh, [{'x'}]>", "this sharding"},
+    {"'x'=-2", "<@mesh, [{'x'}]>", "this sharding"},
+    {"'y'=0, 'x'=2", "<@mesh, [{'x'}]>", "this sharding"},
+    {"'x'=2", "<@mesh, [{'x':(4294967296)4294967296}]>", "this sharding"},
+    {"'x'=9223372036854775807, 'y'=9223372036854775807", "<@mesh, [{'x', 'y'}]>", "this sharding"},
+};
+
+// Evaluates a program of one manual region on two devices.
+static void refuses_border(const char *program, const char *part) {
+    HloModule *module = compiled_must_parse(program);
+    HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *result = NULL;
+    const HloLiteral *const row[] = {argument};
+    must_fail(hlo_evaluate(module, row, 1, &(HloEvalOptions){.device_count = 2}, &result), HLO_UNIMPLEMENTED, part);
+    hlo_literal_free(argument);
+    hlo_module_free(module);
+}
+
+Test(eval_refused, borders_of_manual_regions) {
+    for (size_t i = 0; i < HLO_COUNT_OF(borders); i++) {
+        HloText text = {0}, escaped = {0};
+        hlo_text_format(&text,
+                        "HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes=\"{mesh = "
+                        "#sdy.mesh<[%s]>}\"}\nENTRY e {\n p = f32[8] parameter(0)\n ROOT r = f32[4] custom-call(p), "
+                        "custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+                        "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[%s]>\"}\n}\n",
+                        borders[i].mesh, borders[i].sharding);
+        for (const char *c = text.data; *c; c++) hlo_text_format(&escaped, *c == '\'' ? "\\\"" : "%c", *c);
+        refuses_border(escaped.data, borders[i].part);
+        hlo_text_free(&escaped);
+        hlo_text_free(&text);
+    }
+}
+
+#define ONES_33 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
+#define ENTER(whole, sharding, shard)                                                                              \
+    "HloModule m, num_partitions=2\nENTRY e {\n p = f32[" whole "] parameter(0)" sharding "\n ROOT r = f32[" shard \
+    "] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n}\n"
+
+// The same in GSPMD's form, whose shardings are parsed but need not fit.
+Test(eval_refused, borders_of_manual_regions_of_gspmd) {
+    refuses_border(ENTER("8", "", "4"), "%r: a manual region whose border has no sharding");
+    refuses_border(ENTER("8", ", sharding={maximal device=0}", "4"), "this sharding");
+    refuses_border(ENTER("8", ", sharding={devices=[2]2,3}", "4"), "this sharding");
+    refuses_border(ENTER("8", ", sharding={devices=[2]0,1}", "3"), "shards that do not make up the array");
+    refuses_border(ENTER(ONES_33 ",8", ", sharding={replicated}", ONES_33 ",8"), "so many dimensions");
 }
 
 Test(eval_refused, requests) {
