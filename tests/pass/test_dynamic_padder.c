@@ -110,6 +110,66 @@ ParameterizedTest(const int *index, dynamic_padder, refuses_by_name) {
     hlo_module_free(module);
 }
 
+// What no program of the table above can say: calls whose sides disagree about what is dynamic, and ops with a form of
+// dynamic size that has no static one. A size that is lost here would be an element that is not there in a result.
+typedef struct RefusedModule {
+    const char *called, *body, *words;
+} RefusedModule;
+
+#define SAME(type) "c {\n  ROOT a = " type " parameter(0)\n}\n"
+#define ADDS(name) name " {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] add(a, b)\n}\n"
+
+static const RefusedModule refused_modules[] = {
+    {SAME("f32[<=8,8]"), "  p = f32[<=8,<=8] parameter(0)\n  ROOT r = f32[<=8,8] call(p), to_apply=c\n",
+     "where a static one is said to be, an array"},
+    {SAME("f32[8]"), "  p = f32[<=8] parameter(0)\n  ROOT r = f32[8] call(p), to_apply=c\n",
+     "where its computation takes a static one, an operand"},
+    {SAME("f32[<=8]") "d {\n  ROOT a = f32[8] parameter(0)\n}\n",
+     "  p = f32[<=8] parameter(0)\n  q = f32[8] parameter(1)\n  g = pred[] parameter(2)\n"
+     "  ROOT r = f32[<=8] conditional(g, p, q), true_computation=c, false_computation=d\n",
+     "in one of its computations only, an array"},
+    {"s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = pred[] compare(a, b), direction=GE\n}\n"
+     "c {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] subtract(a, b)\n}\n",
+     "  p = f32[<=8] parameter(0)\n  q = f32[<=4] parameter(1)\n  z = f32[] constant(0)\n"
+     "  ROOT r = f32[<=8] select-and-scatter(p, q, z), window={size=2 stride=2}, select=s, scatter=c\n",
+     "(select-and-scatter)"},
+    {"",
+     "  p = f32[<=8,16] parameter(0)\n  q = f32[32,4] parameter(1)\n  m = u16[8,2] parameter(2)\n"
+     "  ROOT r = f32[<=8,4] dot(p, q, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
+     "a sparse operand"},
+    {"",
+     "  p = f32[<=8,4] parameter(0)\n  q = f32[4,8] parameter(1)\n"
+     "  ROOT r = f32[4,8] convolution(p, q), dim_labels=bf_io->bf, batch_group_count=2\n",
+     "batch groups"},
+    {"",
+     "  p = f32[8,<=4] parameter(0)\n  q = f32[2,8] parameter(1)\n"
+     "  ROOT r = f32[8,8] convolution(p, q), dim_labels=bf_io->bf, feature_group_count=2\n",
+     "feature groups"},
+    {"", "  p = f8e4m3fn[2,<=8] parameter(0)\n  ROOT r = (f8e4m3fn[2,3], s32[2,3]) topk(p), k=3, largest=true\n",
+     "a row of narrow floats"},
+    {ADDS("c"),
+     "  p = f32[8] parameter(0)\n  i = s32[<=6,0] parameter(1)\n  u = f32[<=6,8] parameter(2)\n"
+     "  ROOT r = f32[8] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=c\n",
+     "a list without indices"},
+    {"", "  p = f32[<=4] parameter(0)\n  ROOT r = f32[<=8] all-gather(p), dimensions={0}, replica_groups={{0,1}}\n",
+     "a cut through a dimension"},
+};
+
+ParameterizedTestParameters(dynamic_padder, refuses_what_sides_disagree_about) {
+    return cases_numbered(HLO_COUNT_OF(refused_modules));
+}
+
+ParameterizedTest(const int *index, dynamic_padder, refuses_what_sides_disagree_about) {
+    const RefusedModule *test = &refused_modules[*index];
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m, replica_count=2\n%sENTRY e {\n%s}\n", test->called, test->body);
+    HloModule *module = check_parse(text.data);
+    must_fail(pad(module), HLO_UNIMPLEMENTED, test->words);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 // Boundary calls that do not fit, and sizes without a bound, come from outside: errors, never assertions.
 static const char *const kMisfits[] = {
     "  p = f32[<=8] parameter(0)\n  k = f32[] constant(1)\n"

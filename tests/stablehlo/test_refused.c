@@ -63,6 +63,123 @@ static const RefusedText imports[] = {
           "tensor<f32>"),
      "expected a commutative operation of two operands"},
     {MAIN("%0 = stablehlo.slice %a [@@x:4] : (tensor<4xf32>) -> tensor<4xf32>"), "expected an integer, not 'x'"},
+    // what an operation needs besides its operands, and what its regions give
+    {"func.func @main() attributes {x = @@\"abc\\", "a string without its end"},
+    {"func.func @main(%a: tensor<4xf32>, %b: tensor<3x4xf32>) {\n  %0 = @@\"chlo.broadcast_add\"(%a, %b) "
+     "<{broadcast_dimensions = array<i64: 2>}> : (tensor<4xf32>, tensor<3x4xf32>) -> tensor<3x4xf32>\n  return\n}",
+     "broadcast dimension 2 is out of range"},
+    {"func.func @main(%a: tensor<4xf32>, %b: tuple<tensor<3x4xf32>>) {\n  %0 = @@\"chlo.broadcast_add\"(%a, %b) : "
+     "(tensor<4xf32>, tuple<tensor<3x4xf32>>) -> tensor<3x4xf32>\n  return\n}",
+     "an operand is no array"},
+    {"func.func @main(%a: tensor<4xf32>, %b: tensor<?x4xf32, #stablehlo.bounds<3, ?>>) {\n  %0 = "
+     "@@\"chlo.broadcast_add\"(%a, %b) : (tensor<4xf32>, tensor<?x4xf32, #stablehlo.bounds<3, ?>>) -> "
+     "tensor<3x4xf32>\n  "
+     "return\n}",
+     "sizes to broadcast to are not constant"},
+    {MAIN("%0 = @@\"chlo.constant_like\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "a value and an array are needed"},
+    {"func.func @main(%b: tensor<?xf32, #stablehlo.bounds<3>>) {\n  %0 = @@\"chlo.constant_like\"(%b) <{value = 1.0 : "
+     "f32}> : (tensor<?xf32, #stablehlo.bounds<3>>) -> tensor<?xf32, #stablehlo.bounds<3>>\n  return\n}",
+     "the sizes are not constant"},
+    {MAIN("%0:2 = @@\"stablehlo.all_to_all\"(%a) <{concat_dimension = 0 : i64, replica_groups = dense<0> : "
+          "tensor<1x1xi64>, split_count = 1 : i64, split_dimension = 0 : i64}> : (tensor<4xf32>) -> (tensor<4xf32>, "
+          "tensor<4xf32>)"),
+     "1 operands give 2 results"},
+    {"func.func @main(%a: tensor<4x6xf32>) {\n  %0 = @@\"stablehlo.all_to_all\"(%a) <{concat_dimension = 1 : i64, "
+     "replica_groups = dense<[[0, 1, 2]]> : tensor<1x3xi64>, split_count = 3 : i64, split_dimension = 0 : i64}> : "
+     "(tensor<4x6xf32>) -> tensor<1x18xf32>\n  return\n}",
+     "dimension 0 does not split into 3"},
+    {"func.func @main(%a: tensor<?x6xf32, #stablehlo.bounds<4, ?>>) {\n  %0 = @@\"stablehlo.all_to_all\"(%a) "
+     "<{concat_dimension = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>, split_count = 2 : i64, "
+     "split_dimension = 0 : i64}> : (tensor<?x6xf32, #stablehlo.bounds<4, ?>>) -> tensor<?x12xf32, "
+     "#stablehlo.bounds<2, ?>>\n  return\n}",
+     "another dimension is joined than split, and sizes are open"},
+    {MAIN("%0 = @@\"stablehlo.collective_broadcast\"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>, "
+          "has_dynamic_root "
+          "= true}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "the root is an operand"},
+    {MAIN("%t = stablehlo.create_token : !stablehlo.token\n  @@\"stablehlo.recv\"(%t) <{channel_handle = "
+          "#stablehlo.channel_handle<handle = 1, type = 2>}> : (!stablehlo.token) -> ()"),
+     "a token must come back"},
+    {MAIN("%0 = @@\"stablehlo.send\"() <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 2>}> : () -> "
+          "!stablehlo.token"),
+     "a token is needed"},
+    {MAIN("%0 = @@\"stablehlo.outfeed\"() : () -> !stablehlo.token"), "a token is needed"},
+    {MAIN("%f = stablehlo.constant dense<0.0> : tensor<f32>\n  %one = stablehlo.constant dense<0> : tensor<1xi32>\n  "
+          "%two "
+          "= stablehlo.constant dense<0> : tensor<2xi32>\n  %0 = @@\"stablehlo.dynamic_pad\"(%a, %f, %one, %two, %one) "
+          ": "
+          "(tensor<4xf32>, tensor<f32>, tensor<1xi32>, tensor<2xi32>, tensor<1xi32>) -> tensor<4xf32>"),
+     "the lists of paddings differ in length"},
+    {MAIN("%k = stablehlo.constant dense<1> : tensor<2xi32>\n  %0:2 = @@\"stablehlo.custom_call\"(%a, %k) "
+          "<{call_target_name = \"stablehlo.dynamic_top_k\"}> : (tensor<4xf32>, tensor<2xi32>) -> (tensor<1xf32>, "
+          "tensor<1xi32>)"),
+     "k is no scalar"},
+    {"func.func @main(%b: tensor<?xf32, #stablehlo.bounds<3>>) {\n  %0 = @@\"shape.shape_of\"(%b) : (tensor<?xf32, "
+     "#stablehlo.bounds<3>>) -> tensor<1xindex>\n  return\n}",
+     "the sizes are not constant"},
+    {MAIN("%0 = @@\"shape.shape_of\"(%a) : (tensor<4xf32>) -> tensor<1xf32>"), "the result is no list of integers"},
+    {MAIN("%k = stablehlo.constant dense<[2, 2]> : tensor<2xi64>\n  %0 = @@\"tensor.from_elements\"(%k) : "
+          "(tensor<2xi64>) -> tensor<1xi64>"),
+     "an element is no scalar"},
+    {MAIN("%k = stablehlo.constant dense<2> : tensor<i64>\n  %0 = @@\"tensor.from_elements\"(%k, %k) : (tensor<i64>, "
+          "tensor<i64>) -> tensor<i64>"),
+     "the result has not 2 elements"},
+    {MAIN("%k = stablehlo.constant dense<7> : tensor<index>\n  %0 = @@\"tensor.dim\"(%a, %k) : (tensor<4xf32>, "
+          "tensor<index>) -> tensor<index>"),
+     "there is no such dimension"},
+    {"func.func @main(%b: tensor<?xf32, #stablehlo.bounds<3>>) {\n  %k = stablehlo.constant dense<0> : tensor<index>\n "
+     " "
+     "%0 = @@\"tensor.dim\"(%b, %k) : (tensor<?xf32, #stablehlo.bounds<3>>, tensor<index>) -> tensor<index>\n  "
+     "return\n}",
+     "the size is not constant"},
+    {MAIN("%k = stablehlo.constant dense<[2, 3]> : tensor<2xi64>\n  %l = stablehlo.constant dense<[2, 4]> : "
+          "tensor<2xi64>\n  %0 = @@\"shape.broadcast\"(%k, %l) : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>"),
+     "sizes 3 and 4 do not go together"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"LayoutConstraint\", operand_layouts = "
+          "[dense<0> : tensor<1xindex>], result_layouts = [dense<1> : tensor<1xindex>]}> : (tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "a layout that is no order of the dimensions"},
+    {MAIN("%0 = @@\"stablehlo.einsum\"(%a, %a) <{einsum_config = \"1,1->1\"}> : (tensor<4xf32>, tensor<4xf32>) -> "
+          "tensor<4xf32>"),
+     "'1' in an einsum"},
+    {MAIN("%0 = @@\"stablehlo.async_start\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  \"stablehlo.return\"() : () -> ()\n  "
+          "}) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>"),
+     "the region returns not as many values as the operation"},
+    {"func.func @main(%a: !stablehlo.future<tensor<4xf32>>) {\n  @@\"stablehlo.async_done\"(%a) : "
+     "(!stablehlo.future<tensor<4xf32>>) -> ()\n  return\n}",
+     "a value a future is needed"},
+    {MAIN("%0 = @@\"sdy.named_computation\"(%a) <{name = \"f\"}> ({\n  ^bb0(%x: tensor<4xf32>, %y: tensor<4xf32>):\n  "
+          "sdy.return %x : tensor<4xf32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "a body with an argument an operand is missing"},
+    {MAIN("%t = stablehlo.create_token : !stablehlo.token\n  %0 = @@\"stablehlo.outfeed\"(%a, %t) <{outfeed_config = 1 "
+          ": i32}> : (tensor<4xf32>, !stablehlo.token) -> !stablehlo.token"),
+     "attribute outfeed_config is no string"},
+    {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", called_computations = [1 : i32]}> : "
+          "(tensor<4xf32>) -> tensor<4xf32>"),
+     "a called computation has no name"},
+    {MAIN("%0:2 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"mhlo.topk\"}> {mhlo.attributes = {k = "
+          "1.0 : f32}} : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)"),
+     "@mhlo.topk wants the attributes k and largest"},
+    {MAIN("%0 = @@\"stablehlo.composite\"(%a, %a, %i) <{name = \"chlo.ragged_dot\", decomposition = @main, "
+          "composite_attributes = {ragged_dot_dimension_numbers = [1]}}> : (tensor<4xf32>, tensor<4xf32>, "
+          "tensor<4xi32>) -> tensor<4xf32>"),
+     "the dimensions of a ragged dot are six lists"},
+    {"@@func.func private @f(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {\n  return %x : tensor<?x2xf32>\n}\nfunc.func "
+     "@main(%a: tensor<4xf32>) {\n  %0 = call @f(%a) : (tensor<4xf32>) -> tensor<?x2xf32>\n  return\n}",
+     "argument 0 has another shape where it is called"},
+    {"func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\nfunc.func "
+     "@main(%a: tensor<4xf32>) {\n  %0 = @@call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> tensor<?xf32>\n  "
+     "return\n}",
+     "@f does not take 2 arguments"},
+    {"sdy.mesh @m = <[\"x\"=2], device_ids=[0]>\nfunc.func @main(%a: tensor<4xf32>) {\n  %0 = "
+     "@@\"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = "
+     "[#stablehlo.axis_ref<name = \"x\">]>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  %s = stablehlo.add %x, "
+     "%y : "
+     "tensor<f32>\n  stablehlo.return %s : tensor<f32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>\n  return\n}",
+     "a mesh of 2 devices lists 1"},
+    {"sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{}], "
+     "unreduced=max@@{\"x\"}>}) {\n  return\n}",
+     "axes that are unreduced by a maximum or minimum"},
 // layouts of the entry, which the module says
 #define LAYOUTS(attributes)                                       \
     "@@module attributes {mhlo.xla_entry_computation_" attributes \
@@ -416,9 +533,11 @@ Test(stablehlo_refused, bug_many_frontend_attributes_took_all_memory) {
     hlo_text_free(&text);
 }
 
-#define ENTRY(body)                                                                                                  \
-    "HloModule m, num_partitions=4\n" ADD "ENTRY e {\n  p = f32[8,8] parameter(0)\n  z = f32[] constant(0)\n  " body \
-    "\n}\n"
+#define ENTRY(body)                               \
+    "HloModule m, num_partitions=4\n" ADD GREATER \
+    "ENTRY e {\n  p = f32[8,8] parameter(0)\n  z = f32[] constant(0)\n  " body "\n}\n"
+#define GREATER \
+    "g {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = pred[] compare(a, b), direction=GE\n}\n"
 #define ADD "c {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] add(a, b)\n}\n"
 
 static const RefusedText exports[] = {
@@ -431,6 +550,25 @@ static const RefusedText exports[] = {
      "start indices in one array"},
     {ENTRY("ROOT r = (f32[], f32[]) constant((1, 2))"), "a constant of a structure"},
     {ENTRY("ROOT r = (f32[8,8], f32[8,8]) all-to-all(p, p), replica_groups={{0,1}}"), "all-to-all"},
+    {ENTRY("ROOT r = u1[8,8] convert(p)"), "StableHLO has no type for u1"},
+    {ENTRY("ROOT r = f32[8,8] dot(p, p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+     "a dot of more than two operands"},
+    {ENTRY("ROOT r = (f32[4,8], f32[4,8]) reduce-scatter(p, p), replica_groups={{0,1}}, dimensions={0}, to_apply=c"),
+     "several operands"},
+    {ENTRY("o = s32[2] constant({0,0})\n  i = (s32[], s32[]) tuple(z, z)\n  ROOT r = f32[8,8] collective-permute(p, p, "
+           "i, "
+           "i), source_target_pairs={{0,1}}, slice_sizes={{4,8}}"),
+     "a permutation in place"},
+    {ENTRY("ROOT r = f32[8,8] custom-call(p), custom_call_target=\"x\", window={size=1x1}"),
+     "a window, labels, literal or schedule"},
+    {ENTRY("ROOT r = f32[8,8] select-and-scatter(p, p, z), window={size=1x1 rhs_dilate=2x2}, select=g, scatter=c"),
+     "a window with dilations"},
+    {ENTRY("ROOT r = f32[8,8] select-and-scatter(p, p, z), window={size=1x1 lhs_dilate=2x2}, select=g, scatter=c"),
+     "a window with dilations"},
+    {"HloModule m\nmain {\n  ROOT p = f32[] parameter(0)\n}\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] "
+     "call(p), "
+     "to_apply=main\n}\n",
+     "a called computation has the name of the entry, main"},
 };
 
 Test(stablehlo_refused, modules_without_a_form_are_refused_by_name) {
