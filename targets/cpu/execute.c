@@ -19,7 +19,7 @@
 
 #include "targets/cpu/copy.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/number.h"
+#include "targets/cpu/round.h"
 #include "targets/cpu/share.h"
 
 enum {
@@ -46,19 +46,6 @@ static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, 
     }
 }
 
-// Starts of dynamic slices are clamped so that the slice fits, as HLO says; the loop itself then needs no check.
-// One of several starts a dimension; limits were computed from the sizes, so nothing here can leave the array.
-static char *buffer_address(const CpuDevice *device, const CpuThunkBuffer *buffer) {
-    char *at = address(device, buffer->slice);
-    for (int32_t i = 0; i < buffer->start_count; i++) {
-        const CpuThunkStart *start = &buffer->starts[i];
-        int64_t index = cpu_read_integer(address(device, start->index), start->type, 0);
-        index = index < 0 ? 0 : index > start->limit ? start->limit : index;
-        at += index * start->stride_bytes;
-    }
-    return at;
-}
-
 enum { kInlineBuffers = 64 };
 
 // Addresses are known only now: each device has its own memory, and dynamic starts are values of the program.
@@ -69,7 +56,8 @@ static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPo
         void **buffers =
             loop->buffer_count <= kInlineBuffers ? small : hlo_allocate(sizeof(void *) * (size_t)loop->buffer_count);
         HLO_FAIL_IF(!buffers, HLO_RESOURCE_EXHAUSTED, "no memory to run %%%s", thunk->name);
-        for (int32_t k = 0; k < loop->buffer_count; k++) buffers[k] = buffer_address(device, &loop->buffers[k]);
+        for (int32_t k = 0; k < loop->buffer_count; k++)
+            buffers[k] = cpu_thunk_buffer_address(&loop->buffers[k], device->bases);
         const HloStatus status = cpu_loop_run(loop->loop, pool, buffers);
         if (buffers != small) hlo_free(buffers);
         if (status) return status;
@@ -120,14 +108,8 @@ static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) 
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
 
-// By a predicate true is branch 0; by a number one that is out of range is the last branch, as HLO says.
 static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
-    int64_t branch = cpu_read_integer(address(device, thunk->slices[0]), thunk->predicate_type, 0);
-    if (thunk->predicate_type == HLO_PRED)
-        branch = branch ? 0 : 1;
-    else if (branch < 0 || branch >= thunk->region_count)
-        branch = thunk->region_count - 1;
-    push_list(device, thunk, (int32_t)branch);
+    push_list(device, thunk, cpu_thunk_branch(thunk, device->bases));
 }
 
 // The list on top has ended: a body goes back to its condition, a condition on to its body or out.
@@ -205,6 +187,32 @@ static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thu
     return status;
 }
 
+// The thunk of a round, by a device that goes through it with this pool.
+typedef struct RoundContext {
+    CpuRun *run;
+    CpuDevice *device;
+    CpuPool *pool;
+} RoundContext;
+
+static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool);
+
+static HloStatus run_thunk_of_round(void *context, const CpuThunk *thunk) {
+    const RoundContext *c = context;
+    const HloStatus status = run_thunk(c->run, c->device, thunk, c->pool);
+    return status ? hlo_status_annotate(status, "%%%s", thunk->name) : HLO_SUCCESS;
+}
+
+// Nobody is told of the thunks of a round, so a traced run goes from thunk to thunk, and so does one in which several
+// devices may have a kernel run once for all.
+static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
+    const CpuRound *round = thunk->round;
+    if (round && !run->trace && !(run->sharing && cpu_round_may_share(round)))
+        return cpu_round_run(round, device->bases, pool, run_thunk_of_round, &(RoundContext){run, device, pool});
+    copy(device, thunk->copies, thunk->copy_count, pool);
+    push_list(device, thunk, 0);
+    return HLO_SUCCESS;
+}
+
 // All that a device does on its own; collectives and receives are its callers' business.
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     assert(thunk && device);
@@ -216,10 +224,7 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
         case CPU_STEP_FALLBACK:
         case CPU_STEP_KERNEL: return run_on_slices(run, device, thunk, pool);
         case CPU_STEP_DEVICE_ID: store_device_id(run, device, thunk); return HLO_SUCCESS;
-        case CPU_STEP_WHILE:
-            copy(device, thunk->copies, thunk->copy_count, pool);
-            push_list(device, thunk, 0);
-            return HLO_SUCCESS;
+        case CPU_STEP_WHILE: return start_loop(run, device, thunk, pool);
         case CPU_STEP_CONDITIONAL: start_conditional(device, thunk); return HLO_SUCCESS;
         case CPU_STEP_DRAW: run_draw(device, thunk); return HLO_SUCCESS;
         case CPU_STEP_TRANSFER: return run_transfer(run, device, thunk);
@@ -264,7 +269,8 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             *waits_at = thunk;
             return HLO_SUCCESS;
         }
-        if (status) return hlo_status_annotate(status, "%%%s", thunk->name);
+        // Of a loop that ran as a whole the thunk within it is named already.
+        if (status) return thunk->round ? status : hlo_status_annotate(status, "%%%s", thunk->name);
         if (!thunk->region_count) trace(run, device, thunk->name, begin);
     }
     return HLO_SUCCESS;

@@ -111,29 +111,38 @@ static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
     return result;
 }
 
+// Both tables have one form.
+void cpu_loop_set_kernel(const CpuLoopBuilder *b, CpuLoopValue *value, CpuBlockKernel *const *kernel) {
+    const ptrdiff_t at = (const char *)kernel - (const char *)b->kernels;
+    assert(at >= 0 && at < (ptrdiff_t)sizeof *b->kernels);
+    value->kernel = *kernel;
+    memcpy(&value->kernel_of_one, (const char *)b->kernels_of_one + at, sizeof value->kernel_of_one);
+}
+
 // One block kernel over up to three operands, all raised to the highest level among them.
-static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *kernel, HloType type, CpuRegisterType held, int64_t immediate,
-                      int arity, const CpuValue *operands) {
+static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType held,
+                      int64_t immediate, int arity, const CpuValue *operands) {
     assert(arity >= 0 && operands);
     CpuLevel level = CPU_LEVEL_UNIFORM;
     for (int i = 0; i < arity; i++)
         if (value_at(b, operands[i])->level > level) level = value_at(b, operands[i])->level;
     CpuLoopValue result = new_value(b, CPU_VALUE_KERNEL, level, type, held);
     for (int i = 0; i < arity; i++) result.operands[i] = raise_level(b, operands[i], level);
-    result.kernel = kernel;
+    cpu_loop_set_kernel(b, &result, kernel);
     result.immediate = immediate;
     return push(b, result);
 }
 
-static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *kernel, HloType type, CpuRegisterType held, CpuValue a) {
+static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType held,
+                       CpuValue a) {
     return apply(b, kernel, type, held, 0, 1, &a);
 }
 
 // Brings a result back into the set of numbers that its type can hold.
 static CpuValue normalise(CpuLoopBuilder *b, CpuValue value) {
     const HloType type = value_at(b, value)->type;
-    if (is_narrow_float(type)) return apply1(b, b->kernels->round[type], type, CPU_REGISTER_F32, value);
-    if (is_narrow_integer(type)) return apply1(b, b->kernels->wrap[type], type, cpu_register_of(type), value);
+    if (is_narrow_float(type)) return apply1(b, &b->kernels->round[type], type, CPU_REGISTER_F32, value);
+    if (is_narrow_integer(type)) return apply1(b, &b->kernels->wrap[type], type, cpu_register_of(type), value);
     return value;
 }
 
@@ -148,6 +157,7 @@ CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domai
     b->rank = domain->outer + domain->reduced + domain->inner;
     b->dims = hlo_arena_copy(arena, domain->dims, sizeof(int64_t) * (size_t)b->rank);
     b->kernels = cpu_isa_loop_kernels(features);
+    b->kernels_of_one = cpu_isa_loop_kernels_one(features);
     if (b->rank > CPU_LOOP_RANK_LIMIT)
         fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %d dimensions, more than %d", b->rank, CPU_LOOP_RANK_LIMIT));
     return b;
@@ -180,7 +190,8 @@ CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuInd
     load.buffer = buffer;
     load.map = own;
     const CpuValue raw = push(b, load);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
+    return is_narrow_float(type) ? apply1(b, &b->kernels->decode[type], type, CPU_REGISTER_F32, raw)
+                                 : normalise(b, raw);
 }
 
 // The same constant made before, or -1. Looks only a few values back: numbers that recur stand near each other, and a
@@ -203,7 +214,8 @@ CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
     CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
     memcpy(constant.constant, bits, (size_t)constant.width);
     const CpuValue raw = push(b, constant);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
+    return is_narrow_float(type) ? apply1(b, &b->kernels->decode[type], type, CPU_REGISTER_F32, raw)
+                                 : normalise(b, raw);
 }
 
 // The largest magnitude that the map's number can reach.
@@ -314,8 +326,8 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
     }
     const int power = op == CPU_OP_DIVIDE || op == CPU_OP_REMAINDER ? constant_power(b, b_value) : -1;
     if (power >= 0) return divide_by_power(b, op, a, b_value, power);
-    CpuBlockKernel *kernel = b->kernels->operation[op][cpu_register_of(type)];
-    if (!kernel) return unsupported(b, info->name, type);
+    CpuBlockKernel *const *kernel = &b->kernels->operation[op][cpu_register_of(type)];
+    if (!*kernel) return unsupported(b, info->name, type);
     const HloType result = result_type(info->result, type);
     const CpuValue value = apply(b, kernel, result, cpu_register_of(result), 0, info->arity, operands);
     if (is_narrow_integer(result) || (info->rounds && is_narrow_float(result))) return normalise(b, value);
@@ -365,8 +377,8 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
         return cpu_loop_op(b, CPU_OP_NE, a, cpu_loop_constant(b, from, zero), -1);
     }
     const CpuRegisterType source = cpu_register_of(from), target = cpu_register_of(type);
-    CpuBlockKernel *kernel = b->kernels->convert[source][target];
-    if (!kernel) return unsupported(b, "CONVERT", type);
+    CpuBlockKernel *const *kernel = &b->kernels->convert[source][target];
+    if (!*kernel) return unsupported(b, "CONVERT", type);
     return normalise(b, apply1(b, kernel, type, target, a));
 }
 
@@ -375,11 +387,12 @@ static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
     HloType from = cpu_loop_value_type(b, a);
     if (from == type) return a;
     if (hlo_type_bytes(from) != hlo_type_bytes(type)) return unsupported(b, "BITCAST to another width", type);
-    if (is_narrow_float(from)) a = apply1(b, b->kernels->encode[from], from, cpu_register_raw(from), a);
+    if (is_narrow_float(from)) a = apply1(b, &b->kernels->encode[from], from, cpu_register_raw(from), a);
     CpuLoopValue alias = new_value(b, CPU_VALUE_ALIAS, value_at(b, a)->level, type, cpu_register_raw(type));
     alias.operands[0] = a;
     const CpuValue raw = push(b, alias);
-    return is_narrow_float(type) ? apply1(b, b->kernels->decode[type], type, CPU_REGISTER_F32, raw) : normalise(b, raw);
+    return is_narrow_float(type) ? apply1(b, &b->kernels->decode[type], type, CPU_REGISTER_F32, raw)
+                                 : normalise(b, raw);
 }
 
 CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
@@ -417,8 +430,8 @@ CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int man
     // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
     const HloType source = hlo_type_info(type)->bits < 16 ? HLO_F16 : type;
     const HloTypeInfo *info = hlo_type_info(source);
-    CpuBlockKernel *kernel = b->kernels->reduce_precision[cpu_register_of(type)];
-    if (!kernel) return unsupported(b, "REDUCE_PRECISION", type);
+    CpuBlockKernel *const *kernel = &b->kernels->reduce_precision[cpu_register_of(type)];
+    if (!*kernel) return unsupported(b, "REDUCE_PRECISION", type);
     // As many exponents as the type has are all of them.
     const bool keeps_exponents = is_narrow_float(type) && exponent_bits >= info->exponent_bits;
     const int parameter = (keeps_exponents && exponent_bits < 8 ? 8 : exponent_bits) << 8 | mantissa_bits;
@@ -455,7 +468,7 @@ static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
     const CpuLoopValue of = *value_at(b, a);
     const unsigned char yes = 1;
     CpuLoopValue copy = new_value(b, CPU_VALUE_KERNEL, level, of.type, of.held);
-    copy.kernel = b->kernels->operation[CPU_OP_SELECT][of.held];
+    cpu_loop_set_kernel(b, &copy, &b->kernels->operation[CPU_OP_SELECT][of.held]);
     copy.operands[0] = cpu_loop_constant(b, HLO_PRED, &yes);
     copy.operands[1] = copy.operands[2] = a;
     return push(b, copy);
@@ -547,7 +560,7 @@ void cpu_loop_store(CpuLoopBuilder *b, int buffer, CpuValue value, const CpuInde
     }
     const HloType type = value_at(b, value)->type;
     value = raise_level(b, value, level);
-    if (is_narrow_float(type)) value = apply1(b, b->kernels->encode[type], type, cpu_register_raw(type), value);
+    if (is_narrow_float(type)) value = apply1(b, &b->kernels->encode[type], type, cpu_register_raw(type), value);
     CpuLoopValue store = new_value(b, CPU_VALUE_STORE, level, type, cpu_register_raw(type));
     store.operands[0] = value;
     store.buffer = buffer;

@@ -39,10 +39,10 @@ typedef struct CpuLoopValue {
     CpuValueKind kind;
     CpuLevel level;
     HloType type;
-    CpuRegisterType held;  // for raw narrow elements: the unsigned integer of their width
-    int width;             // bytes a element in the register
-    CpuValue operands[3];  // -1 where unused
-    CpuBlockKernel *kernel;
+    CpuRegisterType held;                    // for raw narrow elements: the unsigned integer of their width
+    int width;                               // bytes a element in the register
+    CpuValue operands[3];                    // -1 where unused
+    CpuBlockKernel *kernel, *kernel_of_one;  // the latter for blocks of one element
     CpuReduceKernel *reduce;
     int64_t immediate;
     int buffer;
@@ -70,7 +70,7 @@ struct CpuLoopBuilder {
     int64_t *dims;
     CpuLoopValueVector values;
     HloStatus status;  // the first error
-    const CpuLoopKernels *kernels;
+    const CpuLoopKernels *kernels, *kernels_of_one;
     bool in_combiner;
     int combine_count;
     bool combine_in_order;
@@ -106,7 +106,7 @@ typedef enum CpuLoopMode {
 typedef struct CpuTinyLoop CpuTinyLoop;
 
 // Elements of its domain, bytes of its registers, buffers that it names, at most.
-enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 4096, CPU_TINY_BUFFERS = 32 };
+enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 16384, CPU_TINY_BUFFERS = 32 };
 
 struct CpuLoop {
     const CpuLoopKernels *kernels;
@@ -187,6 +187,29 @@ void cpu_loop_assign_phases(CpuLoopPlanner *p);
 void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
 // Runs it over the whole domain, on this thread.
 void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
+
+// Where a call's target and operands stand.
+enum { CPU_TINY_PLACES = 4 };
+
+// One call of such a list when it is known where everything stands. A cache line.
+typedef struct CpuTinyCall {
+    CpuBlockKernel *kernel;
+    char *places[CPU_TINY_PLACES];
+    int64_t count, immediate;
+} CpuTinyCall;
+
+// The number of calls.
+int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
+// Writes as many calls, for a list that runs several times with the same buffers (those that it does not name may be
+// NULL) and CPU_TINY_SCRATCH bytes at `scratch`, aligned to 64, which nothing else uses while it runs.
+void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls);
+// True if that place of that call stands in that buffer, so many bytes behind its beginning.
+bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int buffer, int64_t *offset);
+// A kernel that copies `bytes` bytes when it is called with that count; target and source may be the same.
+CpuBlockKernel *cpu_tiny_copy(int64_t bytes);
+
+// Sets the value's kernels to what stands at that place of the builder's tables.
+void cpu_loop_set_kernel(const CpuLoopBuilder *builder, CpuLoopValue *value, CpuBlockKernel *const *kernel);
 
 // Joins operations that one kernel does, and drops values without users (loop_peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);

@@ -34,7 +34,7 @@ static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
             left->operands[0] != right->operands[0] || !is_constant(value_at(b, left->operands[1]), &l) ||
             !is_constant(value_at(b, right->operands[1]), &r) || l == 0 || l >= 32 || l + r != 32)
             continue;
-        value->kernel = b->kernels->rotate;
+        cpu_loop_set_kernel(b, value, &b->kernels->rotate);
         value->immediate = l;
         value->operands[0] = left->operands[0];
         value->operands[1] = -1;
@@ -49,7 +49,7 @@ static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
         if (!rotation || rotation->kind != CPU_VALUE_KERNEL || rotation->kernel != b->kernels->rotate ||
             rotation->level != value->level)
             continue;
-        value->kernel = b->kernels->xor_rotate;
+        cpu_loop_set_kernel(b, value, &b->kernels->xor_rotate);
         value->immediate = rotation->immediate;
         value->operands[0] = value->operands[!turned];
         value->operands[1] = rotation->operands[0];
@@ -83,7 +83,7 @@ static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
             first->in_combiner != value->in_combiner || first->after_reduce != value->after_reduce)
             continue;
         if (difference) outer = second ? CPU_PAIR_FROM : CPU_PAIR_MINUS;
-        value->kernel = b->kernels->pair[inner][outer];
+        cpu_loop_set_kernel(b, value, &b->kernels->pair[inner][outer]);
         value->operands[2] = value->operands[!second];
         value->operands[1] = first->operands[1];
         value->operands[0] = first->operands[0];

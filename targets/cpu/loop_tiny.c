@@ -15,14 +15,11 @@ typedef struct Place {
 
 enum { kScratch, kConstants, kFirstBuffer };
 
-// One call of a kernel; without one, a copy of elements.
+// One call of a kernel; copies and reductions are such calls too. The target comes first, then the operands.
 typedef struct Step {
     CpuBlockKernel *kernel;
-    CpuReduceKernel *reduce;  // of `count` rows of `immediate` elements
-    Place to, from[3];
+    Place places[CPU_TINY_PLACES];
     int64_t count, immediate;
-    const int32_t *to_table, *from_table;  // of a copy: element number i goes from and to these; NULL is i itself
-    int width;                             // of a copy
 } Step;
 
 struct CpuTinyLoop {
@@ -32,30 +29,66 @@ struct CpuTinyLoop {
     int buffer_count;
 };
 
-// ---- running
+// ---- kernels
 
-#define COPY_CASE(T)                                                                                      \
-    case sizeof(T): {                                                                                     \
-        T *out = (T *)to;                                                                                 \
-        const T *in = (const T *)from;                                                                    \
-        for (int64_t i = 0; i < step->count; i++)                                                         \
-            out[step->to_table ? step->to_table[i] : i] = in[step->from_table ? step->from_table[i] : i]; \
-        break;                                                                                            \
-    }
+typedef struct Pair {
+    uint64_t halves[2];
+} Pair;
 
-static void copy_elements(const Step *step, void *to, const void *from) {
-    switch (step->width) {
-        COPY_CASE(uint8_t)
-        COPY_CASE(uint16_t)
-        COPY_CASE(uint32_t)
-        COPY_CASE(uint64_t)
-        default:
-            for (int64_t i = 0; i < step->count; i++)
-                memcpy((char *)to + (step->to_table ? step->to_table[i] : i) * step->width,
-                       (const char *)from + (step->from_table ? step->from_table[i] : i) * step->width,
-                       (size_t)step->width);
+// Copies by the width of elements: one; all in order; element number i from b[i]; element number i to b[i].
+#define COPY_KERNELS(T, width)                                                                       \
+    static void copy_one_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,  \
+                                 int64_t immediate) {                                                \
+        (void)b, (void)c, (void)n, (void)immediate;                                                  \
+        *(T *)dst = *(const T *)a;                                                                   \
+    }                                                                                                \
+    static void copy_all_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,  \
+                                 int64_t immediate) {                                                \
+        (void)b, (void)c, (void)immediate;                                                           \
+        memmove(dst, a, (size_t)n *width);                                                           \
+    }                                                                                                \
+    static void copy_from_##width(void *dst, const void *a, const void *b, const void *c, int64_t n, \
+                                  int64_t immediate) {                                               \
+        const int32_t *table = b;                                                                    \
+        (void)c, (void)immediate;                                                                    \
+        for (int64_t i = 0; i < n; i++) ((T *)dst)[i] = ((const T *)a)[table[i]];                    \
+    }                                                                                                \
+    static void copy_to_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,   \
+                                int64_t immediate) {                                                 \
+        const int32_t *table = b;                                                                    \
+        (void)c, (void)immediate;                                                                    \
+        for (int64_t i = 0; i < n; i++) ((T *)dst)[table[i]] = ((const T *)a)[i];                    \
     }
+COPY_KERNELS(uint8_t, 1)
+COPY_KERNELS(uint16_t, 2)
+COPY_KERNELS(uint32_t, 4)
+COPY_KERNELS(uint64_t, 8)
+COPY_KERNELS(Pair, 16)
+
+typedef enum CopyForm { COPY_ONE, COPY_ALL, COPY_FROM, COPY_TO, COPY_FORM_COUNT } CopyForm;
+
+static CpuBlockKernel *copy_kernel(CopyForm form, int width) {
+#define FORMS(width) \
+    { copy_one_##width, copy_all_##width, copy_from_##width, copy_to_##width }
+    static CpuBlockKernel *const kernels[][COPY_FORM_COUNT] = {FORMS(1), FORMS(2), FORMS(4), FORMS(8), FORMS(16)};
+#undef FORMS
+    return kernels[__builtin_ctz((unsigned)width)][form];
 }
+
+CpuBlockKernel *cpu_tiny_copy(int64_t bytes) {
+    const bool one = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
+    return one ? copy_kernel(COPY_ONE, (int)bytes) : copy_all_1;
+}
+
+// b points to the reduction's own kernel: n rows of `immediate` elements.
+static void reduce_rows(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate) {
+    CpuReduceKernel *reduce;
+    (void)c;
+    memcpy(&reduce, b, sizeof reduce);
+    reduce(dst, a, n, immediate);
+}
+
+// ---- running
 
 void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers) {
     _Alignas(64) char scratch[CPU_TINY_SCRATCH];
@@ -64,15 +97,36 @@ void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers) {
     bases[kConstants] = tiny->constants;
     for (int i = 0; i < tiny->buffer_count; i++) bases[kFirstBuffer + i] = buffers[i];
     for (const Step *step = tiny->steps; step < tiny->steps + tiny->step_count; step++) {
-        char *to = bases[step->to.base] + step->to.offset, *from = bases[step->from[0].base] + step->from[0].offset;
-        if (step->kernel)
-            step->kernel(to, from, bases[step->from[1].base] + step->from[1].offset,
-                         bases[step->from[2].base] + step->from[2].offset, step->count, step->immediate);
-        else if (step->reduce)
-            step->reduce(to, from, step->count, step->immediate);
-        else
-            copy_elements(step, to, from);
+        const Place *at = step->places;
+        step->kernel(bases[at[0].base] + at[0].offset, bases[at[1].base] + at[1].offset,
+                     bases[at[2].base] + at[2].offset, bases[at[3].base] + at[3].offset, step->count, step->immediate);
     }
+}
+
+int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny) {
+    return tiny->step_count;
+}
+
+void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls) {
+    for (int64_t i = 0; i < tiny->step_count; i++) {
+        const Step *step = &tiny->steps[i];
+        CpuTinyCall *call = &calls[i];
+        *call = (CpuTinyCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
+        for (int k = 0; k < CPU_TINY_PLACES; k++) {
+            const Place place = step->places[k];
+            char *base = place.base == kScratch     ? scratch
+                         : place.base == kConstants ? tiny->constants
+                                                    : buffers[place.base - kFirstBuffer];
+            call->places[k] = base + place.offset;
+        }
+    }
+}
+
+bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int buffer, int64_t *offset) {
+    assert(step >= 0 && step < tiny->step_count && place >= 0 && place < CPU_TINY_PLACES);
+    const Place at = tiny->steps[step].places[place];
+    *offset = at.offset;
+    return at.base == kFirstBuffer + buffer;
 }
 
 // ---- planning
@@ -128,29 +182,20 @@ static bool list_elements(const CpuWalk *walk, int64_t count, int64_t *elements)
     return counted;
 }
 
-static const int32_t *make_table(Planner *p, const int64_t *elements, int64_t count) {
-    int32_t *table = HLO_ARENA_NEW(p->arena, int32_t, count + 1);
-    for (int64_t i = 0; i < count; i++) {
-        if (elements[i] < INT32_MIN / 16 || elements[i] > INT32_MAX / 16) p->fits = false;
-        table[i] = (int32_t)elements[i];
-    }
-    return table;
-}
-
 // Aligned as elements of 16 bytes want it.
 static int64_t padded(int64_t bytes) {
     return (bytes + 15) / 16 * 16;
 }
 
-// What the constants and indices of the loop take, and something to point at for operands that are not there.
+// At most what the constants, indices, tables and reductions of the loop take.
 static size_t constant_bytes(const CpuLoop *loop) {
     int64_t bytes = 16;
     for (int v = 0; v < loop->value_count; v++) {
         const CpuLoopValue *value = &loop->values[v];
-        if (value->kind == CPU_VALUE_CONSTANT || value->kind == CPU_VALUE_INDEX)
-            bytes += padded(count_of(loop, value) * value->width);
+        const bool held = value->kind == CPU_VALUE_CONSTANT || value->kind == CPU_VALUE_INDEX;
+        bytes += padded(loop->kept * row_elements(loop) * (held ? value->width : (int)sizeof(int32_t)));
     }
-    return (size_t)bytes;
+    return (size_t)bytes + 16 * (size_t)loop->value_count;
 }
 
 static Place add_constant(Planner *p, int64_t bytes, char **at) {
@@ -160,30 +205,79 @@ static Place add_constant(Planner *p, int64_t bytes, char **at) {
     return (Place){kConstants, (int32_t)offset};
 }
 
-static void plan_load(Planner *p, const CpuLoopValue *value, Place *place, int64_t count) {
+static Place make_table(Planner *p, const int64_t *elements, int64_t count) {
+    char *at;
+    const Place place = add_constant(p, count * (int64_t)sizeof(int32_t), &at);
+    for (int64_t i = 0; i < count; i++) {
+        if (elements[i] < INT32_MIN / 16 || elements[i] > INT32_MAX / 16) p->fits = false;
+        const int32_t element = (int32_t)elements[i];
+        memcpy(at + i * (int64_t)sizeof element, &element, sizeof element);
+    }
+    return place;
+}
+
+static Step *add_step(Planner *p, CpuBlockKernel *kernel, Place to, int64_t count) {
+    Step *step = &p->steps[p->step_count++];
+    *step = (Step){.kernel = kernel, .places = {to}, .count = count};
+    for (int i = 1; i < CPU_TINY_PLACES; i++) step->places[i] = (Place){kConstants, 0};
+    return step;
+}
+
+// True if nothing is written before the last value that reads `v`, an element that exists once, has done so: it need
+// not be copied. Lists are in the order of execution.
+static bool is_read_in_time(const CpuLoop *loop, CpuValue v) {
+    bool written = false;
+    for (int64_t i = 0; i < loop->uniform.count + loop->body.count; i++) {
+        const CpuValue at =
+            i < loop->uniform.count ? loop->uniform.items[i] : loop->body.items[i - loop->uniform.count];
+        const CpuLoopValue *value = &loop->values[at];
+        const bool done = cpu_loop_is_done(loop, at);
+        for (int k = 0; k < 3 && !done; k++)
+            if (value->operands[k] == v && (written || value->kind == CPU_VALUE_ALIAS)) return false;
+        written = written || value->stored_by >= 0 || (value->kind == CPU_VALUE_STORE && !done);
+    }
+    return true;
+}
+
+static void plan_load(Planner *p, CpuValue v, Place *place, int64_t count) {
+    const CpuLoopValue *value = &p->loop->values[v];
     int64_t elements[CPU_TINY_ELEMENTS];
-    const bool table = list_elements(&value->walk, count, elements);
-    // A value that exists once is read before anything is stored.
-    if (!table && value->level != CPU_LEVEL_UNIFORM && value->walk.contiguous) {
-        *place = in_buffer(p, value, value->walk.offset);
+    const bool table = list_elements(&value->walk, count, elements), once = value->level == CPU_LEVEL_UNIFORM;
+    if ((!table && !once && value->walk.contiguous) || (count == 1 && is_read_in_time(p->loop, v))) {
+        *place = in_buffer(p, value, elements[0]);
         return;
     }
     *place = in_scratch(value);
-    p->steps[p->step_count++] = (Step){.to = *place,
-                                       .from = {in_buffer(p, value, 0)},
-                                       .count = count,
-                                       .from_table = make_table(p, elements, count),
-                                       .width = value->width};
+    Step *step = add_step(p, copy_kernel(count == 1 ? COPY_ONE : COPY_FROM, value->width), *place, count);
+    step->places[1] = in_buffer(p, value, count == 1 ? elements[0] : 0);
+    if (count > 1) step->places[2] = make_table(p, elements, count);
+}
+
+// True if the last step made this element, and nothing but a store reads it: it may be made in its place.
+static bool is_last_result(const Planner *p, CpuValue v) {
+    const CpuLoop *loop = p->loop;
+    const CpuLoopValue *value = &loop->values[v];
+    if ((value->kind != CPU_VALUE_KERNEL && value->kind != CPU_VALUE_REDUCE) || value->stored_by >= 0) return false;
+    const Place made = p->step_count ? p->steps[p->step_count - 1].places[0] : (Place){0}, at = p->places[v];
+    int uses = 0;
+    for (int i = 0; i < loop->value_count; i++)
+        for (int k = 0; k < 3; k++)
+            uses += loop->values[i].kind != CPU_VALUE_DROPPED && loop->values[i].operands[k] == v;
+    return uses == 1 && made.base == at.base && made.offset == at.offset;
 }
 
 static void plan_store(Planner *p, const CpuLoopValue *value, int64_t count) {
     int64_t elements[CPU_TINY_ELEMENTS];
-    (void)list_elements(&value->walk, count, elements);
-    p->steps[p->step_count++] = (Step){.to = in_buffer(p, value, 0),
-                                       .from = {p->places[value->operands[0]]},
-                                       .count = count,
-                                       .to_table = make_table(p, elements, count),
-                                       .width = value->width};
+    const bool table = list_elements(&value->walk, count, elements);
+    if (count == 1 && is_last_result(p, value->operands[0])) {
+        p->steps[p->step_count - 1].places[0] = in_buffer(p, value, elements[0]);
+        return;
+    }
+    const CopyForm form = count == 1 ? COPY_ONE : table ? COPY_TO : COPY_ALL;
+    const Place to = in_buffer(p, value, form == COPY_TO ? 0 : elements[0]);
+    Step *step = add_step(p, copy_kernel(form, value->width), to, count);
+    step->places[1] = p->places[value->operands[0]];
+    if (form == COPY_TO) step->places[2] = make_table(p, elements, count);
 }
 
 // Indices of a domain are constants.
@@ -203,11 +297,24 @@ static void plan_expand(Planner *p, const CpuLoopValue *value, Place place) {
     const int64_t each = row_elements(p->loop), count = p->loop->kept * each;
     int64_t elements[CPU_TINY_ELEMENTS];
     for (int64_t i = 0; i < count; i++) elements[i] = i / each;
-    p->steps[p->step_count++] = (Step){.to = place,
-                                       .from = {p->places[value->operands[0]]},
-                                       .count = count,
-                                       .from_table = make_table(p, elements, count),
-                                       .width = value->width};
+    Step *step = add_step(p, copy_kernel(COPY_FROM, value->width), place, count);
+    step->places[1] = p->places[value->operands[0]];
+    step->places[2] = make_table(p, elements, count);
+}
+
+static void plan_kernel(Planner *p, const CpuLoopValue *value, Place *place, int64_t count) {
+    const CpuLoopValue *store = value->stored_by >= 0 ? &p->loop->values[value->stored_by] : NULL;
+    *place = store ? in_buffer(p, store, store->walk.offset) : in_scratch(value);
+    const bool reduces = value->kind == CPU_VALUE_REDUCE;
+    CpuBlockKernel *kernel = count == 1 ? value->kernel_of_one : value->kernel;
+    Step *step = add_step(p, reduces ? reduce_rows : kernel, *place, count);
+    step->immediate = reduces ? p->loop->reduced : value->immediate;
+    for (int i = 0; i < (reduces ? 1 : 3); i++)
+        if (value->operands[i] >= 0) step->places[i + 1] = p->places[value->operands[i]];
+    if (!reduces) return;
+    char *at;
+    step->places[2] = add_constant(p, sizeof value->reduce, &at);
+    memcpy(at, &value->reduce, sizeof value->reduce);
 }
 
 static void plan_value(Planner *p, CpuValue v) {
@@ -222,7 +329,7 @@ static void plan_value(Planner *p, CpuValue v) {
             cpu_fill_run(at, value->constant, count, value->width);
             break;
         case CPU_VALUE_INDEX: *place = plan_index(p, value, count); break;
-        case CPU_VALUE_LOAD: plan_load(p, value, place, count); break;
+        case CPU_VALUE_LOAD: plan_load(p, v, place, count); break;
         case CPU_VALUE_ALIAS: *place = p->places[value->operands[0]]; break;
         case CPU_VALUE_STORE:
             if (!cpu_loop_is_done(loop, v)) plan_store(p, value, count);
@@ -232,20 +339,7 @@ static void plan_value(Planner *p, CpuValue v) {
             plan_expand(p, value, *place);
             break;
         case CPU_VALUE_KERNEL:
-        case CPU_VALUE_REDUCE: {
-            const CpuLoopValue *store = value->stored_by >= 0 ? &loop->values[value->stored_by] : NULL;
-            const bool reduces = value->kind == CPU_VALUE_REDUCE;
-            *place = store ? in_buffer(p, store, store->walk.offset) : in_scratch(value);
-            Step *step = &p->steps[p->step_count++];
-            *step = (Step){.kernel = reduces ? NULL : value->kernel,
-                           .reduce = reduces ? value->reduce : NULL,
-                           .to = *place,
-                           .count = count,
-                           .immediate = reduces ? loop->reduced : value->immediate};
-            for (int i = 0; i < 3; i++)
-                step->from[i] = value->operands[i] < 0 ? (Place){kConstants, 0} : p->places[value->operands[i]];
-            break;
-        }
+        case CPU_VALUE_REDUCE: plan_kernel(p, value, place, count); break;
         default: p->fits = false; break;
     }
 }

@@ -140,6 +140,8 @@ static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *nod
 // odometer; an outer dimension of size 0 means that there is nothing to do.
 static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
                               char *out, CpuPool *pool) {
+    if (kernel->outer_count == 0)
+        return cpu_matmul(pool, matmul, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
     int64_t index[2 * 64] = {0};
     for (int64_t d = 0; d < kernel->outer_count;) {
         if (kernel->outer[d++].size == 0) return HLO_SUCCESS;

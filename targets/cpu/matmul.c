@@ -11,6 +11,7 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/gemm.h"
+#include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
@@ -358,15 +359,43 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     return HLO_SUCCESS;
 }
 
-// ---- batches of small products
+// ---- small products
 
-// Whether each product of the batch is one call of a kernel, which takes a few nanoseconds: what it costs to come to it
-// by way of tiles would be most of the time.
+static bool is_of_elements(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    return cpu_matmul_has_element(job->compute) && mm->lhs_type == job->compute && mm->rhs_type == job->compute &&
+           mm->out_type == job->compute && mm->precision == CPU_PRECISION_EXACT;
+}
+
+// A small matrix times a vector, which a kernel takes as it is; the other ways lead to the same kernel.
+static bool is_small_vector(const MatmulJob *job) {
+    enum { kSmallVector = 1 << 14 };
+    const CpuMatmul *mm = job->mm;
+    if (!is_of_elements(job) || (mm->m > 1 && mm->n > 1) || mm->m * mm->n * mm->k > kSmallVector) return false;
+    const CpuProduct product = tile_product(job, mm->m, mm->n);
+    return (mm->n > 1   ? mm->out_n_stride
+            : mm->m > 1 ? mm->out_m_stride
+                        : 1) == 1 &&
+           cpu_tiles_scratch_bytes(&product) == 0;
+}
+
+static void run_small_vector(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    const int64_t width = hlo_type_bytes(job->compute);
+    CpuProduct product = tile_product(job, mm->m, mm->n);
+    product.ldc = 1;
+    for (int64_t b = 0; b < mm->batch; b++)
+        cpu_product_serial(&product, job->out + b * mm->out_batch_stride * width,
+                           job->lhs + b * mm->lhs_batch_stride * width, job->rhs + b * mm->rhs_batch_stride * width,
+                           NULL);
+}
+
+// Whether each product is one call of a kernel, which takes a few nanoseconds: what it costs to come to it by way of
+// tiles would be most of the time. Where there are tiles for matrices, they are asked first about a single product.
 static bool is_small(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
-    if (!cpu_matmul_has_element(job->compute) || mm->lhs_type != job->compute || mm->rhs_type != job->compute ||
-        mm->out_type != job->compute || mm->precision != CPU_PRECISION_EXACT || mm->m < 2 || mm->n < 2 ||
-        mm->batch < 2 || mm->out_n_stride != 1)
+    if (!is_of_elements(job) || mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1 ||
+        (mm->batch < 2 && cpu_isa_tile_kernels(job->features)))
         return false;
     const CpuGemm gemm = one_product(job);
     return cpu_gemm_is_small(&gemm);
@@ -401,6 +430,10 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
     HLO_FAIL_IF(job.compute == HLO_INVALID, HLO_UNIMPLEMENTED, "product of %s and %s giving %s",
                 hlo_type_text(mm->lhs_type), hlo_type_text(mm->rhs_type), hlo_type_text(mm->out_type));
     if (mm->batch == 0 || mm->m == 0 || mm->n == 0) return HLO_SUCCESS;
+    if (is_small_vector(&job)) {
+        run_small_vector(&job);
+        return HLO_SUCCESS;
+    }
     if (is_small(&job)) return run_small(pool, &job);
     bool done;
     HLO_TRY(cpu_tiles_matmul(pool, mm, out, lhs, rhs, &done));

@@ -34,6 +34,9 @@ typedef struct CpuThunkLoop {
 
 typedef struct CpuThunk CpuThunk;
 
+// A while as one list of calls: see round.h.
+typedef struct CpuRound CpuRound;
+
 // A region's thunks.
 typedef struct CpuThunkList {
     const CpuThunk *thunks;
@@ -62,9 +65,17 @@ struct CpuThunk {
     bool replica;        // device id: the replica's number rather than the partition's
     const CpuThunkList *regions;
     int32_t region_count;
+    const CpuRound *round;   // of an outermost while with short rounds, or NULL
     HloType predicate_type;  // of a conditional: pred or s32, in slices[0]
     double cost;
 };
+
+// Where a buffer begins in this run, with the start indices that stand in memory now.
+// Starts of dynamic slices are clamped so that the slice fits, as HLO says; the loop itself then needs no check.
+char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases);
+
+// The branch that a conditional takes.
+int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases);
 
 // Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
 // temporaries may grow by staging places.

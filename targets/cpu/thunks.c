@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #include "targets/cpu/fallback.h"
+#include "targets/cpu/number.h"
+#include "targets/cpu/round.h"
 #include "targets/cpu/thunk.h"
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;
@@ -228,4 +230,27 @@ void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *ass
     *depth = 0;
     build_list(&builder, steps, assignment->result_slices, list, 0, depth);
     *shareable = builder.shareable;
+    cpu_rounds_plan(arena, list);
+}
+
+// ---- reading them
+
+// One of several starts a dimension; limits were computed from the sizes, so nothing here can leave the array.
+char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases) {
+    char *at = bases[buffer->slice.base] + buffer->slice.offset;
+    for (int32_t i = 0; i < buffer->start_count; i++) {
+        const CpuThunkStart *start = &buffer->starts[i];
+        int64_t index = cpu_read_integer(bases[start->index.base] + start->index.offset, start->type, 0);
+        index = index < 0 ? 0 : index > start->limit ? start->limit : index;
+        at += index * start->stride_bytes;
+    }
+    return at;
+}
+
+// By a predicate true is branch 0; by a number one that is out of range is the last branch, as HLO says.
+int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases) {
+    const CpuSlice slice = thunk->slices[0];
+    const int64_t branch = cpu_read_integer(bases[slice.base] + slice.offset, thunk->predicate_type, 0);
+    if (thunk->predicate_type == HLO_PRED) return branch ? 0 : 1;
+    return branch < 0 || branch >= thunk->region_count ? thunk->region_count - 1 : (int32_t)branch;
 }

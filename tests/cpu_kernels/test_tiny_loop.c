@@ -97,3 +97,67 @@ Test(cpu_tiny_loop, rows_are_those_of_the_interpreter) {
                 hlo_arena_free(arena);
             }
 }
+
+// Fills a block with numbers of a register type, with zeros, ones and negative ones among them.
+static void fill_register(char *to, int type, int count, int shift) {
+    for (int i = 0; i < count; i++) {
+        const int number = (i * 37 + shift) % 11 - 4;
+        switch (type) {
+            case CPU_REGISTER_PRED: ((uint8_t *)to)[i] = number & 1; break;
+            case CPU_REGISTER_F32: ((float *)to)[i] = 0.37f * (float)number; break;
+            case CPU_REGISTER_F64: ((double *)to)[i] = 0.37 * number; break;
+            case CPU_REGISTER_C64:
+                ((float *)to)[2 * i] = 0.37f * (float)number;
+                ((float *)to)[2 * i + 1] = 0.11f * (float)(number - 2);
+                break;
+            case CPU_REGISTER_C128:
+                ((double *)to)[2 * i] = 0.37 * number;
+                ((double *)to)[2 * i + 1] = 0.11 * (number - 2);
+                break;
+            default:
+                for (int k = 0, width = cpu_register_bytes((CpuRegisterType)type); k < width; k++)
+                    to[i * width + k] = (char)(k ? number < 0 ? -1 : 0 : number);
+        }
+    }
+}
+
+static void compare_of_one(CpuBlockKernel *kernel, CpuBlockKernel *one, int type, const char *what, int number) {
+    enum { kCount = 33 };
+    _Alignas(64) char sides[3][kCount * 16] = {{0}}, all[kCount * 16] = {0}, each[kCount * 16] = {0};
+    cr_assert_eq(!kernel, !one, "%s %d of %d", what, number, type);
+    if (!kernel) return;
+    const int width = cpu_register_bytes((CpuRegisterType)type);
+    for (int i = 0; i < 3; i++) fill_register(sides[i], type, kCount, 5 * i);
+    // A selection's first operand is a predicate, which stands one by one.
+    const bool selects = number == CPU_OP_SELECT && !strcmp(what, "operation");
+    if (selects) fill_register(sides[0], CPU_REGISTER_PRED, kCount, 0);
+    int step = 0;  // of results: the width of the first one that is written
+    char probe[32];
+    memset(probe, 0x55, sizeof probe);
+    one(probe, sides[0], sides[1], sides[2], 1, 3);
+    for (step = 16; step > 1 && probe[step - 1] == 0x55;) step /= 2;
+    for (int i = 0; i < kCount; i++) {
+        const char *const from[] = {sides[0] + i * (selects ? 1 : width), sides[1] + i * width, sides[2] + i * width};
+        kernel(all + i * step, from[0], from[1], from[2], 1, 3);
+        one(each + i * step, from[0], from[1], from[2], 1, 3);
+    }
+    cr_assert_arr_eq(all, each, (size_t)(kCount * step), "%s %d of %d", what, number, type);
+}
+
+// A kernel for one element gives the bits of the block kernel that is called for one.
+Test(cpu_tiny_loop, kernels_of_one_element_are_those_of_blocks) {
+    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+        const CpuLoopKernels *blocks = cpu_isa_loop_kernels((CpuFeatures)set),
+                             *ones = cpu_isa_loop_kernels_one((CpuFeatures)set);
+        for (int type = 0; type < CPU_REGISTER_COUNT; type++) {
+            for (int op = 0; op < CPU_OP_COUNT; op++)
+                compare_of_one(blocks->operation[op][type], ones->operation[op][type], type, "operation", op);
+            for (int to = 0; to < CPU_REGISTER_COUNT; to++)
+                compare_of_one(blocks->convert[type][to], ones->convert[type][to], type, "conversion", to);
+        }
+        for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
+            for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++)
+                compare_of_one(blocks->pair[inner][outer], ones->pair[inner][outer], CPU_REGISTER_F32, "pair",
+                               inner * CPU_PAIR_OUTER_COUNT + outer);
+    }
+}

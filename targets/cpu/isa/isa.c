@@ -26,6 +26,10 @@ const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features) {
     return BEST(features, cpu_loop_kernels);
 }
 
+const CpuLoopKernels *cpu_isa_loop_kernels_one(CpuFeatures features) {
+    return BEST(features, cpu_loop_kernels_one);
+}
+
 const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features) {
     return BEST(features, cpu_random_kernels);
 }

@@ -90,8 +90,16 @@ extern const CpuLoopKernels cpu_loop_kernels_avx2;
 extern const CpuLoopKernels cpu_loop_kernels_avx512;
 #endif
 
+extern const CpuLoopKernels cpu_loop_kernels_one_baseline;
+#if defined(__x86_64__)
+extern const CpuLoopKernels cpu_loop_kernels_one_avx2;
+extern const CpuLoopKernels cpu_loop_kernels_one_avx512;
+#endif
+
 // The fused-loop kernels for a set.
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features);
+// The same for blocks of exactly one element, with the same bits; without reductions.
+const CpuLoopKernels *cpu_isa_loop_kernels_one(CpuFeatures features);
 
 HLO_END_C
 

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/round.h"
+
+#include <assert.h>
+
+#include "targets/cpu/copy.h"
+#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/number.h"
+
+typedef enum RoundKind {
+    ROUND_CALL,    // a kernel, or a copy of a few bytes
+    ROUND_MOVE,    // finds out where a dynamic slice stands, for the calls that follow
+    ROUND_COPY,    // of many bytes
+    ROUND_THUNK,   // whatever else has no regions
+    ROUND_UNLESS,  // goes to `target` where the predicate is false
+    ROUND_GO,      // goes to `target`
+    ROUND_CHOOSE,  // goes to one of `targets` by a conditional's predicate
+} RoundKind;
+
+// A place of a call that moves with a dynamic slice.
+typedef struct Moved {
+    int32_t step, place;
+    int64_t offset;
+} Moved;
+
+typedef struct RoundStep {
+    RoundKind kind;
+    int32_t target;
+    const CpuThunkLoop *loop;  // of a call: this and the following ones are the loop's; NULL: a copy
+    CpuCopy copy;              // of a copy
+    const CpuThunkBuffer *buffer;
+    const Moved *moved;
+    int64_t moved_count;
+    const CpuThunk *thunk;
+    CpuSlice predicate;
+    const int32_t *targets;
+} RoundStep;
+
+typedef HLO_VECTOR(RoundStep) RoundSteps;
+
+struct CpuRound {
+    const RoundStep *steps;
+    int64_t count;
+    bool may_share;
+};
+
+// ---- planning
+
+// Programs beyond this are no handful of calls. Copies up to so many bytes are calls, larger ones may take many cores.
+enum { kMostSteps = 4096, kCallBytes = 256 };
+
+typedef struct RoundPlanner {
+    HloArena *arena;
+    RoundSteps steps;
+    bool may_share, fits;
+} RoundPlanner;
+
+static int32_t here(const RoundPlanner *p) {
+    return (int32_t)p->steps.count;
+}
+
+static RoundStep *add(RoundPlanner *p, RoundKind kind) {
+    if (p->steps.count >= kMostSteps) p->fits = false;
+    const RoundStep step = {.kind = kind};
+    hlo_vector_push(p->arena, &p->steps, step);
+    return &p->steps.items[p->steps.count - 1];
+}
+
+static void plan_copies(RoundPlanner *p, const CpuCopy *copies, int32_t count) {
+    for (int32_t i = 0; i < count; i++)
+        add(p, copies[i].bytes <= kCallBytes ? ROUND_CALL : ROUND_COPY)->copy = copies[i];
+}
+
+// The places of the loop's calls, the first of which is `first`, that stand in the buffer.
+static void plan_move(RoundPlanner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
+    const CpuTinyLoop *tiny = loop->loop->tiny;
+    const int64_t length = cpu_tiny_loop_length(tiny);
+    Moved *moved = HLO_ARENA_NEW(p->arena, Moved, length * CPU_TINY_PLACES);
+    RoundStep *step = add(p, ROUND_MOVE);
+    step->buffer = &loop->buffers[buffer];
+    step->moved = moved;
+    for (int64_t i = 0; i < length; i++)
+        for (int place = 0; place < CPU_TINY_PLACES; place++) {
+            int64_t offset;
+            if (cpu_tiny_loop_names(tiny, i, place, buffer, &offset))
+                moved[step->moved_count++] = (Moved){first + (int32_t)i, place, offset};
+        }
+}
+
+static void plan_tiny_loop(RoundPlanner *p, const CpuThunkLoop *loop) {
+    int32_t moving = 0;
+    for (int32_t i = 0; i < loop->buffer_count; i++) moving += loop->buffers[i].start_count > 0;
+    const int32_t first = here(p) + moving;
+    for (int32_t i = 0; i < loop->buffer_count; i++)
+        if (loop->buffers[i].start_count > 0) plan_move(p, loop, i, first);
+    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, ROUND_CALL)->loop = loop;
+}
+
+static bool is_tiny(const CpuThunk *thunk) {
+    bool tiny = thunk->kind == CPU_STEP_LOOPS || thunk->kind == CPU_STEP_COPY_LOOPS;
+    for (int32_t i = 0; i < thunk->loop_count && tiny; i++) tiny = thunk->loops[i].loop->tiny != NULL;
+    return tiny;
+}
+
+static void plan_list(RoundPlanner *p, const CpuThunkList *list);
+
+static void plan_while(RoundPlanner *p, const CpuThunk *thunk) {
+    plan_copies(p, thunk->copies, thunk->copy_count);
+    const int32_t begin = here(p);
+    plan_list(p, &thunk->regions[0]);
+    const int32_t test = here(p);
+    add(p, ROUND_UNLESS)->predicate = thunk->regions[0].predicate;
+    plan_list(p, &thunk->regions[1]);
+    add(p, ROUND_GO)->target = begin;
+    p->steps.items[test].target = here(p);
+}
+
+static void plan_conditional(RoundPlanner *p, const CpuThunk *thunk) {
+    int32_t *targets = HLO_ARENA_NEW(p->arena, int32_t, 2 * thunk->region_count), *ends = targets + thunk->region_count;
+    RoundStep *choice = add(p, ROUND_CHOOSE);
+    choice->thunk = thunk;
+    choice->targets = targets;
+    for (int32_t i = 0; i < thunk->region_count && p->fits; i++) {
+        targets[i] = here(p);
+        plan_list(p, &thunk->regions[i]);
+        ends[i] = here(p);
+        add(p, ROUND_GO);
+    }
+    for (int32_t i = 0; i < thunk->region_count && p->fits; i++) p->steps.items[ends[i]].target = here(p);
+}
+
+static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
+    p->may_share = p->may_share || thunk->share_index >= 0;
+    switch (thunk->kind) {
+        case CPU_STEP_WHILE: plan_while(p, thunk); break;
+        case CPU_STEP_CONDITIONAL: plan_conditional(p, thunk); break;
+        // Others may have to wait, or have to be heard of in their turn.
+        case CPU_STEP_COLLECTIVE:
+        case CPU_STEP_RECEIVE:
+        case CPU_STEP_SEND:
+        case CPU_STEP_TRANSFER: p->fits = false; break;
+        default:
+            if (!is_tiny(thunk)) {
+                add(p, ROUND_THUNK)->thunk = thunk;
+                break;
+            }
+            if (thunk->kind == CPU_STEP_COPY_LOOPS) plan_copies(p, thunk->copies, thunk->copy_count);
+            for (int32_t i = 0; i < thunk->loop_count; i++) plan_tiny_loop(p, &thunk->loops[i]);
+            break;
+    }
+}
+
+static void plan_list(RoundPlanner *p, const CpuThunkList *list) {
+    for (int64_t i = 0; i < list->count && p->fits; i++) plan_thunk(p, &list->thunks[i]);
+    plan_copies(p, list->end_copies, list->end_copy_count);
+}
+
+static const CpuRound *plan_round(HloArena *arena, const CpuThunk *thunk) {
+    RoundPlanner p = {.arena = arena, .fits = true};
+    plan_while(&p, thunk);
+    if (!p.fits) return NULL;
+    CpuRound *round = HLO_ARENA_NEW(arena, CpuRound, 1);
+    *round = (CpuRound){p.steps.items, p.steps.count, p.may_share};
+    return round;
+}
+
+// Loops and conditionals within a loop that has its list are in that.
+void cpu_rounds_plan(HloArena *arena, const CpuThunkList *list) {
+    for (int64_t i = 0; i < list->count; i++) {
+        CpuThunk *thunk = (CpuThunk *)(uintptr_t)&list->thunks[i];
+        if (thunk->kind == CPU_STEP_WHILE) thunk->round = plan_round(arena, thunk);
+        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++) cpu_rounds_plan(arena, &thunk->regions[r]);
+    }
+}
+
+bool cpu_round_may_share(const CpuRound *round) {
+    return round->may_share;
+}
+
+// ---- running
+
+static char *address(char *const *bases, CpuSlice slice) {
+    return bases[slice.base] + slice.offset;
+}
+
+// The calls of the loop whose first one is number `at`; how many there are.
+// Buffers that move get their addresses in every round.
+static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuTinyCall *calls) {
+    char *buffers[CPU_TINY_BUFFERS] = {0};
+    for (int32_t i = 0; i < loop->buffer_count && i < CPU_TINY_BUFFERS; i++)
+        buffers[i] = address(bases, loop->buffers[i].slice);
+    cpu_tiny_loop_bind(loop->loop->tiny, scratch, buffers, calls);
+    return cpu_tiny_loop_length(loop->loop->tiny);
+}
+
+static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call) {
+    *call = (CpuTinyCall){.kernel = cpu_tiny_copy(copy->bytes), .count = copy->bytes};
+    call->places[0] = address(bases, copy->to);
+    call->places[1] = address(bases, copy->from);
+}
+
+// Steps that are no calls have no kernel; the predicate's address is the first place of its step.
+static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTinyCall *calls) {
+    for (int64_t i = 0; i < round->count;) {
+        const RoundStep *step = &round->steps[i];
+        if (step->kind == ROUND_CALL && step->loop) {
+            i += bind_loop(step->loop, bases, scratch, &calls[i]);
+            continue;
+        }
+        calls[i] = (CpuTinyCall){0};
+        if (step->kind == ROUND_CALL) bind_copy(&step->copy, bases, &calls[i]);
+        if (step->kind == ROUND_UNLESS) calls[i].places[0] = address(bases, step->predicate);
+        i++;
+    }
+}
+
+static void move(const RoundStep *step, char *const *bases, CpuTinyCall *calls) {
+    char *at = cpu_thunk_buffer_address(step->buffer, bases);
+    for (int64_t i = 0; i < step->moved_count; i++) {
+        const Moved *moved = &step->moved[i];
+        calls[moved->step].places[moved->place] = at + moved->offset;
+    }
+}
+
+// What is under way: the rest of a loop's run.
+typedef struct Runner {
+    const CpuRound *round;
+    char *const *bases;
+    CpuPool *pool;
+    CpuRoundThunk *run_thunk;
+    void *context;
+} Runner;
+
+// A step that is no call; *at is the next one.
+static HloStatus run_step(const Runner *runner, const RoundStep *step, CpuTinyCall *calls, int64_t *at) {
+    switch (step->kind) {
+        case ROUND_MOVE: move(step, runner->bases, calls); break;
+        case ROUND_COPY: {
+            char *to = address(runner->bases, step->copy.to);
+            const char *from = address(runner->bases, step->copy.from);
+            if (to != from) cpu_copy_bytes(runner->pool, to, from, step->copy.bytes);
+            break;
+        }
+        case ROUND_THUNK: return runner->run_thunk(runner->context, step->thunk);
+        case ROUND_GO: *at = step->target; break;
+        case ROUND_CHOOSE: *at = step->targets[cpu_thunk_branch(step->thunk, runner->bases)]; break;
+        case ROUND_CALL:
+        case ROUND_UNLESS: HLO_BUG_IF(true);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
+    const RoundStep *steps = runner->round->steps;
+    for (int64_t at = 0; at < runner->round->count;) {
+        const CpuTinyCall *call = &calls[at];
+        char *const *places = call->places;
+        if (call->kernel) {
+            call->kernel(places[0], places[1], places[2], places[3], call->count, call->immediate);
+            at++;
+        } else if (steps[at].kind == ROUND_UNLESS) {
+            at = *places[0] ? at + 1 : steps[at].target;
+        } else {
+            const RoundStep *step = &steps[at++];
+            HLO_TRY(run_step(runner, step, calls, &at));
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// A loop of a few rounds is not to wait for memory.
+enum { kInlineCalls = 64 };
+
+HloStatus cpu_round_run(const CpuRound *round, char *const *bases, CpuPool *pool, CpuRoundThunk *run_thunk,
+                        void *context) {
+    assert(round && bases && run_thunk);
+    _Alignas(64) char scratch[CPU_TINY_SCRATCH];
+    _Alignas(64) CpuTinyCall small[kInlineCalls];
+    CpuTinyCall *calls =
+        round->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuTinyCall) * (size_t)round->count);
+    HLO_FAIL_IF(!calls, HLO_RESOURCE_EXHAUSTED, "no memory to run a loop of %lld calls", (long long)round->count);
+    bind(round, bases, scratch, calls);
+    const Runner runner = {round, bases, pool, run_thunk, context};
+    const HloStatus status = run(&runner, calls);
+    if (calls != small) hlo_free(calls);
+    return status;
+}
