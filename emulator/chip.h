@@ -43,6 +43,7 @@ typedef struct EmuChip {
     int64_t hbm_reserved_bytes_per_device;
     double hbm_bytes_per_second_per_chip;
     int64_t vmem_bytes_per_core;
+    double host_bytes_per_second_per_chip;  // to and from the host's memory (PCIe), each direction
     // Network; one direction each.
     double link_bytes_per_second;
     double package_bytes_per_second;  // between the two devices of one chip

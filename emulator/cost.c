@@ -15,7 +15,7 @@ typedef struct Sum {
 } Sum;
 
 const char *emu_bound_name(EmuBound bound) {
-    static const char *const names[] = {"none", "matrix", "vector", "memory", "network"};
+    static const char *const names[] = {"none", "matrix", "vector", "memory", "network", "host"};
     return names[bound];
 }
 
@@ -128,7 +128,7 @@ static bool is_view(HloOpcode opcode) {
 
 // As HBM sees them: padded to tiles, nothing for what is kept in VMEM.
 static double bytes_of(const EmuChip *chip, const HloShape *shape) {
-    return emu_in_vmem(shape) ? 0 : (double)emu_padded_bytes(chip, shape);
+    return (double)emu_hbm_bytes(chip, shape);
 }
 
 // Bytes that `user` reads of its operand number `index`: a slice reads what it cuts out, an update in place nothing of

@@ -14,10 +14,11 @@ typedef enum EmuBound {
     EMU_BOUND_MATRIX,
     EMU_BOUND_VECTOR,
     EMU_BOUND_MEMORY,
-    EMU_BOUND_NETWORK
+    EMU_BOUND_NETWORK,
+    EMU_BOUND_HOST  // transfers between the device and the host's memory
 } EmuBound;
 
-// "matrix", "vector", "memory", "network" or "none". Static storage.
+// "matrix", "vector", "memory", "network", "host" or "none". Static storage.
 HLO_EXPORT const char *emu_bound_name(EmuBound bound);
 
 // The work and time of a kernel.

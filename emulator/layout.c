@@ -190,3 +190,11 @@ int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
     const int64_t size = shape->rank ? shape->dims[0] : 1;
     return to_bytes((double)round_up(size, choice.lanes), bits);
 }
+
+int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape) {
+    if (!hlo_shape_is_tuple(shape))
+        return emu_in_vmem(shape) || emu_in_host_memory(shape) ? 0 : emu_padded_bytes(chip, shape);
+    int64_t total = 0;
+    for (int32_t i = 0; i < shape->element_count; i++) total += emu_hbm_bytes(chip, shape->elements[i]);
+    return total;
+}

@@ -23,12 +23,21 @@ HLO_EXPORT const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *
 // array counts with 1 PiB at most. `chip` NULL (host processors): dense.
 HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 
-// The same of one dense array, without tiles.
+// The same of what lies in HBM: nothing for arrays whose layout puts them into VMEM or the host's memory.
+HLO_EXPORT int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape);
+
+// The same of one dense array, wherever it lies, without tiles.
 HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
 
 // Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.
 static inline bool emu_in_vmem(const HloShape *shape) {
     return shape->layout && shape->layout->memory_space == 1;
+}
+
+// Whether the layout puts an array into the host's memory: it takes no HBM, and comes and goes over PCIe.
+static inline bool emu_in_host_memory(const HloShape *shape) {
+    return shape->layout && (shape->layout->memory_space == HLO_SPACE_PINNED_HOST ||
+                             shape->layout->memory_space == HLO_SPACE_UNPINNED_HOST);
 }
 
 HLO_END_C

@@ -49,15 +49,15 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
 }
 
 // A new buffer for one leaf of an instruction.
-// Arrays in VMEM take no HBM: bytes of 0, but still a buffer, so that values are followed alike.
+// Arrays in VMEM or in the host's memory take no HBM: bytes of 0, but still a buffer, so that values are followed
+// alike.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
     assert(instruction && shape);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
-    const bool on_chip = emu_in_vmem(shape);
     live->buffer.instruction = instruction;
     live->buffer.shape = shape;
-    live->buffer.bytes = on_chip ? 0 : emu_padded_bytes(liveness->chip, shape);
-    live->buffer.unpadded_bytes = on_chip ? 0 : emu_unpadded_bytes(shape);
+    live->buffer.bytes = emu_hbm_bytes(liveness->chip, shape);
+    live->buffer.unpadded_bytes = live->buffer.bytes ? emu_unpadded_bytes(shape) : 0;
     live->buffer.kind = EMU_BUFFER_TEMPORARY;
     assert(live->buffer.bytes >= live->buffer.unpadded_bytes && live->buffer.unpadded_bytes >= 0);
     live->first = live->last = liveness->now;
@@ -374,7 +374,7 @@ static int64_t donated_bytes(const EmuProgram *program, const EmuChip *chip, boo
             const HloShape *output = hlo_shape_leaf(result, i);
             if (taken[i] || !hlo_shape_equal(given, output, HLO_COMPARE_IGNORE_LAYOUT)) continue;
             taken[i] = true;
-            total += emu_padded_bytes(chip, output);
+            total += emu_hbm_bytes(chip, output);
             break;
         }
     }
@@ -391,7 +391,7 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
         const HloShape *shape = hlo_shape_at(result, module->aliases.items[i].output_index);
         if (!shape) continue;
         taken[leaf_at(result, module->aliases.items[i].output_index)] = true;
-        total += emu_padded_bytes(chip, shape);
+        total += emu_hbm_bytes(chip, shape);
     }
     return total + donated_bytes(program, chip, taken);
 }
@@ -405,7 +405,7 @@ void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     int64_t where, kept = 0;
     memory->alive = bytes_alive(liveness);
     memory->temp_bytes = find_peak(liveness, memory->alive, &where);
-    memory->output_bytes = emu_padded_bytes(chip, program->module->entry->root->shape);
+    memory->output_bytes = emu_hbm_bytes(chip, program->module->entry->root->shape);
     memory->alias_bytes = aliased_bytes(program, chip);
     EmuBuffer *largest = HLO_ARENA_NEW(program->arena, EmuBuffer, liveness->buffers.count);
     for (int64_t i = 0; i < liveness->buffers.count; i++) {

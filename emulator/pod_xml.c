@@ -289,7 +289,10 @@ static HloStatus read_elements(PodReader *reader, int stage) {
         if (node->type != XML_ELEMENT_NODE) continue;
         const char *name = (const char *)node->name;
         if (stage == 0 && !strcmp(name, "chip")) HLO_TRY(read_chip(reader, node));
-        if (stage == 1 && !strcmp(name, "host")) HLO_TRY(read_sizes(reader, node, "bounds", reader->host_bounds));
+        if (stage == 1 && !strcmp(name, "host")) {
+            HLO_TRY(read_sizes(reader, node, "bounds", reader->host_bounds));
+            read_real(reader, node, "pcie_bps", &reader->chip.host_bytes_per_second_per_chip);
+        }
         if (stage == 1 && !strcmp(name, "ici")) read_ici(reader, node);
         if (stage == 1 && !strcmp(name, "calib")) read_calibration(reader, node);
         if (stage == 1 && !strcmp(name, "dcn")) {

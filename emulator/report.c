@@ -111,6 +111,7 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_seconds(writer, "memory_seconds", report->memory_picoseconds);
     json_seconds(writer, "collective_seconds", report->collective_picoseconds);
     json_seconds(writer, "exposed_collective_seconds", report->exposed_picoseconds);
+    json_seconds(writer, "exposed_copy_seconds", report->copy_picoseconds);
     json_count(writer, "flops_per_device", report->flops_per_device);
     json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
     json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
@@ -316,6 +317,7 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_part(text, "compute", report->compute_picoseconds, step);
     print_part(text, "memory", report->memory_picoseconds, step);
     print_part(text, "exposed collectives", report->exposed_picoseconds, step);
+    if (report->copy_picoseconds) print_part(text, "exposed copies", report->copy_picoseconds, step);
     print_part(text, "(all collectives)", report->collective_picoseconds, step);
     hlo_text_format(text,
                     "work: %.4g flop a device, model flop utilisation %.1f %%\nmemory: ", report->flops_per_device,

@@ -75,6 +75,7 @@ static void print_tiles(HloText *text, const EmuReport *report) {
     print_time_tile(text, "memory", report->memory_picoseconds);
     print_time_tile(text, "collectives", report->collective_picoseconds);
     print_time_tile(text, "of them exposed", report->exposed_picoseconds);
+    if (report->copy_picoseconds) print_time_tile(text, "exposed copies", report->copy_picoseconds);
     hlo_text_format(text, "<div class=\"tile\"><b>%.1f %%</b><span>model FLOP utilisation</span></div>\n",
                     100 * report->mfu);
     hlo_text_string(text, "</div>\n<h2>Memory of one device</h2>\n<div class=\"tiles\">\n");
@@ -90,7 +91,8 @@ static void print_tiles(HloText *text, const EmuReport *report) {
 // Colours say what the roofline found to bound the operation (emulator/cost.h): arithmetic, memory or the network.
 static const char *bar_colour(const EmuOp *op) {
     switch (op->bound) {
-        case EMU_BOUND_NETWORK: return "#d5793b";
+        case EMU_BOUND_NETWORK:
+        case EMU_BOUND_HOST: return "#d5793b";
         case EMU_BOUND_MATRIX:
         case EMU_BOUND_VECTOR: return "#4a7ab8";
         case EMU_BOUND_MEMORY: return "#7fae6a";
@@ -106,7 +108,8 @@ static void print_timeline(HloText *text, const EmuReport *report) {
     double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1;
     double narrowest = report->op_count > TIMELINE_BARS ? step / TIMELINE_WIDTH / 4 : 0;
     hlo_text_format(text,
-                    "<h2>Timeline</h2>\n<p>Blue: bound by arithmetic; green: by memory; orange: the network. Hold the "
+                    "<h2>Timeline</h2>\n<p>Blue: bound by arithmetic; green: by memory; orange: the network, or the "
+                    "way to the host. Hold the "
                     "pointer over a bar.</p>\n<svg width=\"%.0f\" height=\"100\" viewBox=\"0 0 %.0f 100\">\n"
                     "<text x=\"0\" y=\"14\">device</text><text x=\"0\" y=\"64\">network</text>\n",
                     TIMELINE_WIDTH, TIMELINE_WIDTH);

@@ -11,6 +11,7 @@
 
 #include "emulator/amount.h"
 #include "emulator/collective.h"
+#include "emulator/layout.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
@@ -30,6 +31,7 @@
 typedef struct Flight {
     const HloInstruction *start;
     int64_t end;
+    bool is_copy;  // between memories of the device and its host, and not over the network
 } Flight;
 
 // A simulation under way.
@@ -79,7 +81,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
                       .duration = duration,
                       .count = emu_times(1, simulation->repeat),
                       .depth = simulation->depth - 1,
-                      .network = bound == EMU_BOUND_NETWORK,
+                      .network = bound == EMU_BOUND_NETWORK || bound == EMU_BOUND_HOST,
                       .bound = bound};
     hlo_vector_push(arena, &simulation->ops, op);
     return simulation->ops.count - 1;
@@ -106,11 +108,12 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));
 }
 
-// Lets the device wait until `when` for the network. That is time which a better schedule could hide, so it is reported
-// apart.
-static void wait_until(Simulation *simulation, int64_t when) {
+// Lets the device wait until `when` for the network, or for a copy. That is time which a better schedule could hide, so
+// it is reported apart.
+static void wait_until(Simulation *simulation, int64_t when, bool is_copy) {
+    EmuReport *report = simulation->report;
     if (when <= simulation->now) return;
-    int64_t *exposed = &simulation->report->exposed_picoseconds;
+    int64_t *exposed = is_copy ? &report->copy_picoseconds : &report->exposed_picoseconds;
     *exposed = emu_add(*exposed, emu_times(when - simulation->now, simulation->repeat));
     simulation->now = when;
 }
@@ -150,15 +153,41 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
-// A copy between memories: it runs beside the device at HBM speed.
+// Whether an array of a start's operands or result lies in the host's memory.
+static bool meets_host(const HloInstruction *start) {
+    const int64_t leaves = hlo_shape_leaf_count(start->shape);
+    for (int64_t i = 0; i < leaves; i++)
+        if (emu_in_host_memory(hlo_shape_leaf(start->shape, i))) return true;
+    return false;
+}
+
+// What a slice of a stack in the host's memory moves, or a whole array.
+static double moved_bytes(const HloInstruction *inner) {
+    if (hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE)) return (double)hlo_shape_bytes(inner->operands[1]->shape);
+    if (hlo_is(inner, HLO_OP_DYNAMIC_SLICE)) return (double)hlo_shape_bytes(inner->shape);
+    return inner->operand_count ? (double)hlo_shape_bytes(inner->operands[0]->shape) : 0;
+}
+
+// A copy between memories: it runs beside the device, at PCIe speed where one of them is the host's, else at HBM speed.
+// Copies of either kind wait for those before them; the two ways to the host, in and out, do not share a link.
 static void start_copy(Simulation *simulation, const HloInstruction *start, int64_t *end) {
     const EmuChip *chip = &simulation->program->topology->chip;
-    const double bytes = start->operand_count ? (double)hlo_shape_bytes(start->operands[0]->shape) : 0;
-    const double rate = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency / (double)chip->devices_per_chip;
-    const int copy_engine = 31;
-    const int64_t begin =
-        simulation->free_at[copy_engine] > simulation->now ? simulation->free_at[copy_engine] : simulation->now;
-    *end = simulation->free_at[copy_engine] = emu_add(begin, emu_picoseconds(bytes / rate));
+    const HloInstruction *inner = emu_synchronous_instruction(start);
+    const bool host = meets_host(start), out = hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE) ||
+                                               (inner == start && emu_in_host_memory(hlo_shape_leaf(start->shape, 0)));
+    const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
+    const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
+    const int engine = !host ? 31 : out ? 30 : 29;
+    const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
+    *end = simulation->free_at[engine] = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
+    if (!host) return;
+    const int64_t op = record(simulation, start, begin, *end - begin, EMU_BOUND_HOST);
+    if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
+}
+
+static bool is_host_slice(const HloInstruction *start) {
+    const HloOpcode opcode = emu_synchronous_opcode(start);
+    return (opcode == HLO_OP_DYNAMIC_SLICE || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE) && meets_host(start);
 }
 
 // Whether `at` is a send, recv or done between devices.
@@ -175,16 +204,17 @@ static bool runs_once(const Simulation *simulation) {
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
+    const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
     if (is_peer(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_peer(start, HLO_OP_SEND))
         HLO_TRY(start_transfer(simulation, start, &end));
-    else if (start->opcode == HLO_OP_COPY_START)
+    else if (is_copy)
         start_copy(simulation, start, &end);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
     // On chips whose cores take part in every transfer, nothing runs beside it.
-    if (!simulation->program->topology->chip.overlaps_collectives) wait_until(simulation, end);
-    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end}));
+    if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false);
+    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, is_copy}));
     return HLO_SUCCESS;
 }
 
@@ -202,7 +232,7 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         const Flight *flight = &simulation->flights.items[i];
         if (is_peer(flight->start, HLO_OP_SEND) && HLO_ATTRIBUTES(flight->start, Transfer)->channel_id == channel)
-            wait_until(simulation, flight->end);
+            wait_until(simulation, flight->end, false);
     }
 }
 
@@ -215,7 +245,7 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
     const HloInstruction *start = start_of(done);
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         if (simulation->flights.items[i].start != start) continue;
-        wait_until(simulation, simulation->flights.items[i].end);
+        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
         break;
     }
@@ -296,7 +326,7 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
         case EMU_OP_CONTROL: return run_control(simulation, root);
         case EMU_OP_COLLECTIVE:
             HLO_TRY(start_transfer(simulation, root, &end));
-            wait_until(simulation, end);
+            wait_until(simulation, end, false);
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
@@ -465,7 +495,8 @@ static HloStatus simulate(void *argument) {
     simulation->now = chip->launch_picoseconds;
     HLO_TRY(run_computation(simulation, module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);
-    for (int64_t i = 0; i < simulation->flights.count; i++) wait_until(simulation, simulation->flights.items[i].end);
+    for (int64_t i = 0; i < simulation->flights.count; i++)
+        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
     report->topology = copy_string(arena, call->topology->name);
     report->device_kind = copy_string(arena, call->topology->device_kind);
     report->module = copy_string(arena, module->name);

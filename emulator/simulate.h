@@ -62,12 +62,13 @@ typedef struct EmuReport {
     const char *device_kind;
     const char *module;
     int64_t num_devices;       // that take part
-    int64_t step_picoseconds;  // launch + compute + memory + vector … + exposed collectives
+    int64_t step_picoseconds;  // launch + compute + memory + vector … + exposed collectives and copies
     int64_t launch_picoseconds;
     int64_t compute_picoseconds;     // kernels bound by the systolic arrays or the vector unit
     int64_t memory_picoseconds;      // kernels bound by HBM
     int64_t collective_picoseconds;  // the network's work
     int64_t exposed_picoseconds;     // the part of it that the device waits for
+    int64_t copy_picoseconds;        // what it waits for copies between memories, such as the host's
     double flops_per_device;
     double matrix_flops_per_device;
     double hbm_bytes_per_device;

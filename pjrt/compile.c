@@ -275,10 +275,10 @@ static void prune_donors(HloModule *module, const TargetDevice *device) {
     module->donor_count = count;
 }
 
-// The pass "memory-copies" puts in the copies between host and device memory that annotated placements ask for; it
-// needs the layouts, which name memories, and so runs last.
+// What annotated placements ask for: stacks of offloaded values move to host memory, and copies between the memories
+// become transfers. The passes need the layouts, which name memories, and so run last.
 static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *request) {
-    static const char *const passes[] = {"memory-copies"};
+    static const char *const passes[] = {"host-offloader", "dce", "memory-copies"};
     HloPassOptions options = {.skip_verify = true};
     const TargetDevice *device = target_client_device(request->client, 0);  // all devices of a machine are alike
     // Programs in HLO say their layouts; StableHLO leaves them open unless it says so.

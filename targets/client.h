@@ -332,7 +332,7 @@ HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *execut
 typedef struct TargetMemoryAnalysis {
     int64_t argument_bytes, output_bytes;
     int64_t alias_bytes;      // of outputs that take over an argument's memory
-    int64_t temporary_bytes;  // the arena
+    int64_t temporary_bytes;  // the arena, less host_temporary_bytes
     int64_t constant_bytes;
     int64_t generated_code_bytes;
     int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, apart

@@ -69,17 +69,18 @@ static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
     return kinds;
 }
 
-// Values that are copied to host memory on the way.
-// Only copies move values between memories (offloading in JAX is written that way), so they alone are looked at.
 // Bytes of values that the program puts into host memory on its way: what XLA's memory analysis reports as
-// host_temp_size_in_bytes.
+// host_temp_size_in_bytes. Copies move values there, and the pass "host-offloader" makes stacks there; all other ops
+// only hand on what lies there already.
 static int64_t host_temporaries(const HloModule *module) {
     int64_t bytes = 0;
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if ((hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_COPY_DONE)) && hlo_shape_is_array(at->shape) &&
-                target_memory_kind_of(at->shape) != TARGET_MEMORY_DEVICE)
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            const bool makes = hlo_is(at, HLO_OP_COPY) || hlo_is(at, HLO_OP_COPY_DONE) || hlo_is(at, HLO_OP_BROADCAST);
+            if (makes && hlo_shape_is_array(at->shape) && target_memory_kind_of(at->shape) != TARGET_MEMORY_DEVICE)
                 bytes += hlo_shape_bytes(at->shape);
+        }
+    }
     return bytes;
 }
 
@@ -283,13 +284,16 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
     return executable->signature->fallbacks;
 }
 
-// A result that aliases an argument lies in that argument's memory, so it counts once in the peak.
+// A result that aliases an argument lies in that argument's memory, so it counts once in the peak. The arena holds the
+// values of host memory too: they are taken off as if all were alive at its peak, which holds for the stacks of loops.
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     assert(executable && analysis);
     const CpuSignature *signature = executable->signature;
-    *analysis = (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes,
-                                       .constant_bytes = signature->constant_bytes,
-                                       .host_temporary_bytes = executable->host_temporary_bytes};
+    const int64_t host = executable->host_temporary_bytes;
+    *analysis =
+        (TargetMemoryAnalysis){.temporary_bytes = signature->arena_bytes > host ? signature->arena_bytes - host : 0,
+                               .constant_bytes = signature->constant_bytes,
+                               .host_temporary_bytes = host};
     for (int64_t i = 0; i < signature->argument_count; i++) {
         const bool here = target_executable_argument_memory(executable, i) == TARGET_MEMORY_DEVICE;
         *(here ? &analysis->argument_bytes : &analysis->host_argument_bytes) +=

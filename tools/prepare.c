@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/pass/pass.h"
 #include "tools/machine.h"
 #include "tools/xla_flags.h"
 
@@ -134,6 +135,18 @@ static HloStatus check_partitioned(CliContext *context, const HloModule *module,
     return HLO_SUCCESS;
 }
 
+// What a program offloads lies in the host's memory, stacks of it too, as compiled through JAX. Stacks are followed
+// through loops but not into calls, which JAX makes for the bodies of loops.
+static HloStatus place_offloaded(HloModule *module) {
+    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "host-offloader",
+                                         "dce",          "memory-copies"};
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_COPY) && at->shape->layout && at->shape->layout->memory_space != HLO_SPACE_DEVICE)
+                return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), NULL);
+    return HLO_SUCCESS;
+}
+
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     assert(program);
     SpmdOptions options;
@@ -162,6 +175,7 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     cli_progress(context, "partitioning");
     HloStatus status = spmd_partition(program->original, &options, &program->per_device, &program->report);
     if (status) return cli_blame_options(context, program->original, status);
+    HLO_TRY(place_offloaded(program->per_device));
     cli_xla_dump(context, program->per_device, "after_spmd_partitioning");
     return count_devices(program, program->per_device->num_partitions);
 }

@@ -46,6 +46,7 @@ Test(emulator_pod_xml, reads_a_pod) {
     cr_assert_eq(topology->host_count, 4);
     cr_assert_str_eq(topology->device_kind, "TPU v5 lite");
     cr_assert_eq(topology->chip.link_bytes_per_second, 5.5e10);
+    cr_assert_eq(topology->chip.host_bytes_per_second_per_chip, 1.5e10);
     cr_assert_eq(topology->chip.mxu_efficiency, 0.92);
     cr_assert_eq(topology->chip.dcn_picoseconds, 20000000);
     cr_assert_eq(topology->chip.hbm_reserved_bytes_per_device, 17179869184 - 16911433728);
