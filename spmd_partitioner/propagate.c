@@ -292,11 +292,29 @@ void spmd_propagate_plan(SpmdPlan *plan) {
     }
 }
 
-// Takes the axes that do not divide a dimension from it, where nobody asked for them.
+// How many of a dimension's first atoms make up whole axes of the mesh.
+static int32_t whole_axes(const SpmdMesh *mesh, const SpmdAxes *axes) {
+    int32_t whole = 0;
+    while (whole < axes->count) {
+        int32_t axis = mesh->atoms[axes->items[whole]].axis, next = whole;
+        for (int32_t a = 0; a < mesh->atom_count; a++) {
+            if (mesh->atoms[a].axis != axis) continue;
+            if (next == axes->count || axes->items[next] != a) return whole;
+            next++;
+        }
+        whole = next;
+    }
+    return whole;
+}
+
+// Takes the axes that do not divide a dimension from it, where nobody asked for them. What is left are whole axes, of
+// which alone a PartitionSpec can speak; Shardy leaves no parts of axes at a function's border either.
 static void keep_even(const SpmdPlan *plan, SpmdArray *array) {
     for (int32_t d = 0; hlo_shape_is_array(array->shape) && d < array->sharding->rank; d++) {
         SpmdAxes *axes = &array->sharding->dims[d];
-        while (array->open[d] && axes->count && array->shape->dims[d] % spmd_axes_product(plan->mesh, axes)) {
+        while (array->open[d] && axes->count &&
+               (array->shape->dims[d] % spmd_axes_product(plan->mesh, axes) ||
+                whole_axes(plan->mesh, axes) < axes->count)) {
             *axes = spmd_axes_head(axes, axes->count - 1);
         }
     }

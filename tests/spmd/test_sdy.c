@@ -101,3 +101,43 @@ ParameterizedTest(const int *number, sdy, collectives_move_arrays) {
     hlo_text_free(&body);
     hlo_module_free(module);
 }
+
+// Results as jaxlib 0.10.2 leaves them: JAX names the sharding of a result by whole axes of the mesh, and fails on
+// others.
+static const struct {
+    const char *from, *axes, *to, *want;
+} borders[] = {
+    {"10x7", "[{\"a\"}, {}]", "10x7", "{replicated}"},
+    {"10x7", "[{\"b\", \"a\"}, {}]", "10x7", "{devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}"},
+    {"12x6", "[{\"a\", \"b\"}, {}]", "12x6", "{devices=[4,1,2]<=[8] last_tile_dim_replicate}"},
+    {"8x3", "[{\"a\"}, {}]", "2x4x3", "{replicated}"},
+    {"8x2", "[{}, {\"b\"}]", "4x2x2", "{devices=[1,1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}"},
+};
+
+ParameterizedTestParameters(sdy, bug_a_result_was_cut_by_a_part_of_an_axis) {
+    return cases_numbered(HLO_COUNT_OF(borders));
+}
+
+ParameterizedTest(const int *number, sdy, bug_a_result_was_cut_by_a_part_of_an_axis) {
+    HloText text = {0}, sharding = {0};
+    const char *from = borders[*number].from, *to = borders[*number].to;
+    hlo_text_format(&text,
+                    "module attributes {mhlo.num_partitions = 8 : i32} {\nsdy.mesh @mesh = <[\"a\"=4, \"b\"=2]>\n"
+                    "func.func public @main(%%x: tensor<%sxf32>) -> tensor<%sxf32> {\n"
+                    "%%0 = sdy.sharding_constraint %%x <@mesh, %s> : tensor<%sxf32>\n"
+                    "%%1 = stablehlo.reshape %%0 : (tensor<%sxf32>) -> tensor<%sxf32>\n"
+                    "%%2 = stablehlo.cosine %%1 : tensor<%sxf32>\nreturn %%2 : tensor<%sxf32>\n}\n}\n",
+                    from, to, borders[*number].axes, from, from, to, to, to);
+    HloModule *module = NULL, *partitioned = NULL;
+    SpmdBoundary *boundary = NULL;
+    cr_assert_null(hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module), "%s", text.data);
+    cr_assert_null(spmd_partition(module, &(SpmdOptions){.even_boundary = true}, &partitioned, NULL));
+    cr_assert_null(spmd_boundary_new(partitioned, &boundary));
+    hlo_sharding_print(&sharding, boundary->results[0].sharding);
+    cr_expect_str_eq(sharding.data, borders[*number].want, "%s cut by %s", from, borders[*number].axes);
+    spmd_boundary_free(boundary);
+    hlo_text_free(&sharding);
+    hlo_text_free(&text);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+}
