@@ -94,27 +94,30 @@ static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int1
 }
 
 // The state's classes only ever split, so the walk ends after as many rounds as there are devices at most for each
-// array. Devices that may leave the loop at different times differ in everything inside.
+// array. Devices that may leave the loop at different times differ in everything inside, in the condition too: one that
+// has left does not come to it again, and whoever waited there to share its work would wait for ever.
 static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     const int32_t *states = thunk->arrays + thunk->read_count;
+    const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
     for (int32_t i = 0; i < thunk->write_count; i++) {
         if (states[i] == thunk->arrays[i]) continue;  // never written
         Classes value;
-        memcpy(value, control, sizeof value);
+        memcpy(value, control, bytes);
         refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
         set(analysis, states[i], value);
     }
+    Classes inside, before;
+    memcpy(inside, control, bytes);
     do {
-        Classes inside;
-        memcpy(inside, control, sizeof inside);
-        walk(analysis, &thunk->regions[0], control);
+        memcpy(before, inside, bytes);
+        walk(analysis, &thunk->regions[0], inside);
         refine(analysis, inside, classes_of(analysis, thunk->regions[0].results[0]));
         walk(analysis, &thunk->regions[1], inside);
-        analysis->changed = false;
+        analysis->changed = memcmp(before, inside, bytes) != 0;
         for (int32_t i = 0; i < thunk->write_count; i++) {
             if (states[i] == thunk->arrays[i]) continue;
             Classes value;
-            memcpy(value, inside, sizeof value);
+            memcpy(value, inside, bytes);
             refine(analysis, value, classes_of(analysis, states[i]));
             refine(analysis, value, classes_of(analysis, thunk->regions[1].results[i]));
             set(analysis, states[i], value);
