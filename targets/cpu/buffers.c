@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct Uses {
     int64_t last;        // last reading position, -1 for none
@@ -242,20 +243,52 @@ static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray 
     return false;
 }
 
-// True if values of both are needed at once.
+// The first segment of the storage that ends at the position or behind it. Segments are sorted: they touch in
+// hand-overs only, so that both their beginnings and their ends rise.
+static int64_t first_segment_from(const CpuStorage *storage, int64_t position) {
+    int64_t low = 0, high = storage->segments.count;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (storage->segments.items[middle].end < position)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// True if values of both are needed at once. The shorter history is looked up in the longer one: a chain of n updates
+// of one array, or n conditionals one behind the other, joins storages of one segment to one of up to n.
 static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStorage *b) {
     assert(a != b);
+    if (a->segments.count > b->segments.count) {
+        const CpuStorage *swap = a;
+        a = b;
+        b = swap;
+    }
     for (int64_t i = 0; i < a->segments.count; i++) {
-        for (int64_t k = 0; k < b->segments.count; k++) {
-            const CpuSegment x = a->segments.items[i], y = b->segments.items[k];
+        const CpuSegment x = a->segments.items[i];
+        for (int64_t k = first_segment_from(b, x.begin); k < b->segments.count; k++) {
+            const CpuSegment y = b->segments.items[k];
             const int64_t begin = x.begin > y.begin ? x.begin : y.begin, end = x.end < y.end ? x.end : y.end;
-            if (begin > end) continue;
+            if (begin > end) break;
             if (end != begin + 1) return true;
             const CpuSegment first = x.begin < y.begin ? x : y, second = x.begin < y.begin ? y : x;
             if (first.end != end || !hands_over(buffers, begin, first.array, second.array)) return true;
         }
     }
     return false;
+}
+
+// The segments of `from` among those of `into`, from behind: what follows in the program is put at the end.
+static void merge_segments(Buffers *buffers, CpuStorage *into, const CpuStorage *from) {
+    int64_t old = into->segments.count, left = from->segments.count;
+    for (int64_t i = 0; i < left; i++) hlo_vector_push(buffers->arena, &into->segments, from->segments.items[i]);
+    CpuSegment *items = into->segments.items;
+    for (int64_t to = into->segments.count; left > 0;) {
+        const bool later = old > 0 && items[old - 1].begin > from->segments.items[left - 1].begin;
+        items[--to] = later ? items[--old] : from->segments.items[--left];
+    }
 }
 
 // Lets the two arrays share one place if they may. The caller names arrays whose sharing would save a copy; they may if
@@ -277,7 +310,7 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
         y = swap;
     }
     y->joined = x;
-    for (int64_t i = 0; i < y->segments.count; i++) hlo_vector_push(buffers->arena, &x->segments, y->segments.items[i]);
+    merge_segments(buffers, x, y);
     return true;
 }
 
@@ -332,24 +365,21 @@ static void fix_results(Buffers *buffers) {
     }
 }
 
-// NULL for positions inside of nested steps.
-static const CpuStep *step_at(const CpuSteps *steps, int64_t position) {
-    for (int64_t i = 0; i < steps->steps.count; i++)
-        if (steps->steps.items[i].begin == position) return &steps->steps.items[i];
-    return NULL;
+// The entry's step that begins at the position; NULL for positions inside of nested steps.
+static const CpuStep *step_at(const Buffers *buffers, int64_t position) {
+    const Moment moment = buffers->moments.items[position / 2];
+    return moment.owner ? NULL : moment.step;
 }
 
 // True if the argument is dead when the first array of the result's storage is written, or dies in that step, which
 // works in place.
-static bool may_take_over(const Buffers *buffers, const CpuSteps *steps, CpuArray *argument, CpuArray *result) {
+static bool may_take_over(const Buffers *buffers, CpuArray *argument, CpuArray *result) {
     const CpuStorage *storage = storage_root(result->storage);
     const int64_t last = buffers->uses[argument->id].last;
     if (storage->segments.count == 0 || argument->bytes != result->bytes) return false;
-    int64_t first = INT64_MAX;
-    for (int64_t i = 0; i < storage->segments.count; i++)
-        if (storage->segments.items[i].begin < first) first = storage->segments.items[i].begin;
+    const int64_t first = storage->segments.items[0].begin;
     if (last < first) return true;
-    const CpuStep *step = last == first + 1 ? step_at(steps, first) : NULL;
+    const CpuStep *step = last == first + 1 ? step_at(buffers, first) : NULL;
     for (int32_t i = 0; step && i < step->write_count; i++)
         if (storage_root(step->writes[i]->storage) == storage && works_in_place(step, argument, step->writes[i]))
             return true;
@@ -357,7 +387,7 @@ static bool may_take_over(const Buffers *buffers, const CpuSteps *steps, CpuArra
 }
 
 // Donated arguments: a result takes the memory over only if nothing reads the argument any more when it is written.
-static void choose_aliases(Buffers *buffers, const CpuSteps *steps, const int64_t *alias_argument) {
+static void choose_aliases(Buffers *buffers, const int64_t *alias_argument) {
     CpuAssignment *assignment = buffers->assignment;
     const CpuRegion *entry = buffers->program->entry;
     assignment->result_alias = HLO_ARENA_NEW(buffers->arena, int64_t, entry->results.count);
@@ -366,8 +396,7 @@ static void choose_aliases(Buffers *buffers, const CpuSteps *steps, const int64_
         CpuArray *root = assignment->results.items[i];
         const bool own = storage_root(root->storage)->base == assignment->result_slices[i].base;
         const bool same = argument >= 0 && root == entry->parameters.items[argument];
-        const bool free_to =
-            argument >= 0 && own && may_take_over(buffers, steps, entry->parameters.items[argument], root);
+        const bool free_to = argument >= 0 && own && may_take_over(buffers, entry->parameters.items[argument], root);
         assignment->result_alias[i] = same || free_to ? argument : -1;
     }
 }
@@ -401,6 +430,12 @@ static int compare_end(const void *a, const void *b) {
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
+static void remove_gap(Packing *packing, int64_t at) {
+    Gap *gaps = packing->gaps.items;
+    packing->gaps.count--;
+    memmove(gaps + at, gaps + at + 1, sizeof *gaps * (size_t)(packing->gaps.count - at));
+}
+
 // The smallest gap that is large enough; without one the arena grows, using what is free at its top.
 static int64_t take_gap(Packing *packing, int64_t bytes) {
     assert(bytes >= 0);
@@ -423,33 +458,37 @@ static int64_t take_gap(Packing *packing, int64_t bytes) {
     const int64_t offset = gap->offset;
     gap->offset += bytes;
     gap->bytes -= bytes;
-    if (gap->bytes == 0) {
-        for (int64_t i = best; i + 1 < packing->gaps.count; i++) packing->gaps.items[i] = packing->gaps.items[i + 1];
-        packing->gaps.count--;
-    }
+    if (gap->bytes == 0) remove_gap(packing, best);
     return offset;
 }
 
-// Gaps stay sorted, and neighbours become one.
+// Gaps stay sorted, and neighbours become one. Found by bisection: programs of many arrays that die in another order
+// than they were born have thousands of gaps.
 static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t bytes) {
     assert(offset >= 0 && bytes >= 0);
     if (bytes == 0) return;
-    hlo_vector_push(arena, &packing->gaps, (Gap){0});
-    Gap *gaps = packing->gaps.items;
-    int64_t at = packing->gaps.count - 1;
-    while (at > 0 && gaps[at - 1].offset > offset) {
-        gaps[at] = gaps[at - 1];
-        at--;
-    }
-    gaps[at] = (Gap){offset, bytes};
-    int64_t kept = 0;
-    for (int64_t i = 1; i < packing->gaps.count; i++) {
-        if (gaps[kept].offset + gaps[kept].bytes == gaps[i].offset)
-            gaps[kept].bytes += gaps[i].bytes;
+    int64_t at = 0;  // the first gap behind the new one
+    for (int64_t high = packing->gaps.count; at < high;) {
+        const int64_t middle = at + (high - at) / 2;
+        if (packing->gaps.items[middle].offset < offset)
+            at = middle + 1;
         else
-            gaps[++kept] = gaps[i];
+            high = middle;
     }
-    packing->gaps.count = kept + 1;
+    Gap *before = at > 0 ? &packing->gaps.items[at - 1] : NULL;
+    Gap *behind = at < packing->gaps.count ? &packing->gaps.items[at] : NULL;
+    const bool joins_behind = behind && offset + bytes == behind->offset;
+    if (before && before->offset + before->bytes == offset) {
+        before->bytes += bytes + (joins_behind ? behind->bytes : 0);
+        if (joins_behind) remove_gap(packing, at);
+    } else if (joins_behind) {
+        *behind = (Gap){offset, bytes + behind->bytes};
+    } else {
+        hlo_vector_push(arena, &packing->gaps, (Gap){0});
+        Gap *gaps = packing->gaps.items;
+        memmove(gaps + at + 1, gaps + at, sizeof *gaps * (size_t)(packing->gaps.count - 1 - at));
+        gaps[at] = (Gap){offset, bytes};
+    }
 }
 
 // Every storage begins on a cache line.
@@ -500,7 +539,7 @@ void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, c
     join_steps(&buffers, steps, ROUND_STRUCTURE);
     join_steps(&buffers, steps, ROUND_UPDATES);
     join_steps(&buffers, steps, ROUND_ELEMENTWISE);
-    choose_aliases(&buffers, steps, alias_argument);
+    choose_aliases(&buffers, alias_argument);
     assignment->position_count = buffers.position;
     pack(&buffers);
 }

@@ -247,11 +247,17 @@ static HloStatus build_identity(Frame *frame, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
-// The same bytes under another shape.
+// The same bytes under another shape. A view of a view is one of what that looks at: reshapes in a row would make every
+// step towards the array in memory as long as the row.
+static void make_view(const CpuNode *node) {
+    CpuArray *operand = node->operands[0];
+    node->results[0]->view = operand->view ? operand->view : operand;
+}
+
 static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(build_plain(frame, instruction, result));
     const CpuNode *node = result->items[0]->producer;
-    if (node->opcode != HLO_OP_CONSTANT) result->items[0]->view = node->operands[0];
+    if (node->opcode != HLO_OP_CONSTANT) make_view(node);
     return HLO_SUCCESS;
 }
 
@@ -273,7 +279,7 @@ static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instru
 static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
     node->opcode = HLO_OP_RESHAPE;
-    node->results[0]->view = node->operands[0];
+    make_view(node);
     *result = node_leaves(node);
     return HLO_SUCCESS;
 }

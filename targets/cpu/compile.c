@@ -35,22 +35,8 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
     return shapes;
 }
 
-// The number of leaf `index` of parameter `parameter`.
-// O(parameters): called once for each alias or donor, which at most are as many. Tuples count by their leaves.
-static int64_t argument_number(const HloModule *module, int64_t parameter, HloInts index) {
-    assert(parameter >= 0);
-    int64_t number = 0;
-    for (int64_t i = 0; i < parameter; i++) number += hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
-    const HloShape *shape = module->entry->parameters.items[parameter]->shape;
-    for (int64_t i = 0; i < index.count; i++) {
-        number += hlo_shape_first_leaf(shape, index.items[i]);
-        shape = shape->elements[index.items[i]];
-    }
-    return number;
-}
-
-// The same of the root's leaves.
-static int64_t result_number(const HloShape *shape, HloInts index) {
+// The number of the leaf `index` among those of the shape. Tuples count by their leaves.
+static int64_t leaf_number(const HloShape *shape, HloInts index) {
     int64_t number = 0;
     for (int64_t i = 0; i < index.count; i++) {
         number += hlo_shape_first_leaf(shape, index.items[i]);
@@ -68,27 +54,47 @@ static bool index_fits(const HloShape *shape, HloInts index) {
     return !hlo_shape_is_tuple(shape);
 }
 
-// Offers an argument's memory to a result of its size that nobody has offered to yet; an offer that no result can take
-// leaves the argument with its owner, as XLA does.
-// O(results) an argument: the first result of the same size that is free. Sizes must be equal: the buffer's own size is
-// what the store knows.
-static bool offer_memory(const CpuSignature *signature, int64_t argument, bool *taken) {
-    for (int64_t k = 0; k < signature->result_count; k++) {
-        if (taken[k] ||
-            cpu_buffer_bytes(signature->result_shapes[k]) != cpu_buffer_bytes(signature->argument_shapes[argument])) {
-            continue;
-        }
-        taken[k] = true;
-        return true;
+// Who offers memory to whom. Steps of large models donate thousands of arguments: each is looked up.
+typedef struct Donations {
+    int64_t *arguments;  // by parameter: the number of its first leaf
+    bool *taken;         // by result: an argument's memory has been offered to it
+    HloIntMap by_bytes;  // the first result of a size that may not be taken yet
+    int64_t *next;       // by result: the next one of its size, or -1
+} Donations;
+
+static Donations new_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch) {
+    const int64_t parameters = module->entry->parameters.count, results = signature->result_count;
+    Donations donations = {.arguments = HLO_ARENA_NEW(scratch, int64_t, parameters + 1),
+                           .taken = HLO_ARENA_NEW(scratch, bool, results),
+                           .next = HLO_ARENA_NEW(scratch, int64_t, results)};
+    for (int64_t i = 0; i < parameters; i++)
+        donations.arguments[i + 1] =
+            donations.arguments[i] + hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
+    for (int64_t k = results; k-- > 0;) {
+        const uint64_t bytes = (uint64_t)cpu_buffer_bytes(signature->result_shapes[k]);
+        const int64_t *behind = hlo_int_map_find(&donations.by_bytes, bytes);
+        donations.next[k] = behind ? *behind : -1;
+        hlo_int_map_set(scratch, &donations.by_bytes, bytes, k);
     }
-    return false;
+    return donations;
+}
+
+// Offers memory to the first result of its size that nobody has offered to yet; an offer that no result can take leaves
+// the argument with its owner, as XLA does. Sizes must be equal: the buffer's own size is what the store knows.
+static bool offer_memory(Donations *donations, int64_t bytes) {
+    int64_t *first = hlo_int_map_find(&donations->by_bytes, (uint64_t)bytes);
+    if (!first) return false;
+    while (*first >= 0 && donations->taken[*first]) *first = donations->next[*first];
+    if (*first < 0) return false;
+    donations->taken[*first] = true;
+    return true;
 }
 
 // What input_output_alias and buffer_donor say: wanted[k] is the argument for result k, or -1.
 // Aliases name their result; donors are matched in the order in which the module lists them.
 static HloStatus read_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch,
                                 int64_t *wanted, bool *donated) {
-    bool *taken = HLO_ARENA_NEW(scratch, bool, signature->result_count);
+    Donations donations = new_donations(module, signature, scratch);
     const HloComputation *entry = module->entry;
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloAlias *alias = &module->aliases.items[i];
@@ -96,9 +102,11 @@ static HloStatus read_donations(const HloModule *module, const CpuSignature *sig
                         !index_fits(entry->parameters.items[alias->operand]->shape, alias->operand_index) ||
                         !index_fits(entry->root->shape, alias->output_index),
                     HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
-        const int64_t argument = argument_number(module, alias->operand, alias->operand_index);
-        wanted[result_number(entry->root->shape, alias->output_index)] = argument;
-        taken[result_number(entry->root->shape, alias->output_index)] = true;
+        const int64_t argument = donations.arguments[alias->operand] +
+                                 leaf_number(entry->parameters.items[alias->operand]->shape, alias->operand_index);
+        const int64_t result = leaf_number(entry->root->shape, alias->output_index);
+        wanted[result] = argument;
+        donations.taken[result] = true;
         donated[argument] = true;
     }
     for (int64_t i = 0; i < module->donor_count; i++) {
@@ -106,8 +114,9 @@ static HloStatus read_donations(const HloModule *module, const CpuSignature *sig
         HLO_FAIL_IF(donor->parameter < 0 || donor->parameter >= entry->parameters.count ||
                         !index_fits(entry->parameters.items[donor->parameter]->shape, donor->index),
                     HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
-        const int64_t argument = argument_number(module, donor->parameter, donor->index);
-        donated[argument] |= offer_memory(signature, argument, taken);
+        const int64_t argument = donations.arguments[donor->parameter] +
+                                 leaf_number(entry->parameters.items[donor->parameter]->shape, donor->index);
+        donated[argument] |= offer_memory(&donations, cpu_buffer_bytes(signature->argument_shapes[argument]));
     }
     return HLO_SUCCESS;
 }

@@ -21,10 +21,12 @@ typedef struct Use {
 
 typedef struct Fusion {
     CpuProgram *program;
-    Use *uses;       // by array id
-    int32_t *sizes;  // nodes in the loop of a root, by node order
-    int8_t *depths;  // of light arrays
-    bool again;      // a reduction was found not to join the loop that counted on it
+    Use *uses;        // by array id
+    int32_t *sizes;   // nodes in the loop of a root, by node order
+    int8_t *depths;   // of light arrays
+    int64_t *looked;  // by array id: in which search for rows, and with how many steps left, it was looked at last
+    int64_t search;
+    bool again;  // a reduction was found not to join the loop that counted on it
 } Fusion;
 
 // ---- light arrays
@@ -101,16 +103,27 @@ static bool joins_rows(const CpuNode *node, const CpuNode *root) {
            root->results[0]->elements == node->results[0]->elements;
 }
 
-// True if the array, one element a row, comes from a reduction of rows of this shape that may yet join a loop.
-static bool comes_from_rows(const CpuArray *array, const HloShape *rows, int depth) {
-    assert(depth >= 0);
+// True if the array, one element a row, comes from a reduction of rows of this shape that may yet join a loop. What has
+// been looked at with as many steps left is not looked at again: values that are used twice, one behind the other, have
+// 2^depth ways through them.
+static bool search_rows(Fusion *fusion, const CpuArray *array, const HloShape *rows, int depth) {
+    assert(depth >= 0 && depth <= kRowSearchDepth);
     const CpuNode *node = array->producer;
     if (!node || depth == 0 || array->materialized) return false;
+    int64_t *looked = &fusion->looked[array->id];
+    const int64_t now = fusion->search * (kRowSearchDepth + 1) + depth;
+    if (*looked >= now) return false;
+    *looked = now;
     if (node->opcode == HLO_OP_REDUCE) return reduces_rows(node) && same_dims(node->operands[0]->shape, rows);
     if (cpu_emit_role(node) == CPU_ROLE_NONE) return false;
     for (int32_t i = 0; i < node->operand_count; i++)
-        if (comes_from_rows(node->operands[i], rows, depth - 1)) return true;
+        if (search_rows(fusion, node->operands[i], rows, depth - 1)) return true;
     return false;
+}
+
+static bool comes_from_rows(Fusion *fusion, const CpuArray *array, const HloShape *rows) {
+    fusion->search++;
+    return search_rows(fusion, array, rows, kRowSearchDepth);
 }
 
 // ---- decisions
@@ -150,17 +163,16 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
 
 // A broadcast that repeats elements would compute a costly operand once a copy.
 // In a loop over rows what exists once a row is computed once.
-static bool repeats_work(const CpuNode *node) {
+static bool repeats_work(Fusion *fusion, const CpuNode *node) {
     const CpuArray *operand = node->operands[0];
     return node->opcode == HLO_OP_BROADCAST && operand->elements > 1 && !operand->light &&
-           node->results[0]->elements > operand->elements &&
-           !comes_from_rows(operand, node->results[0]->shape, kRowSearchDepth);
+           node->results[0]->elements > operand->elements && !comes_from_rows(fusion, operand, node->results[0]->shape);
 }
 
 static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool several) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
-        if (node->opcode == HLO_OP_DYNAMIC_SLICE || repeats_work(node) || must_be_in_memory(operand))
+        if (node->opcode == HLO_OP_DYNAMIC_SLICE || repeats_work(fusion, node) || must_be_in_memory(operand))
             need(fusion, operand);
         else
             add_use(fusion, operand, root, several);
@@ -256,7 +268,8 @@ void cpu_fuse(CpuProgram *program) {
     Fusion fusion = {.program = program,
                      .uses = HLO_ARENA_NEW(arena, Use, program->arrays.count),
                      .sizes = HLO_ARENA_NEW(arena, int32_t, program->node_count),
-                     .depths = HLO_ARENA_NEW(arena, int8_t, program->arrays.count)};
+                     .depths = HLO_ARENA_NEW(arena, int8_t, program->arrays.count),
+                     .looked = HLO_ARENA_NEW(arena, int64_t, program->arrays.count)};
     forget_rows(program->entry, true);
     find_light(&fusion, program->entry);
     do {

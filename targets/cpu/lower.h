@@ -14,6 +14,7 @@ typedef struct CpuLowering {
     bool tpu_numerics;
     bool retry;  // something was marked in the program: lower again
     HLO_VECTOR(const CpuNode *) fallbacks;
+    struct CpuGrouping *grouping;  // of lower_group.c
 } CpuLowering;
 
 // Lowers the whole program: *steps are the entry's.

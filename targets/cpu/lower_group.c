@@ -11,7 +11,7 @@
 // More results or operands would outgrow the first-level cache, which has to hold a block of each.
 enum { kMostMembers = 6, kMostInputs = 12, kMostNodes = 60, kOpenGroups = 16 };
 
-typedef struct Grouping Grouping;
+typedef struct CpuGrouping Grouping;
 
 struct CpuGroup {
     Grouping *grouping;  // whose walks it shares
@@ -28,7 +28,7 @@ typedef struct Walk {
     bool fits;  // in the limits, with nothing in it that a loop of several results cannot have
 } Walk;
 
-struct Grouping {
+struct CpuGrouping {
     HloArena *arena;
     int32_t *seen;  // by array id: the stamp of the last walk that met it
     int32_t stamp;
@@ -151,11 +151,19 @@ static CpuGroup *place(Grouping *grouping, CpuNode *node, int64_t at) {
     return group;
 }
 
-CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *)) {
+// One for all regions: it has a number for each array of the program, which may have a region in every tenth.
+static Grouping *new_grouping(const CpuLowering *lowering) {
     Grouping *grouping = HLO_ARENA_NEW(lowering->arena, Grouping, 1);
-    CpuGroup **groups = HLO_ARENA_NEW(lowering->arena, CpuGroup *, region->nodes.count);
     grouping->arena = lowering->arena;
     grouping->seen = HLO_ARENA_NEW(lowering->arena, int32_t, lowering->program->arrays.count);
+    return grouping;
+}
+
+CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *)) {
+    if (!lowering->grouping) lowering->grouping = new_grouping(lowering);
+    Grouping *grouping = lowering->grouping;
+    CpuGroup **groups = HLO_ARENA_NEW(lowering->arena, CpuGroup *, region->nodes.count);
+    grouping->open_count = 0;
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
         if (!needs_step(node)) continue;
