@@ -381,7 +381,8 @@ static bool may_take_over(const Buffers *buffers, CpuArray *argument, CpuArray *
     if (last < first) return true;
     const CpuStep *step = last == first + 1 ? step_at(buffers, first) : NULL;
     for (int32_t i = 0; step && i < step->write_count; i++)
-        if (storage_root(step->writes[i]->storage) == storage && works_in_place(step, argument, step->writes[i]))
+        if (storage_root(cpu_array_root(step->writes[i])->storage) == storage &&
+            works_in_place(step, argument, step->writes[i]))
             return true;
     return false;
 }
