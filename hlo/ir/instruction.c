@@ -254,7 +254,11 @@ void hlo_instruction_remove(HloInstruction *instruction) {
 
 void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after) {
     assert(before != after && before->parent == after->parent);
-    if (hlo_instruction_vector_contains(&before->control_successors, after)) return;
+    // Both lists know the edge: the shorter one is asked, since one instruction may be ordered before all others.
+    const bool known = before->control_successors.count < after->control_predecessors.count
+                           ? hlo_instruction_vector_contains(&before->control_successors, after)
+                           : hlo_instruction_vector_contains(&after->control_predecessors, before);
+    if (known) return;
     hlo_vector_push(arena_of(before), &before->control_successors, after);
     hlo_vector_push(arena_of(before), &after->control_predecessors, before);
 }

@@ -106,6 +106,25 @@ static HloStatus check_enums(const HloInstruction *instruction, HloFamily family
     return HLO_SUCCESS;
 }
 
+// Results in the place of operands: both are there and of one shape. As in XLA, layouts may differ.
+static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *instruction, HloAliases aliasing) {
+    for (int64_t i = 0; i < aliasing.count; i++) {
+        const HloAlias *alias = &aliasing.items[i];
+        const bool known = alias->operand >= 0 && alias->operand < instruction->operand_count;
+        const HloShape *output = hlo_shape_at(instruction->shape, alias->output_index);
+        const HloShape *input =
+            known ? hlo_shape_at(instruction->operands[alias->operand]->shape, alias->operand_index) : NULL;
+        HLO_VERIFY_FAIL_IF(!output, "output_to_operand_aliasing %lld names an output that is not there", (long long)i);
+        HLO_VERIFY_FAIL_IF(!input,
+                           "output_to_operand_aliasing %lld names operand %lld, or a part of it, that is not there",
+                           (long long)i, (long long)alias->operand);
+        HLO_VERIFY_FAIL_IF(!hlo_shape_equal(output, input, HLO_COMPARE_IGNORE_LAYOUT),
+                           "output_to_operand_aliasing %lld puts output %s in the place of %s", (long long)i,
+                           hlo_verify_shape_text(verifier, output), hlo_verify_shape_text(verifier, input));
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
@@ -116,9 +135,12 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
     if (family == HLO_FAMILY_Constant) {
         HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "a constant without a value");
     }
+    if (family == HLO_FAMILY_Fusion) {
+        return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, Fusion)->aliasing);
+    }
     if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "a custom call without a target");
-    return HLO_SUCCESS;
+    return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, CustomCall)->aliasing);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

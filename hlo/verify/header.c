@@ -38,11 +38,29 @@ static HloStatus check_entry_layout(HloVerifier *verifier) {
     return HLO_SUCCESS;
 }
 
-static bool same_place(const HloAlias *alias, int64_t parameter, HloInts index) {
-    return alias->operand == parameter && hlo_ints_equal(alias->operand_index, index);
+// Places that are spoken for. A map, since programs have as many aliases as they have arrays of state.
+typedef struct Places {
+    HloStringMap outputs, inputs;
+} Places;
+
+// The bytes of (number, index), which are one place.
+static const char *place_key(const HloVerifier *verifier, int64_t number, HloInts index, size_t *length) {
+    int64_t *key = HLO_ARENA_NEW(verifier->arena, int64_t, index.count + 1);
+    key[0] = number;
+    for (int64_t i = 0; i < index.count; i++) key[i + 1] = index.items[i];
+    *length = (size_t)(index.count + 1) * sizeof *key;
+    return (const char *)key;
 }
 
-static HloStatus check_alias(HloVerifier *verifier, int64_t number) {
+// Notes the place; true if it was taken before.
+static bool take(const HloVerifier *verifier, HloStringMap *places, int64_t number, HloInts index) {
+    static char present;
+    size_t length;
+    const char *key = place_key(verifier, number, index, &length);
+    return hlo_string_map_set(verifier->arena, places, key, length, &present) != NULL;
+}
+
+static HloStatus check_alias(HloVerifier *verifier, int64_t number, Places *places) {
     assert(number >= 0 && number < verifier->module->aliases.count);
     const HloModule *module = verifier->module;
     const HloAlias *alias = &module->aliases.items[number];
@@ -54,26 +72,24 @@ static HloStatus check_alias(HloVerifier *verifier, int64_t number) {
     HLO_VERIFY_FAIL_IF(hlo_shape_bytes(output) != hlo_shape_bytes(input),
                        "input_output_alias %lld puts output %s in the place of %s", (long long)number,
                        hlo_verify_shape_text(verifier, output), hlo_verify_shape_text(verifier, input));
-    for (int64_t i = 0; i < number; i++) {
-        const HloAlias *other = &module->aliases.items[i];
-        HLO_VERIFY_FAIL_IF(hlo_ints_equal(other->output_index, alias->output_index),
-                           "input_output_alias gives one output two places");
-        HLO_VERIFY_FAIL_IF(same_place(other, alias->operand, alias->operand_index),
-                           "input_output_alias gives parameter %lld to two outputs", (long long)alias->operand);
-    }
+    HLO_VERIFY_FAIL_IF(take(verifier, &places->outputs, 0, alias->output_index),
+                       "input_output_alias gives one output two places");
+    HLO_VERIFY_FAIL_IF(take(verifier, &places->inputs, alias->operand, alias->operand_index),
+                       "input_output_alias gives parameter %lld to two outputs", (long long)alias->operand);
     return HLO_SUCCESS;
 }
 
-static HloStatus check_donors(const HloModule *module) {
+static HloStatus check_donors(const HloVerifier *verifier, const Places *aliased) {
+    const HloModule *module = verifier->module;
     for (int64_t i = 0; i < module->donor_count; i++) {
         const HloDonor *donor = &module->donors[i];
         HLO_VERIFY_FAIL_IF(!parameter_at(module, donor->parameter, donor->index),
                            "buffer_donor %lld names parameter %lld, or a part of it, that is not there", (long long)i,
                            (long long)donor->parameter);
-        for (int64_t a = 0; a < module->aliases.count; a++) {
-            HLO_VERIFY_FAIL_IF(same_place(&module->aliases.items[a], donor->parameter, donor->index),
-                               "parameter %lld is both a donor and aliased", (long long)donor->parameter);
-        }
+        size_t length;
+        const char *key = place_key(verifier, donor->parameter, donor->index, &length);
+        HLO_VERIFY_FAIL_IF(hlo_string_map_get(&aliased->inputs, key, length),
+                           "parameter %lld is both a donor and aliased", (long long)donor->parameter);
     }
     return HLO_SUCCESS;
 }
@@ -87,7 +103,8 @@ HloStatus hlo_verify_counts(const HloModule *module) {
 }
 
 HloStatus hlo_verify_header(HloVerifier *verifier) {
+    Places aliased = {0};
     HLO_TRY(check_entry_layout(verifier));
-    for (int64_t i = 0; i < verifier->module->aliases.count; i++) HLO_TRY(check_alias(verifier, i));
-    return check_donors(verifier->module);
+    for (int64_t i = 0; i < verifier->module->aliases.count; i++) HLO_TRY(check_alias(verifier, i, &aliased));
+    return check_donors(verifier, &aliased);
 }

@@ -48,8 +48,38 @@ static HloStatus check_parameters(const HloComputation *computation) {
     return HLO_SUCCESS;
 }
 
-// Operands and control predecessors stand before the instruction; `seen` marks what was passed.
-static HloStatus check_order(const HloInstruction *instruction, const uint8_t *passed) {
+// Two instructions of one module in one number.
+static uint64_t pair_key(const HloInstruction *first, const HloInstruction *second) {
+    return (uint64_t)(uint32_t)first->id << 32 | (uint32_t)second->id;
+}
+
+// What successors say of control edges, as (before, after). A map, because asking the list of an instruction that
+// stands before n others would take n^2 steps.
+static HloIntMap successor_edges(const HloVerifier *verifier, const HloComputation *computation) {
+    HloIntMap map = {0};
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int64_t k = 0; k < i->control_successors.count; k++) {
+            hlo_int_map_set(verifier->arena, &map, pair_key(i, i->control_successors.items[k]), 1);
+        }
+    }
+    return map;
+}
+
+// Every edge that a successor list has was met from the other side too: `edges` has a 2 for those.
+static HloStatus check_successors(const HloComputation *computation, const HloIntMap *edges) {
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        for (int64_t k = 0; k < i->control_successors.count; k++) {
+            const HloInstruction *after = i->control_successors.items[k];
+            if (*hlo_int_map_find(edges, pair_key(i, after)) == 2) continue;
+            return hlo_verify_place(
+                hlo_error(HLO_INVALID_ARGUMENT, "its control successor %s does not know it", after->name), i);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
+// Operands and control predecessors stand before the instruction; `passed` marks what was passed.
+static HloStatus check_order(const HloInstruction *instruction, const uint8_t *passed, const HloIntMap *edges) {
     for (int64_t i = 0; i < instruction->operand_count; i++) {
         const HloInstruction *operand = instruction->operands[i];
         HLO_VERIFY_FAIL_IF(!operand || operand->parent != instruction->parent,
@@ -61,13 +91,9 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
         HLO_VERIFY_FAIL_IF(before->parent != instruction->parent, "control predecessor %s is in another computation",
                            before->name);
         HLO_VERIFY_FAIL_IF(!passed[before->id], "stands before its control predecessor %s", before->name);
-        HLO_VERIFY_FAIL_IF(!hlo_instruction_vector_contains(&before->control_successors, instruction),
-                           "its control predecessor %s does not know it", before->name);
-    }
-    for (int64_t i = 0; i < instruction->control_successors.count; i++) {
-        const HloInstruction *after = instruction->control_successors.items[i];
-        HLO_VERIFY_FAIL_IF(!hlo_instruction_vector_contains(&after->control_predecessors, instruction),
-                           "its control successor %s does not know it", after->name);
+        int64_t *edge = hlo_int_map_find(edges, pair_key(before, instruction));
+        HLO_VERIFY_FAIL_IF(!edge, "its control predecessor %s does not know it", before->name);
+        *edge = 2;
     }
     return HLO_SUCCESS;
 }
@@ -76,24 +102,19 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
 // operand of a tuple is one would take the square of their number.
 enum { WIDE = 32 };
 
-// User and operand in one number.
-static uint64_t use_key(const HloInstruction *user, const HloInstruction *operand) {
-    return (uint64_t)(uint32_t)user->id << 32 | (uint32_t)operand->id;
-}
-
 // The operands of all wide instructions of a computation.
 static HloIntMap wide_uses(const HloVerifier *verifier, const HloComputation *computation) {
     HloIntMap map = {0};
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         for (int64_t k = 0; k < i->operand_count && i->operand_count > WIDE; k++) {
-            hlo_int_map_set(verifier->arena, &map, use_key(i, i->operands[k]), 1);
+            hlo_int_map_set(verifier->arena, &map, pair_key(i, i->operands[k]), 1);
         }
     }
     return map;
 }
 
 static bool uses(const HloInstruction *user, const HloInstruction *operand, const HloIntMap *wide) {
-    if (user->operand_count > WIDE) return hlo_int_map_find(wide, use_key(user, operand)) != NULL;
+    if (user->operand_count > WIDE) return hlo_int_map_find(wide, pair_key(user, operand)) != NULL;
     for (int64_t i = 0; i < user->operand_count; i++) {
         if (user->operands[i] == operand) return true;
     }
@@ -129,9 +150,9 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
                              int32_t *last_user) {
     assert(passed && last_user);
     int64_t uses_count = 0, users_count = 0;
-    const HloIntMap wide = wide_uses(verifier, computation);
+    const HloIntMap wide = wide_uses(verifier, computation), edges = successor_edges(verifier, computation);
     for (const HloInstruction *i = computation->first; i; i = i->next) {
-        HLO_TRY(hlo_verify_place(check_order(i, passed), i));
+        HLO_TRY(hlo_verify_place(check_order(i, passed, &edges), i));
         HLO_TRY(hlo_verify_place(check_users(verifier, i, &wide), i));
         uses_count += distinct_operands(i, last_user);
         users_count += i->users.count;
@@ -139,7 +160,7 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
     }
     HLO_VERIFY_FAIL_IF(uses_count != users_count, "computation %s has %lld uses, but its instructions list %lld",
                        computation->name, (long long)uses_count, (long long)users_count);
-    return HLO_SUCCESS;
+    return check_successors(computation, &edges);
 }
 
 // Names are how people and texts refer to things; computations and instructions have one space each.
