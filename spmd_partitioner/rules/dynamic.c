@@ -33,6 +33,7 @@ static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *at
 // The start of dimension `dim` (operand `index` of the op), clamped to [0, size - taken], as s64 or s32.
 static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index, int64_t size, int64_t taken) {
     assert(taken <= size); /* shape inference refuses larger slices */
+    if (taken == size) return spmd_emit_scalar(partitioner, HLO_S32, 0);
     HloInstruction *start = spmd_operand_whole(partitioner, index);
     // Unsigned indices beyond the signed range would turn negative: clamp in their own type first.
     HloType type = start->shape->type;
@@ -165,16 +166,20 @@ static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, co
     const HloShape *local = operands[0]->shape;
     bool shifted = false;
     for (int32_t d = 0; d < global->rank; d++) {
+        const bool cut = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors).count > 0;
+        shifted |= cut && update->dims[d] != global->dims[d];
+    }
+    for (int32_t d = 0; d < global->rank; d++) {
         SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
-        operands[d + 2] = clamped_start(partitioner, d + 2, global->dims[d], update->dims[d]);
+        operands[d + 2] = shifted ? clamped_start(partitioner, d + 2, global->dims[d], update->dims[d])
+                                  : spmd_operand_whole(partitioner, d + 2);
         if (!axes.count || update->dims[d] == global->dims[d]) continue;
         margins[d] = update->dims[d];
-        shifted = true;
         operands[d + 2] = shifted_start(partitioner, operands[d + 2], &axes, local->dims[d], margins[d]);
         operands[0] = spmd_emit_pad(partitioner, operands[0], d, margins[d], margins[d], NULL);
     }
-    unify_indices(partitioner, operands + 2, global->rank);
     if (!shifted) return spmd_emit_by_factors(partitioner, rule, factors, operands);
+    unify_indices(partitioner, operands + 2, global->rank);
     HloInstruction *made = spmd_clone(partitioner, op, operands[0]->shape, operands, op->operand_count);
     for (int32_t d = 0; d < global->rank; d++) {
         if (margins[d]) made = spmd_emit_slice(partitioner, made, d, margins[d], margins[d] + local->dims[d], 1);
