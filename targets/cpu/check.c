@@ -16,16 +16,26 @@
 
 enum { kMaximumDepth = 64, kMaximumElements = 4096 };
 
+// What an array is on the device that is looked at.
+typedef struct Known {
+    HloLiteral *value;  // on the heap; NULL: not known
+    bool asked;
+    int32_t next;  // the array that was asked for before this one, or -1
+} Known;
+
 typedef struct Checker {
     CpuLowering *lowering;
     int64_t devices;
     const CpuNode *branch;  // the innermost conditional whose predicate is known
+    Known *known;           // by array id
+    int32_t last_asked;     // head of the list of those that were asked for
 } Checker;
 
 // ---- predicates
 
-// The value that an array has on a device, if it follows from the device's number; NULL if it does not. On the heap.
-static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth);
+// The value that an array has on a device, if it follows from the device's number; NULL if it does not. Lives until
+// forget().
+static const HloLiteral *known_value(Checker *checker, const CpuArray *array, int64_t device, int depth);
 
 // NULL when memory is short: unknown, then.
 static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
@@ -38,56 +48,74 @@ static HloLiteral *device_number(const Checker *checker, const CpuNode *node, in
     return literal;
 }
 
-// By the evaluator, if all operands are known and the op does nothing but compute.
-// Operands are evaluated again for each device and each use, to a depth of kMaximumDepth: predicates of device numbers
-// are a few ops deep. Ops of more than four operands are not followed.
-static HloLiteral *known_result(const Checker *checker, const CpuNode *node, int64_t device, int depth) {
+// By the evaluator, if all operands are known and the op does nothing but compute. Ops of more than four operands are
+// not followed.
+static HloLiteral *known_result(Checker *checker, const CpuNode *node, int64_t device, int depth) {
     assert(device >= 0 && depth >= 0);
     enum { kOperands = 4 };
-    HloLiteral *operands[kOperands] = {0}, *result = NULL;
+    const HloLiteral *operands[kOperands] = {0};
+    HloLiteral *result = NULL;
     const HloInstruction *instruction = node->instruction;
     if (node->operand_count > kOperands || node->operand_count != instruction->operand_count || node->elementwise_map ||
         hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE | HLO_OP_IS_CALLS | HLO_OP_IS_NONDETERMINISTIC) ||
         hlo_instruction_has_side_effect(instruction) || node->opcode == HLO_OP_CUSTOM_CALL)
         return NULL;
-    bool known = true;
-    for (int32_t i = 0; i < node->operand_count && known; i++) {
+    for (int32_t i = 0; i < node->operand_count; i++) {
         operands[i] = known_value(checker, node->operands[i], device, depth + 1);
-        known = operands[i] != NULL;
+        if (!operands[i]) return NULL;
     }
-    if (known) {
-        const HloStatus status =
-            hlo_evaluate_instruction(instruction, (const HloLiteral *const *)operands, NULL, &result);
-        if (status) result = NULL;
-        hlo_status_free(status);
-    }
-    for (int32_t i = 0; i < node->operand_count; i++) hlo_literal_free(operands[i]);
+    const HloStatus status = hlo_evaluate_instruction(instruction, operands, NULL, &result);
+    if (status) result = NULL;
+    hlo_status_free(status);
     return result;
 }
 
+// Each array is evaluated once for a device, however often it is used: hashes of device numbers use every value twice.
 // Arrays of more than kMaximumElements are not followed; neither are results of several (a sort, a while).
-static HloLiteral *known_value(const Checker *checker, const CpuArray *array, int64_t device, int depth) {
+static const HloLiteral *known_value(Checker *checker, const CpuArray *array, int64_t device, int depth) {
     if (depth > kMaximumDepth || array->elements > kMaximumElements) return NULL;
     if (!array->producer) return array->view ? known_value(checker, array->view, device, depth + 1) : NULL;
     const CpuNode *node = array->producer;
-    if (array->literal) return hlo_literal_copy(array->literal);
-    if (node->opcode == HLO_OP_PARTITION_ID || node->opcode == HLO_OP_REPLICA_ID)
-        return device_number(checker, node, device);
+    if (array->literal) return array->literal;
     if (node->result_count != 1) return NULL;
-    return known_result(checker, node, device, depth);
+    Known *known = &checker->known[array->id];
+    if (known->asked) return known->value;
+    const bool is_number = node->opcode == HLO_OP_PARTITION_ID || node->opcode == HLO_OP_REPLICA_ID;
+    HloLiteral *value = is_number ? device_number(checker, node, device) : known_result(checker, node, device, depth);
+    *known = (Known){value, true, checker->last_asked};
+    checker->last_asked = array->id;
+    return value;
+}
+
+// Before the next device.
+static void forget(Checker *checker) {
+    while (checker->last_asked >= 0) {
+        Known *known = &checker->known[checker->last_asked];
+        checker->last_asked = known->next;
+        hlo_literal_free(known->value);
+        *known = (Known){0};
+    }
+}
+
+// Nothing is known yet.
+static Checker new_checker(CpuLowering *lowering) {
+    const CpuProgram *program = lowering->program;
+    return (Checker){.lowering = lowering,
+                     .devices = program->replica_count * program->partition_count,
+                     .known = HLO_ARENA_NEW(lowering->arena, Known, program->arrays.count),
+                     .last_asked = -1};
 }
 
 // The branch that a device takes, or -1.
-static int64_t known_branch(const Checker *checker, const CpuNode *node, int64_t device) {
+static int64_t known_branch(Checker *checker, const CpuNode *node, int64_t device) {
     assert(device >= 0);
-    HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
-    if (!predicate) return -1;
-    int64_t branch = hlo_literal_get_int64(predicate, 0);
-    if (predicate->shape->type == HLO_PRED)
+    const HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
+    int64_t branch = predicate ? hlo_literal_get_int64(predicate, 0) : -1;
+    if (predicate && predicate->shape->type == HLO_PRED)
         branch = branch ? 0 : 1;
-    else if (branch < 0 || branch >= node->region_count)
+    else if (predicate && (branch < 0 || branch >= node->region_count))
         branch = node->region_count - 1;
-    hlo_literal_free(predicate);
+    forget(checker);
     return branch;
 }
 
@@ -196,9 +224,8 @@ static HloStatus check_region(Checker *checker, const CpuRegion *region, const b
 
 HloStatus cpu_check_collectives(CpuLowering *lowering) {
     assert(lowering);
-    Checker checker = {.lowering = lowering,
-                       .devices = lowering->program->replica_count * lowering->program->partition_count};
-    if (checker.devices == 1) return HLO_SUCCESS;
+    if (lowering->program->replica_count * lowering->program->partition_count == 1) return HLO_SUCCESS;
+    Checker checker = new_checker(lowering);
     bool *active = HLO_ARENA_NEW(lowering->arena, bool, checker.devices);
     memset(active, true, (size_t)checker.devices);
     return check_region(&checker, lowering->program->entry, active);
@@ -316,7 +343,7 @@ HloStatus cpu_check_peers(CpuLowering *lowering) {
     assert(lowering);
     if (!has_peers(lowering->program->entry)) return HLO_SUCCESS;
     const int64_t devices = lowering->program->replica_count * lowering->program->partition_count;
-    PeerPlay play = {.checker = {.lowering = lowering, .devices = devices}, .known = true};
+    PeerPlay play = {.checker = new_checker(lowering), .known = true};
     play.events = HLO_ARENA_NEW(lowering->arena, PeerEvents, devices);
     play.next = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
     bool *active = HLO_ARENA_NEW(lowering->arena, bool, devices);
