@@ -241,7 +241,7 @@ HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, con
     HLO_FAIL_IF(first + second && !memory, HLO_RESOURCE_EXHAUSTED, "no memory for a convolution");
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     input = bring(kernels, c->lhs_type, compute, rounded, input, n.input, memory);
-    kernel = bring(kernels, c->rhs_type, compute, rounded, kernel, n.kernel, memory + first);
+    kernel = bring(kernels, c->rhs_type, compute, rounded, kernel, n.kernel, memory ? memory + first : NULL);
     const HloStatus status =
         n.holes ? run_cycles(pool, &plain, out, input, kernel) : run_whole(pool, &plain, out, input, kernel);
     cpu_pool_scratch_give(pool, memory);
