@@ -161,13 +161,23 @@ static bool moves_data(const HloInstruction *at) {
            !hlo_bitcast_is_reshape(at->operands[0]->shape, at->shape);
 }
 
+// The graph that stands for an `rng` moves the program's counter on, which keeps it alive: nobody must draw what nobody
+// uses, since in the whole program such a draw is not made.
+static HloStatus remove_dead_draws(HloModule *module, bool *changed) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (hlo_is(at, HLO_OP_RNG)) return hlo_pass_dce(module, NULL, changed);
+    }
+    return HLO_SUCCESS;
+}
+
 bool spmd_needs_flattening(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             bool spelled_out =
                 hlo_is(at, HLO_OP_SCAN) || hlo_is(at, HLO_OP_BATCH_NORM_TRAINING) || hlo_is(at, HLO_OP_BATCH_NORM_GRAD);
-            if (spelled_out || moves_data(at) || keeps_the_first(at) || spmd_is_flow_op(at->opcode) ||
-                hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
+            if (spelled_out || moves_data(at) || keeps_the_first(at) || hlo_is(at, HLO_OP_RNG) ||
+                spmd_is_flow_op(at->opcode) || hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START))
                 return true;
         }
     }
@@ -179,6 +189,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     int64_t count;
     bool changed = false;
+    HLO_TRY(remove_dead_draws(module, &changed));
     spell_calls_out(module);
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));

@@ -8,21 +8,30 @@
 
 HLO_BEGIN_C
 
-// What one device remembers of its draws during one run.
+// What one device remembers of its draws during one run: a counter of 128 bits, low half first. `rng` draws from it as
+// the ops that the partitioner writes for it do (spmd_partitioner/rules/random.c): element i of an array is word i of
+// philox with the key HLO_DRAW_KEY from the counter on, two words of 64 bits a block.
 typedef struct HloDraws {
-    uint64_t count;     // of `rng` so far
-    uint64_t state[2];  // of `rng-get-and-update-state`: low, high
+    uint64_t state[2];
 } HloDraws;
 
-// A device that has drawn nothing yet. The state is the one that XLA's CPU target starts from.
-static inline HloDraws hlo_draws_start(void) {
-    return (HloDraws){.state = {0x7012395, 0}};
+// The key of philox for every `rng`: what sets one draw apart from another is the counter.
+#define HLO_DRAW_KEY UINT64_C(0x9E3779B97F4A7C15)
+
+// How far an `rng` of so many elements moves the counter.
+static inline int64_t hlo_draw_delta(int64_t elements) {
+    return elements / 2 + 1;
 }
 
-// Fills a row-major array of `shape` (no complex type) by philox keyed with `seed`, the device's number and the number
-// of the draw: uniform in [a, b), or normal with mean a and deviation b. `a` and `b` point to one element of the type.
-void hlo_draw_numbers(HloDraws *draws, uint64_t seed, int64_t device, const HloShape *shape, bool normal, const void *a,
-                      const void *b, void *out);
+// A device of replica `replica` that has drawn nothing yet. Without a seed replica 0 starts where XLA's CPU target
+// does; all partitions of a replica start alike, since together they compute one program.
+static inline HloDraws hlo_draws_start(uint64_t seed, int64_t replica) {
+    return (HloDraws){.state = {0x7012395, seed + ((uint64_t)replica << 32)}};
+}
+
+// Fills a row-major array of `shape` (no complex type): uniform in [a, b), or normal with mean a and deviation b. `a`
+// and `b` point to one element of the type.
+void hlo_draw_numbers(HloDraws *draws, const HloShape *shape, bool normal, const void *a, const void *b, void *out);
 // Gives the state, its low half first (`bytes`, at most 16, of it), and adds `delta` to it.
 void hlo_draw_state(HloDraws *draws, uint64_t delta, void *out, int64_t bytes);
 

@@ -348,7 +348,9 @@ static HloStatus run_request(void *argument) {
     }
     world->devices = HLO_ARENA_NEW(world->arena, HloEvalDevice, world->device_count);
     for (int64_t d = 0; d < world->device_count; d++) {
-        world->devices[d] = (HloEvalDevice){.world = world, .number = d, .draws = hlo_draws_start()};
+        const int64_t replica = d / world->partition_count;
+        world->devices[d] =
+            (HloEvalDevice){.world = world, .number = d, .draws = hlo_draws_start(world->options.seed, replica)};
         world->devices[d].scratch = hlo_arena_new();
         HLO_FAIL_IF(!world->devices[d].scratch, HLO_RESOURCE_EXHAUSTED, "out of memory");
     }

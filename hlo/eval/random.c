@@ -143,75 +143,104 @@ HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction
     return HLO_SUCCESS;
 }
 
-// ---- rng: philox keyed by the seed, the device and the number of the draw
+// ---- rng: philox over the device's counter, and the steps of the distributions as the partitioner writes them
 
 typedef struct Stream {
-    uint64_t key, next;
-    uint64_t high;
+    uint64_t low, high;  // the counter's next block
+    uint64_t words[2];
+    int used;
 } Stream;
 
 static uint64_t draw_bits(Stream *stream) {
-    uint32_t words[4];
-    philox(stream->key, stream->next++, stream->high, words);
-    return (uint64_t)words[1] << 32 | words[0];
-}
-
-// Uniform in [0, 1) with 53 bits.
-static double draw_unit(Stream *stream) {
-    return (double)(draw_bits(stream) >> 11) * 0x1p-53;
-}
-
-static double draw_normal(Stream *stream) {
-    double radius = sqrt(-2 * log1p(-draw_unit(stream)));
-    return radius * cos(6.283185307179586 * draw_unit(stream));
-}
-
-static double draw_float(Stream *stream, bool normal, double a, double b) {
-    double value = normal ? a + b * draw_normal(stream) : a + (b - a) * draw_unit(stream);
-    return !normal && value >= b ? a : value;
-}
-
-void hlo_draw_numbers(HloDraws *draws, uint64_t seed, int64_t device, const HloShape *shape, bool normal, const void *a,
-                      const void *b, void *out) {
-    HloType type = shape->type;
-    assert(!hlo_type_is_complex(type)); /* refused before anything runs */
-    Stream stream = {.key = seed, .high = (uint64_t)device << 32 | draws->count++};
-    int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(type);
-    double from = 0, to = 0;
-    int64_t low = 0, high = 0;
-    if (hlo_type_is_float(type)) {
-        hlo_eval_decode_double(type, a, 1, &from);
-        hlo_eval_decode_double(type, b, 1, &to);
-    } else {
-        hlo_eval_decode_int64(type, a, 1, &low);
-        hlo_eval_decode_int64(type, b, 1, &high);
+    if (stream->used == 2) {
+        uint32_t words[4];
+        philox(HLO_DRAW_KEY, stream->low, stream->high, words);
+        stream->words[0] = (uint64_t)words[1] << 32 | words[0];
+        stream->words[1] = (uint64_t)words[3] << 32 | words[2];
+        stream->high += ++stream->low == 0;
+        stream->used = 0;
     }
+    return stream->words[stream->used++];
+}
+
+// In the type that the numbers are computed in: f64, or f32 for all others.
+static double as_computed(bool wide, double value) {
+    return wide ? value : (double)(float)value;
+}
+
+// Uniform in [0, 1): as many of the highest of `width` bits as the type's numbers below one have.
+static double unit_interval(bool wide, uint64_t bits, int width) {
+    int digits = wide ? 53 : 24;
+    if (digits > width) digits = width;
+    return ldexp((double)(bits >> (width - digits)), -digits);
+}
+
+// Box and Muller's transform of the two halves of a word.
+static double standard_normal(bool wide, uint64_t bits) {
+    double radius = as_computed(wide, log1p(-unit_interval(wide, bits >> 32, 32)));
+    radius = as_computed(wide, sqrt(radius * -2));
+    double angle = as_computed(wide, 6.283185307179586);
+    angle = as_computed(wide, unit_interval(wide, bits & UINT32_MAX, 32) * angle);
+    return as_computed(wide, radius * as_computed(wide, cos(angle)));
+}
+
+static void draw_floats(Stream *stream, const HloShape *shape, bool normal, const void *a, const void *b, char *out) {
+    const bool wide = shape->type == HLO_F64;
+    const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
+    double low, high;
+    hlo_eval_decode_double(shape->type, a, 1, &low);
+    hlo_eval_decode_double(shape->type, b, 1, &high);
+    const double scale = normal ? high : as_computed(wide, high - low);
+    for (int64_t i = 0; i < count; i++, out += bytes) {
+        const uint64_t bits = draw_bits(stream);
+        double value = normal ? standard_normal(wide, bits) : unit_interval(wide, bits, 64);
+        value = as_computed(wide, low + as_computed(wide, value * scale));
+        hlo_eval_encode_double(shape->type, &value, 1, out);
+        // Rounding may reach the upper end, which does not belong to the interval.
+        hlo_eval_decode_double(shape->type, out, 1, &value);
+        if (!normal && !(value < high)) memcpy(out, a, (size_t)bytes);
+    }
+}
+
+static void draw_integers(Stream *stream, const HloShape *shape, const void *a, const void *b, char *out) {
+    const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
+    int64_t low, high;
+    hlo_eval_decode_int64(shape->type, a, 1, &low);
+    hlo_eval_decode_int64(shape->type, b, 1, &high);
+    const uint64_t range = (uint64_t)high - (uint64_t)low;
     for (int64_t i = 0; i < count; i++) {
-        char *target = (char *)out + i * bytes;
-        if (hlo_type_is_float(type)) {
-            double value = draw_float(&stream, normal, from, to);
-            hlo_eval_encode_double(type, &value, 1, target);
-        } else {
-            uint64_t range = (uint64_t)high - (uint64_t)low;
-            int64_t value = range ? low + (int64_t)(draw_bits(&stream) % range) : low;
-            hlo_eval_encode_int64(type, &value, 1, target);
-        }
+        const uint64_t bits = draw_bits(stream);
+        const int64_t value = (int64_t)((uint64_t)low + (range ? bits % range : bits));
+        hlo_eval_encode_int64(shape->type, &value, 1, out + i * bytes);
     }
+}
+
+static void advance(HloDraws *draws, uint64_t delta) {
+    draws->state[0] += delta;
+    if (draws->state[0] < delta) draws->state[1]++;
+}
+
+void hlo_draw_numbers(HloDraws *draws, const HloShape *shape, bool normal, const void *a, const void *b, void *out) {
+    assert(!hlo_type_is_complex(shape->type)); /* refused before anything runs */
+    Stream stream = {.low = draws->state[0], .high = draws->state[1], .used = 2};
+    if (hlo_type_is_float(shape->type))
+        draw_floats(&stream, shape, normal, a, b, out);
+    else
+        draw_integers(&stream, shape, a, b, out);
+    advance(draws, (uint64_t)hlo_draw_delta(hlo_shape_elements(shape)));
 }
 
 void hlo_draw_state(HloDraws *draws, uint64_t delta, void *out, int64_t bytes) {
     memset(out, 0, (size_t)bytes);
     memcpy(out, draws->state, bytes < 16 ? (size_t)bytes : 16);
-    draws->state[0] += delta;
-    if (draws->state[0] < delta) draws->state[1]++;
+    advance(draws, delta);
 }
 
 HloStatus hlo_eval_rng(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     bool normal = HLO_ATTRIBUTES(instruction, Rng)->distribution == HLO_RandomDistribution_NORMAL;
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    hlo_draw_numbers(&device->draws, device->world->options.seed, device->number, instruction->shape, normal,
-                     operands[0]->data, operands[1]->data, (*result)->data);
+    hlo_draw_numbers(&device->draws, instruction->shape, normal, operands[0]->data, operands[1]->data, (*result)->data);
     return HLO_SUCCESS;
 }
 

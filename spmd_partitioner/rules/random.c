@@ -3,10 +3,11 @@
 // do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
 // The bit generators' algorithms are written out as graphs over the element's global index (a counter), which is why
 // any cut gives the same bits: only the index of the first local element differs. The state after the draw is worked
-// out from the number of elements in all, on every device alike. rng (the old op) is the same over a counter of the
-// program and a key of the op's own.
+// out from the number of elements in all, on every device alike. rng (the old op) is the same over the counter of the
+// program, from which the evaluator and the engine draw too.
 #include <assert.h>
 
+#include "hlo/eval/draw.h"
 #include "spmd_partitioner/emit.h"
 
 static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -273,14 +274,14 @@ static void rng_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// The state of Philox for this draw: a key of the op's own and the counter of the program.
+// The state of Philox for this draw: the key of all draws and the counter of the program (hlo/eval/draw.h).
 static HloInstruction *draw_state(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloArena *arena = partitioner->module->arena;
     int64_t one = 1, two = 2;
     const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_array(arena, HLO_U64, &two, 1));
-    HloRngStateAttributes attributes = {.delta = hlo_shape_elements(op->shape) / 2 + 1};
+    HloRngStateAttributes attributes = {.delta = hlo_draw_delta(hlo_shape_elements(op->shape))};
     HloInstruction *counter = spmd_emit(partitioner, HLO_OP_RNG_GET_AND_UPDATE_STATE, shape, NULL, 0, &attributes);
-    HloInstruction *key = spmd_emit_scalar(partitioner, HLO_U64, (int64_t)hlo_hash_mix(0, (uint64_t)op->id + 1));
+    HloInstruction *key = spmd_emit_scalar(partitioner, HLO_U64, (int64_t)HLO_DRAW_KEY);
     HloInstruction *parts[2] = {spmd_emit_reshape(partitioner, key, &one, 1), counter};
     return spmd_emit_concatenate(partitioner, parts, 2, 0);
 }

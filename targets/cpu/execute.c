@@ -98,7 +98,7 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
         return;
     }
     assert(thunk->read_count == 2); /* the verifier asks for two operands */
-    hlo_draw_numbers(&device->draws, 0, device->number, draw->shape, draw->normal, address(device, thunk->slices[0]),
+    hlo_draw_numbers(&device->draws, draw->shape, draw->normal, address(device, thunk->slices[0]),
                      address(device, thunk->slices[1]), out);
 }
 
@@ -559,7 +559,7 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     for (int64_t d = 0; d < run->device_count; d++) {
         CpuDevice *device = &run->devices[d];
         device->number = d;
-        device->draws = hlo_draws_start();
+        device->draws = hlo_draws_start(0, d / run->executable->partition_count);
         device->bases = run->bases + d * bases;
         device->frames = run->frames + d * frames;
         char **next = device->bases;
