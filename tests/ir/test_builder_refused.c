@@ -119,3 +119,70 @@ Test(ir_builder_refused, the_error_waits_until_the_builder_is_finished) {
         hlo_module_free(module);
     }
 }
+
+// What `request` is refused for; its operands are some of the builder's own, which start() makes anew.
+static void refuses(const HloBuildRequest *request, const char *part) {
+    module = hlo_module_new("m");
+    b = hlo_builder_new(module, "main");
+    x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(2, 3), "x");
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build(b, request));
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", part);
+    cr_expect(strstr(hlo_status_message(status), part), "'%s' is not in '%s'", part, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+#define ASK(operation, count, fields, ...)                                                                    \
+    &(HloBuildRequest) {                                                                                      \
+        .opcode = (operation), .operands = &x, .operand_count = (count), .attributes = &(fields), __VA_ARGS__ \
+    }
+
+// The parser counts operands and dimensions by itself: shape inference must hold without it, for programs in C.
+Test(ir_builder_refused, requests_that_no_text_makes) {
+    const HloDimensionsAttributes dimensions = {HLO_DIMS(0)};
+    const HloDynamicSliceAttributes sizes = {HLO_DIMS(2, 3)};
+    const HloSortAttributes two = {.dimensions = HLO_DIMS(0, 1)};
+    const HloScanAttributes scan = {.dimensions = HLO_DIMS(0, 1)};
+    const HloInts slices[] = {HLO_DIMS(2)};
+    const HloPermuteAttributes in_place = {.slice_sizes = {slices, 1}};
+    const HloParameterAttributes below = {.number = -1};
+    const HloCustomCallAttributes call = {.target = "t"};
+    refuses(ASK(HLO_OP_CONCATENATE, 0, dimensions, ), "concatenate");
+    refuses(ASK(HLO_OP_DYNAMIC_SLICE, 0, sizes, ), "dynamic-slice");
+    refuses(ASK(HLO_OP_SORT, 0, two, ), "sort");
+    refuses(ASK(HLO_OP_SORT, 1, two, ), "sort");
+    refuses(ASK(HLO_OP_SCAN, 1, scan, ), "scan");
+    refuses(ASK(HLO_OP_COLLECTIVE_PERMUTE, 1, in_place, ), "1 operands in the in-place form, which has 4");
+    refuses(ASK(HLO_OP_PARAMETER, 0, below, .type = HLO_F32, .dims = HLO_DIMS(2)), "parameter number -1");
+    refuses(ASK(HLO_OP_CUSTOM_CALL, 1, call, ), "the result shape does not follow from the operands and must be given");
+    refuses(&(HloBuildRequest){.opcode = HLO_OP_CONDITIONAL}, "conditional");
+}
+
+// Layouts that a custom call wants of its operands: as many as there are, each of the operand's sizes.
+Test(ir_builder_refused, layouts_of_other_operands) {
+    HloArena *arena = hlo_arena_new();
+    const HloShape *shapes[] = {hlo_shape_array(arena, HLO_F32, (const int64_t[]){2, 4}, 2),
+                                hlo_shape_array(arena, HLO_F32, (const int64_t[]){2, 3}, 2)};
+    const HloCustomCallAttributes one = {.target = "t", .operand_layouts = {shapes, 1}},
+                                  two = {.target = "t", .operand_layouts = {shapes, 2}};
+    refuses(ASK(HLO_OP_CUSTOM_CALL, 1, two, .shape = shapes[0]), "2 operand layouts for 1 operands");
+    refuses(ASK(HLO_OP_CUSTOM_CALL, 1, one, .shape = shapes[0]),
+            "operand 0 is f32[2,3], but its layout is given for f32[2,4]");
+    hlo_arena_free(arena);
+}
+
+// An edge between two instructions of one computation is no error: it is there, once, from both ends.
+Test(ir_builder, control_edges_are_known_at_both_ends) {
+    module = hlo_module_new("m");
+    b = hlo_builder_new(module, "main");
+    x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(2, 3), "x");
+    HloInstruction *first = hlo_build_negate(b, x), *second = hlo_build_negate(b, x);
+    hlo_build_control_edge(b, first, second);
+    hlo_build_control_edge(b, first, second);
+    cr_assert_null(hlo_builder_finish_entry(b, hlo_build_add(b, first, second)));
+    cr_expect_eq(first->control_successors.count, 1);
+    cr_expect_eq(second->control_predecessors.count, 1);
+    cr_expect_eq(second->control_predecessors.items[0], first);
+    cr_expect_null(hlo_verify(module));
+    hlo_module_free(module);
+}
