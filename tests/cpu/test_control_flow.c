@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // compiled == eval over random control flow: loops in branches in loops in calls, whose state is passed on, exchanged,
 // doubled, left as it is, updated in place or asked for only behind the loop, as tuples of tuples, and whose results
-// are written over donated arguments. What is looked for is memory that is given away too early: every array here has
-// the same 24 bytes, so that each may take any other's place.
+// are written over donated arguments. What is looked for is memory that is given away too early: every array of a
+// program has the same bytes, so that each may take any other's place.
 //
 // Numbers are integers, so results are equal bit for bit. MESHLO_RANDOM_PROGRAMS sets how many programs a case tries,
 // MESHLO_RANDOM_SEED the first of them.
@@ -13,11 +13,11 @@
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-// The types of values. All but scalars and predicates have 24 bytes.
+// The types of values, in tokens for shapes (write_shapes()). All but scalars and predicates have the same bytes.
 typedef enum Kind { SCALAR, FLAG, COUNTER, VECTOR, MATRIX, WIDE, KINDS } Kind;
 
-static const char *const kShapes[KINDS] = {[SCALAR] = "s32[]",  [FLAG] = "pred[]",     [COUNTER] = "s32[]",
-                                           [VECTOR] = "s32[6]", [MATRIX] = "s32[2,3]", [WIDE] = "s64[3]"};
+static const char *const kShapes[KINDS] = {
+    [SCALAR] = "s32[]", [FLAG] = "pred[]", [COUNTER] = "s32[]", [VECTOR] = "$V", [MATRIX] = "$M", [WIDE] = "$W"};
 
 enum { MOST_VALUES = 200, MOST_LEAVES = 8, DEVICES = 8 };
 
@@ -29,9 +29,10 @@ typedef struct Value {
 typedef struct Program {
     HloText done;  // computations that are written
     uint64_t state;
-    int next;     // number of the next name
-    int devices;  // more than one: there are collectives, and only counters decide where to go
-    int budget;   // how many more computations there may be
+    int next;  // number of the next name
+    int devices;
+    bool together;  // there are collectives, and only counters, which are the same everywhere, decide where to go
+    int budget;     // how many more computations there may be
 } Program;
 
 // A computation that is being written.
@@ -90,9 +91,9 @@ static Value some(Scope *scope, Kind kind) {
     return scope->values[candidates[at]];
 }
 
-// What may decide where to go: with several devices all must go the same way.
+// What may decide where to go: where there are collectives all devices must go the same way.
 static Value decision(Scope *scope) {
-    if (scope->program->devices == 1) return some(scope, FLAG);
+    if (!scope->program->together) return some(scope, FLAG);
     const Value a = some(scope, COUNTER), b = constant(scope, COUNTER), flag = begin(scope, FLAG);
     hlo_text_format(&scope->text, "compare(v_%d, v_%d), direction=GT\n", a.number, b.number);
     return flag;
@@ -221,12 +222,12 @@ static void add_vector(Scope *scope) {
     Value c = {VECTOR, -1};
     switch (form) {
         case 0:
-            hlo_text_format(text, "  q_%d = s32[6] broadcast(v_%d), dimensions={}\n", n, i.number);
+            hlo_text_format(text, "  q_%d = $V broadcast(v_%d), dimensions={}\n", n, i.number);
             c = begin(scope, VECTOR);
             hlo_text_format(text, "add(v_%d, q_%d)\n", a.number, n);
             break;
         case 1:
-            hlo_text_format(text, "  q_%d = pred[6] broadcast(v_%d), dimensions={}\n", n, p.number);
+            hlo_text_format(text, "  q_%d = $F broadcast(v_%d), dimensions={}\n", n, p.number);
             c = begin(scope, VECTOR);
             hlo_text_format(text, "select(q_%d, v_%d, v_%d)\n", n, a.number, b.number);
             break;
@@ -252,7 +253,7 @@ static void add_vector(Scope *scope) {
             break;
         case 7:
             hlo_text_format(text,
-                            "  q_%d = (s32[6], s32[6]) sort(v_%d, v_%d), dimensions={0}, is_stable=true, "
+                            "  q_%d = ($V, $V) sort(v_%d, v_%d), dimensions={0}, is_stable=true, "
                             "to_apply=less_of_two\n",
                             n, a.number, b.number);
             c = begin(scope, VECTOR);
@@ -270,7 +271,7 @@ static void add_vector(Scope *scope) {
                             a.number, n, n);
             break;
         case 9:
-            hlo_text_format(text, "  q_%d = s32[6,1] reshape(v_%d)\n", n, b.number);
+            hlo_text_format(text, "  q_%d = $I reshape(v_%d)\n", n, b.number);
             c = begin(scope, VECTOR);
             hlo_text_format(text,
                             "gather(v_%d, q_%d), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, "
@@ -289,8 +290,8 @@ static void add_matrix(Scope *scope) {
     const Value a = some(scope, MATRIX), b = some(scope, MATRIX), v = some(scope, VECTOR), i = some(scope, SCALAR);
     const int form = pick(scope->program, 4), n = scope->program->next++;
     HloText *text = &scope->text;
-    if (form == 1) hlo_text_format(text, "  q_%d = s32[3,2] transpose(v_%d), dimensions={1,0}\n", n, a.number);
-    if (form == 2) hlo_text_format(text, "  q_%d = s32[1,3] slice(v_%d), slice={[1:2], [0:3]}\n", n, b.number);
+    if (form == 1) hlo_text_format(text, "  q_%d = $T transpose(v_%d), dimensions={1,0}\n", n, a.number);
+    if (form == 2) hlo_text_format(text, "  q_%d = $R slice(v_%d), slice={[1:2], $C}\n", n, b.number);
     const Value c = begin(scope, MATRIX);
     switch (form) {
         case 0: hlo_text_format(text, "reshape(v_%d)\n", v.number); break;
@@ -307,7 +308,7 @@ static void add_matrix(Scope *scope) {
 static void add_wide(Scope *scope) {
     const Value a = some(scope, WIDE), b = some(scope, WIDE), v = some(scope, VECTOR);
     const int form = pick(scope->program, 3), n = scope->program->next++;
-    if (form == 0) hlo_text_format(&scope->text, "  q_%d = s32[3,2] reshape(v_%d)\n", n, v.number);
+    if (form == 0) hlo_text_format(&scope->text, "  q_%d = $P reshape(v_%d)\n", n, v.number);
     const Value c = begin(scope, WIDE);
     switch (form) {
         case 0: hlo_text_format(&scope->text, "bitcast-convert(q_%d)\n", n); break;
@@ -325,8 +326,8 @@ static void add_collective(Scope *scope) {
     HloText *text = &scope->text;
     if (form == 2)
         hlo_text_format(text,
-                        "  q_%d = s32[2] slice(v_%d), slice={[1:3]}\n"
-                        "  g_%d = s32[4] all-gather(q_%d), dimensions={0}, "
+                        "  q_%d = $3 slice(v_%d), slice={$S}\n"
+                        "  g_%d = $4 all-gather(q_%d), dimensions={0}, "
                         "replica_groups={{7,0},{3,4},{5,2},{1,6}}, channel_id=%d, "
                         "use_global_device_ids=true\n",
                         n, a.number, n, n, n + 1);
@@ -357,7 +358,7 @@ static void add_operation(Scope *scope, int depth) {
         add_structure(scope, depth);
         return;
     }
-    switch (pick(program, program->devices > 1 ? 9 : 8)) {
+    switch (pick(program, program->together ? 9 : 8)) {
         case 0:
         case 1: add_scalar(scope); break;
         case 2: add_flag(scope); break;
@@ -410,12 +411,12 @@ static int add_condition(Program *program, const Leaves *leaves) {
     unpack(&scope, leaves, number, true, values);
     hlo_text_format(&scope.text, "  b_%d = s32[] constant(%d)\n  l_%d = pred[] compare(v_%d, b_%d), direction=LT\n",
                     number, bound, number, values[0].number, number);
-    if (program->devices == 1) {
-        const int operations = pick(program, 3);
+    if (!program->together) {
+        const int operations = pick(program, 6);
         for (int i = 0; i < operations; i++) add_operation(&scope, 0);
         if (pick(program, 3) == 0) add_flag(&scope);
     }
-    if (program->devices == 1 && pick(program, 3)) {
+    if (!program->together && pick(program, 3)) {
         const Value flag = some(&scope, FLAG);
         hlo_text_format(&scope.text, "  n_%d = pred[] %s(v_%d)\n  ROOT r_%d = pred[] and(l_%d, n_%d)\n", number,
                         pick(program, 2) ? "not" : "copy", flag.number, number, number, number);
@@ -445,7 +446,7 @@ static void add_structure(Scope *scope, int depth) {
     tuples[0] = some_tuple(scope, &leaves);
     for (int i = 1; i < count; i++) tuples[i] = pick(program, 2) ? tuples[0] : some_tuple(scope, &leaves);
     const Value flag = kind == 2 ? decision(scope) : (Value){FLAG, 0};
-    const Value index = kind == 3 ? some(scope, program->devices > 1 ? COUNTER : SCALAR) : (Value){SCALAR, 0};
+    const Value index = kind == 3 ? some(scope, program->together ? COUNTER : SCALAR) : (Value){SCALAR, 0};
     const int condition = kind < 2 ? add_condition(program, &leaves) : 0;
     hlo_text_format(&scope->text, "  t_%d = ", number);
     print_shape(&scope->text, &leaves);
@@ -488,16 +489,50 @@ static void print_header(HloText *text, Program *program, const Kind *parameters
     hlo_text_string(text, "\n\n");
 }
 
-static HloText make_program(uint64_t seed, int devices) {
+// The tokens of the text as shapes: arrays of 24 bytes, or of 4,800. From 4 KiB on devices whose arguments are equal
+// share them, and do costly work on them once.
+static HloText write_shapes(const HloText *from, bool large) {
+    static const struct {
+        char token;
+        const char *small, *large;
+    } kTokens[] = {{'V', "s32[6]", "s32[1200]"},    {'M', "s32[2,3]", "s32[40,30]"}, {'W', "s64[3]", "s64[600]"},
+                   {'T', "s32[3,2]", "s32[30,40]"}, {'P', "s32[3,2]", "s32[600,2]"}, {'I', "s32[6,1]", "s32[1200,1]"},
+                   {'F', "pred[6]", "pred[1200]"},  {'R', "s32[1,3]", "s32[1,30]"},  {'C', "[0:3]", "[0:30]"},
+                   {'3', "s32[2]", "s32[400]"},     {'4', "s32[4]", "s32[800]"},     {'S', "[1:3]", "[1:401]"}};
+    HloText text = {0};
+    for (size_t i = 0; i < from->length; i++) {
+        const char *shape = NULL;
+        for (size_t k = 0; from->data[i] == '$' && k < HLO_COUNT_OF(kTokens); k++)
+            if (kTokens[k].token == from->data[i + 1]) shape = large ? kTokens[k].large : kTokens[k].small;
+        if (shape)
+            hlo_text_string(&text, shape);
+        else
+            hlo_text_append(&text, &from->data[i], 1);
+        i += shape != NULL;
+    }
+    return text;
+}
+
+// How devices go: one alone; all the same way, with collectives; each its own way.
+typedef enum Way { ALONE, TOGETHER, APART } Way;
+
+static HloText make_program(uint64_t seed, Way way, bool large) {
     static const Kind parameters[PARAMETERS] = {SCALAR, VECTOR, VECTOR, VECTOR, MATRIX, MATRIX, WIDE, FLAG};
     static const Kind results[RESULTS] = {FLAG, VECTOR, FLAG, MATRIX, VECTOR, WIDE, SCALAR, FLAG};
-    Program program = {.state = seed * 2 + 1, .devices = devices, .budget = 24};
+    Program program = {
+        .state = seed * 2 + 1, .devices = way == ALONE ? 1 : DEVICES, .together = way == TOGETHER, .budget = 24};
     Scope scope = {.program = &program};
     HloText text = {0};
+    if (way == APART) hlo_text_string(&scope.text, "  id = u32[] partition-id()\n");
     for (int i = 0; i < PARAMETERS; i++) {
         const Value value = begin(&scope, parameters[i]);
         hlo_text_format(&scope.text, "parameter(%d)\n", i);
         add_value(&scope, parameters[i], value.number);
+    }
+    if (way == APART) {
+        const Value number = begin(&scope, SCALAR);
+        hlo_text_format(&scope.text, "convert(id)\n");
+        add_value(&scope, SCALAR, number.number);
     }
     for (int i = 4 + pick(&program, 8); i > 0; i--) add_operation(&scope, 3);
     for (int i = 1 + pick(&program, 3); i > 0; i--) add_structure(&scope, 3);
@@ -509,20 +544,24 @@ static HloText make_program(uint64_t seed, int devices) {
     print_header(&text, &program, parameters, results);
     hlo_text_format(&text, "%s%sENTRY main {\n%s}\n", kHelpers, program.done.data ? program.done.data : "",
                     scope.text.data);
+    HloText result = write_shapes(&text, large);
     hlo_text_free(&program.done);
     hlo_text_free(&scope.text);
-    return text;
+    hlo_text_free(&text);
+    return result;
 }
 
-static void run_programs(int block, int devices, int64_t usual) {
+static void run_programs(int block, Way way, bool large, int64_t usual) {
     const int64_t count = cases_setting("MESHLO_RANDOM_PROGRAMS", usual);
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0) + block * count;
     TargetClient *client = NULL;
-    must_succeed(target_client_new_with_threads(devices > 1 ? "cpu:8" : "cpu:1", devices > 1 ? 3 : 1, &client));
+    must_succeed(target_client_new_with_threads(way == ALONE ? "cpu:1" : "cpu:8", way == ALONE ? 1 : 3, &client));
     for (int64_t seed = first; seed < first + count; seed++) {
-        HloText text = make_program((uint64_t)seed, devices), message = {0};
+        HloText text = make_program((uint64_t)seed, way, large), message = {0};
         HloModule *module = compiled_must_parse(text.data);
-        const CompiledCheck check = {.client = client, .seed = (uint64_t)seed, .replicas = seed % 3 ? 1 : 2};
+        // Equal arguments on pairs, on six of eight devices, or on none.
+        const CompiledCheck check = {
+            .client = client, .seed = (uint64_t)seed, .replicas = seed % 3 ? seed % 3 * 4 - 2 : 1};
         cr_assert(compiled_equals_eval(module, &check, &message), "seed %lld: %s\n%s", (long long)seed, message.data,
                   text.data);
         hlo_module_free(module);
@@ -537,7 +576,7 @@ ParameterizedTestParameters(control_flow, on_one_device) {
 }
 
 ParameterizedTest(const int *block, control_flow, on_one_device) {
-    run_programs(*block, 1, 150);
+    run_programs(*block, ALONE, false, 150);
 }
 
 // Every device goes the same way, with its own numbers; groups are whole, interleaved, crossed and of different sizes.
@@ -546,5 +585,14 @@ ParameterizedTestParameters(control_flow, with_collectives) {
 }
 
 ParameterizedTest(const int *block, control_flow, with_collectives) {
-    run_programs(*block, DEVICES, 40);
+    run_programs(*block, TOGETHER, false, 40);
+}
+
+// Devices whose arguments are equal do costly work once, as long as they go the same way.
+ParameterizedTestParameters(control_flow, with_shared_work) {
+    return cases_numbered(4);
+}
+
+ParameterizedTest(const int *block, control_flow, with_shared_work) {
+    run_programs(*block, *block % 2 ? TOGETHER : APART, true, 100);
 }
