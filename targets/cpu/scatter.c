@@ -10,7 +10,7 @@ enum { kCombineBlock = 512 };
 
 // How workers share a scatter without changing the order in which any element is updated.
 typedef enum ScatterSplit {
-    SPLIT_COLUMNS,  // each applies every update to its own part of the innermost window dimension
+    SPLIT_COLUMNS,  // columns that no two windows share otherwise: each applies every update to its own part of them
     SPLIT_OWNERS,   // windows that coincide or share nothing: each applies the updates to its own part of the operand
 } ScatterSplit;
 
@@ -191,6 +191,26 @@ static bool has_owners(const CpuIndexPlan *plan) {
     return apart;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+// True where an element that two windows share is in the same column of both, so that columns may be shared out: all
+// moves of a window are multiples of a number that no column reaches. Windows that are shifted along their columns
+// overlap in different ones, where workers would update an element at once, and in any order.
+static bool columns_are_apart(const CpuIndexPlan *plan) {
+    int64_t move = 0;
+    for (int i = 0; i < plan->start_count; i++) move = common_divisor(move, plan->starts[i].operand);
+    for (int i = 0; i < plan->batch_rank; i++) move = common_divisor(move, plan->batch[i].operand);
+    for (int d = 1; d < plan->window_rank; d++) move = common_divisor(move, plan->window[d].operand);
+    return move == 0 || move > (plan->window[0].size - 1) * plan->window[0].operand;
+}
+
 // ---- whole rows
 
 // Sorts the updates by row, those of a row in their order: by counting.
@@ -283,7 +303,7 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     const bool owners = has_owners(plan), wide = plan->window[0].size >= kManyColumns;
     job->split = owners && !wide ? SPLIT_OWNERS : SPLIT_COLUMNS;
     job->shared = cpu_pool_worker_count(pool) > 1 && plan->batch_count * plan->slice_count >= kWorthSharing &&
-                  !job->scatter->serial && (owners || wide);
+                  !job->scatter->serial && (owners || (wide && columns_are_apart(plan)));
     const CpuWindowStep *run = &plan->window[0];
     const HloType type = job->scatter->types[0];
     const bool one_run = plan->window_rank == 1 && run->operand == 1 && run->result == 1 && job->scatter->count == 1;
