@@ -191,7 +191,7 @@ void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
 // Where a call's target and operands stand.
 enum { CPU_TINY_PLACES = 4 };
 
-// One call of such a list when it is known where everything stands. A cache line.
+// One call of such a list when it is known where everything stands.
 typedef struct CpuTinyCall {
     CpuBlockKernel *kernel;
     char *places[CPU_TINY_PLACES];

@@ -37,8 +37,9 @@ typedef struct DotKernel {
     CpuMatmul matmul;
     DotDim *outer;
     int64_t outer_count;
-    int64_t widths[3];  // bytes of an element
-    bool swapped;       // computes the transposed product of the transposed operands, right side first
+    int64_t widths[3];            // bytes of an element
+    bool swapped;                 // computes the transposed product of the transposed operands, right side first
+    const CpuSmallMatmul *small;  // of one small product, or NULL
 } DotKernel;
 
 // Appends a dimension, merging it into the last one where that has exactly this one's extent as its step.
@@ -167,6 +168,13 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
     return run_products(kernel, &kernel->matmul, arguments[0], arguments[1], arguments[2], pool);
 }
 
+// A dot that is one small product: see CpuSmallKernel.
+static void run_small_dot(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate) {
+    const DotKernel *kernel = c;
+    (void)n, (void)immediate;
+    cpu_matmul_small(kernel->small, dst, kernel->swapped ? b : a, kernel->swapped ? a : b);
+}
+
 // Booleans have no sums.
 static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
@@ -245,6 +253,9 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
     cpu_step_kernel(lowering, node, step, run_dot, kernel);
+    if (kernel->outer_count == 0)
+        kernel->small = cpu_matmul_plan_small(lowering->arena, lowering->features, &kernel->matmul);
+    if (kernel->small) step->small = run_small_dot;
     step->cost = (double)node->results[0]->elements * (double)(kernel->matmul.k / 16 + 1);
     return HLO_SUCCESS;
 }

@@ -100,6 +100,13 @@ void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType t
 
 // ---- the parallel product
 
+struct CpuSmallMatmul {
+    bool by_vector;
+    CpuVectorProduct vector;
+    const CpuGemmKernels *kernels;  // of a product of matrices
+    CpuGemm gemm;
+};
+
 typedef struct MatmulJob {
     const CpuMatmul *mm;
     const CpuLoopKernels *kernels;
@@ -368,26 +375,14 @@ static bool is_of_elements(const MatmulJob *job) {
 }
 
 // A small matrix times a vector, which a kernel takes as it is; the other ways lead to the same kernel.
-static bool is_small_vector(const MatmulJob *job) {
+static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
     enum { kSmallVector = 1 << 14 };
     const CpuMatmul *mm = job->mm;
     if (!is_of_elements(job) || (mm->m > 1 && mm->n > 1) || mm->m * mm->n * mm->k > kSmallVector) return false;
-    const CpuProduct product = tile_product(job, mm->m, mm->n);
-    return (mm->n > 1   ? mm->out_n_stride
-            : mm->m > 1 ? mm->out_m_stride
-                        : 1) == 1 &&
-           cpu_tiles_scratch_bytes(&product) == 0;
-}
-
-static void run_small_vector(const MatmulJob *job) {
-    const CpuMatmul *mm = job->mm;
-    const int64_t width = hlo_type_bytes(job->compute);
     CpuProduct product = tile_product(job, mm->m, mm->n);
     product.ldc = 1;
-    for (int64_t b = 0; b < mm->batch; b++)
-        cpu_product_serial(&product, job->out + b * mm->out_batch_stride * width,
-                           job->lhs + b * mm->lhs_batch_stride * width, job->rhs + b * mm->rhs_batch_stride * width,
-                           NULL);
+    return (mm->n > 1 ? mm->out_n_stride : mm->m > 1 ? mm->out_m_stride : 1) == 1 &&
+           cpu_tiles_scratch_bytes(&product) == 0 && cpu_product_plan_vector(&product, vector);
 }
 
 // Whether each product is one call of a kernel, which takes a few nanoseconds: what it costs to come to it by way of
@@ -415,6 +410,33 @@ static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
                        job->out + b * mm->out_batch_stride * width, g.ldc, false);
 }
 
+const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures features, const CpuMatmul *mm) {
+    const MatmulJob job = {
+        .mm = mm, .features = features, .compute = cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type)};
+    CpuVectorProduct vector;
+    if (mm->batch != 1 || mm->m <= 0 || mm->n <= 0 || job.compute == HLO_INVALID) return NULL;
+    const bool by_vector = is_small_vector(&job, &vector);
+    if (!by_vector && !is_small(&job)) return NULL;
+    CpuSmallMatmul *small = HLO_ARENA_NEW(arena, CpuSmallMatmul, 1);
+    small->by_vector = by_vector;
+    if (by_vector) {
+        small->vector = vector;
+    } else {
+        small->gemm = one_product(&job);
+        small->kernels = cpu_isa_gemm_kernels(features, small->gemm.element);
+    }
+    return small;
+}
+
+void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, const void *rhs) {
+    const CpuGemm *g = &small->gemm;
+    if (small->by_vector)
+        cpu_product_by_vector(&small->vector, out, lhs, rhs, false);
+    else
+        small->kernels->small(g->m, g->n, g->k, lhs, g->a_m_stride, g->a_k_stride, rhs, g->b_k_stride, out, g->ldc,
+                              false);
+}
+
 static HloStatus run_small(CpuPool *pool, MatmulJob *job) {
     enum { kWorthSharing = 200000 };
     const int64_t each = job->mm->m * job->mm->n * job->mm->k;
@@ -430,8 +452,9 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
     HLO_FAIL_IF(job.compute == HLO_INVALID, HLO_UNIMPLEMENTED, "product of %s and %s giving %s",
                 hlo_type_text(mm->lhs_type), hlo_type_text(mm->rhs_type), hlo_type_text(mm->out_type));
     if (mm->batch == 0 || mm->m == 0 || mm->n == 0) return HLO_SUCCESS;
-    if (is_small_vector(&job)) {
-        run_small_vector(&job);
+    CpuVectorProduct vector;
+    if (mm->batch == 1 && is_small_vector(&job, &vector)) {
+        cpu_product_by_vector(&vector, out, lhs, rhs, false);
         return HLO_SUCCESS;
     }
     if (is_small(&job)) return run_small(pool, &job);

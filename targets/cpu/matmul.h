@@ -5,6 +5,7 @@
 #ifndef MESHLO_TARGETS_CPU_MATMUL_H_
 #define MESHLO_TARGETS_CPU_MATMUL_H_
 
+#include "hlo/base/memory.h"
 #include "hlo/ir/types.h"
 #include "targets/cpu/pool.h"
 
@@ -33,6 +34,12 @@ typedef struct CpuMatmul {
 // integers the result's type or, where that is narrower, one of 32 bits. RESOURCE_EXHAUSTED when packing finds no
 // memory, UNIMPLEMENTED for a type pair.
 HLO_NODISCARD HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *matmul, void *out, const void *lhs, const void *rhs);
+
+// A single product of elements that a kernel takes as it is, in nanoseconds.
+typedef struct CpuSmallMatmul CpuSmallMatmul;
+// What cpu_matmul_small() needs to compute it without asking anything, with the bits of cpu_matmul(); NULL for others.
+const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures features, const CpuMatmul *matmul);
+void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, const void *rhs);
 
 HLO_END_C
 

@@ -40,6 +40,20 @@ typedef struct CpuProduct {
     const void *b_tiles;  // b as cpu_tiles_pack_right() packed it, or NULL
 } CpuProduct;
 
+// A matrix of elements times a vector, by one call of a kernel.
+typedef struct CpuVectorProduct {
+    const CpuGemmKernels *kernels;
+    bool right_first;  // the matrix is the right side, the vector the left one
+    bool by_rows;      // the matrix's rows have neighbours, else its columns
+    int64_t count, depth;
+    int64_t step;  // between those rows or columns
+    int64_t x_step, y_step;
+} CpuVectorProduct;
+
+// For m = 1 or n = 1 and a type that has elements; false where strides leave no kernel.
+bool cpu_product_plan_vector(const CpuProduct *product, CpuVectorProduct *vector);
+void cpu_product_by_vector(const CpuVectorProduct *vector, void *c, const void *a, const void *b, bool accumulate);
+
 // Bytes of scratch memory for cpu_product_serial(), a multiple of 64.
 size_t cpu_product_scratch_bytes(const CpuProduct *product);
 

@@ -69,20 +69,34 @@ VECTOR_PRODUCT(double)
 VECTOR_PRODUCT(uint32_t)
 VECTOR_PRODUCT(uint64_t)
 
-// The matrix a of count x depth elements times x.
+// A matrix of which a row or a column has only neighbours, times a vector.
+bool cpu_product_plan_vector(const CpuProduct *p, CpuVectorProduct *v) {
+    assert(p->n == 1 || p->m == 1);
+    *v = (CpuVectorProduct){.kernels = cpu_isa_gemm_kernels(p->features, cpu_matmul_element(p->type)),
+                            .right_first = p->n != 1,
+                            .count = p->n == 1 ? p->m : p->n,
+                            .depth = p->k,
+                            .y_step = p->n == 1 ? p->ldc : 1};
+    const int64_t i_step = v->right_first ? p->b_n_stride : p->a_m_stride,
+                  k_step = v->right_first ? p->b_k_stride : p->a_k_stride;
+    v->x_step = v->right_first ? p->a_k_stride : p->b_k_stride;
+    v->by_rows = k_step == 1 && v->x_step == 1;
+    v->step = v->by_rows ? i_step : k_step;
+    return v->by_rows || (i_step == 1 && v->y_step == 1);
+}
+
+void cpu_product_by_vector(const CpuVectorProduct *v, void *c, const void *a, const void *b, bool accumulate) {
+    const void *matrix = v->right_first ? b : a, *x = v->right_first ? a : b;
+    if (v->by_rows)
+        v->kernels->rows_by_vector(c, v->y_step, matrix, v->step, x, v->count, v->depth, accumulate);
+    else
+        v->kernels->columns_by_vector(c, matrix, v->step, x, v->x_step, v->count, v->depth, accumulate);
+}
+
+// The matrix a of count x depth elements times x, any steps.
 static void by_vector(const CpuProduct *p, void *y, int64_t y_step, const void *a, int64_t i_step, int64_t k_step,
                       const void *x, int64_t x_step, int64_t count) {
-    const CpuGemmElement element = cpu_matmul_element(p->type);
-    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(p->features, element);
-    if (k_step == 1 && x_step == 1) {
-        kernels->rows_by_vector(y, y_step, a, i_step, x, count, p->k, p->accumulate);
-        return;
-    }
-    if (i_step == 1 && y_step == 1) {
-        kernels->columns_by_vector(y, a, k_step, x, x_step, count, p->k, p->accumulate);
-        return;
-    }
-    switch (element) {
+    switch (cpu_matmul_element(p->type)) {
         case CPU_GEMM_F32: vector_float(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
         case CPU_GEMM_F64: vector_double(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
         case CPU_GEMM_U32: vector_uint32_t(y, y_step, a, i_step, k_step, x, x_step, count, p->k, p->accumulate); break;
@@ -91,7 +105,10 @@ static void by_vector(const CpuProduct *p, void *y, int64_t y_step, const void *
 }
 
 static void product_of_elements(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
-    if (p->n == 1)
+    CpuVectorProduct vector;
+    if ((p->n == 1 || p->m == 1) && cpu_product_plan_vector(p, &vector))
+        cpu_product_by_vector(&vector, c, a, b, p->accumulate);
+    else if (p->n == 1)
         by_vector(p, c, p->ldc, a, p->a_m_stride, p->a_k_stride, b, p->b_k_stride, p->m);
     else if (p->m == 1)
         by_vector(p, c, 1, b, p->b_n_stride, p->b_k_stride, a, p->a_k_stride, p->n);

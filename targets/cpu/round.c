@@ -26,8 +26,8 @@ typedef struct Moved {
 typedef struct RoundStep {
     RoundKind kind;
     int32_t target;
-    const CpuThunkLoop *loop;  // of a call: this and the following ones are the loop's; NULL: a copy
-    CpuCopy copy;              // of a copy
+    const CpuThunkLoop *loop;  // of a call: this and the following ones are the loop's; else a thunk's or a copy
+    CpuCopy copy;
     const CpuThunkBuffer *buffer;
     const Moved *moved;
     int64_t moved_count;
@@ -141,7 +141,7 @@ static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
         case CPU_STEP_TRANSFER: p->fits = false; break;
         default:
             if (!is_tiny(thunk)) {
-                add(p, ROUND_THUNK)->thunk = thunk;
+                add(p, thunk->small ? ROUND_CALL : ROUND_THUNK)->thunk = thunk;
                 break;
             }
             if (thunk->kind == CPU_STEP_COPY_LOOPS) plan_copies(p, thunk->copies, thunk->copy_count);
@@ -199,6 +199,15 @@ static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call
     call->places[1] = address(bases, copy->from);
 }
 
+static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
+    const CpuSlice *slices = thunk->slices;
+    assert(thunk->read_count <= 2 && thunk->write_count == 1);
+    *call = (CpuTinyCall){.kernel = thunk->small};
+    call->places[0] = address(bases, slices[thunk->read_count]);
+    for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = address(bases, slices[i]);
+    call->places[3] = (char *)(uintptr_t)thunk->kernel;
+}
+
 // Steps that are no calls have no kernel; the predicate's address is the first place of its step.
 static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTinyCall *calls) {
     for (int64_t i = 0; i < round->count;) {
@@ -208,7 +217,10 @@ static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTi
             continue;
         }
         calls[i] = (CpuTinyCall){0};
-        if (step->kind == ROUND_CALL) bind_copy(&step->copy, bases, &calls[i]);
+        if (step->kind == ROUND_CALL && step->thunk)
+            bind_small(step->thunk, bases, &calls[i]);
+        else if (step->kind == ROUND_CALL)
+            bind_copy(&step->copy, bases, &calls[i]);
         if (step->kind == ROUND_UNLESS) calls[i].places[0] = address(bases, step->predicate);
         i++;
     }

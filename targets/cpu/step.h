@@ -62,6 +62,11 @@ typedef struct CpuSteps CpuSteps;
 // Runs a kernel step: `arguments` are the addresses of reads, then of writes; `kernel` is the step's own data.
 typedef HloStatus CpuKernelFunction(const void *kernel, void *const *arguments, CpuPool *pool);
 
+// The same for a kernel of a few nanoseconds with one or two reads and one write, in the form of isa.h's block kernels:
+// the write, the reads, the step's own data; the numbers mean nothing. It cannot fail.
+typedef void CpuSmallKernel(void *write, const void *first, const void *second, const void *kernel, int64_t n,
+                            int64_t immediate);
+
 typedef struct CpuStep {
     CpuStepKind kind;
     CpuNode *node;
@@ -74,6 +79,7 @@ typedef struct CpuStep {
     const CpuFusedLoop *loops;
     int32_t loop_count;
     CpuKernelFunction *run;  // of a kernel step
+    CpuSmallKernel *small;   // of one that is so small, or NULL
     const void *kernel;
     CpuSteps *regions;   // of while and conditional: one a region of the node
     double cost;         // rough number of elementary operations: no product of sizes overflows

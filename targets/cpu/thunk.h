@@ -61,8 +61,9 @@ struct CpuThunk {
     int32_t share_index;         // of a kernel worth running once for several devices, else -1
     bool varies;                 // equal inputs may give different results
     CpuKernelFunction *run;
-    const void *kernel;  // of run; the CpuCollective of a collective; the CpuFallback of a fallback; the CpuTransfer
-    bool replica;        // device id: the replica's number rather than the partition's
+    CpuSmallKernel *small;  // or NULL
+    const void *kernel;     // of run; the CpuCollective of a collective; the CpuFallback of a fallback; the CpuTransfer
+    bool replica;           // device id: the replica's number rather than the partition's
     const CpuThunkList *regions;
     int32_t region_count;
     const CpuRound *round;   // of an outermost while with short rounds, or NULL

@@ -168,6 +168,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
     CpuThunk thunk = {.kind = step->kind,
                       .name = step->node->instruction->name,
                       .run = step->run,
+                      .small = step->small,
                       .kernel = step->kernel,
                       .cost = step->cost,
                       .read_count = step->read_count,
