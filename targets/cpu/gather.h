@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "hlo/base/memory.h"
 #include "hlo/ir/types.h"
 #include "targets/cpu/pool.h"
 
@@ -46,6 +47,9 @@ typedef enum CpuScatterOp {
 // Replaces the elements that `targets` points to by combine(targets, updates), one of each operand.
 typedef void CpuCombine(void *context, int count, void *const *targets, const void *const *updates);
 
+// A scatter that assigns one run of elements of a small array, in nanoseconds.
+typedef struct CpuSmallScatter CpuSmallScatter;
+
 // Applies the updates to the operands (count arrays of `types`, one update array each), in row-major order of the index
 // vectors: the result is the same for any number of workers. CALL may be used from several threads at once unless
 // `serial` is set.
@@ -57,11 +61,18 @@ typedef struct CpuScatter {
     CpuCombine *combine;
     void *context;
     bool serial;
+    const CpuSmallScatter *small;  // what cpu_scatter_small() takes, or NULL
 } CpuScatter;
 // Does so on the pool. A result is its operand's array, or another one that shares nothing with it. UNIMPLEMENTED for
 // an operation that one of the types does not have, RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results,
                                     const void *const *operands, const void *indices, const void *const *updates);
+
+// NULL for scatters that are not so small.
+enum { CPU_SMALL_SCATTER_STARTS = 4 };
+const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter);
+void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *operand, const void *indices,
+                       const void *updates);
 
 HLO_END_C
 

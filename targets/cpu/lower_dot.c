@@ -169,10 +169,10 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
 }
 
 // A dot that is one small product: see CpuSmallKernel.
-static void run_small_dot(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate) {
-    const DotKernel *kernel = c;
-    (void)n, (void)immediate;
-    cpu_matmul_small(kernel->small, dst, kernel->swapped ? b : a, kernel->swapped ? a : b);
+static void run_small_dot(void *out, const void *left, const void *right, const void *third, int64_t n, int64_t data) {
+    const DotKernel *kernel = (const DotKernel *)(intptr_t)data;
+    (void)third, (void)n;
+    cpu_matmul_small(kernel->small, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
 }
 
 // Booleans have no sums.

@@ -111,6 +111,13 @@ static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int cou
     indexing->indices_batching_dims = copy_list(arena, from->scatter_indices_batching_dims, &ignored);
 }
 
+// A scatter of one run of elements: see CpuSmallKernel.
+static void run_small_scatter(void *result, const void *operand, const void *indices, const void *updates, int64_t n,
+                              int64_t data) {
+    (void)n;
+    cpu_scatter_small(((const CpuScatter *)(intptr_t)data)->small, result, operand, indices, updates);
+}
+
 HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count >= 3);
     const HloComputation *computation = node->instruction->called[0];
@@ -128,7 +135,9 @@ HloStatus cpu_lower_scatter(CpuLowering *lowering, CpuNode *node, CpuStep *step)
                            .combine = cpu_scalar_combine,
                            .context = (void *)(uintptr_t)function};
     describe_scatter(lowering, node, count, &kernel->indexing);
+    kernel->small = cpu_scatter_plan_small(lowering->arena, kernel);
     cpu_step_kernel(lowering, node, step, run_scatter, kernel);
+    if (kernel->small) step->small = run_small_scatter;
     CpuArray *target = cpu_array_root(node->operands[0]);
     step->update_in_place = 0;
     for (int32_t i = 1; i < node->operand_count; i++)

@@ -134,11 +134,10 @@ static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
     switch (thunk->kind) {
         case CPU_STEP_WHILE: plan_while(p, thunk); break;
         case CPU_STEP_CONDITIONAL: plan_conditional(p, thunk); break;
-        // Others may have to wait, or have to be heard of in their turn.
+        // These may have to wait for other devices.
         case CPU_STEP_COLLECTIVE:
         case CPU_STEP_RECEIVE:
-        case CPU_STEP_SEND:
-        case CPU_STEP_TRANSFER: p->fits = false; break;
+        case CPU_STEP_SEND: p->fits = false; break;
         default:
             if (!is_tiny(thunk)) {
                 add(p, thunk->small ? ROUND_CALL : ROUND_THUNK)->thunk = thunk;
@@ -201,11 +200,10 @@ static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call
 
 static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
     const CpuSlice *slices = thunk->slices;
-    assert(thunk->read_count <= 2 && thunk->write_count == 1);
-    *call = (CpuTinyCall){.kernel = thunk->small};
+    assert(thunk->read_count < CPU_TINY_PLACES && thunk->write_count == 1);
+    *call = (CpuTinyCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
     call->places[0] = address(bases, slices[thunk->read_count]);
     for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = address(bases, slices[i]);
-    call->places[3] = (char *)(uintptr_t)thunk->kernel;
 }
 
 // Steps that are no calls have no kernel; the predicate's address is the first place of its step.

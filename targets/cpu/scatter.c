@@ -5,6 +5,7 @@
 #include "targets/cpu/gather.h"
 #include "targets/cpu/index_plan.h"
 #include "targets/cpu/loop_internal.h"
+#include "targets/cpu/number.h"
 
 enum { kCombineBlock = 512 };
 
@@ -355,4 +356,51 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
     else
         task(&job, 0, parts, 0);
     return HLO_SUCCESS;
+}
+
+// ---- one run
+
+struct CpuSmallScatter {
+    int64_t operand_bytes, bytes;  // of the run
+    int width;
+    HloType index_type;
+    int start_count;
+    int64_t start_stride;
+    CpuStartStep starts[CPU_SMALL_SCATTER_STARTS];
+};
+
+const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter) {
+    enum { kMostBytes = 4096 };
+    CpuIndexPlan plan;
+    if (scatter->count != 1 || scatter->op != CPU_SCATTER_ASSIGN) return NULL;
+    const HloStatus status = cpu_index_plan(&scatter->indexing, true, NULL, &plan);
+    hlo_status_free(status);
+    if (status || plan.batch_count != 1 || plan.slice_count < 1 || plan.window_rank != 1 ||
+        plan.window[0].operand != 1 || plan.window[0].result != 1 || plan.start_count > CPU_SMALL_SCATTER_STARTS)
+        return NULL;
+    const int width = hlo_type_bytes(scatter->types[0]);
+    const int64_t elements = cpu_index_elements(scatter->indexing.operand_rank, scatter->indexing.operand_sizes);
+    if (elements > kMostBytes / width) return NULL;
+    CpuSmallScatter *small = HLO_ARENA_NEW(arena, CpuSmallScatter, 1);
+    *small = (CpuSmallScatter){.operand_bytes = elements * width,
+                               .bytes = plan.window[0].size * width,
+                               .width = width,
+                               .index_type = plan.index_type,
+                               .start_count = plan.start_count,
+                               .start_stride = plan.start_stride};
+    for (int i = 0; i < plan.start_count; i++) small->starts[i] = plan.starts[i];
+    return small;
+}
+
+// A run that does not fit is left out.
+void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *operand, const void *indices,
+                       const void *updates) {
+    int64_t place = 0;
+    if (result != operand) memcpy(result, operand, (size_t)small->operand_bytes);
+    for (int i = 0; i < small->start_count; i++) {
+        const int64_t start = cpu_read_integer(indices, small->index_type, i * small->start_stride);
+        if (start < 0 || start > small->starts[i].largest) return;
+        place += start * small->starts[i].operand;
+    }
+    memcpy((char *)result + place * small->width, updates, (size_t)small->bytes);
 }
