@@ -49,13 +49,17 @@ static HloStatus reserve(const char *name, HloFileContent *content, size_t *capa
     return HLO_SUCCESS;
 }
 
-// Sizes of pipes and of /proc are not known, so that it is read until the end whatever the size says; one byte more
-// than the limit is let in, to tell a file of exactly that size from a longer one.
+// The room for a file of at most `limit` bytes: one more, since only what comes behind the last one tells that it was.
+static size_t with_one_more(size_t limit) {
+    return limit == SIZE_MAX ? limit - 1 : limit + 1;
+}
+
+// Sizes of pipes and of /proc are not known, so that it is read until the end whatever the size says.
 static HloStatus read_descriptor(const char *name, int descriptor, size_t limit, HloFileContent *content) {
     struct stat info;
     size_t capacity = 0;
     size_t expected = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) ? (size_t)info.st_size + 1 : 1 << 16;
-    size_t allowed = limit == SIZE_MAX ? limit - 1 : limit + 1;  // one more, so that a file of `limit` bytes can end
+    size_t allowed = with_one_more(limit);
     for (;;) {
         HLO_TRY(reserve(name, content, &capacity, content->size ? 1 << 16 : expected, allowed));
         ssize_t got = read(descriptor, content->data + content->size, capacity - 1 - content->size);
@@ -191,13 +195,13 @@ static const Codec *find_codec(const void *data, size_t size) {
     return NULL;
 }
 
-// Expansion stops at `limit`, so that a small file cannot fill the memory.
+// Expansion stops behind `limit`, so that a small file cannot fill the memory.
 static HloStatus expand_loop(const char *name, const Codec *codec, void *state, Stream *stream, size_t limit,
                              HloFileContent *content) {
     assert(codec && state && content->size == 0);
     size_t capacity = 0;
     for (;;) {
-        HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), limit));
+        HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), with_one_more(limit)));
         stream->out = (uint8_t *)content->data + content->size;
         stream->out_left = capacity - 1 - content->size;
         size_t room = stream->out_left;
@@ -207,6 +211,7 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
         HLO_FAIL_IF(step == kStepNoMemory, HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
         if (step == kStepEnd) break;
     }
+    HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
     content->data[content->size] = 0;
     return HLO_SUCCESS;
 }
@@ -297,11 +302,13 @@ static int open_temporary(const char *path, char *temporary, size_t size) {
     return -1;
 }
 
-static HloStatus write_and_rename(const char *path, const HloFilePiece *pieces, int64_t count) {
+// `old` is what stands at `path`, or NULL: the new file is for the eyes of those who may read the old one.
+static HloStatus write_and_rename(const char *path, const struct stat *old, const HloFilePiece *pieces, int64_t count) {
     char temporary[PATH_MAX];
     int descriptor = open_temporary(path, temporary, sizeof temporary);
     if (descriptor < 0) return system_error("write", path, errno);
-    int failure = write_all(descriptor, pieces, count);
+    int failure = old && fchmod(descriptor, old->st_mode & 07777) != 0 ? errno : 0;
+    if (!failure) failure = write_all(descriptor, pieces, count);
     if (close(descriptor) != 0 && !failure) failure = errno;
     if (!failure && rename(temporary, path) != 0) failure = errno;
     if (!failure) return HLO_SUCCESS;
@@ -323,11 +330,11 @@ HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, in
     assert(path && count >= 0);
     if (strcmp(path, "-") == 0) return write_in_place(path, pieces, count);
     struct stat info;
-    if (stat(path, &info) != 0) return write_and_rename(path, pieces, count);
+    if (stat(path, &info) != 0) return write_and_rename(path, NULL, pieces, count);
     if (S_ISDIR(info.st_mode)) return system_error("write", path, EISDIR);
     if (!S_ISREG(info.st_mode)) return write_in_place(path, pieces, count);
     char target[PATH_MAX];  // what a symbolic link points to is replaced, not the link
-    return write_and_rename(realpath(path, target) ? target : path, pieces, count);
+    return write_and_rename(realpath(path, target) ? target : path, &info, pieces, count);
 }
 
 HloStatus hlo_file_write(const char *path, const void *data, size_t size) {

@@ -197,12 +197,17 @@ static int64_t wrap(int64_t value, int bits, bool is_signed) {
     return (int64_t)(negative ? low | ~((UINT64_C(1) << bits) - 1) : low);
 }
 
+// Truncation towards zero; NaN gives 0 and out-of-range values the nearest end.
+static int64_t truncate_double(double value) {
+    return value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
+}
+
 int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index) {
     assert(index >= 0);
     HloType type = literal->shape->type;
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind == HLO_KIND_FLOAT || info->kind == HLO_KIND_COMPLEX) {
-        return (int64_t)hlo_literal_get_double(literal, index);
+        return truncate_double(hlo_literal_get_double(literal, index));
     }
     int stored_bits = info->storage_bytes * 8;
     return wrap((int64_t)load_pattern(literal, index), stored_bits, info->kind == HLO_KIND_SIGNED);
@@ -254,11 +259,7 @@ void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value) {
         case HLO_KIND_COMPLEX: hlo_literal_set_complex(literal, index, CMPLX(value, 0)); break;
         case HLO_KIND_PRED: store_pattern(literal, index, value != 0); break;
         default: {
-            // Truncation towards zero; NaN gives 0 and out-of-range values the nearest end.
-            int64_t whole = value != value    ? 0
-                            : value >= 0x1p63 ? INT64_MAX
-                            : value < -0x1p63 ? INT64_MIN
-                                              : (int64_t)value;
+            int64_t whole = truncate_double(value);
             if (type == HLO_U64 && value >= 0x1p63) whole = (int64_t)(value < 0x1p64 ? (uint64_t)value : UINT64_MAX);
             hlo_literal_set_int64(literal, index, whole);
             break;

@@ -45,7 +45,8 @@ HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
 // Element `index` (row-major) as a number. Integers outside a double's 53 bits lose precision: use the integer forms.
 // Setting rounds to nearest even for floats and wraps for integers.
 HLO_EXPORT double hlo_literal_get_double(const HloLiteral *literal, int64_t index);
-// Exact for every integer type (u64 as the same 64 bits); floats are truncated.
+// Exact for every integer type (u64 as the same 64 bits); floats are truncated, NaN
+// gives 0 and what is out of range the nearest end.
 HLO_EXPORT int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index);
 // Real elements have imaginary part 0.
 HLO_EXPORT double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index);

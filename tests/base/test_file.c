@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -106,6 +107,9 @@ Test(base_file, holds_the_limit_on_expansion) {
         HloStatus status = hlo_file_expand("bomb", packed, size, kPlainSize - 1, &content);
         cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
         hlo_status_free(status);
+        cr_assert_null(hlo_file_expand("exactly", packed, size, kPlainSize, &content));
+        cr_assert_eq(content.size, kPlainSize);
+        hlo_file_content_free(&content);
     }
     cr_assert_null(hlo_file_write(fixture.path, fixture.plain, kPlainSize));
     HloFileContent content;
@@ -148,6 +152,18 @@ Test(base_file, replaces_what_a_link_points_to) {
     cr_assert_str_eq(content.data, "new");
     hlo_file_content_free(&content);
     unlink(link);
+    drop_fixture(&fixture);
+}
+
+// The new file was readable by all.
+Test(base_file, bug_a_replaced_file_lost_its_mode) {
+    Fixture fixture = make_fixture();
+    cr_assert_null(hlo_file_write(fixture.path, "old", 3));
+    cr_assert_eq(chmod(fixture.path, 0640), 0);
+    cr_assert_null(hlo_file_write(fixture.path, "new", 3));
+    struct stat info;
+    cr_assert_eq(stat(fixture.path, &info), 0);
+    cr_expect_eq(info.st_mode & 07777, 0640);
     drop_fixture(&fixture);
 }
 

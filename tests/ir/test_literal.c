@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals made from a caller's numbers.
 #include <criterion/criterion.h>
+#include <math.h>
 
+#include "hlo/base/memory.h"
 #include "hlo/hlo.h"
+#include "hlo/ir/literal.h"
 
 Test(literal, of_numbers) {
     const float numbers[] = {1, 2, 3, 4, 5, 6};
@@ -17,6 +20,22 @@ Test(literal, of_numbers) {
     literal = hlo_literal_of(HLO_F64, HLO_DIMS(0, 3), NULL);
     cr_assert_not_null(literal);
     hlo_literal_free(literal);
+}
+
+// What no integer is was undefined behaviour.
+Test(literal, bug_integers_of_nan_and_of_infinities) {
+    static const struct {
+        double value;
+        int64_t want;
+    } cases[] = {{NAN, 0},   {INFINITY, INT64_MAX}, {-INFINITY, INT64_MIN}, {0x1p63, INT64_MAX}, {-0x1p63, INT64_MIN},
+                 {-2.75, -2}};
+    HloArena *arena = hlo_arena_new();
+    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, HLO_F64));
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        hlo_literal_set_double(literal, 0, cases[i].value);
+        cr_expect_eq(hlo_literal_get_int64(literal, 0), cases[i].want, "%g", cases[i].value);
+    }
+    hlo_arena_free(arena);
 }
 
 Test(literal, of_impossible_sizes) {
