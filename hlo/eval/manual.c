@@ -2,6 +2,15 @@
 // Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole
 // arrays; inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from
 // the annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
+//
+// This is what makes a partitioned program comparable with what it was made of: the partitioner reads the same borders,
+// so the evaluator must read them by itself, or both could be wrong in the same way. That is also why Shardy's text is
+// parsed here once more, in its simplest form. It is text that nobody has verified when an unpartitioned program is
+// evaluated: what it says is checked against the devices of the run before anything is divided by it or counted with
+// it, and anything else is refused as "this sharding".
+//
+// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of everybody. Replicas
+// should agree; where a program makes them differ, the value of the lowest device stands, on all of them.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>

@@ -4,6 +4,10 @@
 // Only instructions with the very same operands are compared, in list order, so that whole trees that are equal fall
 // together from the leaves up. Effects, random numbers, control edges and Shardy's constraints keep their instruction
 // apart; so do different shardings, because the partitioner reads each of them.
+//
+// Numbering values by what they compute (global value numbering) would find more across reassociation, but that is the
+// algebraic simplifier's work, which brings equal values into equal forms first. Here one walk with one map is enough:
+// linear in the program, as hashes take in attributes and called computations too.
 #include "hlo/pass/support.h"
 
 // Parameters are distinct by nature; a domain marks a border in the graph that must stay where it is.

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for comparisons, bounds and signs: what is known of two numbers without knowing them.
+//
+// Knowledge is asked for where it is used, a few ops up (FAR), instead of being kept as ranges for every instruction: a
+// table would have to be mended after each rewrite, and nearly all questions end at a count (iota), a constant or a
+// square. A comparison that is known goes, and with it often a mask or the guard of a loop that a frontend wrote for
+// sizes which did not turn out to vary.
+//
+// Of floats a rule may only use what holds for NaN as well: "not below zero" is said of what is NaN too, so it may
+// answer x < 0 (false either way), never x >= 0. Numbers are compared as doubles, hence integers from 2^53 on are not
+// known here (real_value()).
 #include <assert.h>
 #include <math.h>
 

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for two ops of which one undoes, repeats or hides the other.
+//
+// Nobody writes -(-x); such pairs come out of other rules, of inlining, and of frontends that put a conversion or an
+// update around everything. A rule looks one operand down and no further, so that a visit takes constant time and long
+// chains fall together link by link, each link being visited again after the last one was replaced.
+//
+// Most rules ask for exact types, because floats break them in three ways: NaN is above and below nothing (absorption,
+// merging of bounds), zeros have signs (differences, repeated extremes), and a sum is rounded (x + y - y). What is left
+// for floats only moves signs, repeats a rounding to whole numbers, or selects.
 #include "hlo/pass/simplify.h"
 
 // Types without NaN and without two zeros.

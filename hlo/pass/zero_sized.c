@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays without elements: nothing needs to be computed for them.
+//
+// They come from frontends that slice at a bound, and they hide what goes in where: a concatenation with an empty part
+// is not recognised as a copy, a loop that carries one is no plain loop. So this pass stands early in the pipeline.
+// Only the result is asked; an op of empty operands whose result has elements (a reduction, a pad) is left to its own
+// rules. Dynamic arrays stay: their bound says nothing about how many elements there are.
 #include "hlo/pass/support.h"
 
 static bool is_empty_array(const HloShape *shape) {

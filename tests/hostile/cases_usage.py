@@ -37,6 +37,7 @@ WRONG = [
     ["check", "dot.hlo", "--baseline", "missing.json"],
     ["devices", "v2-8", "v2-8"], ["devices", "--mesh", "a=2"], ["topology"], ["topology", "v2-8", "--svg", "/nonexistent/s.svg"],
     ["topology", "v2-8", "--hwloc", "/nonexistent/s.xml"], ["topology", "v2-8", "--svg"],
+    ["shardings", "--mesh", ",".join(f"a{i}=1" for i in range(17)), "--shape", "4", "--spec", "-"],
     ["shardings"], ["shardings", "--mesh", "a=4"], 
     ["shardings", "--mesh", "a=4", "--shape", "8", "--spec", "a,b"], ["shardings", "--mesh", "a=4", "--shape", "0", "--spec", "a"],
     ["shardings", "--mesh", "a=4", "--shape", "-8", "--spec", "a"], ["shardings", "--mesh", "a=4", "--shape", "x", "--spec", "a"],
