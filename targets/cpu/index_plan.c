@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The dimension numbers of gather and scatter as strides. Operand, indices and result (or updates) are walked by two
+// nests of loops, over the index vectors (batch) and inside of one slice (window), with a step in each array a level;
+// neighbouring levels that go on in every array become one, so that most programs have one level of each. Which element
+// a slice begins at is the batch's own step and the components of its index vector, each times the stride of the
+// dimension that it means: worked out for blocks of slices at a time (cpu_index_block()), clamped for a gather, and for
+// a scatter, which leaves out windows that do not fit, marked by an offset far below zero.
 #include "targets/cpu/index_plan.h"
 
 #include <assert.h>

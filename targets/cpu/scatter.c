@@ -1,4 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+// A scatter applies windows of updates to places of the operand that are known only when it runs, and any two windows
+// may meet. The order of what meets is the order of the index vectors, on any number of workers: sums of floats depend
+// on it. So the updates are never shared out, but what is written is, in one of two ways (ScatterSplit), and every
+// worker goes through all windows and applies its part of each. Where neither way keeps two workers from one element
+// (windows that overlap shifted), one worker does it all.
+//
+// From the most general to the fastest: any windows run by run, a computation of the program called for each element;
+// blocks of a few hundred windows by one call of a kernel; windows whose place one 32-bit index tells, without blocks
+// (a line: index_plan.h); and for long rows of an operand that must be copied anyway, the updates sorted by row first,
+// so that each row goes through the cache once (run_rows()).
 #include <assert.h>
 #include <string.h>
 

@@ -5,6 +5,8 @@
 // analysis is a partition of the devices for every array, which is refined by whatever could tell two devices apart:
 // their arguments, their numbers, control flow that depends on either, and what varies by itself (random numbers,
 // callbacks). Arguments are equal if they are the same memory; a plan is made again when that pattern changes.
+// A device that waits for another to share its work must be sure that the other comes there, as often as itself: so
+// classes are split by whatever sends devices different ways (`control` below), the conditions of loops included.
 #include "targets/cpu/share.h"
 
 #include <string.h>

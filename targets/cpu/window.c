@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
+//
+// A window of k x k places over n elements is k^2 n steps by the definition. Where the operation is known and does not
+// mind the order (sums, extremes), a pass a dimension takes 2 k n, and a window that reaches to the array's end is a
+// running total, n steps whatever its size. Passes begin with the operation's identity; the initial value joins once,
+// at the end. Other computations are called place by place, in the definition's order. select-and-scatter cannot be
+// taken apart: which element a window chooses depends on all of its places. Its windows overlap, so only batches, which
+// share nothing, are shared out to workers.
 #include "targets/cpu/window.h"
 
 #include <assert.h>
