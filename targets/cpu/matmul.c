@@ -381,7 +381,9 @@ static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
     if (!is_of_elements(job) || (mm->m > 1 && mm->n > 1) || mm->m * mm->n * mm->k > kSmallVector) return false;
     CpuProduct product = tile_product(job, mm->m, mm->n);
     product.ldc = 1;
-    return (mm->n > 1 ? mm->out_n_stride : mm->m > 1 ? mm->out_m_stride : 1) == 1 &&
+    return (mm->n > 1   ? mm->out_n_stride
+            : mm->m > 1 ? mm->out_m_stride
+                        : 1) == 1 &&
            cpu_tiles_scratch_bytes(&product) == 0 && cpu_product_plan_vector(&product, vector);
 }
 
