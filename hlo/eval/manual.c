@@ -9,8 +9,10 @@
 // evaluated: what it says is checked against the devices of the run before anything is divided by it or counted with
 // it, and anything else is refused as "this sharding".
 //
-// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of everybody. Replicas
-// should agree; where a program makes them differ, the value of the lowest device stands, on all of them.
+// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of everybody, or, where
+// a region stands inside of another, of those that share their shard of that one: axes that stay manual tell the
+// devices apart. Replicas should agree; where a program makes them differ, the value of the lowest device stands, on
+// all of them.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -21,9 +23,11 @@
 #define MAX_RANK 32
 #define MAX_AXES 32
 
-// Where one device's part of an array lies: part `index` of `count` in every dimension.
+// Where one device's part of an array lies: part `index` of `count` in every dimension. Parts of one array have the
+// same `group`, the place along what stays manual outside of the region.
 typedef struct Part {
     int64_t index[MAX_RANK], count[MAX_RANK];
+    int64_t group;
 } Part;
 
 static HloStatus refuse(const HloInstruction *instruction, const char *what) {
@@ -59,9 +63,12 @@ static bool tiled_part(HloArena *arena, const HloSharding *sharding, int64_t ran
     int64_t position = position_of(arena, &sharding->iota, sharding->devices, count, device);
     if (position < 0 || tile.count < rank) return false;
     for (int64_t i = tile.count - 1; i >= 0; i--) {
+        const int64_t kind = i - (tile.count - sharding->subgroup_count);
         if (i < rank) {
             part->index[i] = position % tile.items[i];
             part->count[i] = tile.items[i];
+        } else if (kind >= 0 && sharding->subgroups[kind] == HLO_SHARDING_MANUAL) {
+            part->group = part->group * tile.items[i] + position % tile.items[i];
         }
         position /= tile.items[i];
     }
@@ -99,7 +106,7 @@ static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t r
 
 // One part of one in every dimension: what replication is.
 static Part whole_part(void) {
-    Part part = {{0}, {0}};
+    Part part = {.group = 0};
     for (int64_t i = 0; i < MAX_RANK; i++) part.count[i] = 1;
     return part;
 }
@@ -309,23 +316,35 @@ HloStatus hlo_eval_call_full_to_shard(HloEvalDevice *device, const HloInstructio
     return HLO_SUCCESS;
 }
 
-// Every device gets the whole of value `value`, put together from the parts of all.
+// The whole of value `value` from the shards of one group.
+static HloStatus gather_group(const HloInstruction *instruction, HloEvalParty *parties, const Part *parts,
+                              int64_t count, int64_t value, HloEvalParty *first, HloEvalValue **result) {
+    const HloShape *whole = value_shape(instruction, value);
+    HLO_TRY(hlo_eval_new_zeroed(first->device, whole, result));
+    for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; the first device's stands
+        const HloEvalValue *shard = parties[from].operands[value];
+        Part part = parts[from];
+        if (part.group != parts[first - parties].group) continue;
+        HLO_TRY(fit_part(instruction, whole, shard->shape, &part));
+        copy_part(whole, (*result)->data, shard->shape, shard->data, &part, false);
+    }
+    return HLO_SUCCESS;
+}
+
+// Every device gets the whole of value `value`, put together from the parts of its group.
 static HloStatus gather_value(const HloInstruction *instruction, HloEvalParty *parties, int64_t count, int64_t value,
                               HloEvalValue **wholes) {
-    const HloShape *whole = value_shape(instruction, value);
+    HloEvalDevice *device = parties[0].device;
+    Part *parts = HLO_EVAL_SCRATCH(device, Part, count);
+    for (int64_t p = 0; p < count; p++)
+        HLO_TRY(border_part(parties[p].device, instruction, value, value_shape(instruction, value)->rank, &parts[p]));
     for (int64_t p = 0; p < count; p++) {
-        if (p > 0) {
-            HLO_TRY(hlo_eval_copy_value(parties[p].device, wholes[0], &wholes[p]));
-            continue;
-        }
-        HLO_TRY(hlo_eval_new_zeroed(parties[0].device, whole, &wholes[0]));
-        for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; the first device's stands
-            const HloEvalValue *shard = parties[from].operands[value];
-            Part part;
-            HLO_TRY(border_part(parties[from].device, instruction, value, whole->rank, &part));
-            HLO_TRY(fit_part(instruction, whole, shard->shape, &part));
-            copy_part(whole, wholes[0]->data, shard->shape, shard->data, &part, false);
-        }
+        int64_t same = 0;
+        while (parts[same].group != parts[p].group) same++;
+        if (same < p)
+            HLO_TRY(hlo_eval_copy_value(parties[p].device, wholes[same], &wholes[p]));
+        else
+            HLO_TRY(gather_group(instruction, parties, parts, count, value, &parties[p], &wholes[p]));
     }
     return HLO_SUCCESS;
 }

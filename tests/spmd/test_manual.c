@@ -105,4 +105,5 @@ Test(manual, bug_leaving_an_inner_region_left_the_outer_one) {
     hlo_text_free(&printed);
     hlo_module_free(partitioned);
     hlo_module_free(module);
+    check_partitioned(text, NULL, 3);
 }
