@@ -30,7 +30,7 @@ typedef struct BenchCase {
 double bench_seconds(void);
 // The most memory that this process ever had, in bytes; bench_forget_peak() starts anew.
 double bench_peak_bytes(void);
-void bench_forget_peak(void);
+void bench_forget_peak(void);  // see above
 
 // The tutorial network's gradient step with batch and widths `size`, from examples/mlp_gradient_8192.hlo; annotated for
 // 8 devices, or without annotations. The caller frees the module.

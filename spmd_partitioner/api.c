@@ -48,13 +48,10 @@ static HloStatus check_program(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// Mesh, arrays, propagation.
-// The plan and all that it holds live in the request's arena.
-static HloStatus plan_module(Request *request, const HloModule *module, SpmdPlan **plan) {
-    const SpmdMesh *mesh;
-    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
-    HLO_TRY(spmd_mesh_infer(request->arena, module, request->options, &mesh));
-    return spmd_plan_new(request->arena, module, mesh, request->options, plan);
+// The mesh lives in the request's arena.
+static HloStatus find_mesh(Request *request, const SpmdMesh **mesh) {
+    HLO_FAIL_IF(!request->module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    return spmd_mesh_infer(request->arena, request->module, request->options, mesh);
 }
 
 HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes, int64_t *count) {
@@ -94,11 +91,10 @@ static HloStatus run_partition(void *argument) {
     SpmdPlan *plan;
     const HloModule *module = request->module;
     const SpmdMesh *mesh;
-    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    HLO_TRY(find_mesh(request, &mesh));
     HLO_FAIL_IF(hlo_op_is(module->entry->root->opcode, HLO_OP_IS_ASYNC_START), HLO_UNIMPLEMENTED,
                 "%%%s: the program ends with %s, which itself has no end", module->entry->root->name,
                 hlo_op_text(module->entry->root->opcode));
-    HLO_TRY(spmd_mesh_infer(request->arena, module, request->options, &mesh));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
     if (spmd_needs_flattening(module)) {
@@ -107,7 +103,7 @@ static HloStatus run_partition(void *argument) {
         HLO_TRY(spmd_flatten(request->flat, request->arena));
         module = request->flat;
     }
-    HLO_TRY(plan_module(request, module, &plan));
+    HLO_TRY(spmd_plan_new(request->arena, module, mesh, request->options, &plan));
     HLO_TRY(spmd_partition_plan(plan, &request->result));
     if (!request->options->no_optimize) HLO_TRY(spmd_run_passes(request->result, request->options, request->arena));
     return HLO_SUCCESS;
@@ -116,9 +112,11 @@ static HloStatus run_partition(void *argument) {
 // Annotates a copy; computations stay as they are.
 static HloStatus run_propagate(void *argument) {
     Request *request = argument;
+    const SpmdMesh *mesh;
     SpmdPlan *plan;
     HLO_TRY(check_program(request->module));
-    HLO_TRY(plan_module(request, request->module, &plan));
+    HLO_TRY(find_mesh(request, &mesh));
+    HLO_TRY(spmd_plan_new(request->arena, request->module, mesh, request->options, &plan));
     HLO_TRY(copy_module(request));
     return spmd_plan_annotate(plan, request->result);
 }

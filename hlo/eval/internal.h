@@ -330,7 +330,7 @@ HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
 // The lock of what devices share; nothing with one device.
 void hlo_eval_lock(HloEvalWorld *world);
-void hlo_eval_unlock(HloEvalWorld *world);
+void hlo_eval_unlock(HloEvalWorld *world);  // the caller has it
 // Whether what a device waits for is there. Called with the lock held.
 typedef bool HloEvalReady(const HloEvalDevice *device, const void *context);
 // With the lock held: waits until ready(device, context). FAILED_PRECONDITION when nobody is left who could bring it.

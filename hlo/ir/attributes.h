@@ -368,7 +368,7 @@ static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) {
 HLO_EXPORT bool hlo_ints_equal(HloInts a, HloInts b);
 // Equal lists have equal hashes. The same of aliases.
 HLO_EXPORT uint64_t hlo_ints_hash(HloInts list);
-HLO_EXPORT uint64_t hlo_aliases_hash(HloAliases aliases);
+HLO_EXPORT uint64_t hlo_aliases_hash(HloAliases aliases);  // the same of aliases
 // Appends the numbers with commas between them.
 HLO_EXPORT void hlo_ints_print(HloText *text, HloInts ints);
 // True if `value` is among the items.

@@ -159,7 +159,7 @@ HLO_NODISCARD HloStatus mlir_tensor_type(HloArena *arena, const MlirType *elemen
 // 2^40.
 #define MLIR_MOST_TUPLE_PARTS ((int64_t)1 << 20)
 HLO_NODISCARD HloStatus mlir_tuple_type(HloArena *arena, const MlirType *const *types, int64_t count,
-                                        const MlirType **type);
+                                        const MlirType **type);  // as above
 // The future of a value of that type. What was started is done at once here, so that it has the value's shape, but it
 // is another type: only async_done makes the one of the other.
 const MlirType *mlir_future_type(HloArena *arena, const MlirType *content);

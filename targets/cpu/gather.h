@@ -68,11 +68,11 @@ typedef struct CpuScatter {
 HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results,
                                     const void *const *operands, const void *indices, const void *const *updates);
 
+enum { CPU_SMALL_SCATTER_STARTS = 4 };  // start indices of such a scatter at most
 // NULL for scatters that are not so small.
-enum { CPU_SMALL_SCATTER_STARTS = 4 };
 const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter);
 void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *operand, const void *indices,
-                       const void *updates);
+                       const void *updates);  // on this thread
 
 HLO_END_C
 

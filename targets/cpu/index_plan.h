@@ -61,7 +61,7 @@ typedef struct CpuFetchPlan {
     int64_t bytes;     // of a run, cut at a limit
     int width;         // bytes of an element
 } CpuFetchPlan;
-
+// What is worth fetching ahead of a walk over `plan`: nothing where the operand is near or its runs are short.
 CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand, int64_t operand_elements, int width);
 
 // Asks for the slice that comes `slices` behind number `at` of the block, if it is in it.

@@ -39,7 +39,7 @@ HLO_NODISCARD HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *matmul, void 
 typedef struct CpuSmallMatmul CpuSmallMatmul;
 // What cpu_matmul_small() needs to compute it without asking anything, with the bits of cpu_matmul(); NULL for others.
 const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures features, const CpuMatmul *matmul);
-void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, const void *rhs);
+void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, const void *rhs);  // on this thread
 
 HLO_END_C
 

@@ -18,7 +18,7 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out);
 // Whether products of the compute type are made of one of the elements of gemm.h, and which: signed integers are
 // multiplied as unsigned ones.
 bool cpu_matmul_has_element(HloType compute);
-CpuGemmElement cpu_matmul_element(HloType compute);
+CpuGemmElement cpu_matmul_element(HloType compute);  // of one that has an element
 
 // Copies a strided matrix to a row-major one of the compute type: target[r * columns + c] from source[r, c].
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
@@ -52,8 +52,8 @@ typedef struct CpuVectorProduct {
 
 // For m = 1 or n = 1 and a type that has elements; false where strides leave no kernel.
 bool cpu_product_plan_vector(const CpuProduct *product, CpuVectorProduct *vector);
+// Computes c, or adds to it, as planned, on this thread.
 void cpu_product_by_vector(const CpuVectorProduct *vector, void *c, const void *a, const void *b, bool accumulate);
-
 // Bytes of scratch memory for cpu_product_serial(), a multiple of 64.
 size_t cpu_product_scratch_bytes(const CpuProduct *product);
 
