@@ -232,3 +232,47 @@ int64_t hlo_sharding_device_count(const HloSharding *sharding) {
         default: return 0;
     }
 }
+
+// One order can be written in many ways ([2,1,4]T(...) and [8] may mean the same). XLA prints the shortest: dimensions
+// of one are dropped, and neighbours that stay neighbours are one.
+void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota) {
+    assert(arena && iota);
+    int64_t rank = iota->dims.count;
+    if (rank > 64) return;
+    int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
+        if (iota->dims.items[from] == 1) continue;
+        order[placed++] = from;
+    }
+    for (int64_t i = 0; i < rank; i++) {
+        if (iota->dims.items[i] == 1) continue;
+        new_index[i] = kept;
+        dims[kept++] = iota->dims.items[i];
+    }
+    for (int64_t i = 0; i < placed; i++) order[i] = new_index[order[i]];
+    // Runs of consecutive source dimensions in the permuted order become one dimension.
+    int64_t run_of[64], runs = 0, run_start[64];
+    for (int64_t i = 0; i < placed; i++) {
+        if (i > 0 && order[i] == order[i - 1] + 1) {
+            run_of[order[i]] = runs - 1;
+        } else {
+            run_start[runs] = order[i];
+            run_of[order[i]] = runs++;
+        }
+    }
+    int64_t merged[64], position_of_run[64], count = 0;
+    for (int64_t i = 0; i < kept; i++) {
+        if (i == 0 || run_of[i] != run_of[i - 1] || run_start[run_of[i]] == i) {
+            position_of_run[run_of[i]] = count;
+            merged[count++] = dims[i];
+        } else {
+            merged[count - 1] *= dims[i];
+        }
+    }
+    if (count == 0) merged[count++] = 1;
+    bool identity = true;
+    for (int64_t i = 0; i < runs; i++) identity &= position_of_run[i] == i;
+    iota->dims = hlo_ints(arena, merged, count);
+    iota->permutation = identity ? (HloInts){0} : hlo_ints(arena, position_of_run, runs);
+}

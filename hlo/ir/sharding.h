@@ -104,6 +104,9 @@ HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
 HLO_EXPORT uint64_t hlo_mesh_hash(const HloMesh *mesh);
 // The devices of an iota order, `count` = product of dims numbers into `devices`.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
+// The same order in XLA's shortest form: no dimensions of one, and neighbours that stay neighbours are one. Lists are
+// new, in the arena. Nothing changes above rank 64, where no text goes.
+HLO_EXPORT void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota);
 // "{devices=[2,2]<=[4]}" and so on, as XLA prints it; the first one leaves out metadata={...}.
 HLO_EXPORT void hlo_sharding_print(HloText *text, const HloSharding *sharding);
 // The same, with or without metadata={...}.

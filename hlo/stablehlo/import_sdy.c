@@ -298,11 +298,7 @@ static void set_devices(HloArena *arena, const CutMesh *mesh, const Tiling *tili
         sharding->devices = (HloInts){positions, mesh->device_count};
         return;
     }
-    if (identity) {
-        int64_t *flat = HLO_ARENA_NEW(arena, int64_t, 1);
-        *flat = mesh->device_count;
-        iota.dims = (HloInts){flat, 1};
-    }
+    hlo_iota_devices_simplify(arena, &iota);
     sharding->iota = iota;
 }
 

@@ -158,9 +158,6 @@ bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding);
 // {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
 bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **groups);
-// An iota without dimensions of size 1, with neighbours that stay neighbours merged, and without the identity
-// permutation: the form that XLA keeps and prints.
-void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota);
 
 // ---- parser_subgroup.c
 

@@ -46,50 +46,6 @@ static int64_t product_of(HloInts ints) {
     return product;
 }
 
-// One order can be written in many ways ([2,1,4]T(...) and [8] may mean the same). XLA prints the shortest: dimensions
-// of one are dropped, and neighbours that stay neighbours are one.
-void hlo_parser_simplify_iota(HloParser *parser, HloIotaDevices *iota) {
-    assert(iota->dims.count > 0);
-    int64_t rank = iota->dims.count;
-    if (rank == 0 || rank > 64) return;
-    int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
-    for (int64_t i = 0; i < rank; i++) {
-        int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
-        if (iota->dims.items[from] == 1) continue;
-        order[placed++] = from;
-    }
-    for (int64_t i = 0; i < rank; i++) {
-        if (iota->dims.items[i] == 1) continue;
-        new_index[i] = kept;
-        dims[kept++] = iota->dims.items[i];
-    }
-    for (int64_t i = 0; i < placed; i++) order[i] = new_index[order[i]];
-    // Runs of consecutive source dimensions in the permuted order become one dimension.
-    int64_t run_of[64], runs = 0, run_start[64];
-    for (int64_t i = 0; i < placed; i++) {
-        if (i > 0 && order[i] == order[i - 1] + 1) {
-            run_of[order[i]] = runs - 1;
-        } else {
-            run_start[runs] = order[i];
-            run_of[order[i]] = runs++;
-        }
-    }
-    int64_t merged[64], position_of_run[64], count = 0;
-    for (int64_t i = 0; i < kept; i++) {
-        if (i == 0 || run_of[i] != run_of[i - 1] || run_start[run_of[i]] == i) {
-            position_of_run[run_of[i]] = count;
-            merged[count++] = dims[i];
-        } else {
-            merged[count - 1] *= dims[i];
-        }
-    }
-    if (count == 0) merged[count++] = 1;
-    bool identity = true;
-    for (int64_t i = 0; i < runs; i++) identity &= position_of_run[i] == i;
-    iota->dims = hlo_ints(parser->arena, merged, count);
-    iota->permutation = identity ? (HloInts){0} : hlo_ints(parser->arena, position_of_run, runs);
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // V3: meshes and named axes
 
@@ -136,7 +92,7 @@ static bool parse_device_ids(HloParser *parser, HloMesh *mesh) {
         if (product_of(mesh->iota.dims) != product_of(mesh->axis_sizes)) {
             return hlo_parser_fail(parser, where, "device_ids do not match the axes of the mesh");
         }
-        hlo_parser_simplify_iota(parser, &mesh->iota);
+        hlo_iota_devices_simplify(parser->arena, &mesh->iota);
         if (mesh->iota.permutation.count == 0) mesh->iota = (HloIotaDevices){0};
         return hlo_parser_expect(parser, ')', "')' of device_ids");
     }
@@ -390,7 +346,7 @@ static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
         if (product_of(sharding->iota.dims) != product) {
             return hlo_parser_fail(parser, where, "the iota does not have as many devices as there are tiles");
         }
-        hlo_parser_simplify_iota(parser, &sharding->iota);
+        hlo_iota_devices_simplify(parser->arena, &sharding->iota);
         return true;
     }
     int64_t base = parser->numbers.count;
@@ -549,7 +505,7 @@ static bool parse_iota_groups(HloParser *parser, HloReplicaGroups *groups) {
     if (product_of(groups->iota.dims) != product_of(sizes)) {
         return hlo_parser_fail(parser, where, "the iota does not have as many devices as the groups");
     }
-    hlo_parser_simplify_iota(parser, &groups->iota);
+    hlo_iota_devices_simplify(parser->arena, &groups->iota);
     return true;
 }
 

@@ -88,7 +88,7 @@ static bool permute_iota(HloParser *parser, HloSharding *sharding, const int64_t
     if (count > MOST_DIMS) return false;
     sharding->iota.dims = hlo_ints(parser->arena, dims, count);
     sharding->iota.permutation = hlo_ints(parser->arena, permutation, placed);
-    hlo_parser_simplify_iota(parser, &sharding->iota);
+    hlo_iota_devices_simplify(parser->arena, &sharding->iota);
     return true;
 }
 

@@ -497,3 +497,18 @@ Test(stablehlo_text, bug_transfers_have_empty_lists_of_pairs) {
         hlo_module_free(module);
     }
 }
+
+// The order of devices behind {"a":(2)2, "b"} was written with a dimension for each part of an axis, which the next
+// reading joined: two texts of one program.
+Test(stablehlo_text, bug_orders_over_parts_of_axes_were_not_the_shortest) {
+    HloModule *module = read_text(
+        "module attributes {mhlo.num_partitions = 8 : i32} {\n  sdy.mesh @mesh = <[\"a\"=4, \"b\"=2]>\n"
+        "  func.func public @main(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {\n"
+        "    %0 = sdy.sharding_constraint %x <@mesh, [{\"a\":(2)2, \"b\"}, {}]> : tensor<8x4xf32>\n"
+        "    return %0 : tensor<8x4xf32>\n  }\n}\n",
+        "parts of axes");
+    HloText text = print(module);
+    cr_expect_not_null(strstr(text.data, "{devices=[4,1,2]<=[2,4]T(1,0) last_tile_dim_replicate}"), "%s", text.data);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
