@@ -193,7 +193,7 @@ int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
 
 int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape) {
     if (!hlo_shape_is_tuple(shape))
-        return emu_in_vmem(shape) || emu_in_host_memory(shape) ? 0 : emu_padded_bytes(chip, shape);
+        return emu_in_vmem(shape) || hlo_shape_in_host_memory(shape) ? 0 : emu_padded_bytes(chip, shape);
     int64_t total = 0;
     for (int32_t i = 0; i < shape->element_count; i++) total += emu_hbm_bytes(chip, shape->elements[i]);
     return total;

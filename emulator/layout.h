@@ -31,13 +31,7 @@ HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
 
 // Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.
 static inline bool emu_in_vmem(const HloShape *shape) {
-    return shape->layout && shape->layout->memory_space == 1;
-}
-
-// Whether the layout puts an array into the host's memory: it takes no HBM, and comes and goes over PCIe.
-static inline bool emu_in_host_memory(const HloShape *shape) {
-    return shape->layout && (shape->layout->memory_space == HLO_SPACE_PINNED_HOST ||
-                             shape->layout->memory_space == HLO_SPACE_UNPINNED_HOST);
+    return hlo_shape_memory_space(shape) == 1;
 }
 
 HLO_END_C

@@ -350,16 +350,6 @@ static int compare_buffers(const void *left, const void *right) {
     return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
 }
 
-// The number of the leaf at an index path.
-static int64_t leaf_at(const HloShape *shape, HloInts index) {
-    int64_t leaf = 0;
-    for (int64_t i = 0; i < index.count; i++) {
-        leaf += hlo_shape_first_leaf(shape, index.items[i]);
-        shape = shape->elements[index.items[i]];
-    }
-    return leaf;
-}
-
 // A donated argument gives its buffer to the first output of its shape that has none yet, as XLA matches them.
 static int64_t donated_bytes(const EmuProgram *program, const EmuChip *chip, bool *taken) {
     const HloModule *module = program->module;
@@ -390,7 +380,7 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloShape *shape = hlo_shape_at(result, module->aliases.items[i].output_index);
         if (!shape) continue;
-        taken[leaf_at(result, module->aliases.items[i].output_index)] = true;
+        taken[hlo_shape_leaf_number(result, module->aliases.items[i].output_index)] = true;
         total += emu_hbm_bytes(chip, shape);
     }
     return total + donated_bytes(program, chip, taken);

@@ -157,7 +157,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
 static bool meets_host(const HloInstruction *start) {
     const int64_t leaves = hlo_shape_leaf_count(start->shape);
     for (int64_t i = 0; i < leaves; i++)
-        if (emu_in_host_memory(hlo_shape_leaf(start->shape, i))) return true;
+        if (hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, i))) return true;
     return false;
 }
 
@@ -173,8 +173,9 @@ static double moved_bytes(const HloInstruction *inner) {
 static void start_copy(Simulation *simulation, const HloInstruction *start, int64_t *end) {
     const EmuChip *chip = &simulation->program->topology->chip;
     const HloInstruction *inner = emu_synchronous_instruction(start);
-    const bool host = meets_host(start), out = hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE) ||
-                                               (inner == start && emu_in_host_memory(hlo_shape_leaf(start->shape, 0)));
+    const bool host = meets_host(start),
+               out = hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE) ||
+                     (inner == start && hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, 0)));
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
     const int engine = !host ? 31 : out ? 30 : 29;

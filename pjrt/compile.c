@@ -243,8 +243,7 @@ static bool fits(HloModule *module, const TargetDevice *device, const HloShape *
     if (hlo_shape_equal(given, result, HLO_COMPARE_IGNORE_LAYOUT))
         return hlo_shape_equal(given, result, HLO_COMPARE_ALL);
     if (!hlo_shape_is_array(given) || !hlo_shape_is_array(result)) return false;
-    const HloLayout *from = given->layout, *to = result->layout;
-    if ((from ? from->memory_space : 0) != (to ? to->memory_space : 0)) return false;
+    if (hlo_shape_memory_space(given) != hlo_shape_memory_space(result)) return false;
     return hlo_shape_bytes(given) == hlo_shape_bytes(result) && has_default_order(module, device, given) &&
            has_default_order(module, device, result);
 }
@@ -278,7 +277,7 @@ static void prune_donors(HloModule *module, const TargetDevice *device) {
 // What annotated placements ask for: stacks of offloaded values move to host memory, and copies between the memories
 // become transfers. The passes need the layouts, which name memories, and so run last.
 static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *request) {
-    static const char *const passes[] = {"host-offloader", "dce", "memory-copies"};
+    static const char *const passes[] = {"offload"};
     HloPassOptions options = {.skip_verify = true};
     const TargetDevice *device = target_client_device(request->client, 0);  // all devices of a machine are alike
     // Programs in HLO say their layouts; StableHLO leaves them open unless it says so.

@@ -149,7 +149,7 @@ static const HloShape *lay_out(const Settling *settling, const HloShape *shape, 
     const TargetMemory *memory = target_device_memory(settling->device, target_memory_kind_of(shape));
     assert(!order || order->count == shape->rank);
     HloLayout *layout = hlo_arena_copy(arena, target_memory_layout(memory, shape, order, arena), sizeof(HloLayout));
-    layout->memory_space = shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE;
+    layout->memory_space = hlo_shape_memory_space(shape);
     return hlo_shape_with_layout(arena, shape, layout);
 }
 

@@ -55,7 +55,7 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
 
 TargetMemoryKind target_memory_kind_of(const HloShape *shape) {
     assert(!hlo_shape_is_tuple(shape)); /* the leaves of a tuple may lie apart */
-    switch (shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE) {
+    switch (hlo_shape_memory_space(shape)) {
         case HLO_SPACE_PINNED_HOST: return TARGET_MEMORY_PINNED_HOST;
         case HLO_SPACE_UNPINNED_HOST: return TARGET_MEMORY_UNPINNED_HOST;
         default: return TARGET_MEMORY_DEVICE;

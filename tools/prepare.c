@@ -138,11 +138,10 @@ static HloStatus check_partitioned(CliContext *context, const HloModule *module,
 // What a program offloads lies in the host's memory, stacks of it too, as compiled through JAX. Stacks are followed
 // through loops but not into calls, which JAX makes for the bodies of loops.
 static HloStatus place_offloaded(HloModule *module) {
-    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "host-offloader",
-                                         "dce",          "memory-copies"};
+    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "offload"};
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (hlo_is(at, HLO_OP_COPY) && at->shape->layout && at->shape->layout->memory_space != HLO_SPACE_DEVICE)
+            if (hlo_is(at, HLO_OP_COPY) && hlo_shape_memory_space(at->shape) != HLO_SPACE_DEVICE)
                 return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), NULL);
     return HLO_SUCCESS;
 }

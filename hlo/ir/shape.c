@@ -294,6 +294,16 @@ int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index) {
     return first;
 }
 
+int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index) {
+    int64_t number = 0;
+    for (int64_t i = 0; i < index.count; i++) {
+        assert(hlo_shape_is_tuple(shape) && index.items[i] < shape->element_count);
+        number += hlo_shape_first_leaf(shape, index.items[i]);
+        shape = shape->elements[index.items[i]];
+    }
+    return number;
+}
+
 const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
     for (int64_t i = 0; i < index.count; i++) {
         if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return NULL;

@@ -112,6 +112,15 @@ static inline bool hlo_shape_is_array(const HloShape *shape) {
 static inline bool hlo_shape_is_scalar(const HloShape *shape) {
     return hlo_shape_is_array(shape) && shape->rank == 0;
 }
+// S(n) of an array's layout; HLO_SPACE_DEVICE where none is said.
+static inline int64_t hlo_shape_memory_space(const HloShape *shape) {
+    return shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE;
+}
+// Whether an array lies in the host's memory, of either kind.
+static inline bool hlo_shape_in_host_memory(const HloShape *shape) {
+    const int64_t space = hlo_shape_memory_space(shape);
+    return space == HLO_SPACE_PINNED_HOST || space == HLO_SPACE_UNPINNED_HOST;
+}
 // True if any dimension (also inside a tuple) is dynamic.
 HLO_EXPORT bool hlo_shape_is_dynamic(const HloShape *shape);
 
@@ -125,6 +134,8 @@ HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
 // How many leaves of a tuple stand in front of its element `index`.
 HLO_EXPORT int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index);
+// The number of the leaf at an index path, which must be there; of the first leaf of a part that is a tuple.
+HLO_EXPORT int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index);
 // The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.
 HLO_EXPORT const HloShape *hlo_shape_at(const HloShape *shape, HloInts index);
 

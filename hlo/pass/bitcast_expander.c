@@ -24,13 +24,6 @@ static HloInts major_to_minor(const HloInstruction *like, const HloShape *shape)
     return (HloInts){order, shape->rank};
 }
 
-// The permutation that undoes `permutation`.
-static HloInts inverse(const HloInstruction *like, HloInts permutation) {
-    int64_t *items = hlo_pass_ints(like, permutation.count);
-    for (int64_t i = 0; i < permutation.count; i++) items[permutation.items[i]] = i;
-    return (HloInts){items, permutation.count};
-}
-
 // True if both layouts are nothing but orders of whole elements, and both have as many of them. Complex numbers are
 // never read as something else: their parts would have to be taken apart.
 bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
@@ -59,7 +52,7 @@ bool hlo_pass_spell_out_bitcast(HloInstruction *bitcast) {
             &(HloBuildRequest){.opcode = HLO_OP_BITCAST_CONVERT, .operands = &x, .operand_count = 1, .type = to->type});
     }
     x = hlo_pass_reshape(bitcast, x, (HloInts){physical, to->rank});
-    return hlo_pass_replace(bitcast, hlo_pass_transpose(bitcast, x, inverse(bitcast, order)));
+    return hlo_pass_replace(bitcast, hlo_pass_transpose(bitcast, x, hlo_pass_inverse(bitcast, order)));
 }
 
 // A bitcast that only renames dimensions is left alone: it is a reshape already.

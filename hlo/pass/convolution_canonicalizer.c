@@ -20,14 +20,8 @@ static HloInts order_of(const HloInstruction *like, int64_t first, HloInts spati
     return (HloInts){order, at};
 }
 
-static bool is_identity(HloInts order) {
-    for (int64_t i = 0; i < order.count; i++)
-        if (order.items[i] != i) return false;
-    return true;
-}
-
 static HloInstruction *ordered(const HloInstruction *like, HloInstruction *x, HloInts order) {
-    return is_identity(order) ? x : hlo_pass_transpose(like, x, order);
+    return hlo_pass_is_identity(order) ? x : hlo_pass_transpose(like, x, order);
 }
 
 // The canonical labels for this many spatial dimensions.
@@ -48,13 +42,6 @@ static HloConvolutionLabels *canonical_labels(const HloInstruction *like, int64_
     return labels;
 }
 
-// The permutation that undoes `order`.
-static HloInts inverse(const HloInstruction *like, HloInts order) {
-    int64_t *back = hlo_pass_ints(like, order.count);
-    for (int64_t i = 0; i < order.count; i++) back[order.items[i]] = i;
-    return (HloInts){back, order.count};
-}
-
 // Decides before it makes anything. The sharding of the old convolution moves to the last transpose, whose dimensions
 // it is about; the new convolution must not claim it for its own.
 static bool canonicalize(HloInstruction *convolution) {
@@ -68,7 +55,7 @@ static bool canonicalize(HloInstruction *convolution) {
                                     labels->kernel_output_feature, true);
     const HloInts output =
         order_of(convolution, labels->output_batch, labels->output_spatial, labels->output_feature, false);
-    if (is_identity(input) && is_identity(kernel) && is_identity(output)) return false;
+    if (hlo_pass_is_identity(input) && hlo_pass_is_identity(kernel) && hlo_pass_is_identity(output)) return false;
     HloInstruction *operands[] = {ordered(convolution, convolution->operands[0], input),
                                   ordered(convolution, convolution->operands[1], kernel)};
     attributes.labels = canonical_labels(convolution, labels->input_spatial.count);
@@ -77,7 +64,7 @@ static bool canonicalize(HloInstruction *convolution) {
                                                                          .operand_count = 2,
                                                                          .attributes = &attributes,
                                                                          .type = convolution->shape->type});
-    return hlo_pass_replace(convolution, ordered(convolution, made, inverse(convolution, output)));
+    return hlo_pass_replace(convolution, ordered(convolution, made, hlo_pass_inverse(convolution, output)));
 }
 
 HloStatus hlo_pass_convolution_canonicalizer(HloModule *module, const HloPassEnv *env, bool *changed) {

@@ -55,14 +55,6 @@ static uint64_t key_of(Place place) {
     return (uint64_t)place.at->id << 24 | (uint64_t)place.leaf;
 }
 
-static int64_t space_of(const HloShape *shape) {
-    return shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE;
-}
-
-static bool is_host_space(int64_t space) {
-    return space == HLO_SPACE_PINNED_HOST || space == HLO_SPACE_UNPINNED_HOST;
-}
-
 // Another name for the same elements in the same order, as which an offloaded value gets the rank of its stack. JAX
 // adds a dimension of size 1 by a broadcast.
 static bool is_view(const HloInstruction *at) {
@@ -105,7 +97,8 @@ static bool reach_operand(Region *region, HloInstruction *user, int64_t operand,
     if (shares_buffer(value)) return reach(region, value, leaf);
     if (!hlo_shape_is_array(value->shape)) return false;  // a call, a branch: what is inside is not followed
     const Edge edge = {user, operand};
-    if (space_of(value->shape) != region->space) hlo_vector_push(region->offloader->scratch, &region->edges, edge);
+    if (hlo_shape_memory_space(value->shape) != region->space)
+        hlo_vector_push(region->offloader->scratch, &region->edges, edge);
     return true;
 }
 
@@ -208,8 +201,8 @@ static void take_stacks_of(Offloader *offloader, HloInstruction *value, int64_t 
 }
 
 static bool is_offload(const HloInstruction *at) {
-    return hlo_is(at, HLO_OP_COPY) && hlo_shape_is_array(at->shape) && is_host_space(space_of(at->shape)) &&
-           space_of(at->operands[0]->shape) == HLO_SPACE_DEVICE;
+    return hlo_is(at, HLO_OP_COPY) && hlo_shape_is_array(at->shape) && hlo_shape_in_host_memory(at->shape) &&
+           hlo_shape_memory_space(at->operands[0]->shape) == HLO_SPACE_DEVICE;
 }
 
 // ---- rewriting
@@ -337,8 +330,9 @@ static void drop_returns(HloInstruction *value) {
     for (int64_t i = value->users.count; i-- > 0;) {
         HloInstruction *user = value->users.items[i];
         if (is_view(user)) drop_returns(user);
-        if (!hlo_is(user, HLO_OP_COPY) || space_of(user->shape) != HLO_SPACE_DEVICE || !hlo_pass_may_replace(user) ||
-            hlo_instruction_is_root(user) || !hlo_shape_equal(user->shape, value->shape, HLO_COMPARE_ALL))
+        if (!hlo_is(user, HLO_OP_COPY) || hlo_shape_memory_space(user->shape) != HLO_SPACE_DEVICE ||
+            !hlo_pass_may_replace(user) || hlo_instruction_is_root(user) ||
+            !hlo_shape_equal(user->shape, value->shape, HLO_COMPARE_ALL))
             continue;
         hlo_instruction_replace_uses(user, value);
         hlo_instruction_remove(user);
@@ -363,7 +357,7 @@ HloStatus hlo_pass_host_offloader(HloModule *module, const HloPassEnv *env, bool
     Offloader offloader = {.module = module, .scratch = env->scratch};
     HloPassWalk walk = hlo_pass_walk(module);
     for (HloInstruction *i; (i = hlo_pass_next(&walk));)
-        if (is_offload(i)) take_stacks_of(&offloader, i, space_of(i->shape));
+        if (is_offload(i)) take_stacks_of(&offloader, i, hlo_shape_memory_space(i->shape));
     if (offloader.places.count == 0) return HLO_SUCCESS;
     place_shapes(&offloader);
     for (int64_t i = 0; i < offloader.edges.count; i++) {
@@ -371,7 +365,7 @@ HloStatus hlo_pass_host_offloader(HloModule *module, const HloPassEnv *env, bool
         int64_t leaf = 0;
         const HloShape *shape = edge.user->shape;
         if (hlo_is(edge.user, HLO_OP_TUPLE)) leaf = hlo_shape_first_leaf(shape, edge.operand);
-        make_in_host_memory(module, edge, space_of(hlo_shape_leaf(shape, leaf)));
+        make_in_host_memory(module, edge, hlo_shape_memory_space(hlo_shape_leaf(shape, leaf)));
     }
     transfer_slices(&offloader);
     *changed = true;

@@ -5,15 +5,11 @@
 
 #include "hlo/pass/support.h"
 
-// S(n) of a layout; 0, the device's own memory, without one.
-static int64_t space_of(const HloShape *shape) {
-    return shape->layout ? shape->layout->memory_space : 0;
-}
-
 // A copy of one array into another memory, free to be moved.
 static bool is_candidate(const HloInstruction *at) {
     return at->opcode == HLO_OP_COPY && hlo_shape_is_array(at->shape) &&
-           space_of(at->shape) != space_of(at->operands[0]->shape) && hlo_pass_may_replace(at);
+           hlo_shape_memory_space(at->shape) != hlo_shape_memory_space(at->operands[0]->shape) &&
+           hlo_pass_may_replace(at);
 }
 
 // The start's tuple is (destination, source, context) as XLA writes it: the context is a number that means nothing

@@ -35,8 +35,12 @@ static const char *const expand[] = {
     "batch-norm-expander", "rng-expander", "gather-expander", "scatter-expander", "dce",
 };
 
+// What annotated placements ask for. Copies come last: of a stack that moves they have gone.
+static const char *const offload[] = {"host-offloader", "dce", "memory-copies"};
+
 static const HloPipeline pipelines[] = {
     {"expand", "spells complex ops out in simple ones", expand, HLO_COUNT_OF(expand), 1},
+    {"offload", "moves what is offloaded to the memory of the host, by transfers", offload, HLO_COUNT_OF(offload), 1},
     {"simplify", "makes a program smaller until nothing changes", simplify, HLO_COUNT_OF(simplify), 8},
     {"simplify-before-partitioning", "makes a program smaller, keeping calls and shardings",
      simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},

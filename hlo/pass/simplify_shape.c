@@ -12,14 +12,6 @@ static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
 }
 
-// 0, 1, 2, ...
-static bool is_identity(HloInts dimensions) {
-    for (int64_t i = 0; i < dimensions.count; i++) {
-        if (dimensions.items[i] != i) return false;
-    }
-    return true;
-}
-
 // ---------------------------------------------------------------------------------------------------------------------
 // Reshape
 
@@ -42,7 +34,7 @@ static HloInstruction *reshape_of_splat(HloInstruction *i) {
 // Transpose
 
 static HloInstruction *transpose_identity(HloInstruction *i) {
-    return is_identity(dimensions_of(i)) ? i->operands[0] : NULL;
+    return hlo_pass_is_identity(dimensions_of(i)) ? i->operands[0] : NULL;
 }
 
 // Dimension d of the result is dimension inner[outer[d]] of the array below both.
@@ -77,7 +69,7 @@ static HloInstruction *transpose_of_ones(HloInstruction *i) {
     HloInts permutation = dimensions_of(i);
     const HloShape *x = i->operands[0]->shape;
     int64_t last = -1;
-    if (is_identity(permutation)) return NULL;
+    if (hlo_pass_is_identity(permutation)) return NULL;
     for (int64_t d = 0; d < permutation.count; d++) {
         if (x->dims[permutation.items[d]] == 1) continue;
         if (permutation.items[d] < last) return NULL;
@@ -126,7 +118,7 @@ static HloInstruction *transpose_of_reshape(HloInstruction *i) {
 
 // Nothing is repeated and nothing moves.
 static HloInstruction *broadcast_same(HloInstruction *i) {
-    bool same = is_identity(dimensions_of(i)) && hlo_same_dims(i->shape, i->operands[0]->shape);
+    bool same = hlo_pass_is_identity(dimensions_of(i)) && hlo_same_dims(i->shape, i->operands[0]->shape);
     return same ? i->operands[0] : NULL;
 }
 

@@ -141,6 +141,18 @@ int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count) {
     return HLO_ARENA_NEW(arena_of(like), int64_t, count);
 }
 
+bool hlo_pass_is_identity(HloInts dimensions) {
+    for (int64_t i = 0; i < dimensions.count; i++)
+        if (dimensions.items[i] != i) return false;
+    return true;
+}
+
+HloInts hlo_pass_inverse(const HloInstruction *like, HloInts permutation) {
+    int64_t *back = hlo_pass_ints(like, permutation.count);
+    for (int64_t i = 0; i < permutation.count; i++) back[permutation.items[i]] = i;
+    return (HloInts){back, permutation.count};
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Walking
 

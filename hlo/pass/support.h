@@ -53,6 +53,10 @@ static inline HloInts hlo_shape_dims(const HloShape *shape) {
 static inline bool hlo_same_dims(const HloShape *a, const HloShape *b) {
     return hlo_ints_equal(hlo_shape_dims(a), hlo_shape_dims(b));
 }
+// Whether a list of dimensions is 0, 1, 2 …
+bool hlo_pass_is_identity(HloInts dimensions);
+// The permutation that undoes this one.
+HloInts hlo_pass_inverse(const HloInstruction *like, HloInts permutation);
 // A list of `count` numbers, zeroed, in the module's arena, to be filled.
 int64_t *hlo_pass_ints(const HloInstruction *like, int64_t count);
 

@@ -17,6 +17,10 @@ typedef struct CpuSlice {
     int32_t base;
     int64_t offset;
 } CpuSlice;
+// Where it is in a run whose bases these are.
+static inline char *cpu_slice_address(char *const *bases, CpuSlice slice) {
+    return bases[slice.base] + slice.offset;
+}
 
 // A stretch of positions in which an array of a storage holds a value that is still needed.
 typedef struct CpuSegment {

@@ -35,16 +35,6 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
     return shapes;
 }
 
-// The number of the leaf `index` among those of the shape. Tuples count by their leaves.
-static int64_t leaf_number(const HloShape *shape, HloInts index) {
-    int64_t number = 0;
-    for (int64_t i = 0; i < index.count; i++) {
-        number += hlo_shape_first_leaf(shape, index.items[i]);
-        shape = shape->elements[index.items[i]];
-    }
-    return number;
-}
-
 // Only leaves can be donated; what does not fit is the program's mistake, told by the caller.
 static bool index_fits(const HloShape *shape, HloInts index) {
     for (int64_t i = 0; i < index.count; i++) {
@@ -102,9 +92,10 @@ static HloStatus read_donations(const HloModule *module, const CpuSignature *sig
                         !index_fits(entry->parameters.items[alias->operand]->shape, alias->operand_index) ||
                         !index_fits(entry->root->shape, alias->output_index),
                     HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
-        const int64_t argument = donations.arguments[alias->operand] +
-                                 leaf_number(entry->parameters.items[alias->operand]->shape, alias->operand_index);
-        const int64_t result = leaf_number(entry->root->shape, alias->output_index);
+        const int64_t argument =
+            donations.arguments[alias->operand] +
+            hlo_shape_leaf_number(entry->parameters.items[alias->operand]->shape, alias->operand_index);
+        const int64_t result = hlo_shape_leaf_number(entry->root->shape, alias->output_index);
         wanted[result] = argument;
         donations.taken[result] = true;
         donated[argument] = true;
@@ -115,7 +106,7 @@ static HloStatus read_donations(const HloModule *module, const CpuSignature *sig
                         !index_fits(entry->parameters.items[donor->parameter]->shape, donor->index),
                     HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
         const int64_t argument = donations.arguments[donor->parameter] +
-                                 leaf_number(entry->parameters.items[donor->parameter]->shape, donor->index);
+                                 hlo_shape_leaf_number(entry->parameters.items[donor->parameter]->shape, donor->index);
         donated[argument] |= offer_memory(&donations, cpu_buffer_bytes(signature->argument_shapes[argument]));
     }
     return HLO_SUCCESS;

@@ -33,7 +33,7 @@ enum {
 
 // Slices name one of the device's base addresses: arena, constants, an argument, a result.
 static char *address(const CpuDevice *device, CpuSlice slice) {
-    return device->bases[slice.base] + slice.offset;
+    return cpu_slice_address(device->bases, slice);
 }
 
 // Copies that buffer assignment could not avoid; two names of one place are none.

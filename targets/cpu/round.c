@@ -178,32 +178,28 @@ bool cpu_round_may_share(const CpuRound *round) {
 
 // ---- running
 
-static char *address(char *const *bases, CpuSlice slice) {
-    return bases[slice.base] + slice.offset;
-}
-
 // The calls of the loop whose first one is number `at`; how many there are.
 // Buffers that move get their addresses in every round.
 static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuTinyCall *calls) {
     char *buffers[CPU_TINY_BUFFERS] = {0};
     for (int32_t i = 0; i < loop->buffer_count && i < CPU_TINY_BUFFERS; i++)
-        buffers[i] = address(bases, loop->buffers[i].slice);
+        buffers[i] = cpu_slice_address(bases, loop->buffers[i].slice);
     cpu_tiny_loop_bind(loop->loop->tiny, scratch, buffers, calls);
     return cpu_tiny_loop_length(loop->loop->tiny);
 }
 
 static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call) {
     *call = (CpuTinyCall){.kernel = cpu_tiny_copy(copy->bytes), .count = copy->bytes};
-    call->places[0] = address(bases, copy->to);
-    call->places[1] = address(bases, copy->from);
+    call->places[0] = cpu_slice_address(bases, copy->to);
+    call->places[1] = cpu_slice_address(bases, copy->from);
 }
 
 static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
     const CpuSlice *slices = thunk->slices;
     assert(thunk->read_count < CPU_TINY_PLACES && thunk->write_count == 1);
     *call = (CpuTinyCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
-    call->places[0] = address(bases, slices[thunk->read_count]);
-    for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = address(bases, slices[i]);
+    call->places[0] = cpu_slice_address(bases, slices[thunk->read_count]);
+    for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = cpu_slice_address(bases, slices[i]);
 }
 
 // Steps that are no calls have no kernel; the predicate's address is the first place of its step.
@@ -219,7 +215,7 @@ static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTi
             bind_small(step->thunk, bases, &calls[i]);
         else if (step->kind == ROUND_CALL)
             bind_copy(&step->copy, bases, &calls[i]);
-        if (step->kind == ROUND_UNLESS) calls[i].places[0] = address(bases, step->predicate);
+        if (step->kind == ROUND_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
         i++;
     }
 }
@@ -246,8 +242,8 @@ static HloStatus run_step(const Runner *runner, const RoundStep *step, CpuTinyCa
     switch (step->kind) {
         case ROUND_MOVE: move(step, runner->bases, calls); break;
         case ROUND_COPY: {
-            char *to = address(runner->bases, step->copy.to);
-            const char *from = address(runner->bases, step->copy.from);
+            char *to = cpu_slice_address(runner->bases, step->copy.to);
+            const char *from = cpu_slice_address(runner->bases, step->copy.from);
             if (to != from) cpu_copy_bytes(runner->pool, to, from, step->copy.bytes);
             break;
         }

@@ -238,10 +238,10 @@ void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *ass
 
 // One of several starts a dimension; limits were computed from the sizes, so nothing here can leave the array.
 char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases) {
-    char *at = bases[buffer->slice.base] + buffer->slice.offset;
+    char *at = cpu_slice_address(bases, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
         const CpuThunkStart *start = &buffer->starts[i];
-        int64_t index = cpu_read_integer(bases[start->index.base] + start->index.offset, start->type, 0);
+        int64_t index = cpu_read_integer(cpu_slice_address(bases, start->index), start->type, 0);
         index = index < 0 ? 0 : index > start->limit ? start->limit : index;
         at += index * start->stride_bytes;
     }
@@ -251,7 +251,7 @@ char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases)
 // By a predicate true is branch 0; by a number one that is out of range is the last branch, as HLO says.
 int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases) {
     const CpuSlice slice = thunk->slices[0];
-    const int64_t branch = cpu_read_integer(bases[slice.base] + slice.offset, thunk->predicate_type, 0);
+    const int64_t branch = cpu_read_integer(cpu_slice_address(bases, slice), thunk->predicate_type, 0);
     if (thunk->predicate_type == HLO_PRED) return branch ? 0 : 1;
     return branch < 0 || branch >= thunk->region_count ? thunk->region_count - 1 : (int32_t)branch;
 }
