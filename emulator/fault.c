@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
+
 // Faults while they are read.
 typedef struct Reader {
     HloArena *arena;
@@ -46,7 +48,7 @@ static HloStatus read_device(Reader *reader, int64_t *place) {
 static HloStatus read_factor(Reader *reader, double *factor) {
     char *end = NULL;
     if (*reader->at != ':') return expected(reader, "a number is missing");
-    *factor = strtod(++reader->at, &end);
+    *factor = hlo_strtod(++reader->at, &end);
     if (end == reader->at || !(*factor > 1e-9 && *factor < 1e9)) return expected(reader, "the number must be positive");
     reader->at = end;
     return HLO_SUCCESS;

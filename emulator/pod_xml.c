@@ -14,6 +14,7 @@
 
 #include "emulator/pod_rng.h"
 #include "emulator/topology_build.h"
+#include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
 
 // The largest description read, in bytes: a pod is a page of text.
@@ -107,7 +108,7 @@ static const char *attribute(PodReader *reader, const xmlNode *node, const char 
 // Overwrites a real number if the attribute is there.
 static void read_real(PodReader *reader, const xmlNode *node, const char *name, double *value) {
     const char *text = attribute(reader, node, name);
-    if (text) *value = strtod(text, NULL);
+    if (text) *value = hlo_strtod(text, NULL);
 }
 
 // Overwrites an integer if the attribute is there.

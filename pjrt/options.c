@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/proto/proto.h"
 #include "hlo/proto/wire.h"
 
@@ -106,7 +107,7 @@ static HloStatus check_value(const char *name, OptionKind kind, const char *text
     static const char *const kinds[] = {"bool", "int64", "double"};
     char *end = NULL;
     if (kind == OPTION_INT) (void)strtoll(text, &end, 10);
-    if (kind == OPTION_FLOAT) (void)strtod(text, &end);
+    if (kind == OPTION_FLOAT) (void)hlo_strtod(text, &end);
     const bool fits = kind == OPTION_BOOL ? is_bool(text) : *text && *end == 0;
     HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "While setting option %s, '%s' is not a valid %s value.", name, text,
                 kinds[kind]);

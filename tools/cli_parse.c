@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "tools/cli.h"
 
 // `name` is written with '-'.
@@ -60,7 +61,7 @@ static HloStatus check_value(CliContext *context, const CliOption *option, const
     if (option->kind == CLI_INTEGER) {
         strtoll(text, &end, 10);
     } else if (option->kind == CLI_NUMBER) {
-        number = strtod(text, &end);
+        number = hlo_strtod(text, &end);
     } else {
         return HLO_SUCCESS;
     }
@@ -148,7 +149,7 @@ int64_t cli_integer(const CliContext *context, const char *name, int64_t otherwi
 
 double cli_number(const CliContext *context, const char *name, double otherwise) {
     const CliValue *value = find_value(context, name);
-    return value ? strtod(value->text, NULL) : otherwise;
+    return value ? hlo_strtod(value->text, NULL) : otherwise;
 }
 
 // The owners so far are remembered by name, for the message. Flags print to standard output by nature; text options

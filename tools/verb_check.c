@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
 #include "tools/prepare.h"
 
@@ -105,7 +106,7 @@ static HloStatus parse_bytes(CliContext *context, const char *text, double *byte
         double factor;
     } kUnits[] = {{"", 1}, {"B", 1}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
     char *end;
-    *bytes = strtod(text, &end);
+    *bytes = hlo_strtod(text, &end);
     for (size_t i = 0; end != text && *bytes >= 0 && i < HLO_COUNT_OF(kUnits); ++i) {
         if (strcmp(end, kUnits[i].suffix) != 0) continue;
         *bytes *= kUnits[i].factor;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
@@ -116,8 +117,8 @@ void hlo_json_double(HloJsonWriter *writer, double value) {
     }
     char digits[40];
     for (int precision = 15; precision <= 17; ++precision) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) break;
+        hlo_snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (hlo_strtod(digits, NULL) == value) break;
     }
     begin_item(writer);
     hlo_text_string(writer->text, digits);
@@ -303,7 +304,7 @@ static HloStatus parse_number(Parser *parser, HloJsonValue *value) {
     }
     char *copy = hlo_arena_string(parser->arena, start, (size_t)(at - start));
     value->kind = HLO_JSON_NUMBER;
-    value->number = strtod(copy, NULL);
+    value->number = hlo_strtod(copy, NULL);
     value->is_integer = whole && at - digits <= 18;
     if (value->is_integer) value->integer = strtoll(copy, NULL, 10);
     parser->at = at;

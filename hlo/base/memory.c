@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "hlo/base/decimal.h"
+
 // The innermost hlo_protect() of this thread, and the countdown of injected failures: the library's only mutable
 // statics, both per thread, because an arena may be used far below the call that protects it.
 static _Thread_local struct Guard *innermost_guard;
@@ -231,11 +233,11 @@ char *hlo_arena_format(HloArena *arena, const char *format, ...) {
     va_start(arguments, format);
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = hlo_vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     HLO_BUG_IF(length < 0);
     char *text = hlo_arena_allocate_uninitialised(arena, (size_t)length + 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
+    hlo_vsnprintf(text, (size_t)length + 1, format, again);
     va_end(again);
     return text;
 }

@@ -4,7 +4,8 @@
 #include "hlo/base/text.h"
 
 #include <assert.h>
-#include <stdio.h>
+
+#include "hlo/base/decimal.h"
 
 char *hlo_text_reserve(HloText *text, size_t extra) {
     assert(text->length <= text->capacity);
@@ -42,10 +43,10 @@ void hlo_text_format_list(HloText *text, const char *format, va_list arguments) 
     assert(text && format);
     va_list again;
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    int length = hlo_vsnprintf(NULL, 0, format, arguments);
     char *end = length < 0 ? NULL : hlo_text_reserve(text, (size_t)length);
     if (end) {
-        vsnprintf(end, (size_t)length + 1, format, again);
+        hlo_vsnprintf(end, (size_t)length + 1, format, again);
         text->length += (size_t)length;
     } else {
         text->failed = true;

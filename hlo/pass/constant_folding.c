@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constant folding: ops on constants are evaluated (hlo/eval/) once and for all. Elementwise ops on repeated scalars
 // fold to a repeated scalar, whatever their size; other results are limited in size, and ops that do much work for
-// their size are folded only when they are small.
+// their size are folded only when they are small and so is that work.
 //
 // The evaluator is the oracle, so folding changes no bit of any result; what it refuses (an unknown custom call, a
 // mixture of types) stays in the program and is refused again where it runs, by name. Results are bounded because a
 // constant is stored, printed and sent: `f32[65536,65536] iota` is a line, its value is 16 GiB.
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
 #include "hlo/pass/support.h"
 
-enum { SMALL = 65536 };  // elements that an op of more than linear work may have in and out
+enum { SMALL = 65536 };        // elements that an op of more than linear work may have in and out
+enum { STEPS = 4 * 1048576 };  // operations that it may do: a tenth of a second in the evaluator, or half of one
 
 // True for ops that are worth folding: pure, of bounded work, and no mere spelling of a constant.
 static bool may_fold(const HloInstruction *i) {
@@ -28,6 +30,7 @@ static bool may_fold(const HloInstruction *i) {
         case HLO_OP_WHILE:
         case HLO_OP_CONDITIONAL:
         case HLO_OP_CALL:
+        case HLO_OP_SCAN:
         case HLO_OP_FUSION:
         case HLO_OP_CUSTOM_CALL:
         case HLO_OP_AFTER_ALL:
@@ -59,6 +62,43 @@ static int64_t elements_touched(const HloInstruction *i) {
     return total;
 }
 
+static double window_steps(const HloWindow *window) {
+    double steps = 1;
+    for (int64_t d = 0; window && d < window->count; d++) steps *= (double)window->dims[d].size;
+    return steps;
+}
+
+// How often an element counts. Of other ops SMALL bounds the work, too: a window may be much larger than its array.
+static double steps_of_each(const HloInstruction *i) {
+    double steps = 1;
+    switch (i->opcode) {
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_SELECT_AND_SCATTER: return window_steps(HLO_ATTRIBUTES(i, Window)->window);
+        case HLO_OP_CONVOLUTION: {
+            const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(i, Convolution);
+            return window_steps(attributes->window) *
+                   (double)i->operands[1]->shape->dims[attributes->labels->kernel_input_feature];
+        }
+        case HLO_OP_FFT: {  // of a prime length it is quadratic
+            const HloInts lengths = HLO_ATTRIBUTES(i, Fft)->length;
+            for (int64_t d = 0; d < lengths.count; d++) steps += (double)lengths.items[d];
+            return steps;
+        }
+        default: return steps;
+    }
+}
+
+// The operations that a called computation does for an element. Those that call others are not looked through: they may
+// do so for ever.
+static double steps_of_calls(const HloInstruction *i) {
+    double steps = 1;
+    for (int32_t c = 0; c < i->called_count; c++) {
+        for (const HloInstruction *inner = i->called[c]->first; inner; inner = inner->next)
+            steps += inner->called_count ? (double)INFINITY : 1;
+    }
+    return steps;
+}
+
 // Linear ops may touch as many elements as the environment allows; products, sorts and windows do more work than they
 // touch elements, and the evaluator is slow: they get a smaller, fixed bound.
 static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
@@ -67,7 +107,8 @@ static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
     bool linear = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_RESHAPE ||
                   i->opcode == HLO_OP_TRANSPOSE || i->opcode == HLO_OP_SLICE || i->opcode == HLO_OP_CONCATENATE ||
                   i->opcode == HLO_OP_REVERSE || i->opcode == HLO_OP_BITCAST_CONVERT || i->opcode == HLO_OP_PAD;
-    return touched <= (linear ? env->fold_elements : SMALL);
+    if (linear) return touched <= env->fold_elements;
+    return touched <= SMALL && (double)touched * steps_of_each(i) * steps_of_calls(i) <= STEPS;
 }
 
 // Evaluates `i` on `operands` into `target` (of its shape). False when it cannot be evaluated.

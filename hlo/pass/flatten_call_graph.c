@@ -20,38 +20,51 @@ static bool is_sequential(const HloInstruction *caller) {
     }
 }
 
-// Gives `caller` copies of what it does not own; `owned` marks computations that a caller has taken.
-static bool flatten(HloInstruction *caller, const HloPassEnv *env, HloIntMap *owned) {
-    assert(owned && env);
-    if (!is_sequential(caller)) return false;
+// Calls of calls multiply: forty computations that each call the next one twice would be 2^40 copies.
+enum { MOST_COPIED = 1 << 20 };  // instructions
+
+typedef struct Flattening {
+    const HloPassEnv *env;
+    HloIntMap owned;  // computations that a caller has taken, by id
+    int64_t copied;   // instructions
+    bool changed;
+} Flattening;
+
+// Gives `caller` copies of what it does not own.
+static HloStatus flatten(Flattening *flattening, HloInstruction *caller) {
+    HloArena *scratch = flattening->env->scratch;
+    HloComputation **called = HLO_ARENA_NEW(scratch, HloComputation *, caller->called_count);
     bool changed = false;
-    HloComputation **called = HLO_ARENA_NEW(env->scratch, HloComputation *, caller->called_count);
+    assert(is_sequential(caller));
     for (int64_t i = 0; i < caller->called_count; i++) {
         called[i] = caller->called[i];
-        if (hlo_int_map_find(owned, (uint64_t)called[i]->id)) {
+        if (hlo_int_map_find(&flattening->owned, (uint64_t)called[i]->id)) {
+            flattening->copied += called[i]->instruction_count;
+            HLO_FAIL_IF(flattening->copied > MOST_COPIED, HLO_RESOURCE_EXHAUSTED,
+                        "%%%s in %%%s: with a copy of %%%s there are more than %d instructions in copies", caller->name,
+                        caller->parent->name, called[i]->name, MOST_COPIED);
             called[i] = hlo_computation_clone(called[i]->module, called[i], called[i]->name);
             changed = true;
         }
-        hlo_int_map_set(env->scratch, owned, (uint64_t)called[i]->id, 1);
+        hlo_int_map_set(scratch, &flattening->owned, (uint64_t)called[i]->id, 1);
     }
     if (changed) hlo_instruction_set_called(caller, called, caller->called_count);
-    return changed;
+    flattening->changed |= changed;
+    return HLO_SUCCESS;
 }
 
 HloStatus hlo_pass_flatten_call_graph(HloModule *module, const HloPassEnv *env, bool *changed) {
-    HloIntMap owned = {0};
+    Flattening flattening = {.env = env};
     // Callers before callees: copies are then walked too, because they stand behind in the list of computations.
     HLO_VECTOR(HloComputation *) todo = {0};
     hlo_vector_push(env->scratch, &todo, module->entry);
     for (int64_t n = 0; n < todo.count; n++) {
         for (HloInstruction *i = todo.items[n]->first; i; i = i->next) {
-            *changed |= flatten(i, env, &owned);
-            for (int64_t k = 0; is_sequential(i) && k < i->called_count; k++) {
-                hlo_vector_push(env->scratch, &todo, i->called[k]);
-            }
+            if (!is_sequential(i)) continue;
+            HLO_TRY(flatten(&flattening, i));
+            for (int64_t k = 0; k < i->called_count; k++) hlo_vector_push(env->scratch, &todo, i->called[k]);
         }
-        // Calls in call graphs of hostile depth multiply; a million copies is no program any more.
-        HLO_FAIL_IF(todo.count > 1000000, HLO_RESOURCE_EXHAUSTED, "the call graph has more than a million paths");
     }
+    *changed |= flattening.changed;
     return HLO_SUCCESS;
 }

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/proto/parts.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ void hlo_proto_write_statistics(HloText *text, int32_t number, const char *stati
         } else {
             size_t entry = hlo_wire_begin(text, 2);
             hlo_wire_bytes(text, 1, at, (size_t)(equals - at));
-            hlo_wire_double(text, 2, strtod(equals + 1, &end));
+            hlo_wire_double(text, 2, hlo_strtod(equals + 1, &end));
             hlo_wire_end(text, entry);
         }
         at = end + (*end == ',');

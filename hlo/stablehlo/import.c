@@ -407,12 +407,16 @@ HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
         operation->results[0]->lowered = instruction;
         return HLO_SUCCESS;
     }
+    const HloShape *shape = instruction->shape;
+    const int64_t given = hlo_shape_is_tuple(shape) ? shape->element_count : 1;
+    if (operation->result_count > given)
+        return import_error(place, HLO_INVALID_ARGUMENT, "it has %lld results, not %lld", (long long)given,
+                            (long long)operation->result_count);
     for (int64_t i = 0; i < operation->result_count; i++) {
         if (!operation->results[i]->is_used) continue;
         HloTupleIndexAttributes attributes = {.index = i};
-        operation->results[i]->lowered =
-            hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, instruction->shape->elements[i],
-                                &instruction, 1, &attributes, NULL);
+        operation->results[i]->lowered = hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT,
+                                                             shape->elements[i], &instruction, 1, &attributes, NULL);
     }
     return HLO_SUCCESS;
 }

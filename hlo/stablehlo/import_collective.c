@@ -144,6 +144,19 @@ static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes
     return import_emit(place, HLO_OP_RESHAPE, shape, &value, 1, &reshape, NULL, 0, &result->lowered);
 }
 
+// A piece for each member of a group: HLO, which does not say how many there are, would take the group's size.
+static HloStatus check_split_count(ImportPlace *place) {
+    const MlirAttribute *groups = mlir_attribute(place->operation, "replica_groups");
+    int64_t pieces;
+    HLO_TRY(import_int(place, "split_count", 1, &pieces));
+    if (!groups || groups->kind != MLIR_TENSOR) return HLO_SUCCESS;
+    const HloShape *shape = groups->type->shape;
+    const int64_t size = shape->rank == 2 ? shape->dims[1] : 0;
+    if (size == pieces) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "split_count is %lld, and replica_groups has groups of %lld",
+                        (long long)pieces, (long long)size);
+}
+
 // HLO's form for several operands is another operation, without a dimension that is split: each goes alone.
 static HloStatus import_all_to_all(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
@@ -151,6 +164,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     const MlirOperation *operation = place->operation;
     HLO_TRY(import_common(place, &attributes));
     HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(check_split_count(place));
     if (operation->operand_count != operation->result_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands give %lld results",
                             (long long)operation->operand_count, (long long)operation->result_count);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -285,6 +286,37 @@ static HloStatus captured_instructions(const ImportPlace *place, MlirValue *cons
     return HLO_SUCCESS;
 }
 
+// Types that StableHLO calls compatible: equal, but for sizes that one of them leaves open.
+static bool types_agree(const HloShape *a, const HloShape *b) {
+    if (hlo_shape_is_tuple(a) && hlo_shape_is_tuple(b)) {
+        bool agree = a->element_count == b->element_count;
+        for (int32_t i = 0; agree && i < a->element_count; i++) agree = types_agree(a->elements[i], b->elements[i]);
+        return agree;
+    }
+    if (!hlo_shape_is_array(a) || !hlo_shape_is_array(b)) return a->type == b->type;
+    bool agree = a->type == b->type && a->rank == b->rank;
+    for (int32_t d = 0; agree && d < a->rank; d++) {
+        const bool open = hlo_shape_dimension_is_dynamic(a, d) || hlo_shape_dimension_is_dynamic(b, d);
+        agree = open || hlo_sizes_agree(a->dims[d], b->dims[d]);
+    }
+    return agree;
+}
+
+// What goes round in a loop, or through a barrier, has one type: that of the operand.
+static HloStatus check_carried(const ImportPlace *place, MlirValue *const *values, const char *what) {
+    const MlirOperation *operation = place->operation;
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        const HloShape *given = NULL, *taken = NULL;
+        HLO_TRY(import_shape(place, operation->operands[i]->type, &given));
+        HLO_TRY(import_shape(place, values[i]->type, &taken));
+        if (!types_agree(given, taken))
+            return import_error(place, HLO_INVALID_ARGUMENT, "%s %lld is %s, and the operand %s", what, (long long)i,
+                                hlo_shape_message(import_arena(place), taken),
+                                hlo_shape_message(import_arena(place), given));
+    }
+    return HLO_SUCCESS;
+}
+
 // The carry is the operands and whatever the regions use from outside, in one tuple unless it is a single value.
 static HloStatus import_while(ImportPlace *place) {
     Importer *importer = place->importer;
@@ -307,7 +339,10 @@ static HloStatus import_while(ImportPlace *place) {
         const MlirRegion *region = &operation->regions[r];
         if (region->block_count != 1 || region->blocks[0].argument_count != count)
             return import_error(place, HLO_INVALID_ARGUMENT, "the regions of a while take as many values as it does");
+        HLO_TRY(
+            check_carried(place, region->blocks[0].arguments, r ? "the body's argument" : "the condition's argument"));
     }
+    HLO_TRY(check_carried(place, operation->results, "result"));
     HloComputation *called[2];
     request.region = &operation->regions[0];
     request.name = "while_cond";
@@ -370,6 +405,10 @@ static HloStatus import_optimization_barrier(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     HLO_TRY(import_operands(place, &operands));
     int64_t count = place->operation->operand_count;
+    if (place->operation->result_count != count)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld operands give %lld results", (long long)count,
+                            (long long)place->operation->result_count);
+    HLO_TRY(check_carried(place, place->operation->results, "result"));
     HloInstruction *operand = count == 1 ? operands[0] : make_tuple(place->computation, operands, count);
     HLO_TRY(import_emit(place, HLO_OP_OPTIMIZATION_BARRIER, operand->shape, &operand, 1, NULL, NULL, 0, &result));
     return import_set_results(place, result);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/stablehlo/print.h"
 
 // Tensors of more elements are written as hexadecimal bytes.
@@ -175,7 +176,7 @@ static int exact_digits(double value, char *digits, int *exponent) {
     }
     if (binary < 0) fraction = -binary;
     char text[EXACT_DIGITS];
-    snprintf(text, sizeof(text), "%.*f", fraction, fabs(value));
+    hlo_snprintf(text, sizeof(text), "%.*f", fraction, fabs(value));
     for (const char *at = text; *at; at++) {
         if (*at != '.' && (count || *at != '0')) digits[count++] = *at;
     }
@@ -252,7 +253,7 @@ void print_float(Printer *printer, HloType type, uint64_t pattern) {
     size_t start = text->length;
     if (isfinite(value)) {
         print_few_digits(text, value);
-        if (text->data && hlo_float_encode(type, strtod(text->data + start, NULL)) == pattern) return;
+        if (text->data && hlo_float_encode(type, hlo_strtod(text->data + start, NULL)) == pattern) return;
         text->length = start;
         // f64's 53 bits need 17 digits, f32's 24 nine: LLVM's formula, from the bits with the hidden one.
         print_many_digits(text, value, 2 + (hlo_type_info(type)->mantissa_bits + 1) * 59 / 196);

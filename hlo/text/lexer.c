@@ -11,7 +11,8 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
+
+#include "hlo/base/decimal.h"
 
 enum { SPACE = 1, DIGIT = 2, LETTER = 4, NAME = 8, SINGLE = 16 };
 
@@ -159,7 +160,7 @@ double hlo_lex_decimal(const char *text, size_t length) {
         for (; at < end && exponent < 10000; at++) exponent = exponent * 10 + (*at - '0');
         scale += minus ? -exponent : exponent;
     }
-    if (digits > 18 || mantissa >= UINT64_C(1) << 53 || scale < -22 || scale > 22) return strtod(text, NULL);
+    if (digits > 18 || mantissa >= UINT64_C(1) << 53 || scale < -22 || scale > 22) return hlo_strtod(text, NULL);
     double value = scale < 0 ? (double)mantissa / powers[-scale] : (double)mantissa * powers[scale];
     return negative ? -value : value;
 }

@@ -4,9 +4,8 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/text/printer.h"
 
 // Digits that always identify a number of this many mantissa bits (with the hidden one).
@@ -29,15 +28,15 @@ static void print_nan(HloText *text, HloType type, uint64_t bits) {
 // Six digits if they read back as the same number, else nine, which always do.
 static void print_f32(HloText *text, float value) {
     char buffer[40];
-    int length = snprintf(buffer, sizeof(buffer), "%.*g", FLT_DIG, (double)value);
-    if (strtof(buffer, NULL) != value) length = snprintf(buffer, sizeof(buffer), "%.9g", (double)value);
+    int length = hlo_snprintf(buffer, sizeof(buffer), "%.*g", FLT_DIG, (double)value);
+    if (hlo_strtof(buffer, NULL) != value) length = hlo_snprintf(buffer, sizeof(buffer), "%.9g", (double)value);
     hlo_text_append(text, buffer, (size_t)length);
 }
 
 static void print_f64(HloText *text, double value) {
     char buffer[40];
-    int length = snprintf(buffer, sizeof(buffer), "%.*g", DBL_DIG, value);
-    if (strtod(buffer, NULL) != value) length = snprintf(buffer, sizeof(buffer), "%.17g", value);
+    int length = hlo_snprintf(buffer, sizeof(buffer), "%.*g", DBL_DIG, value);
+    if (hlo_strtod(buffer, NULL) != value) length = hlo_snprintf(buffer, sizeof(buffer), "%.17g", value);
     hlo_text_append(text, buffer, (size_t)length);
 }
 

@@ -195,3 +195,23 @@ Test(numerics, bug_group_sizes_of_ragged_dots_may_be_anything) {
         hlo_literal_free(result);
     }
 }
+
+// As unsigned numbers they are beyond the end, and not before the beginning.
+Test(numerics, starts_beyond_the_signed_numbers_are_clamped_to_the_end) {
+    static const char *const starts[] = {"18446744073709551615", "9223372036854775808", "6"};
+    const float values[] = {0, 1, 2, 3, 4, 5, 6, 7}, want[] = {0, 1, 2, 3, 4, 5, -6, -7};
+    for (size_t i = 0; i < HLO_COUNT_OF(starts); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m\n\nENTRY e {\n  a = f32[8] parameter(0)\n  i = u64[] constant(%s)\n"
+                        "  s = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n  n = f32[2] negate(s)\n"
+                        "  ROOT d = f32[8] dynamic-update-slice(a, n, i)\n}\n",
+                        starts[i]);
+        HloStatus status = NULL;
+        HloLiteral *result = run_floats(text.data, values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, want, 8);
+        hlo_literal_free(result);
+        hlo_text_free(&text);
+    }
+}

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Passes on calls, loops, branches and tuples; common subexpressions, dead code, folding.
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include "check.h"
+#include "tests/support/cases.h"
 
 Test(pass_structure, dce_keeps_roots_parameters_and_effects) {
     check_body("dce",
@@ -266,6 +268,61 @@ Test(pass_structure, folds_no_elided_values) {
     hlo_free(whole);
 }
 
+// bug: the bound on elements let a window of a billion elements through, or a product with a kernel of 20,000, and a
+// reduction whose computation does not end. They would take minutes; folded is what takes little.
+static const struct {
+    const char *name, *text;
+    bool folds;
+} work[] = {
+    {"a small window",
+     "  c = s32[4] constant({1, 2, 3, 4})\n  z = s32[] constant(0)\n"
+     "  ROOT r = s32[4] reduce-window(c, z), window={size=4 pad=3_0}, to_apply=sum\n",
+     true},
+    {"a large window",
+     "  c = s32[4] constant({1, 2, 3, 4})\n  z = s32[] constant(0)\n"
+     "  ROOT r = s32[30000] reduce-window(c, z), window={size=1000000000 pad=1000000000_29995}, to_apply=sum\n",
+     false},
+    {"a small kernel",
+     "  c = f32[1,4,1] constant({{{1}, {2}, {3}, {4}}})\n  k = f32[2,1,1] constant({{{1}}, {{2}}})\n"
+     "  ROOT r = f32[1,3,1] convolution(c, k), window={size=2}, dim_labels=b0f_0io->b0f\n",
+     true},
+    {"a large kernel",
+     "  s = f32[1,1,1] constant({{{1}}})\n  z = f32[] constant(0)\n"
+     "  c = f32[1,20001,1] pad(s, z), padding=0_0x0_20000x0_0\n  u = f32[1,1,1] constant({{{1}}})\n"
+     "  k = f32[20000,1,1] pad(u, z), padding=0_19999x0_0x0_0\n"
+     "  ROOT r = f32[1,20002,1] convolution(c, k), window={size=20000 pad=10000_10000}, dim_labels=b0f_0io->b0f\n",
+     false},
+    {"a transform of prime length",
+     "  s = c64[1] constant({(1, 0)})\n  z = c64[] constant((0, 0))\n  c = c64[32749] pad(s, z), padding=0_32748\n"
+     "  ROOT r = c64[32749] fft(c), fft_type=FFT, fft_length={32749}\n",
+     false},
+    {"a computation that does not end",
+     "  c = s32[4] constant({1, 2, 3, 4})\n  z = s32[] constant(0)\n"
+     "  ROOT r = s32[] reduce(c, z), dimensions={0}, to_apply=endless\n",
+     false},
+};
+
+ParameterizedTestParameters(pass_structure, folds_no_more_than_a_little_work) {
+    return cases_numbered(HLO_COUNT_OF(work));
+}
+
+ParameterizedTest(const int *number, pass_structure, folds_no_more_than_a_little_work) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\n\nsum {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n"
+                    "  ROOT s = s32[] add(a, b)\n}\n\nalways {\n  p = s32[] parameter(0)\n"
+                    "  ROOT t = pred[] constant(true)\n}\n\nsame {\n  ROOT p = s32[] parameter(0)\n}\n\n"
+                    "endless {\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n  s = s32[] add(a, b)\n"
+                    "  ROOT w = s32[] while(s), condition=always, body=same\n}\n\nENTRY main {\n%s}\n",
+                    work[*number].text);
+    HloModule *module = check_parse(text.data);
+    const char *names[] = {"constant-folding"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(module->entry->root->opcode == HLO_OP_CONSTANT, work[*number].folds, "%s", work[*number].name);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 #define DOUBLED "f {\n  a = f32[4] parameter(0)\n  ROOT r = f32[4] add(a, a)\n}\n\n"
 
 Test(pass_structure, inlines_calls) {
@@ -294,6 +351,29 @@ Test(pass_structure, flattens_the_call_graph) {
     cr_expect_eq(module->computations.count, 3);
     for (int64_t i = 0; i < 3; i++) cr_expect_leq(module->computations.items[i]->callers.count, 1);
     hlo_module_free(module);
+}
+
+// bug: a million computations were copied first.
+Test(pass_structure, bug_copies_of_calls_of_calls_were_counted_by_computation) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule m\n\nstep0 {\n  p = f32[4] parameter(0)\n  n0 = f32[4] negate(p)\n");
+    for (int i = 1; i < 1000; i++) hlo_text_format(&text, "  n%d = f32[4] negate(n%d)\n", i, i - 1);
+    hlo_text_format(&text, "  ROOT r = f32[4] negate(n999)\n}\n\n");
+    for (int i = 1; i <= 40; i++)
+        hlo_text_format(&text,
+                        "step%d {\n  p = f32[4] parameter(0)\n  c = f32[4] call(p), to_apply=step%d\n"
+                        "  ROOT r = f32[4] call(c), to_apply=step%d\n}\n\n",
+                        i, i - 1, i - 1);
+    hlo_text_format(&text, "ENTRY main {\n  x = f32[4] parameter(0)\n  ROOT y = f32[4] call(x), to_apply=step40\n}\n");
+    HloModule *module = check_parse(text.data);
+    const char *names[] = {"flatten-call-graph"};
+    HloStatus status = hlo_run_passes(module, names, 1, NULL);
+    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    cr_expect_not_null(strstr(hlo_status_message(status), "there are more than 1048576 instructions in copies"), "%s",
+                       hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
 }
 
 Test(pass_structure, looks_through_tuples) {

@@ -564,3 +564,14 @@ ParameterizedTest(const int *number, partition, bug_elements_without_a_nothing) 
     for (uint64_t seed = 0; seed < 8; seed++) check_partitioned(text.data, NULL, seed);
     hlo_text_free(&text);
 }
+
+// An unsigned start of 2^63 and more is beyond the end on every device.
+Test(partition, starts_beyond_the_signed_numbers) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n a = s32[10] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " u = s32[3] parameter(1)\n k = u64[] parameter(2)\n most = u64[] constant(18446744073709551600)\n"
+        " half = u64[] constant(9223372036854775808)\n i = u64[] add(k, most)\n j = u64[] add(k, half)\n"
+        " s = s32[3] dynamic-slice(a, i), dynamic_slice_sizes={3}\n d = s32[10] dynamic-update-slice(a, u, j)\n"
+        " ROOT t = (s32[3], s32[10]) tuple(s, d)\n}\n",
+        NULL, 3);
+}

@@ -245,6 +245,29 @@ static const RefusedText imports[] = {
      "stablehlo.if: conditional: operand 0 must be pred[] or s32[], not s32[4]"},
     {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ }, { }) : (tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.while: the regions of a while take as many values as it does"},
+    // bug: the types of arguments and results were not looked at.
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<5xf32>): stablehlo.return %i : tensor<4xi32> }, { "
+          "^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.while: the condition's argument 0 is f32[5], and the operand f32[4]"},
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<4xf32>): stablehlo.return %i : tensor<4xi32> }, { "
+          "^bb0(%x: tensor<4xi32>): stablehlo.return %x : tensor<4xi32> }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.while: the body's argument 0 is s32[4], and the operand f32[4]"},
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({ ^bb0(%x: tensor<4xf32>): stablehlo.return %i : tensor<4xi32> }, { "
+          "^bb0(%x: tensor<4xf32>): stablehlo.return %x : tensor<4xf32> }) : (tensor<4xf32>) -> tensor<4x1xf32>"),
+     "stablehlo.while: result 0 is f32[4,1], and the operand f32[4]"},
+    {MAIN("%0 = @@\"stablehlo.optimization_barrier\"(%a) : (tensor<4xf32>) -> tensor<5xf32>"),
+     "stablehlo.optimization_barrier: result 0 is f32[5], and the operand f32[4]"},
+    // bug: HLO's all-to-all has no count of pieces, and took the group's size for it.
+    {MAIN("%0 = @@\"stablehlo.all_to_all\"(%a) <{split_dimension = 0 : i64, concat_dimension = 0 : i64, split_count = "
+          "2 : i64, replica_groups = dense<[[0,1,2,3]]> : tensor<1x4xi64>}> : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.all_to_all: split_count is 2, and replica_groups has groups of 4"},
+    // bug: a second result of one that has no second ended the program.
+    {MAIN("%0:2 = @@\"stablehlo.optimization_barrier\"(%a) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)\n  "
+          "%1 = stablehlo.abs %0#1 : tensor<4xf32>"),
+     "stablehlo.optimization_barrier: 1 operands give 2 results"},
+    {MAIN("%0:2 = @@\"stablehlo.cross-replica-sum\"(%a) <{replica_groups = dense<[[0]]> : tensor<1x1xi64>}> : "
+          "(tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)\n  %1 = stablehlo.abs %0#1 : tensor<4xf32>"),
+     "stablehlo.cross-replica-sum: it has 1 results, not 2"},
     {MAIN("%0 = @@\"stablehlo.custom_call\"(%a) <{call_target_name = \"x\", output_operand_aliases = [1]}> : "
           "(tensor<4xf32>) -> tensor<4xf32>"),
      "stablehlo.custom_call: bad output alias"},

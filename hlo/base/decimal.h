@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers from and to text with a decimal point, whatever the locale: a program that has called setlocale() reads and
+// writes "0,5" with the C library's functions, which is no HLO. Each of these is the function of <stdlib.h> or
+// <stdio.h> that it names, in the locale "C"; any thread may call them.
+#ifndef MESHLO_HLO_BASE_DECIMAL_H_
+#define MESHLO_HLO_BASE_DECIMAL_H_
+
+#include <stdarg.h>
+#include <stddef.h>
+
+#include "hlo/base/macros.h"
+
+HLO_BEGIN_C
+
+// strtod(): *end, where asked for, is what follows the number, or `text` where there is none.
+HLO_EXPORT double hlo_strtod(const char *text, char **end);
+// strtof()
+HLO_EXPORT float hlo_strtof(const char *text, char **end);
+// snprintf(): the length of the whole text, of which `size` - 1 bytes fit.
+HLO_EXPORT int hlo_snprintf(char *buffer, size_t size, const char *format, ...) HLO_PRINTF(3, 4);
+// vsnprintf()
+HLO_EXPORT int hlo_vsnprintf(char *buffer, size_t size, const char *format, va_list arguments);
+
+HLO_END_C
+
+#endif
