@@ -173,6 +173,8 @@ HloStatus hlo_eval_borrow_argument(HloEvalDevice *device, const HloLiteral *lite
         return HLO_SUCCESS;
     }
     hlo_eval_copy_actual(shape, literal->shape->dims, literal->data, (*result)->data, false);
+    // As in hlo_eval_borrow(): buffers from outside may leave the upper bits of a byte as they were.
+    if (hlo_type_is_integer(shape->type)) hlo_eval_wrap_narrow(shape->type, (*result)->data, hlo_shape_elements(shape));
     return hlo_eval_set_sizes(device, *result, literal->shape->dims);
 }
 
@@ -235,12 +237,13 @@ static void join(ActualSizes *sizes, int64_t a, int64_t a_dim, int64_t b, int64_
     *left = *right = *left < *right ? *left : *right;
 }
 
-// The first `count` operands have all dimensions in common but `apart`.
+// The first `count` operands have all dimensions in common but `apart`. Joined with each in turn, operand 0 has the
+// smallest size of all, which the second round hands to those that came before it was found.
 static void join_all(ActualSizes *sizes, const HloInstruction *at, int64_t count, int64_t apart) {
-    for (int64_t round = 0; round < 2; round++)  // the second one hands the smallest on to the first
+    for (int64_t round = 0; round < 2; round++)
         for (int64_t k = 1; k < count; k++)
             for (int64_t d = 0; d < at->operands[0]->shape->rank; d++)
-                if (d != apart) join(sizes, k - 1, d, k, d);
+                if (d != apart) join(sizes, 0, d, k, d);
 }
 
 static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
@@ -310,19 +313,25 @@ static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruc
     const int32_t count = instruction->operand_count;
     HloInstruction *at = hlo_arena_copy(device->scratch, instruction, sizeof *instruction);
     at->operands = HLO_ARENA_NEW(device->scratch, HloInstruction *, count);
-    const int64_t *kept = NULL;  // the sizes of the array that a scatter writes into
+    // The sizes of the arrays that a scatter writes into, one a result: the handler may take their values over.
+    int64_t **kept = HLO_ARENA_NEW(device->scratch, int64_t *, count);
     HLO_TRY(cut_operands(device, instruction, operands));
     for (int32_t k = 0; k < count; k++) {
         at->operands[k] = hlo_arena_copy(device->scratch, instruction->operands[k], sizeof *instruction);
-        if (operands[k]->sizes && stays_whole(instruction, k)) kept = operands[k]->sizes;
         at->operands[k]->shape = operands[k]->shape;
+        if (!operands[k]->sizes || !stays_whole(instruction, k)) continue;
+        kept[k] =
+            hlo_arena_copy(device->scratch, operands[k]->sizes, sizeof(int64_t) * (size_t)operands[k]->shape->rank);
     }
     HLO_TRY(actual_shape(device, at, &at->shape));
-    if (kept) kept = hlo_arena_copy(device->scratch, kept, sizeof(int64_t) * (size_t)instruction->shape->rank);
     HloEvalValue *actual;
     HLO_TRY(hlo_eval_handler(instruction->opcode)(device, at, operands, &actual));
     HLO_TRY(spread_out(device, instruction, actual, instruction->shape, result));
-    return kept ? hlo_eval_set_sizes(device, *result, kept) : HLO_SUCCESS;
+    for (int32_t k = 0; k < count; k++) {
+        if (kept[k])
+            HLO_TRY(hlo_eval_set_sizes(device, (*result)->elements ? (*result)->elements[k] : *result, kept[k]));
+    }
+    return HLO_SUCCESS;
 }
 
 // ---- ops up to the bounds

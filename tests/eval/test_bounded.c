@@ -95,6 +95,73 @@ ParameterizedTest(const int *index, bounded, refuses_sizes_that_do_not_fit) {
     expect_error(run(test->instructions, &result), test->code, test->words);
 }
 
+#define CUT(name, of, size)                                                                            \
+    " " name "_size = s32[] constant(" size ")\n " name " = f32[<=8] set-dimension-size(" of ", " name \
+    "_size), "                                                                                         \
+    "dimensions={0}\n"
+
+// bug: a scatter into several arrays ended in an assertion, which took their tuple for an array.
+Test(bounded, bug_a_scatter_into_several_arrays_keeps_the_size_of_each) {
+    HloStatus status;
+    const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    HloLiteral *result = run_floats(
+        "HloModule m\nboth { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n"
+        " d = f32[] parameter(3)\n s = f32[] add(a, c)\n t = f32[] add(b, d)\n ROOT r = (f32[], f32[]) tuple(s, t) }\n"
+        "ENTRY e { p = f32[8] parameter(0)\n" CUT("x", "p", "5") CUT("y", "p", "3")
+        " i = s32[2,1] constant({{1},{2}})\n u = f32[2] constant({10, 20})\n"
+        " ROOT r = (f32[<=8], f32[<=8]) scatter(x, y, i, u, u), update_window_dims={}, inserted_window_dims={0}, "
+        "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=both }\n",
+        values, NULL, &status);
+    must_succeed(status);
+    expect_floats(result->elements[0], (const float[]){1, 12, 23, 4, 5}, 5);
+    expect_floats(result->elements[1], (const float[]){1, 12, 23}, 3);
+    hlo_literal_free(result);
+}
+
+// bug: the smallest size reached only its neighbours, so that four operands and more were said not to fit together.
+Test(bounded, bug_the_smallest_of_many_operands_is_the_size_of_all) {
+    const char *sizes[] = {"8", "7", "6", "5", "3"};
+    const float values[] = {8, 7, 6, 5, 4, 3, 2, 1};
+    for (int smallest = 0; smallest < 5; smallest++) {  // whichever operand it is
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m\nless { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n"
+                        " d = f32[] parameter(3)\n e = f32[] parameter(4)\n f = f32[] parameter(5)\n"
+                        " g = f32[] parameter(6)\n h = f32[] parameter(7)\n i = f32[] parameter(8)\n"
+                        " j = f32[] parameter(9)\n ROOT t = pred[] compare(a, b), direction=LT }\n"
+                        "ENTRY e { p = f32[8] parameter(0)\n");
+        for (int k = 0; k < 5; k++)
+            hlo_text_format(&text,
+                            " n%d = s32[] constant(%s)\n d%d = f32[<=8] set-dimension-size(p, n%d), dimensions={0}\n",
+                            k, sizes[(k + 4 - smallest + 5) % 5], k, k);
+        hlo_text_string(
+            &text,
+            " r = (f32[<=8], f32[<=8], f32[<=8], f32[<=8], f32[<=8]) sort(d0, d1, d2, d3, d4), dimensions={0}, "
+            "to_apply=less\n ROOT x = f32[<=8] get-tuple-element(r), index=1 }\n");
+        HloStatus status;
+        HloLiteral *result = run_floats(text.data, values, NULL, &status);
+        must_succeed(status);
+        expect_floats(result, (const float[]){6, 7, 8}, 3);
+        hlo_literal_free(result);
+        hlo_text_free(&text);
+    }
+}
+
+// bug: upper bits of a byte that holds a narrow number came in where the argument is smaller than its bound.
+Test(bounded, bug_small_arguments_of_narrow_numbers_have_their_width) {
+    HloModule *module = parse_text(
+        "HloModule m\nENTRY e { p = s4[<=4] parameter(0)\n w = s32[<=4] convert(p)\n n = s32[] constant(2)\n"
+        " ROOT r = s32[<=4] set-dimension-size(w, n), dimensions={0} }\n");
+    const int64_t two = 2;
+    HloLiteral *argument = hlo_literal_of(HLO_S4, (HloInts){&two, 1}, (const uint8_t[]){0x1F, 0xF7}), *result = NULL;
+    must_succeed(hlo_evaluate(module, (const HloLiteral *const[]){argument}, 1, NULL, &result));
+    cr_expect_eq(hlo_literal_get_int64(result, 0), -1);
+    cr_expect_eq(hlo_literal_get_int64(result, 1), 7);
+    hlo_literal_free(argument);
+    hlo_literal_free(result);
+    hlo_module_free(module);
+}
+
 // An argument may be smaller than its bound, in tuples too, and no larger.
 Test(bounded, arguments_are_smaller_than_their_bounds) {
     HloModule *module = parse_text(
