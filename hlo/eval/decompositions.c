@@ -355,11 +355,18 @@ static void gehrd(const Call *call) {
     call->out[2][0] = 0;
 }
 
-static bool schur(const Call *call, Complex *t, Complex *z) {
+// The form of the matrix divided by 2^exponent, which keeps products of its elements in range.
+static bool schur(const Call *call, Complex *t, Complex *z, int *exponent) {
     const int64_t n = call->n;
     Complex *taus = scratch(call, n), *v = scratch(call, n);
     copy(t, call->in[0], n * n);
+    *exponent = hlo_eval_normalise(t, n * n);
     return call->is_real ? hlo_eval_real_schur(t, z, n, taus, v) : hlo_eval_complex_schur(t, z, n, taus, v);
+}
+
+static void scale_up(Complex *a, int64_t count, int exponent) {
+    for (int64_t i = 0; i < count && exponent; i++)
+        a[i] = CMPLX(ldexp(creal(a[i]), exponent), ldexp(cimag(a[i]), exponent));
 }
 
 // The values on the diagonal of a Schur form: real parts and imaginary parts apart for real types.
@@ -378,7 +385,9 @@ static void schur_values(const Call *call, const Complex *t, Complex *values, Co
 // (t, z, values …, number of sorted values, info)
 static void gees(const Call *call) {
     const int32_t behind = call->is_real ? 4 : 3;
-    const bool done = schur(call, call->out[0], call->out[1]);
+    int exponent;
+    const bool done = schur(call, call->out[0], call->out[1], &exponent);
+    scale_up(call->out[0], call->n * call->n, exponent);
     call->out[behind][0] = 0;
     call->out[behind + 1][0] = done ? 0 : 1;
     schur_values(call, call->out[0], call->out[2], call->out[3]);
@@ -398,7 +407,8 @@ static void geev(const Call *call) {
     const int64_t n = call->n;
     const int32_t behind = call->is_real ? 2 : 1;
     Complex *t = scratch(call, n * n), *z = scratch(call, n * n), *x = scratch(call, n);
-    const bool done = schur(call, t, z);
+    int exponent;
+    const bool done = schur(call, t, z, &exponent);
     schur_values(call, t, call->out[0], call->out[1]);
     if (call->is_real) hlo_eval_schur_to_complex(t, z, n);
     for (int side = 0; side < 2; side++) {
@@ -408,6 +418,7 @@ static void geev(const Call *call) {
         hlo_eval_schur_vectors(t, z, n, side == 0, vectors, x);
         if (call->is_real) pair_up(call->out[1], n, vectors);
     }
+    for (int32_t part = 0; part < behind; part++) scale_up(call->out[part], n, exponent);
     call->out[behind + 2][0] = done ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "hlo/eval/matrices.h"
 
@@ -38,6 +39,19 @@ static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, dou
         a[p * n + k] = c * x - s * times(e, y);
         a[q * n + k] = s * times(conj(e), x) + c * y;
     }
+}
+
+// Squares of elements beyond 2^511 are infinite and those of elements below 2^-538 zero: both would look like a matrix
+// that is diagonal already. A power of two takes nothing away from the numbers.
+int hlo_eval_normalise(Complex *a, int64_t count) {
+    double largest = 0;
+    int exponent;
+    for (int64_t i = 0; i < count; i++) largest = fmax(largest, fmax(fabs(creal(a[i])), fabs(cimag(a[i]))));
+    if (!isfinite(largest) || largest == 0) return 0;
+    frexp(largest, &exponent);
+    if (abs(exponent) < 256) return 0;
+    for (int64_t i = 0; i < count; i++) a[i] = CMPLX(ldexp(creal(a[i]), -exponent), ldexp(cimag(a[i]), -exponent));
+    return exponent;
 }
 
 // Rotations that each make one pair of elements zero, over all pairs, until what is off the diagonal is below the
@@ -85,8 +99,9 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, boo
         for (int64_t j = 0; j < i; j++) a[j * n + i] = conj(a[i * n + j]);
     }
     for (int64_t i = 0; i < n * n; i++) v[i] = i / n == i % n;
+    const int exponent = hlo_eval_normalise(a, n * n);
     jacobi(a, v, n);
-    for (int64_t i = 0; i < n; i++) values[i] = creal(a[i * n + i]);
+    for (int64_t i = 0; i < n; i++) values[i] = ldexp(creal(a[i * n + i]), exponent);
     for (int64_t i = 0; i < n; i++) {
         int64_t least = i;
         for (int64_t j = i + 1; j < n && sort; j++)

@@ -34,6 +34,10 @@ HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t
 
 // ---- eigenvalues (eigen.c)
 
+// Divides the numbers by 2^e, e the result, where squares of the largest would leave the range of a double; else e is
+// 0. Finite numbers only.
+int hlo_eval_normalise(HloEvalComplex *a, int64_t count);
+
 // The Hermitian matrix whose lower triangle counts: a := diagonal, v := unitary, phases settled by
 // hlo_eval_settled_phase(). Ascending where `sort` is set; else blocks between which all elements are zero keep their
 // values and vectors in their own rows and columns. All elements must be finite.

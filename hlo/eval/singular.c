@@ -52,6 +52,7 @@ void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t ro
     assert(rows >= n && n >= 0);
     enum { kMaximumSweeps = 60 };
     bool turned = true;
+    const int exponent = hlo_eval_normalise(a, rows * n);
     for (int64_t i = 0; i < n * n; i++) v[i] = i / n == i % n;
     for (int sweep = 0; sweep < kMaximumSweeps && turned; sweep++) {
         turned = false;
@@ -73,6 +74,7 @@ void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t ro
         const Complex phase = hlo_eval_settled_phase(a + i, rows, n);
         scale_column(a, rows, n, i, values[i] > 0 ? phase / values[i] : 0);
         scale_column(v, n, n, i, phase);
+        values[i] = ldexp(values[i], exponent);
     }
 }
 

@@ -2,6 +2,7 @@
 // Custom calls with evaluators: decompositions multiply back to their matrix, and what does not fit is refused.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdlib.h>
 
 #include "tests/eval/run.h"
 
@@ -96,6 +97,53 @@ Test(custom_calls, eigh_unsorted_keeps_padding_in_place) {
     cr_assert_null(status, "%s", hlo_status_message(status));
     cr_expect_eq(hlo_literal_get_double(result, 2), 0);
     hlo_literal_free(result);
+}
+
+// bug: squares of large elements were infinite and those of small ones zero, and such matrices counted as diagonal,
+// their columns as orthogonal. Eigenvalues and singular values grow with the matrix.
+Test(custom_calls, bug_decompositions_at_the_ends_of_the_range) {
+    static const struct {
+        const char *matrix, *call;
+        int64_t values, index;
+    } calls[] = {
+        {"{{1,1,0.5},{1,2,0.25},{0.5,0.25,-1}}",
+         "(f64[3,3], f64[3]) custom-call(a), custom_call_target=\"Eigh\", backend_config=\"1,1,100,1e-6\"", 3, 1},
+        {"{{1,1,3},{1,2,5},{0,1,0}}",
+         "(f64[3,3], f64[3], f64[3,3], f64[3,3], s32[]) custom-call(a), custom_call_target=\"lapack_dgesdd_ffi\", "
+         "api_version=API_VERSION_TYPED_FFI, backend_config={mode = 83 : ui8}",
+         3, 1},
+        {"{{1,1,0},{2,2,1},{3,0,1}}",
+         "(f64[3], f64[3], c128[3,3], c128[3,3], s32[]) custom-call(a), custom_call_target=\"lapack_dgeev_ffi\", "
+         "api_version=API_VERSION_TYPED_FFI, backend_config={compute_left = 86 : ui8, compute_right = 86 : ui8}",
+         3, 0},
+        {"{{1,1,0},{2,2,1},{3,0,1}}",
+         "(f64[3], f64[3], c128[3,3], c128[3,3], s32[]) custom-call(a), custom_call_target=\"lapack_dgeev_ffi\", "
+         "api_version=API_VERSION_TYPED_FFI, backend_config={compute_left = 86 : ui8, compute_right = 86 : ui8}",
+         3, 1},
+    };
+    static const char *const scales[] = {"1", "1e200", "1e-200", "1e153", "1e-300", "1e307"};
+    for (size_t c = 0; c < HLO_COUNT_OF(calls); c++) {
+        double plain[3];
+        for (size_t s = 0; s < HLO_COUNT_OF(scales); s++) {
+            HloText text = {0};
+            HloStatus status;
+            hlo_text_format(&text,
+                            "HloModule m\nENTRY e { m = f64[3,3] constant(%s)\n s = f64[] constant(%s)\n"
+                            " b = f64[3,3] broadcast(s), dimensions={}\n a = f64[3,3] multiply(m, b)\n t = %s\n"
+                            " ROOT r = f64[3] get-tuple-element(t), index=%lld }\n",
+                            calls[c].matrix, scales[s], calls[c].call, (long long)calls[c].index);
+            HloLiteral *result = run_floats(text.data, NULL, NULL, &status);
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            for (int64_t i = 0; i < calls[c].values; i++) {
+                double value = hlo_literal_get_double(result, i);
+                if (s == 0) plain[i] = value;
+                cr_expect_float_eq(value / atof(scales[s]), plain[i], 1e-12, "case %zu, times %s: value %lld is %g", c,
+                                   scales[s], (long long)i, value);
+            }
+            hlo_literal_free(result);
+            hlo_text_free(&text);
+        }
+    }
 }
 
 ParameterizedTestParameters(custom_calls, misfit) {
