@@ -32,14 +32,29 @@ DEFINE_COMPARE(uint16_t)
 DEFINE_COMPARE(uint32_t)
 DEFINE_COMPARE(uint64_t)
 
-// A float's rank in the total order -NaN < -inf < … < -0 < +0 < … < inf < NaN.
-static int64_t total_order(double value) {
-    int64_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return bits < 0 ? bits ^ INT64_MAX : bits;
+// The bits decide, as in XLA, which compares f32 as s32: turning a signalling NaN of a float into a double would make
+// it a quiet one. Types of a byte are decoded to double bit by bit, and lose nothing.
+void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks) {
+    assert(hlo_type_is_float(type) && count >= 0);
+    const bool by_float = type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;
+    for (int64_t i = 0; i < count; i++) {
+        const char *element = (const char *)data + i * hlo_type_bytes(type);
+        double wide;
+        float narrow;
+        int32_t bits;
+        if (by_float) {
+            hlo_eval_decode_float(type, element, 1, &narrow);
+            memcpy(&bits, &narrow, sizeof(bits));
+            ranks[i] = bits < 0 ? bits ^ INT32_MAX : bits;
+        } else {
+            hlo_eval_decode_double(type, element, 1, &wide);
+            memcpy(&ranks[i], &wide, sizeof(wide));
+            ranks[i] = ranks[i] < 0 ? ranks[i] ^ INT64_MAX : ranks[i];
+        }
+    }
 }
 
-// Floats that C cannot compare directly, or under the total order: through double, which keeps order and signs.
+// Floats that C cannot compare directly, through double, which keeps order and signs; and those under the total order.
 static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
     assert(count >= 0);
@@ -50,17 +65,16 @@ static void compare_decoded(const HloInstruction *instruction, const void *const
     int64_t lhs_order[HLO_EVAL_CHUNK], rhs_order[HLO_EVAL_CHUNK];
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
         int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
-        hlo_eval_decode_double(type, (const char *)operands[0] + start * bytes, length, lhs);
-        hlo_eval_decode_double(type, (const char *)operands[1] + start * bytes, length, rhs);
-        if (compare->type != HLO_ComparisonType_TOTALORDER) {
+        const char *a = (const char *)operands[0] + start * bytes, *b = (const char *)operands[1] + start * bytes;
+        if (compare->type == HLO_ComparisonType_TOTALORDER) {
+            hlo_eval_total_order(type, a, length, lhs_order);
+            hlo_eval_total_order(type, b, length, rhs_order);
+            compare_int64_t(compare->direction, lhs_order, rhs_order, out + start, length);
+        } else {
+            hlo_eval_decode_double(type, a, length, lhs);
+            hlo_eval_decode_double(type, b, length, rhs);
             compare_double(compare->direction, lhs, rhs, out + start, length);
-            continue;
         }
-        for (int64_t i = 0; i < length; i++) {
-            lhs_order[i] = total_order(lhs[i]);
-            rhs_order[i] = total_order(rhs[i]);
-        }
-        compare_int64_t(compare->direction, lhs_order, rhs_order, out + start, length);
     }
 }
 
@@ -97,10 +111,10 @@ void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *cons
         CASE(U1, uint8_t) CASE(U2, uint8_t) CASE(U4, uint8_t) CASE(U8, uint8_t) CASE(U16, uint16_t) CASE(U32, uint32_t)
         CASE(U64, uint64_t)
         CASE(F32, float) CASE(F64, double)
-        // clang-format on
 #undef CASE
-                    case HLO_C64 : case HLO_C128 : compare_complex(instruction, operands, result, count);
-        return;
+        case HLO_C64:
+        case HLO_C128: compare_complex(instruction, operands, result, count); return;
+        // clang-format on
         default: compare_decoded(instruction, operands, result, count);
     }
 }
@@ -135,10 +149,7 @@ void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const 
     int64_t bytes = hlo_type_bytes(type);
     HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);
     HloEvalKernel *minimum = hlo_eval_binary_kernel(HLO_OP_MINIMUM, type);
-    if (!maximum || !minimum) {  // complex numbers have no order; the verifier refuses them
-        memcpy(result, operands[1], (size_t)(count * bytes));
-        return;
-    }
+    assert(maximum && minimum); /* complex numbers, which have no order, are refused before anything runs */
     HloInstruction raise = *instruction, lower = *instruction;  // kernels of narrow types look at the opcode
     raise.opcode = HLO_OP_MAXIMUM;
     lower.opcode = HLO_OP_MINIMUM;

@@ -211,6 +211,9 @@ HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_
     hlo_eval_reduce_precision_kernel, hlo_eval_stochastic_convert_kernel, hlo_eval_copy_kernel;
 // Elements that kernels working through a buffer take at a time.
 #define HLO_EVAL_CHUNK 512
+// Ranks of floats in the total order -NaN < -inf < … < -0 < +0 < … < inf < NaN, in which NaNs follow their payloads
+// (compare.c).
+void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks);
 
 // ---- element types (types.c; see hlo_eval_check_types)
 

@@ -45,7 +45,7 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
                          HloEvalValue **result) {
     HloEvalKernel *kernel = hlo_eval_kernel(instruction);
     if (!kernel) return hlo_eval_unsupported(instruction, hlo_type_text(operands[0]->shape->type));
-    int64_t bytes = hlo_type_bytes(instruction->shape->type), count = hlo_eval_elements(operands[0]);
+    int64_t bytes = hlo_type_bytes(instruction->shape->type);
     const void *data[3];
     const HloEvalValue *scalar[3];
     bool any_scalar = false;
@@ -55,7 +55,7 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
         any_scalar = any_scalar || scalar[k];
     }
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    count = hlo_eval_elements(*result);
+    int64_t count = hlo_eval_elements(*result);
     if (!any_scalar) {
         kernel(instruction, data, (*result)->data, count);
         return HLO_SUCCESS;

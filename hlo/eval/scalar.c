@@ -71,9 +71,31 @@ static bool is_root_tuple(const HloInstruction *instruction) {
     return hlo_is(instruction, HLO_OP_TUPLE) && instruction == instruction->parent->root;
 }
 
+// What the root needs and what has effects, operands first: the rest may be anything, also what no kernel may see (a
+// mixture of types, an order of complex numbers), since only live instructions are checked before a run.
+static const HloInstruction **live_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
+    int64_t all;
+    HloInstruction **order = hlo_computation_post_order(computation, arena, &all);
+    HloIntMap needed = {0};
+    *count = 0;
+    for (int64_t i = all - 1; i >= 0; i--) {
+        bool live = order[i] == computation->root || hlo_instruction_has_side_effect(order[i]) ||
+                    hlo_int_map_find(&needed, (uint64_t)order[i]->id);
+        if (!live) continue;
+        hlo_int_map_set(arena, &needed, (uint64_t)order[i]->id, 1);
+        for (int32_t k = 0; k < order[i]->operand_count; k++)
+            hlo_int_map_set(arena, &needed, (uint64_t)order[i]->operands[k]->id, 1);
+    }
+    const HloInstruction **live = HLO_ARENA_NEW(arena, const HloInstruction *, all);
+    for (int64_t i = 0; i < all; i++)
+        if (hlo_int_map_find(&needed, (uint64_t)order[i]->id)) live[(*count)++] = order[i];
+    return live;
+}
+
 // True if kernels can do all of it.
-static bool has_kernels(const HloComputation *computation) {
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
+static bool has_kernels(const HloInstruction *const *order, int64_t count) {
+    for (int64_t n = 0; n < count; n++) {
+        const HloInstruction *i = order[n];
         if (is_root_tuple(i)) continue;
         if (!hlo_shape_is_scalar(i->shape)) return false;
         if (hlo_is(i, HLO_OP_PARAMETER)) continue;
@@ -106,11 +128,9 @@ static void prepare_results(HloEvalScalar *scalar, const HloIntMap *map) {
     }
 }
 
-// Constants are filled in once, for the whole width. Dead instructions get slots like any other; they cost little.
-static void prepare_kernels(HloEvalScalar *scalar) {
+// Constants are filled in once, for the whole width.
+static void prepare_kernels(HloEvalScalar *scalar, const HloInstruction *const *order, int64_t count) {
     HloArena *arena = scalar->device->scratch;
-    int64_t count;
-    HloInstruction **order = hlo_computation_post_order(scalar->computation, arena, &count);
     HloIntMap map = {0};
     scalar->steps = HLO_ARENA_NEW(arena, ScalarStep, count);
     scalar->slots = HLO_ARENA_NEW(arena, const void *, count);
@@ -157,8 +177,10 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
         HLO_FAIL_IF(!hlo_shape_is_scalar(shape), HLO_INVALID_ARGUMENT, "computation %%%s must give scalars",
                     computation->name);
     }
-    scalar->interpreted = !has_kernels(computation);
-    if (!scalar->interpreted) prepare_kernels(scalar);
+    int64_t count;
+    const HloInstruction **order = live_order(computation, arena, &count);
+    scalar->interpreted = !has_kernels(order, count);
+    if (!scalar->interpreted) prepare_kernels(scalar, order, count);
     *result = scalar;
     return HLO_SUCCESS;
 }

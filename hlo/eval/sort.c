@@ -142,12 +142,7 @@ static void order_keys(HloType type, const char *data, int64_t count, int64_t *k
         }
         return;
     }
-    for (int64_t i = 0; i < count; i++) {
-        double value;
-        hlo_eval_decode_double(type, data + i * hlo_type_bytes(type), 1, &value);
-        memcpy(&keys[i], &value, sizeof(value));
-        if (keys[i] < 0) keys[i] ^= INT64_MAX;
-    }
+    hlo_eval_total_order(type, data, count, keys);
 }
 
 // k passes over the row.

@@ -139,7 +139,7 @@ static HloStatus check_random_bits(const HloInstruction *instruction) {
     return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
 }
 
-// max and min.
+// max, min and clamp.
 static HloStatus check_extreme(const HloInstruction *instruction) {
     if (hlo_type_is_complex(instruction->shape->type))
         return hlo_eval_unsupported(instruction, "an order of complex numbers");
@@ -185,7 +185,8 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_TOPK: HLO_TRY(check_top_k(instruction)); return check_pairs(instruction, shape);
         case HLO_OP_COMPARE: return check_order(instruction);
         case HLO_OP_MAXIMUM:
-        case HLO_OP_MINIMUM: return check_extreme(instruction);
+        case HLO_OP_MINIMUM:
+        case HLO_OP_CLAMP: return check_extreme(instruction);
         case HLO_OP_FFT: return check_fft(instruction);
         case HLO_OP_RNG: return check_random(instruction);
         case HLO_OP_STOCHASTIC_CONVERT:

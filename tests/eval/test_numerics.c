@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products as a TPU computes them, NaN traps, and errors that evaluation reports.
 #include <criterion/criterion.h>
+#include <math.h>
 
 #include "tests/eval/run.h"
 
@@ -89,6 +90,93 @@ Test(numerics, nan_trap_names_the_instruction) {
         &value, &options, &status);
     cr_expect_null(result);
     expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (log) makes a NaN");
+}
+
+// bug: only arrays were looked at: what an op of several results gave came out unnoticed, or its user was named.
+Test(numerics, bug_a_nan_among_several_results_is_trapped) {
+    const char *texts[] = {
+        "HloModule m\nENTRY e { a = f32[2,2] parameter(0)\n l = f32[2,2] abs(a)\n"
+        " culprit = (f32[2,2], f32[2]) custom-call(l), custom_call_target=\"Eigh\", backend_config=\"1,1,100,1e-6\"\n"
+        " ROOT w = f32[2] get-tuple-element(culprit), index=1 }\n",
+        "HloModule m\nENTRY e { a = f32[2,2] parameter(0)\n s = f32[2] constant({1,1})\n"
+        " culprit = (f32[2,2], f32[2], f32[2]) batch-norm-training(a, s, s), epsilon=0, feature_index=1\n"
+        " n = f32[2,2] get-tuple-element(culprit), index=0\n ROOT r = f32[2,2] negate(n) }\n"};
+    const float values[] = {INFINITY, 1, 1, 1};
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
+        HloStatus status;
+        cr_expect_null(run_floats(texts[i], values, &(HloEvalOptions){.trap_nan = true}, &status));
+        expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (");
+    }
+}
+
+// A NaN that comes in as an argument is nobody's until something is computed with it.
+Test(numerics, handing_a_nan_on_is_not_making_one) {
+    const char *text =
+        "HloModule m\nf { x = f32[] parameter(0)\n ROOT c = f32[] copy(x) }\n"
+        "ENTRY e { a = f32[] parameter(0)\n t = (f32[], f32[]) tuple(a, a)\n b = (f32[], f32[]) opt-barrier(t)\n"
+        " g = f32[] get-tuple-element(b), index=1\n c = f32[] call(g), to_apply=f\n ROOT r = f32[] %s(c) }\n";
+    const float value = NAN;
+    for (int computes = 0; computes < 2; computes++) {
+        HloText program = {0};
+        HloStatus status;
+        hlo_text_format(&program, text, computes ? "negate" : "copy");
+        HloLiteral *result = run_floats(program.data, &value, &(HloEvalOptions){.trap_nan = true}, &status);
+        if (computes) {
+            expect_error(status, HLO_FAILED_PRECONDITION, "%r (negate) makes a NaN");
+        } else {
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            cr_expect(isnan(hlo_literal_get_double(result, 0)));
+        }
+        hlo_literal_free(result);
+        hlo_text_free(&program);
+    }
+}
+
+// bug: signalling NaNs of f32 became quiet ones on their way to double, and equal to others. XLA compares the bits.
+Test(numerics, bug_the_total_order_tells_nans_apart) {
+    const char *ascending[] = {"-nan", "-nan(0x400001)", "-nan(0x1)",     "-inf", "-1",           "-0", "0", "1",
+                               "inf",  "nan(0x1)",       "nan(0x3fffff)", "nan",  "nan(0x400001)"};
+    const int order[] = {1, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};  // -nan(0x400001) is below -nan, 0x400000
+    for (size_t i = 0; i < HLO_COUNT_OF(order); i++) {
+        for (size_t j = 0; j < HLO_COUNT_OF(order); j++) {
+            HloText text = {0};
+            hlo_text_format(&text,
+                            "HloModule m\nENTRY e { a = f32[] constant(%s)\n b = f32[] constant(%s)\n"
+                            " l = pred[] compare(a, b), direction=LT, type=TOTALORDER\n"
+                            " q = pred[] compare(a, b), direction=EQ, type=TOTALORDER\n"
+                            " ROOT r = (pred[], pred[]) tuple(l, q) }\n",
+                            ascending[order[i]], ascending[order[j]]);
+            HloStatus status;
+            HloLiteral *result = run_floats(text.data, NULL, NULL, &status);
+            cr_assert_null(status, "%s", hlo_status_message(status));
+            cr_expect_eq(hlo_literal_get_int64(result->elements[0], 0), i < j, "%s", text.data);
+            cr_expect_eq(hlo_literal_get_int64(result->elements[1], 0), i == j, "%s", text.data);
+            hlo_literal_free(result);
+            hlo_text_free(&text);
+        }
+    }
+}
+
+// bug: what a reducer does not need was computed all the same, with kernels that take checked types for granted.
+Test(numerics, bug_dead_code_of_a_reducer_may_be_anything) {
+    const char *dead[] = {"c = c64[] convert(x)\n d = c64[] clamp(c, c, c)",
+                          "d = f64[] convert(x)\n w = f64[] add(d, x)\n v = f64[] atan2(w, y)",
+                          "d = c64[] convert(y)\n o = pred[] compare(d, d), direction=LT"};
+    const float values[] = {1, 2, 3, 4}, want = 10;
+    for (size_t i = 0; i < HLO_COUNT_OF(dead); i++) {
+        HloText text = {0};
+        HloStatus status;
+        hlo_text_format(&text,
+                        "HloModule m\nf { x = f32[] parameter(0)\n y = f32[] parameter(1)\n %s\n s = f32[] add(y, x)\n"
+                        " ROOT r = f32[] copy(s) }\nENTRY e { p = f32[4] parameter(0)\n z = f32[] constant(0)\n"
+                        " ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=f }\n",
+                        dead[i]);
+        HloLiteral *result = run_floats(text.data, values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, &want, 1);
+        hlo_literal_free(result);
+        hlo_text_free(&text);
+    }
 }
 
 Test(numerics, wrong_arguments_are_refused) {
