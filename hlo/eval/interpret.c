@@ -370,6 +370,9 @@ static HloStatus run_request(void *argument) {
     HLO_TRY(make_plans(request));
     bool manual = world->manual_regions && !request->partitioned && world->device_count > 1 && request->computation;
     world->manual_regions = manual;
+    HLO_FAIL_IF(manual && world->device_count % world->replica_count != 0, HLO_INVALID_ARGUMENT,
+                "%lld devices cannot hold %lld replicas", (long long)world->device_count,
+                (long long)world->replica_count);
     if (!request->partitioned && !manual) {
         world->device_count = world->replica_count = world->partition_count = 1;
     }
@@ -429,9 +432,11 @@ HloStatus hlo_evaluate_computation(const HloComputation *computation, const HloL
     assert(count >= 0 && (arguments || count == 0));
     HLO_TRY(check_arguments(computation, arguments, count));
     const HloModule *module = computation->module;
-    int64_t devices =
-        options && options->device_count ? options->device_count : module->num_partitions * module->replica_count;
-    HLO_FAIL_IF(devices < 1, HLO_INVALID_ARGUMENT, "%lld devices", (long long)devices);
+    // Counts are the text's, and nobody may have verified them.
+    int64_t devices = options ? options->device_count : 0;
+    bool fits = devices || !__builtin_mul_overflow(module->num_partitions, module->replica_count, &devices);
+    HLO_FAIL_IF(!fits || devices < 1, HLO_INVALID_ARGUMENT, "%lld devices, of %lld replicas of %lld partitions",
+                (long long)devices, (long long)module->replica_count, (long long)module->num_partitions);
     Request request = {.computation = computation, .arguments = &arguments, .argument_count = count, .results = result};
     return serve(&request, module, options, devices);
 }

@@ -203,6 +203,7 @@ HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instructio
     check_deadlock(device->world);
     give_slot(rendezvous);
     while (wait->instruction && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
+    *wait = (Wait){0};  // `context` lives as long as this call: who announces to a stopped run must not ask it
     take_slot(rendezvous);
     return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }

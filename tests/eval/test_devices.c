@@ -2,6 +2,7 @@
 // Partitioned runs: what each device gets from a collective, and what is said when devices cannot meet.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "tests/eval/run.h"
@@ -223,4 +224,84 @@ Test(devices, manual_region_on_one_device_is_refused) {
     HloLiteral *result = run_floats(manual_programs[0], values, &options, &status);
     cr_expect_null(result);
     expect_error(status, HLO_UNIMPLEMENTED, "manual region");
+}
+
+// bug: replica_count / device_count was divided by.
+Test(devices, bug_too_few_devices_for_the_replicas_of_a_manual_region) {
+    const char *text =
+        "HloModule m, replica_count=4, num_partitions=2\n"
+        "ENTRY e { p = f32[4,2] parameter(0), sharding={devices=[2,1]0,1}\n"
+        " q = f32[2,2] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+        " ROOT r = f32[4,2] custom-call(q), custom_call_target=\"SPMDShardToFullShape\", sharding={devices=[2,1]0,1} "
+        "}\n";
+    for (int64_t devices = 2; devices < 4; devices++) {
+        HloStatus status;
+        cr_expect_null(run_floats(text, device_values[1], &(HloEvalOptions){.device_count = devices}, &status));
+        expect_error(status, HLO_INVALID_ARGUMENT, "devices cannot hold 4 replicas");
+    }
+}
+
+// bug: the product of two counts of the text was taken without looking whether it fits.
+Test(devices, bug_counts_that_no_number_holds) {
+    HloStatus status;
+    cr_expect_null(
+        run_floats("HloModule m, replica_count=4611686018427387904, num_partitions=8\n"
+                   "ENTRY e { ROOT z = f32[] constant(0) }\n",
+                   NULL, NULL, &status));
+    expect_error(status, HLO_INVALID_ARGUMENT, "of 4611686018427387904 replicas of 8 partitions");
+}
+
+// The host of the next test: device 2 fails while device 0 waits; only then device 1 goes on, and sends.
+typedef struct Sequence {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool failed;
+} Sequence;
+
+static HloStatus fail_to_send(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data) {
+    (void)channel, (void)shape, (void)data;
+    Sequence *sequence = context;
+    cr_assert_eq(device, 2);
+    pthread_mutex_lock(&sequence->lock);
+    sequence->failed = true;
+    pthread_cond_broadcast(&sequence->changed);
+    pthread_mutex_unlock(&sequence->lock);
+    return hlo_error(HLO_ABORTED, "the host has gone");
+}
+
+static HloStatus receive_after_failure(void *context, int64_t device, int64_t channel, const HloShape *shape,
+                                       void *data) {
+    (void)channel;
+    Sequence *sequence = context;
+    cr_assert_eq(device, 1);
+    memset(data, 0, (size_t)hlo_shape_bytes(shape));
+    pthread_mutex_lock(&sequence->lock);
+    while (!sequence->failed) pthread_cond_wait(&sequence->changed, &sequence->lock);
+    pthread_mutex_unlock(&sequence->lock);
+    return HLO_SUCCESS;
+}
+
+// bug: who waited for a message when the run was stopped was asked again, by its stack of before, at the next message.
+Test(devices, bug_a_message_comes_when_the_run_has_been_stopped) {
+    const char *text =
+        "HloModule m, num_partitions=3\n"
+        "wait { t = token[] parameter(0)\n"
+        " s = (f32[], u32[], token[]) recv(t), channel_id=7, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+        " d = (f32[], token[]) recv-done(s), channel_id=7\n ROOT f = f32[] get-tuple-element(d), index=0 }\n"
+        "bring { t = token[] parameter(0)\n i = (f32[], token[]) infeed(t)\n f = f32[] get-tuple-element(i), index=0\n"
+        " s = (f32[], u32[], token[]) send(f, t), channel_id=7, "
+        "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{1,0}}\"}\n"
+        " d = token[] send-done(s), channel_id=7\n ROOT z = f32[] constant(0) }\n"
+        "fails { t = token[] parameter(0)\n f = f32[] constant(1)\n o = token[] outfeed(f, t), outfeed_shape=f32[]\n"
+        " ROOT z = f32[] constant(0) }\n"
+        "ENTRY e { t = token[] after-all()\n u = u32[] partition-id()\n b = s32[] convert(u)\n"
+        " ROOT r = f32[] conditional(b, t, t, t), branch_computations={wait, bring, fails} }\n";
+    for (int round = 0; round < 20; round++) {
+        Sequence sequence = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+        const HloEvalHost host = {.send = fail_to_send, .receive = receive_after_failure, .context = &sequence};
+        HloLiteral *results[3] = {NULL};
+        HloStatus status = run_devices(text, 3, NULL, &(HloEvalOptions){.host = &host, .thread_count = 3}, results);
+        expect_error(status, HLO_ABORTED, "the host has gone");
+    }
 }
