@@ -245,6 +245,13 @@ static bool parse_layout(HloParser *parser, HloShape *shape) {
     return hlo_parser_expect(parser, '}', "'}' of a layout");
 }
 
+// A brace may also open the body of a computation or a literal: only a number or a colon makes it a layout.
+static bool at_layout(const HloParser *parser) {
+    if (hlo_parser_kind(parser) != '{') return false;
+    char next = hlo_lex_peek(&parser->lexer);
+    return next == ':' || (next >= '0' && next <= '9');
+}
+
 // A shape without a layout has the default one, row-major.
 static bool parse_array(HloParser *parser, const HloShape **result) {
     const HloToken *token = &parser->lexer.token;
@@ -256,11 +263,7 @@ static bool parse_array(HloParser *parser, const HloShape **result) {
     HloShape *shape = HLO_ARENA_NEW(parser->arena, HloShape, 1);
     shape->type = type;
     if (!parse_dims(parser, type, shape)) return false;
-    // A brace may also open the body of a computation: only a number or a colon makes it a layout.
-    if (hlo_parser_kind(parser) == '{') {
-        char next = hlo_lex_peek(&parser->lexer);
-        if ((next == ':' || (next >= '0' && next <= '9')) && !parse_layout(parser, shape)) return false;
-    }
+    if (at_layout(parser) && !parse_layout(parser, shape)) return false;
     *result = shape->layout ? shape : hlo_shape_with_default_layout(parser->arena, shape);
     return true;
 }
@@ -310,11 +313,14 @@ bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
     char *end = kind == '(' ? tuple_end(start) : kind == HLO_TOKEN_IDENTIFIER ? array_end(start) : NULL;
     if (end) {
         const HloShape *known = find_shape(parser, start, (size_t)(end - start))->shape;
+        const HloLexer before = parser->lexer;
         if (known) {
             *shape = known;
             parser->lexer.at = end;
             hlo_lex(&parser->lexer);
-            return true;
+            // A layout behind a blank belongs to the shape too, though not to the text that was looked up.
+            if (kind == '(' || end[-1] == '}' || !at_layout(parser)) return true;
+            parser->lexer = before;
         }
     }
     if (!hlo_parser_enter(parser)) return false;

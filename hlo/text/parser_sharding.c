@@ -484,8 +484,8 @@ static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
     groups->axis_count = axes.count;
     int64_t size = 1;
     for (int64_t i = 0; i < axes.count; i++) {
-        size *= axes.items[i].size ? axes.items[i].size : groups->mesh.axis_sizes.items[axes.items[i].axis];
-        if (size > INT32_MAX) break;
+        int64_t part = axes.items[i].size ? axes.items[i].size : groups->mesh.axis_sizes.items[axes.items[i].axis];
+        if (__builtin_mul_overflow(size, part, &size)) size = INT64_MAX;  // only whether it is one counts here
     }
     return size > 1 || hlo_parser_fail(parser, where, "a group must have more than one device");
 }

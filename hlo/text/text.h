@@ -75,7 +75,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_sharding(HloArena *arena, const cha
 // {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_replica_groups(HloArena *arena, const char *text, size_t length,
                                                             const HloReplicaGroups **groups);
-// A shape and its value: f32[2] {1, 2}.
+// A shape and its value: f32[2]{0} {1, 2}. Without its layout the shape would take the braces for one, as in XLA.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_literal(HloArena *arena, const char *text, size_t length,
                                                      const HloLiteral **literal);
 // size=3x3 stride=2x2, without or with braces.

@@ -388,3 +388,58 @@ Test(text_parse, a_pad_of_a_scalar_reads_what_it_prints) {
     }
     expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0) ROOT p = f32[] pad(a, a), padding=x }", 82);
 }
+
+// bug: a shape that had been read before was taken from a table by its text, and the layout behind a blank was left for
+// an opcode. XLA reads it as part of the shape whether it is the first of its kind or not.
+Test(text_parse, bug_a_layout_behind_a_blank_belongs_to_the_shape) {
+    const char *heads[] = {"", "  q = f32[2,3] parameter(1)\n  t = (f32[2,3]) tuple(q)\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(heads); i++) {
+        HloText text = {0}, printed = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m\nENTRY e {\n  p = f32[2,3]{1,0} parameter(0)\n%s  ROOT n = f32[2,3] {0,1} negate(p)\n}\n",
+            heads[i]);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        cr_assert_null(hlo_print(module, NULL, &printed));
+        cr_expect_not_null(strstr(printed.data, "ROOT %n = f32[2,3]{0,1} negate(%p)"), "%s", printed.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&printed);
+    }
+}
+
+// What looks like a layout is none where a body or a value begins.
+Test(text_parse, a_brace_behind_a_shape_may_open_something_else) {
+    const char *text =
+        "HloModule m\nf (x: f32[2]) -> f32[2] {\n  ROOT x = f32[2] parameter(0)\n}\n"
+        "g (x: f32[2]) -> f32[2] {\n  ROOT x = f32[2] parameter(0)\n}\n"
+        "ENTRY e (x: f32[2]) -> f32[2] {\n  x = f32[2] parameter(0)\n  y = f32[2] call(x), to_apply=f\n"
+        "  ROOT z = f32[2] call(y), to_apply=g\n}\n";
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    cr_expect_null(status, "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    HloArena *arena = hlo_arena_new();
+    const HloLiteral *literal = NULL;
+    const char *tuple = "(s32[2]{0} {1, 2}, s32[2]{0} {0, 0})";  // the second shape is one that is known
+    status = hlo_parse_literal(arena, tuple, strlen(tuple), &literal);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_eq(hlo_literal_get_int64(literal->elements[1], 0), 0);
+    hlo_arena_free(arena);
+}
+
+// bug: the size of a group over several axes was counted modulo 2^64, which may give one or none.
+Test(text_parse, bug_immense_groups_are_counted) {
+    HloArena *arena = hlo_arena_new();
+    const HloReplicaGroups *groups = NULL;
+    const char *text = "mesh['a'=4294967296,'b'=4294967296] {'a','b'}";
+    cr_expect_null(hlo_parse_replica_groups(arena, text, strlen(text), &groups));
+    HloText printed = {0};
+    hlo_replica_groups_print(&printed, groups);
+    cr_expect_str_eq(printed.data, text);
+    hlo_text_free(&printed);
+    hlo_arena_free(arena);
+}
