@@ -530,6 +530,13 @@ static HloStatus apply_sequence(const HloInt64Vector *ids, const ReadComputation
                     computation->name);
         hlo_instruction_move_after((HloInstruction *)(intptr_t)*found, computation->last);
     }
+    // One that is named twice has taken the place of another, which is left in front.
+    const HloInstruction *at = computation->first;
+    for (int64_t i = 0; i < ids->count; i++, at = at->next) {
+        const int64_t named = *hlo_int_map_find(&read->instructions, (uint64_t)ids->items[i]);
+        HLO_FAIL_IF(at != (const HloInstruction *)(intptr_t)named, HLO_INVALID_ARGUMENT,
+                    "the schedule of %s names an instruction twice", computation->name);
+    }
     return HLO_SUCCESS;
 }
 

@@ -343,6 +343,13 @@ void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *li
     hlo_wire_end(text, mark);
 }
 
+// The shape and the fields with values, which are read after the shape, whatever their order.
+typedef struct LiteralParts {
+    const HloShape *shape;
+    HLO_VECTOR(HloWireField) values;
+    HLO_VECTOR(HloSpan) elements;
+} LiteralParts;
+
 // A byte each, or as files from before 2024 have them, several to a byte, the first element in the high bits.
 static HloStatus read_small(HloSpan bytes, HloLiteral *literal) {
     HloType type = literal->shape->type;
@@ -364,19 +371,27 @@ static HloStatus read_small(HloSpan bytes, HloLiteral *literal) {
     return HLO_SUCCESS;
 }
 
-static HloStatus read_values(const HloProtoSource *source, const HloWireField *field, LiteralForm form,
-                             HloLiteral *literal) {
+// `field` is the first one with values. Numbers may come one a field, or in several packed ones, and are put together;
+// bytes come in one piece.
+static HloStatus read_values(const HloProtoSource *source, const LiteralParts *parts, const HloWireField *field,
+                             LiteralForm form, HloLiteral *literal) {
     int64_t count = hlo_shape_elements(literal->shape), bytes = hlo_shape_bytes(literal->shape);
     if (form == SMALL) return read_small(field->bytes, literal);
     if (form == RAW) {
         HLO_FAIL_IF((int64_t)field->bytes.length != bytes, HLO_INVALID_ARGUMENT,
                     "a literal of %lld bytes comes with %lld", (long long)bytes, (long long)field->bytes.length);
         if (bytes) memcpy(literal->data, field->bytes.data, (size_t)bytes);
+        bool *truths = literal->shape->type == HLO_PRED ? literal->data : NULL;
+        for (int64_t i = 0; i < count && truths; i++) truths[i] = field->bytes.data[i] != 0;
         return HLO_SUCCESS;
     }
     HloArena *scratch = hlo_arena_scratch_new();
     HloInt64Vector numbers = {0};
-    HloStatus status = hlo_wire_read_ints(scratch, source->begin, field, &numbers);
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < parts->values.count && !status; i++) {
+        if (parts->values.items[i].number == field->number)
+            status = hlo_wire_read_ints(scratch, source->begin, &parts->values.items[i], &numbers);
+    }
     if (!status && numbers.count != count) {
         status = hlo_error(HLO_INVALID_ARGUMENT, "a literal of %lld elements comes with %lld", (long long)count,
                            (long long)numbers.count);
@@ -385,13 +400,6 @@ static HloStatus read_values(const HloProtoSource *source, const HloWireField *f
     hlo_arena_free(scratch);
     return status;
 }
-
-// Finds the shape and the value fields. Values are read after the shape, whatever their order.
-typedef struct LiteralParts {
-    const HloShape *shape;
-    HLO_VECTOR(HloWireField) values;
-    HLO_VECTOR(HloSpan) elements;
-} LiteralParts;
 
 // Spans only: nothing is copied before the shape is known.
 static HloStatus split_literal(const HloProtoSource *source, HloSpan span, LiteralParts *parts) {
@@ -403,7 +411,7 @@ static HloStatus split_literal(const HloProtoSource *source, HloSpan span, Liter
             HLO_TRY(hlo_proto_read_shape(source, field.bytes, &parts->shape));
         } else if (field.number == 10) {
             hlo_vector_push(source->arena, &parts->elements, field.bytes);
-        } else if (field.type == HLO_WIRE_BYTES) {
+        } else {
             hlo_vector_push(source->arena, &parts->values, field);
         }
     }
@@ -425,6 +433,17 @@ static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *pa
     return HLO_SUCCESS;
 }
 
+// Bytes of all fields of a number. The narrowest form has eight elements a byte: a shape that claims more than that is
+// refused before memory is taken for it.
+static int64_t given_bytes(const LiteralParts *parts, int32_t number) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < parts->values.count; i++) {
+        const HloWireField *field = &parts->values.items[i];
+        if (field->number == number) bytes += field->type == HLO_WIRE_BYTES ? (int64_t)field->bytes.length : 1;
+    }
+    return bytes;
+}
+
 // A literal whose value field is missing has been elided by its writer.
 HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
     assert(result);
@@ -440,12 +459,11 @@ HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, con
     LiteralField wanted = literal_field(parts.shape->type);
     for (int64_t i = 0; i < parts.values.count; i++) {
         const HloWireField *field = &parts.values.items[i];
-        if (field->number != wanted.number) continue;
-        // The narrowest form has eight elements a byte: a shape that claims more than that is refused before memory.
-        HLO_FAIL_IF(hlo_shape_elements(parts.shape) / 8 > (int64_t)field->bytes.length, HLO_INVALID_ARGUMENT,
+        if (field->number != wanted.number || (wanted.form != VARINTS && field->type != HLO_WIRE_BYTES)) continue;
+        HLO_FAIL_IF(hlo_shape_elements(parts.shape) / 8 > given_bytes(&parts, wanted.number), HLO_INVALID_ARGUMENT,
                     "a literal claims more elements than its bytes can hold");
         literal->data = hlo_arena_allocate(source->arena, (size_t)hlo_shape_bytes(parts.shape));
-        HLO_TRY(read_values(&inner, field, wanted.form, literal));
+        HLO_TRY(read_values(&inner, &parts, field, wanted.form, literal));
         if (!is_reordered(literal->shape)) return HLO_SUCCESS;
         const void *ordered = literal->data;
         literal->data = hlo_arena_allocate(source->arena, (size_t)hlo_shape_bytes(parts.shape));

@@ -172,7 +172,7 @@ static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGro
 }
 
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
-    assert(text && groups);
+    assert(text);
     if (!groups) return;
     size_t mark = hlo_wire_begin(text, number);
     if (groups->form == HLO_GROUPS_IOTA) write_iota_groups(text, 2, groups);
@@ -308,6 +308,8 @@ static HloStatus read_mesh(const HloProtoSource *source, HloSpan span, HloMesh *
     int64_t total;
     HLO_TRY(tile_product(sizes, &total));
     if (iota.length) HLO_TRY(read_mesh_iota(source, iota, total, &mesh->iota));
+    HLO_FAIL_IF(devices.count && devices.count != total, HLO_INVALID_ARGUMENT, "a mesh of %lld devices lists %lld",
+                (long long)total, (long long)devices.count);
     mesh->axis_names = names.items;
     mesh->axis_sizes = (HloInts){sizes.items, sizes.count};
     mesh->device_ids = (HloInts){devices.items, devices.count};

@@ -679,7 +679,12 @@ Test(proto, orders_of_meshes_that_do_not_fit_are_refused) {
     // A mesh of 2 x 2 devices whose order has 8, a permutation of three, one with a dimension twice.
     static const char *const bent[] = {"721a12140a050a016110020a050a016210021a040a0202041a021001",
                                        "721f12190a050a016110020a050a016210021a090a02020212030001021a021001",
-                                       "721e12180a050a016110020a050a016210021a080a020202120201011a021001"};
+                                       "721e12180a050a016110020a050a016210021a080a020202120201011a021001",
+                                       // bug: a mesh of four that lists one device, then one that lists five
+                                       "721212100a050a01611004120100"
+                                       "1a040a001001",
+                                       "721612140a050a016110041205000102030"
+                                       "41a040a001001"};
     for (size_t i = 0; i < HLO_COUNT_OF(bent); i++) {
         unsigned char bytes[256];
         const int64_t length = from_hex(bent[i], bytes);
@@ -737,4 +742,129 @@ Test(proto, bug_groups_over_an_axis_twice) {
     cr_expect(status && strstr(hlo_status_message(status), "that the mesh does not have"));
     hlo_status_free(status);
     hlo_module_free(module);
+}
+
+// A schedule names every instruction of its computation once. In the message it is field 7, a list of entries, each
+// with the computation's id and the ids of its instructions.
+typedef struct Schedule {
+    const char *name, *from, *to, *part;
+    size_t length;
+} Schedule;
+
+#define SCHEDULE(name, from, to, part) \
+    { name, from, to, part, sizeof(from) - 1 }
+
+static const Schedule schedules[] = {
+    SCHEDULE("as it was", "\x0a\x03\x00\x01\x02", "\x0a\x03\x00\x01\x02", NULL),
+    SCHEDULE("in another order", "\x0a\x03\x00\x01\x02", "\x0a\x03\x01\x00\x02", NULL),
+    // bug: the instruction that another had taken the place of was left in front without a word
+    SCHEDULE("one twice", "\x0a\x03\x00\x01\x02", "\x0a\x03\x01\x01\x02",
+             "the schedule of e names an instruction twice"),
+    SCHEDULE("the first twice", "\x0a\x03\x00\x01\x02", "\x0a\x03\x00\x00\x02",
+             "the schedule of e names an instruction twice"),
+    SCHEDULE("an unknown one", "\x0a\x03\x00\x01\x02", "\x0a\x03\x00\x01\x07",
+             "the schedule of e names an unknown instruction id"),
+    SCHEDULE("too few", "\x12\x05\x0a\x03\x00\x01\x02", "\x12\x05\x0a\x01\x00\x78\x00",
+             "the schedule of e has 1 instructions of 3"),
+    SCHEDULE("another computation's", "\x3a\x09\x0a\x07\x12\x05", "\x3a\x09\x0a\x07\x08\x05",
+             "the schedule names computation id 5, which does not exist"),
+};
+
+ParameterizedTestParameters(proto, schedules_name_every_instruction_once) {
+    static int indices[HLO_COUNT_OF(schedules)];
+    for (size_t i = 0; i < HLO_COUNT_OF(schedules); i++) indices[i] = (int)i;
+    return cr_make_param_array(int, indices, HLO_COUNT_OF(schedules));
+}
+
+ParameterizedTest(int *index, proto, schedules_name_every_instruction_once) {
+    const Schedule *schedule = &schedules[*index];
+    const char *text =
+        "HloModule m, is_scheduled=true\n\nENTRY e {\n  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n"
+        "  ROOT r = f32[] add(p, q)\n}\n";
+    HloText bytes = {0};
+    HloModule *module = parse(text, strlen(text));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    char *at = memmem(bytes.data, bytes.length, schedule->from, schedule->length);
+    cr_assert_not_null(at, "%s: the bytes are not there", schedule->name);
+    memcpy(at, schedule->to, schedule->length);
+    module = NULL;
+    HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
+    if (schedule->part) {
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        cr_expect(strstr(hlo_status_message(status), schedule->part), "%s: %s", schedule->name,
+                  hlo_status_message(status));
+    } else {
+        cr_assert_null(status, "%s: %s", schedule->name, hlo_status_message(status));
+        const char *first = schedule->to[2] ? "q" : "p";
+        cr_expect_str_eq(module->entry->first->name, first, "%s", schedule->name);
+    }
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&bytes);
+}
+
+// Numbers may be packed, one a field, or both: protobuf lets writers choose, and joins what was written in pieces.
+Test(proto, bug_literals_in_several_fields_counted_as_elided) {
+    const char *text = "HloModule m\n\nENTRY e {\n  ROOT c = s32[3] constant({1, 2, 300})\n}\n";
+    // Field 4 of the literal: the numbers packed; 2 and 300 alone and 1 packed between; and one too many.
+    static const struct {
+        const char *numbers;
+        size_t length;
+        const char *want;
+    } writings[] = {{"\x22\x04\x01\x02\xac\x02", 6, "{1, 2, 300}"},
+                    {"\x20\x02\x22\x01\x01\x20\xac\x02", 8, "{2, 1, 300}"},
+                    {"\x20\x02\x20\x01\x20\xac\x02", 7, "{2, 1, 300}"},
+                    {"\x22\x03\x01\x02\x03\x20\x04", 7, NULL}};
+    HloText bytes = {0};
+    HloModule *module = parse(text, strlen(text));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    const char *packed = memmem(bytes.data, bytes.length, writings[0].numbers, writings[0].length);
+    cr_assert_not_null(packed);
+    for (size_t f = 0; f < HLO_COUNT_OF(writings); f++) {
+        // The literal, its instruction and its computation grow by the difference; all are shorter than 128 bytes.
+        const size_t place = (size_t)(packed - bytes.data), grown = writings[f].length - writings[0].length;
+        HloText bent = {0};
+        hlo_text_append(&bent, bytes.data, place);
+        hlo_text_append(&bent, writings[f].numbers, writings[f].length);
+        hlo_text_append(&bent, packed + writings[0].length, bytes.length - place - writings[0].length);
+        const unsigned char tags[] = {0x1a, 0x12, 0x42};  // computation, instruction, literal
+        size_t from = 0;
+        for (size_t t = 0; t < HLO_COUNT_OF(tags); t++) {
+            while ((unsigned char)bent.data[from] != tags[t] || from + 2 + (unsigned char)bent.data[from + 1] <= place)
+                from++;
+            bent.data[from + 1] = (char)((unsigned char)bent.data[from + 1] + grown);
+            from++;
+        }
+        module = NULL;
+        HloStatus status = hlo_module_from_proto(bent.data, bent.length, &module);
+        if (writings[f].want) {
+            cr_assert_null(status, "form %zu: %s", f, hlo_status_message(status));
+            expect_text(module, writings[f].want);
+        } else {
+            cr_expect(strstr(hlo_status_message(status), "a literal of 3 elements comes with 4"), "%s",
+                      hlo_status_message(status));
+            hlo_status_free(status);
+        }
+        hlo_module_free(module);
+        hlo_text_free(&bent);
+    }
+    hlo_text_free(&bytes);
+}
+
+// bug: a truth value of another byte than 1 stayed that byte, and was not equal to true.
+Test(proto, bug_truth_is_one) {
+    const char *text = "HloModule m\n\nENTRY e {\n  ROOT c = pred[3] constant({1, 0, 1})\n}\n";
+    HloText bytes = {0};
+    HloModule *module = parse(text, strlen(text));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    char *at = memmem(bytes.data, bytes.length, "\x12\x03\x01\x00\x01", 5);
+    cr_assert_not_null(at);
+    at[4] = 2;
+    module = read_bytes(bytes.data, bytes.length);
+    cr_expect_eq(memcmp(hlo_constant_literal(module->entry->root)->data, "\1\0\1", 3), 0);
+    hlo_module_free(module);
+    hlo_text_free(&bytes);
 }
