@@ -165,6 +165,29 @@ static void check_binary_f32(const char *name, CpuLoopOp op, LongFunction2 *exac
 Test(cpu_math, power_within_2_ulp) {
     check_binary_f32("power", CPU_OP_POWER, powl, 2);
 }
+
+// Large powers of numbers next to 1, where the logarithm needs its relative accuracy, with results up to the ends of
+// the range.
+Test(cpu_math, large_powers_of_numbers_next_to_1) {
+    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+        float x[kBlock], y[kBlock], out[kBlock];
+        uint32_t state = 2463534242;
+        for (int round = 0; round < 64; round++) {
+            for (int i = 0; i < kBlock; i++) {
+                const double near = ldexp((double)(int32_t)next_random(&state), -31 - (int)(next_random(&state) % 24));
+                x[i] = (float)(1 + near * 0.5);
+                y[i] = (float)((double)(int32_t)next_random(&state) * 0x1p-31 * 88 / log((double)x[i]));
+                if (x[i] == 1) y[i] = 1e30f;
+            }
+            cpu_isa_loop_kernels((CpuFeatures)set)
+                ->operation[CPU_OP_POWER][CPU_REGISTER_F32](out, x, y, NULL, kBlock, 0);
+            for (int i = 0; i < kBlock; i++) {
+                const double error = ulp_error_f32(out[i], powl(x[i], y[i]));
+                cr_expect(error <= 2, "%a^%a on set %d: %a, %.2f ulp", x[i], y[i], set, out[i], error);
+            }
+        }
+    }
+}
 Test(cpu_math, atan2_within_2_ulp) {
     check_binary_f32("atan2", CPU_OP_ATAN2, atan2l, 2);
 }
@@ -242,8 +265,8 @@ Test(cpu_math, monotone_where_pieces_meet) {
 
 // Blocks and tails of all lengths give what each element alone gives.
 Test(cpu_math, every_length_gives_the_same_bits) {
-    static const CpuLoopOp ops[] = {CPU_OP_EXP,   CPU_OP_TANH,     CPU_OP_ERF,     CPU_OP_LOG,
-                                    CPU_OP_POWER, CPU_OP_LOGISTIC, CPU_OP_MAXIMUM, CPU_OP_MINIMUM};
+    static const CpuLoopOp ops[] = {CPU_OP_EXP,      CPU_OP_TANH,    CPU_OP_ERF,     CPU_OP_LOG, CPU_OP_POWER,
+                                    CPU_OP_LOGISTIC, CPU_OP_MAXIMUM, CPU_OP_MINIMUM, CPU_OP_SIN, CPU_OP_COS};
     float a[kBlock], b[kBlock], whole[kBlock], part[kBlock + 1];
     uint32_t state = 1234567;
     fill_f32(a, &state);
