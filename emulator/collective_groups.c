@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who takes part in a collective, and whether its members form a grid on the torus. The numbers in replica groups mean
-// replicas, partitions or participants, depending on channel_id and use_global_device_ids (XLA's
-// CollectiveOpGroupMode); here all of them become places on the slice.
+// Who takes part in a collective, and whether its members form a grid on the torus. What the numbers in replica groups
+// mean is said in hlo/ir/collective.h; here all of them become places on the slice.
 #include "emulator/collective_groups.h"
 
 #include <assert.h>
 #include <string.h>
+
+#include "hlo/ir/collective.h"
 
 // x, y, z, and as a fourth the core on its chip.
 static int64_t coordinate(const EmuDevice *device, int axis) {
@@ -67,56 +68,16 @@ EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count)
     return grid;
 }
 
-// How the numbers in the replica groups of a collective name participants.
-typedef enum GroupMode {
-    GROUPS_OF_REPLICAS,             // in each partition on its own
-    GROUPS_OF_PARTITIONS,           // in each replica on its own
-    GROUPS_OF_REPLICAS_PARTITIONS,  // of replicas, all their partitions together
-    GROUPS_OF_PARTICIPANTS,         // numbers over replicas and partitions
-} GroupMode;
-
-// XLA's rules: global ids with a channel are participants; without a channel groups are of replicas; with one,
-// all-to-alls and broadcasts are among partitions, and reductions among replicas with all their partitions.
-static GroupMode mode_of(const HloInstruction *collective) {
-    const HloInstruction *inner = emu_synchronous_instruction(collective);
-    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(inner, Collective);
-    if (attributes->use_global_device_ids) return GROUPS_OF_PARTICIPANTS;
-    if (!attributes->channel_id) return GROUPS_OF_REPLICAS;
-    const HloOpcode opcode = emu_synchronous_opcode(collective);
-    const bool across =
-        opcode == HLO_OP_ALL_TO_ALL || opcode == HLO_OP_COLLECTIVE_BROADCAST || opcode == HLO_OP_RAGGED_ALL_TO_ALL;
-    return across ? GROUPS_OF_PARTITIONS : GROUPS_OF_REPLICAS_PARTITIONS;
-}
-
-// Participants that one number of a list stands for in group mode `mode`, for copy `copy` of the list.
-static void append_participants(const EmuNetwork *network, GroupMode mode, int64_t number, int64_t copy,
-                                int64_t *participants, int64_t *count) {
-    assert(number >= 0 && copy >= 0 && *count >= 0);
-    const int64_t partitions = network->partition_count;
-    switch (mode) {
-        case GROUPS_OF_REPLICAS: participants[(*count)++] = number * partitions + copy; return;
-        case GROUPS_OF_PARTITIONS: participants[(*count)++] = copy * partitions + number; return;
-        case GROUPS_OF_PARTICIPANTS: participants[(*count)++] = number; return;
-        case GROUPS_OF_REPLICAS_PARTITIONS:
-            for (int64_t p = 0; p < partitions; p++) participants[(*count)++] = number * partitions + p;
-            return;
-    }
-}
-
 // No groups at all means one of everybody. Each list stands for as many groups as there are copies of it: one in each
 // partition, or in each replica.
 HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups) {
     assert(network && groups);
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     const HloReplicaGroups *written = HLO_ATTRIBUTES(inner, Collective)->replica_groups;
-    const GroupMode mode = mode_of(collective);
-    const int64_t total = network->replica_count * network->partition_count;
-    const int64_t numbers = mode == GROUPS_OF_PARTICIPANTS ? total
-                            : mode == GROUPS_OF_PARTITIONS ? network->partition_count
-                                                           : network->replica_count;
-    const int64_t copies = mode == GROUPS_OF_REPLICAS     ? network->partition_count
-                           : mode == GROUPS_OF_PARTITIONS ? network->replica_count
-                                                          : 1;
+    const HloGroupMode mode = hlo_group_mode(emu_synchronous_opcode(collective), HLO_ATTRIBUTES(inner, Collective));
+    const int64_t partitions = network->partition_count;
+    const int64_t numbers = hlo_group_mode_numbers(mode, network->replica_count, partitions);
+    const int64_t copies = hlo_group_mode_copies(mode, network->replica_count, partitions);
     const HloInts *lists = NULL;
     int64_t count = 0;
     static const HloReplicaGroups everyone = {.form = HLO_GROUPS_LIST};
@@ -130,11 +91,13 @@ HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, E
     HloInts *expanded = HLO_ARENA_NEW(network->arena, HloInts, count * copies);
     for (int64_t copy = 0; copy < copies; copy++)
         for (int64_t g = 0; g < count; g++) {
-            const int64_t each = mode == GROUPS_OF_REPLICAS_PARTITIONS ? network->partition_count : 1;
-            int64_t *members = HLO_ARENA_NEW(network->arena, int64_t, lists[g].count * each), filled = 0;
-            for (int64_t i = 0; i < lists[g].count; i++)
-                append_participants(network, mode, lists[g].items[i], copy, members, &filled);
-            for (int64_t i = 0; i < filled; i++) members[i] = network->places[members[i]];
+            const bool bundles = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
+            int64_t filled = 0, each;
+            int64_t *members = HLO_ARENA_NEW(network->arena, int64_t, lists[g].count * (bundles ? partitions : 1));
+            for (int64_t i = 0; i < lists[g].count; i++) {
+                const int64_t first = hlo_group_mode_device(mode, lists[g].items[i], copy, partitions, &each);
+                for (int64_t k = 0; k < each; k++) members[filled++] = network->places[first + k];
+            }
             expanded[copy * count + g] = (HloInts){members, filled};
         }
     *groups = (EmuGroups){expanded, count * copies};

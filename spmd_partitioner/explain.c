@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/analysis/loop.h"
+#include "hlo/ir/collective.h"
 
 // ---- the collectives of a module ----
 
@@ -81,8 +82,17 @@ static const char *plain_opcode(HloOpcode opcode) {
     }
 }
 
+// Members of the groups as they are written: of the largest where they differ, since it sends most. 0 for none.
+static int64_t written_size(const HloReplicaGroups *groups) {
+    int64_t size = groups ? hlo_replica_groups_size(groups) : 0;
+    if (size || !groups || groups->form != HLO_GROUPS_LIST) return size;
+    for (int64_t g = 0; g < groups->count; g++)
+        if (groups->groups[g].count > size) size = groups->groups[g].count;
+    return size;
+}
+
 // Sizes of the groups of a collective; a permute counts its pairs that are no copies as one group each.
-// Without groups all devices are one.
+// Without groups all that the collective could name are one.
 static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective *collective) {
     assert(devices > 0);
     if (hlo_op_info(op->opcode)->family == HLO_FAMILY_Permute) {
@@ -92,10 +102,15 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
             collective->num_groups += pairs.items[i].source != pairs.items[i].target;
         return;
     }
-    const HloReplicaGroups *groups = HLO_ATTRIBUTES(op, Collective)->replica_groups;
-    collective->group_size = groups ? hlo_replica_groups_size(groups) : 0;
-    if (collective->group_size == 0) collective->group_size = devices;
-    collective->num_groups = collective->group_size ? devices / collective->group_size : 1;
+    const HloModule *module = op->parent->module;
+    const int64_t replicas = module->replica_count > 0 ? module->replica_count : 1;
+    const int64_t partitions = module->num_partitions > 0 ? module->num_partitions : 1;
+    const HloGroupMode mode = hlo_group_mode_of(op);
+    collective->group_size = written_size(HLO_ATTRIBUTES(op, Collective)->replica_groups);
+    if (collective->group_size == 0) collective->group_size = hlo_group_mode_numbers(mode, replicas, partitions);
+    if (mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS)
+        collective->group_size = multiply_counts(collective->group_size, partitions);
+    collective->num_groups = devices / collective->group_size;
 }
 
 // Bytes count once a trip; loops of unknown length count as one round, which the report says.

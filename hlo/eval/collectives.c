@@ -9,59 +9,37 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/collective.h"
 
 // ---- groups
 
-// What the numbers in replica_groups mean.
-typedef enum GroupMode { CROSS_REPLICA, CROSS_PARTITION, CROSS_BOTH, GLOBAL_IDS } GroupMode;
-
-// The four meanings follow from channel_id and use_global_device_ids as XLA's GetCollectiveOpGroupMode defines them;
-// ops without a flag for global ids count partitions when they have a channel.
-static GroupMode group_mode(const HloInstruction *instruction) {
-    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
-    if (attributes->channel_id <= 0) return CROSS_REPLICA;
-    switch (instruction->opcode) {
-        case HLO_OP_ALL_TO_ALL:
-        case HLO_OP_COLLECTIVE_BROADCAST:
-        case HLO_OP_RAGGED_ALL_TO_ALL: return CROSS_PARTITION;
-        default: return attributes->use_global_device_ids ? GLOBAL_IDS : CROSS_BOTH;
-    }
-}
-
 // How many members the numbers in the groups count.
-static int64_t mode_size(const HloEvalWorld *world, GroupMode mode) {
+static int64_t mode_size(const HloEvalWorld *world, HloGroupMode mode) {
     assert(world->device_count > 0);
-    switch (mode) {
-        case CROSS_PARTITION: return world->partition_count;
-        case GLOBAL_IDS: return world->replica_count * world->partition_count;
-        default: return world->replica_count;
-    }
+    return hlo_group_mode_numbers(mode, world->replica_count, world->partition_count);
 }
 
 // The number by which the device stands in the groups.
-static int64_t mode_member(const HloEvalDevice *device, GroupMode mode) {
+static int64_t mode_member(const HloEvalDevice *device, HloGroupMode mode) {
     assert(device->number >= 0 && device->number < device->world->device_count);
     switch (mode) {
-        case CROSS_PARTITION: return device->number % device->world->partition_count;
-        case GLOBAL_IDS: return device->number;
+        case HLO_GROUPS_OF_PARTITIONS: return device->number % device->world->partition_count;
+        case HLO_GROUPS_OF_DEVICES: return device->number;
         default: return device->number / device->world->partition_count;
     }
 }
 
 // Members of a group as device numbers: which replica or partition the members share with this device depends on the
 // mode.
-static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members) {
+static HloInts to_devices(HloEvalDevice *device, HloGroupMode mode, HloInts members) {
     assert(members.count >= 0);
-    int64_t partitions = device->world->partition_count, partition = device->number % partitions;
-    int64_t replica = device->number / partitions, count = members.count * (mode == CROSS_BOTH ? partitions : 1);
-    int64_t *devices = HLO_EVAL_SCRATCH(device, int64_t, count);
-    for (int64_t i = 0; i < count; i++) {
-        switch (mode) {
-            case CROSS_REPLICA: devices[i] = members.items[i] * partitions + partition; break;
-            case CROSS_PARTITION: devices[i] = replica * partitions + members.items[i]; break;
-            case CROSS_BOTH: devices[i] = members.items[i / partitions] * partitions + i % partitions; break;
-            case GLOBAL_IDS: devices[i] = members.items[i]; break;
-        }
+    const int64_t partitions = device->world->partition_count;
+    const int64_t copy = mode == HLO_GROUPS_OF_REPLICAS ? device->number % partitions : device->number / partitions;
+    const bool bundles = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
+    int64_t *devices = HLO_EVAL_SCRATCH(device, int64_t, members.count * (bundles ? partitions : 1)), count = 0, each;
+    for (int64_t i = 0; i < members.count; i++) {
+        const int64_t first = hlo_group_mode_device(mode, members.items[i], copy, partitions, &each);
+        for (int64_t k = 0; k < each; k++) devices[count++] = first + k;
     }
     return (HloInts){.items = devices, .count = count};
 }
@@ -69,7 +47,7 @@ static HloInts to_devices(HloEvalDevice *device, GroupMode mode, HloInts members
 // The devices that this one's collective joins; an empty list when it is in no group.
 static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruction, HloInts *group) {
     assert(group);
-    GroupMode mode = group_mode(instruction);
+    const HloGroupMode mode = hlo_group_mode_of(instruction);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     int64_t size = mode_size(device->world, mode), self = mode_member(device, mode);
     *group = (HloInts){0};
@@ -400,7 +378,7 @@ HloStatus hlo_eval_collective_permute(HloEvalDevice *device, const HloInstructio
     assert(hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START));
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(instruction, Permute);
     if (permute->slice_sizes.count > 0) return hlo_eval_unsupported(instruction, "a permute into parts of a buffer");
-    GroupMode mode = permute->channel_id > 0 ? CROSS_PARTITION : CROSS_REPLICA;
+    const HloGroupMode mode = hlo_group_mode_of(instruction);
     int64_t count = mode_size(device->world, mode), self = mode_member(device, mode);
     const HloPairs *pairs = &permute->source_target_pairs;
     for (int64_t i = 0; i < pairs->count; i++) {

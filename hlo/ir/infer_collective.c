@@ -2,6 +2,7 @@
 // Shape inference of collectives, and of transfers between memories, hosts and devices.
 #include <assert.h>
 
+#include "hlo/ir/collective.h"
 #include "hlo/ir/infer_reducer.h"
 
 // Results of the given operands: the operand shapes themselves.
@@ -23,25 +24,21 @@ static int64_t product_or_zero(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? 0 : product;
 }
 
-// Devices a group, 0 if unknown. Who stands in a group: without channel_id replicas; with one and
-// use_global_device_ids devices; with one and without it replicas, each with all its partitions. Collectives that do
-// not have use_global_device_ids group partitions then.
+// Devices a group, 0 if unknown.
 static int64_t group_size(const HloInferRequest *request) {
     const HloCollectiveAttributes *attributes = HLO_INFER_ATTRIBUTES(request, Collective);
     const HloReplicaGroups *groups = attributes->replica_groups;
     int64_t written = groups ? hlo_replica_groups_size(groups) : 0;
     bool empty = !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
     if (!empty && written <= 0) return 0;
-    bool has_channel = attributes->channel_id > 0, global = attributes->use_global_device_ids;
-    bool by_partition = request->opcode == HLO_OP_ALL_TO_ALL || request->opcode == HLO_OP_RAGGED_ALL_TO_ALL ||
-                        request->opcode == HLO_OP_COLLECTIVE_BROADCAST;
-    if (has_channel && !global && !by_partition) {
+    const HloGroupMode mode = hlo_group_mode(request->opcode, attributes);
+    if (mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS) {
         return product_or_zero(empty ? request->replica_count : written, request->num_partitions);
     }
     if (!empty) return written;
     if (request->device_count > 0) return request->device_count;
-    if (!has_channel) return request->replica_count;
-    return global ? product_or_zero(request->replica_count, request->num_partitions) : request->num_partitions;
+    if (mode == HLO_GROUPS_OF_DEVICES) return product_or_zero(request->replica_count, request->num_partitions);
+    return mode == HLO_GROUPS_OF_PARTITIONS ? request->num_partitions : request->replica_count;
 }
 
 // The one dimension of all-gather and reduce-scatter.

@@ -6,21 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/collective.h"
 #include "hlo/verify/internal.h"
-
-// Numbers that replica groups may name: replicas, partitions or devices, by the group mode (see infer_collective.c).
-static int64_t participants(const HloModule *module, const HloInstruction *instruction) {
-    assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
-    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
-    if (attributes->channel_id <= 0) return module->replica_count;
-    if (attributes->use_global_device_ids) return module->replica_count * module->num_partitions;
-    switch (instruction->opcode) {
-        case HLO_OP_ALL_TO_ALL:
-        case HLO_OP_RAGGED_ALL_TO_ALL:
-        case HLO_OP_COLLECTIVE_BROADCAST: return module->num_partitions;
-        default: return module->replica_count;
-    }
-}
 
 // How many numbers the groups list, or -1 when they do not fit in 62 bits.
 static int64_t listed(const HloReplicaGroups *groups) {
@@ -47,7 +34,9 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
-    int64_t count = listed(groups), expected = participants(verifier->module, instruction);
+    int64_t count = listed(groups);
+    int64_t expected = hlo_group_mode_numbers(hlo_group_mode_of(instruction), verifier->module->replica_count,
+                                              verifier->module->num_partitions);
     // A text about devices that its header does not count (replica_count and num_partitions left out) speaks for
     // itself.
     bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;

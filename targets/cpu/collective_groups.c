@@ -5,21 +5,14 @@
 // stands by itself. What each device needs at run time is then two numbers: its group, and its place in it.
 #include <assert.h>
 
+#include "hlo/ir/collective.h"
 #include "targets/cpu/exchange.h"
-
-// What the numbers in replica groups mean; see "collective operations" in XLA's documentation.
-typedef enum GroupMode {
-    MODE_CROSS_REPLICA,                // replicas, the same for every partition
-    MODE_CROSS_PARTITION,              // partitions, the same for every replica
-    MODE_CROSS_REPLICA_AND_PARTITION,  // replicas, with all their partitions
-    MODE_FLATTENED,                    // replica * partitions + partition
-} GroupMode;
 
 typedef struct GroupBuilder {
     HloArena *arena;
     const HloInstruction *instruction;
     int64_t replicas, partitions;
-    GroupMode mode;
+    HloGroupMode mode;
     HLO_VECTOR(CpuCollectiveGroup) groups;
 } GroupBuilder;
 
@@ -27,54 +20,22 @@ static bool is_permute(const HloInstruction *instruction) {
     return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute;
 }
 
-// A channel id says that partitions take part; without one a collective is among replicas. The rules and their
-// exceptions are those of XLA's GetCollectiveOpGroupMode().
-static GroupMode group_mode(const HloInstruction *instruction) {
-    if (is_permute(instruction))
-        return HLO_ATTRIBUTES(instruction, Permute)->channel_id > 0 ? MODE_CROSS_PARTITION : MODE_CROSS_REPLICA;
-    const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(instruction, Collective);
-    if (attributes->channel_id <= 0) return MODE_CROSS_REPLICA;
-    if (attributes->use_global_device_ids) return MODE_FLATTENED;
-    switch (instruction->opcode) {
-        case HLO_OP_ALL_TO_ALL:
-        case HLO_OP_RAGGED_ALL_TO_ALL:
-        case HLO_OP_COLLECTIVE_BROADCAST: return MODE_CROSS_PARTITION;
-        default: return MODE_CROSS_REPLICA_AND_PARTITION;
-    }
-}
-
-// The numbers that a group may name.
-static int64_t id_count(const GroupBuilder *builder) {
-    switch (builder->mode) {
-        case MODE_CROSS_PARTITION: return builder->partitions;
-        case MODE_FLATTENED: return builder->replicas * builder->partitions;
-        default: return builder->replicas;
-    }
-}
-
 // Adds the group `ids` as it stands in replica or partition number `copy`.
 static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_left_out) {
     assert(ids.count >= 0 && copy >= 0);
-    const int64_t each = builder->mode == MODE_CROSS_REPLICA_AND_PARTITION ? builder->partitions : 1;
-    int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * each);
-    int64_t count = 0;
+    const bool bundles = builder->mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
+    int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * (bundles ? builder->partitions : 1));
+    int64_t count = 0, each;
     for (int64_t i = 0; i < ids.count; i++) {
-        for (int64_t p = 0; p < each; p++) {
-            const int64_t id = ids.items[i];
-            switch (builder->mode) {
-                case MODE_CROSS_REPLICA: devices[count++] = id * builder->partitions + copy; break;
-                case MODE_CROSS_PARTITION: devices[count++] = copy * builder->partitions + id; break;
-                case MODE_FLATTENED: devices[count++] = id; break;
-                case MODE_CROSS_REPLICA_AND_PARTITION: devices[count++] = id * builder->partitions + p; break;
-            }
-        }
+        const int64_t first = hlo_group_mode_device(builder->mode, ids.items[i], copy, builder->partitions, &each);
+        for (int64_t p = 0; p < each; p++) devices[count++] = first + p;
     }
     hlo_vector_push(builder->arena, &builder->groups, ((CpuCollectiveGroup){devices, count, is_left_out}));
 }
 
 // The lists from `*named` on are of devices that a broadcast leaves out.
 static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count, int64_t *named) {
-    const int64_t ids = id_count(builder);
+    const int64_t ids = hlo_group_mode_numbers(builder->mode, builder->replicas, builder->partitions);
     const HloReplicaGroups *groups = NULL;
     if (!is_permute(builder->instruction)) groups = HLO_ATTRIBUTES(builder->instruction, Collective)->replica_groups;
     if (groups && builder->instruction->opcode == HLO_OP_COLLECTIVE_BROADCAST)
@@ -97,7 +58,7 @@ HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instructi
                             .instruction = instruction,
                             .replicas = replica_count,
                             .partitions = partition_count,
-                            .mode = group_mode(instruction)};
+                            .mode = hlo_group_mode_of(instruction)};
     const HloInts *lists;
     int64_t list_count, named;
     const HloStatus expanded = expand_groups(&builder, &lists, &list_count, &named);
@@ -105,9 +66,7 @@ HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instructi
         return hlo_status_annotate(expanded, "%s %%%s on %lld replicas of %lld partitions",
                                    hlo_op_text(instruction->opcode), instruction->name, (long long)replica_count,
                                    (long long)partition_count);
-    const int64_t copies = builder.mode == MODE_CROSS_REPLICA     ? partition_count
-                           : builder.mode == MODE_CROSS_PARTITION ? replica_count
-                                                                  : 1;
+    const int64_t copies = hlo_group_mode_copies(builder.mode, replica_count, partition_count);
     for (int64_t copy = 0; copy < copies; copy++)
         for (int64_t i = 0; i < list_count; i++) add_group(&builder, lists[i], copy, i >= named);
     const int64_t devices = replica_count * partition_count;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// A channel id says that partitions take part; without one a collective is among replicas. With one, ops that have the
+// flag for global ids count devices where it is set and replicas with all their partitions where it is not; those
+// without the flag count partitions.
+#include "hlo/ir/collective.h"
+
+#include <assert.h>
+
+HloGroupMode hlo_group_mode(HloOpcode opcode, const HloCollectiveAttributes *attributes) {
+    if (attributes->channel_id <= 0) return HLO_GROUPS_OF_REPLICAS;
+    if (attributes->use_global_device_ids) return HLO_GROUPS_OF_DEVICES;
+    switch (opcode) {
+        case HLO_OP_ALL_TO_ALL:
+        case HLO_OP_RAGGED_ALL_TO_ALL:
+        case HLO_OP_COLLECTIVE_BROADCAST: return HLO_GROUPS_OF_PARTITIONS;
+        default: return HLO_GROUPS_OF_REPLICAS_PARTITIONS;
+    }
+}
+
+HloGroupMode hlo_group_mode_of(const HloInstruction *collective) {
+    if (hlo_op_info(collective->opcode)->family == HLO_FAMILY_Permute) {
+        const bool channel = HLO_ATTRIBUTES(collective, Permute)->channel_id > 0;
+        return channel ? HLO_GROUPS_OF_PARTITIONS : HLO_GROUPS_OF_REPLICAS;
+    }
+    assert(hlo_op_info(collective->opcode)->family == HLO_FAMILY_Collective);
+    return hlo_group_mode(collective->opcode, HLO_ATTRIBUTES(collective, Collective));
+}
+
+int64_t hlo_group_mode_numbers(HloGroupMode mode, int64_t replicas, int64_t partitions) {
+    int64_t devices;
+    switch (mode) {
+        case HLO_GROUPS_OF_PARTITIONS: return partitions;
+        case HLO_GROUPS_OF_DEVICES:  // the counts are those of a header, which may say anything
+            return __builtin_mul_overflow(replicas, partitions, &devices) ? INT64_MAX : devices;
+        default: return replicas;
+    }
+}
+
+int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, int64_t partitions) {
+    switch (mode) {
+        case HLO_GROUPS_OF_REPLICAS: return partitions;
+        case HLO_GROUPS_OF_PARTITIONS: return replicas;
+        default: return 1;
+    }
+}
+
+int64_t hlo_group_mode_device(HloGroupMode mode, int64_t number, int64_t copy, int64_t partitions, int64_t *each) {
+    assert(number >= 0 && copy >= 0 && partitions > 0 && each);
+    *each = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS ? partitions : 1;
+    switch (mode) {
+        case HLO_GROUPS_OF_REPLICAS: return number * partitions + copy;
+        case HLO_GROUPS_OF_PARTITIONS: return copy * partitions + number;
+        case HLO_GROUPS_OF_REPLICAS_PARTITIONS: return number * partitions;
+        case HLO_GROUPS_OF_DEVICES: break;
+    }
+    return number;
+}
