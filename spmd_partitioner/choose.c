@@ -43,6 +43,27 @@ SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors) {
     return used;
 }
 
+// Whether two tensors have the same factors in all dimensions, and the same sharding: then whatever the one leads to,
+// the other leads to as well.
+static bool lead_alike(const Choice *choice, int32_t a, int32_t b) {
+    const SpmdTensor *x = &choice->rule->tensors[a], *y = &choice->rule->tensors[b];
+    if (!choice->now[a] || !choice->now[b] || !spmd_sharding_equal(choice->now[a], choice->now[b])) return false;
+    for (int32_t d = 0; d < x->shape->rank; d++) {
+        if (x->dims[d].count != y->dims[d].count) return false;
+        for (int32_t i = 0; i < x->dims[d].count; i++)
+            if (x->dims[d].items[i] != y->dims[d].items[i]) return false;
+    }
+    return true;
+}
+
+// Whether a tensor that has led before leads to the same candidates. Ops of hundreds of operands (a concatenation, a
+// sort of many arrays) have a few kinds of them.
+static bool has_led(const Choice *choice, int32_t lead) {
+    for (int32_t t = spmd_rule_tensors(choice->rule) - 1; t > lead; t--)
+        if (lead_alike(choice, lead, t)) return true;
+    return false;
+}
+
 // Axes that some factor has already.
 static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
     return spmd_factor_atoms(choice->rule, factors);
@@ -78,7 +99,8 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
         points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
     }
-    return (int64_t)(bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0));
+    const double cost = bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0);
+    return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
 }
 
 // The largest array that a user makes of a leaf of `source`, in bytes; that of the leaf where it leaves the
@@ -124,7 +146,7 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     SpmdPartitioner *partitioner = choice->partitioner;
     int64_t cost = work_cost(choice, factors);
     const SpmdOp *row = spmd_op(rule->op->opcode);
-    if (choice->windows && row->moved) cost += row->moved(partitioner, rule, factors);
+    if (choice->windows && row->moved) cost = spmd_add_bytes(cost, row->moved(partitioner, rule, factors));
     SpmdAtomSet partial = spmd_partial_axes(rule, factors);
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         if (!choice->now[t]) continue;
@@ -133,10 +155,10 @@ static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
             spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, t, factors, choice->manual);
         if (t < rule->operand_count) {
             SpmdLocal local = spmd_operand(partitioner, t);
-            cost +=
-                spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding, local.partial, wanted);
+            cost = spmd_add_bytes(cost, spmd_reshard_bytes(partitioner->arena, partitioner->mesh, shape, local.sharding,
+                                                           local.partial, wanted));
         } else {
-            cost += result_cost(choice, t, wanted, partial);
+            cost = spmd_add_bytes(cost, result_cost(choice, t, wanted, partial));
         }
     }
     return cost;
@@ -250,7 +272,8 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) take_over(&choice, t, factors);
     spmd_rule_settle(rule, partitioner->mesh, factors);
     if (agrees(&choice, factors)) return factors;
-    for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--) consider_lead(&choice, t);
+    for (int32_t t = spmd_rule_tensors(rule) - 1; t >= 0; t--)
+        if (!has_led(&choice, t)) consider_lead(&choice, t);
     return choice.best;
 }
 
@@ -267,7 +290,8 @@ int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, 
         int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[d]);
         int64_t size = spmd_shard_size(rule->tensors[result].shape->dims[d], shards);
         const SpmdInterval interval = interval_of(partitioner->mesh, rule->op, d, &sharding->dims[d], size);
-        bytes += spmd_window_bytes(partitioner, rule->tensors[operand].shape, sharding, d, interval);
+        bytes =
+            spmd_add_bytes(bytes, spmd_window_bytes(partitioner, rule->tensors[operand].shape, sharding, d, interval));
     }
     return bytes;
 }

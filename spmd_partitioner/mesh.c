@@ -103,12 +103,12 @@ typedef struct Run {
 } Run;
 
 // Splits `order` (a permutation of all atoms) into runs.
-static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs, const bool *starts) {
+static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs) {
     assert(mesh->atom_count <= SPMD_MAX_ATOMS); /* the tables have no more room */
     int32_t count = 0;
     for (int32_t i = 0; i < mesh->atom_count; i++) {
         int32_t atom = order[i];
-        if (i == 0 || starts[i] || runs[count - 1].last + 1 != atom) {
+        if (i == 0 || runs[count - 1].last + 1 != atom) {
             runs[count++] = (Run){.first = atom, .last = atom, .size = mesh->atoms[atom].size};
         } else {
             runs[count - 1].last = atom;
@@ -128,7 +128,6 @@ const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, 
     assert(count >= 0 && count <= mesh->atom_count); /* each atom once */
     assert(replicas > 0);
     uint8_t order[SPMD_MAX_ATOMS];
-    bool starts[SPMD_MAX_ATOMS + 1] = {false};
     SpmdAtomSet inside = 0;
     int32_t total = 0;
     int64_t size = 1;
@@ -141,7 +140,7 @@ const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, 
     }
     memcpy(order + total, atoms, (size_t)count);
     Run runs[SPMD_MAX_ATOMS + 1] = {{0}};
-    int32_t run_count = find_runs(mesh, order, runs, starts);
+    int32_t run_count = find_runs(mesh, order, runs);
     int64_t dims[SPMD_MAX_ATOMS + 2], permutation[SPMD_MAX_ATOMS + 2];
     const int64_t devices = replicas * mesh->device_count;
     if (run_count <= 1) return hlo_replica_groups_iota(arena, devices / size, size, &devices, NULL, 1);

@@ -86,7 +86,7 @@ static void step_to(Search *search, SpmdSharding *after, SpmdAtomSet partial, in
     assert(search->current >= 0); /* from a state that was reached */
     step.after = after;
     step.partial = partial;
-    reach(search, after, partial, search->states.items[search->current].cost + cost, &step);
+    reach(search, after, partial, spmd_add_bytes(search->states.items[search->current].cost, cost), &step);
 }
 
 // True if cutting dimension `dim` of `sharding` further by `times`, or gathering `times` parts to it, needs no halo.
@@ -137,7 +137,7 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
         if (open >> i & 1) spmd_axes_push(&step.axes, i);
     }
     step_to(search, spmd_sharding_copy(search->arena, now), partial & ~open,
-            2 * ring(bytes, spmd_atoms_product(search->mesh, open)) + STEP_WEIGHT, step);
+            spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2) + STEP_WEIGHT, step);
 }
 
 // Gathering goes from the minor end of a dimension's axes, the only end where the result is a sharding again, and only
@@ -151,7 +151,7 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
             SpmdAxes run = spmd_axes_tail(&now->dims[dim], left);
             int64_t group = spmd_axes_product(search->mesh, &run);
             if (!even(search, after, dim, group)) continue;
-            int64_t bytes = local_bytes(search, now) * group;
+            int64_t bytes = spmd_times_bytes(local_bytes(search, now), group);
             step_to(search, after, partial, ring(bytes, group) + STEP_WEIGHT,
                     (SpmdStep){.kind = SPMD_STEP_ALL_GATHER, .dim = dim, .axes = run});
         }
@@ -322,7 +322,7 @@ static SpmdPath gather_everything(Search *search, const SpmdSharding *from, Spmd
                                              .after = now,
                                              .partial = partial};
             int64_t group = spmd_axes_product(search->mesh, axes);
-            if (!pass) path.bytes += ring(local_bytes(search, now), group);
+            if (!pass) path.bytes = spmd_add_bytes(path.bytes, ring(local_bytes(search, now), group));
         }
     }
     return path;

@@ -113,7 +113,9 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
     if (!hlo_shape_is_array(global)) return 0;
     int64_t bytes = hlo_type_bytes(global->type);
     for (int32_t i = 0; i < global->rank; i++) {
-        bytes *= spmd_shard_size(global->dims[i], spmd_axes_product(mesh, &sharding->dims[i]));
+        const int64_t size = spmd_shard_size(global->dims[i], spmd_axes_product(mesh, &sharding->dims[i]));
+        if (size == 0) return 0;  // also behind dimensions that are beyond all bounds
+        bytes = spmd_times_bytes(bytes, size);
     }
     return bytes;
 }

@@ -53,7 +53,19 @@ static inline int64_t spmd_shard_size(int64_t size, int64_t shards) {
 // The shape of one device's part of a global array shape; keeps type and layout.
 const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
                                  const SpmdSharding *sharding);
-// Bytes of one device's part.
+// Costs are bytes that are compared with each other and never reported. They stop at an amount beyond every machine, so
+// that sums and multiples of those of arrays that nobody has yet do not overflow.
+#define SPMD_MOST_BYTES (INT64_C(1) << 60)
+// The sum of two costs, neither of them negative.
+static inline int64_t spmd_add_bytes(int64_t a, int64_t b) {
+    return a > SPMD_MOST_BYTES - b ? SPMD_MOST_BYTES : a + b;
+}
+// A cost several times over.
+static inline int64_t spmd_times_bytes(int64_t bytes, int64_t times) {
+    int64_t product;
+    return __builtin_mul_overflow(bytes, times, &product) || product > SPMD_MOST_BYTES ? SPMD_MOST_BYTES : product;
+}
+// Bytes of one device's part, as a cost.
 int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const SpmdSharding *sharding);
 // The position of `device` along a list of atoms.
 int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device);

@@ -363,5 +363,5 @@ int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, 
     const Window window = plan(partitioner->arena, shards, global->dims[dim], interval);
     int64_t bytes = spmd_local_bytes(partitioner->mesh, global, sharding);
     hlo_arena_reset(partitioner->arena, mark);
-    return window.shard > 0 ? bytes / window.shard * window.sent : 0;
+    return window.shard > 0 ? spmd_times_bytes(bytes / window.shard, window.sent) : 0;
 }

@@ -59,7 +59,7 @@ int64_t spmd_cumulative_bytes(const SpmdPartitioner *partitioner, const HloInstr
     const int32_t dim = accumulated_dimension(op);
     int64_t shards = spmd_axes_product(partitioner->mesh, &sharding->dims[dim]);
     int64_t size = spmd_shard_size(global->dims[dim], shards);
-    return size ? spmd_local_bytes(partitioner->mesh, global, sharding) / size * (shards - 1) : 0;
+    return size ? spmd_times_bytes(spmd_local_bytes(partitioner->mesh, global, sharding) / size, shards - 1) : 0;
 }
 
 // The accumulation of the local shard.

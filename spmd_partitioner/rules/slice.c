@@ -287,7 +287,7 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     int64_t size = spmd_shard_size(op->shape->dims[along], spmd_axes_product(partitioner->mesh, axes));
     // What cannot be planned must not be chosen: it costs more than the whole array everywhere.
     if (!moves) return hlo_shape_bytes(op->shape);
-    return size ? bytes / size * moves->sent : 0;
+    return size ? spmd_times_bytes(bytes / size, moves->sent) : 0;
 }
 
 // This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.

@@ -228,12 +228,12 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     fill_network(&network);
     int64_t bytes = 0;
     for (int32_t i = 0; i < op->operand_count; i++) {
-        bytes += spmd_local_bytes(partitioner->mesh, op->operands[i]->shape, sharding);
+        bytes = spmd_add_bytes(bytes, spmd_local_bytes(partitioner->mesh, op->operands[i]->shape, sharding));
     }
     bool places = !has_no_ties(op) || is_uneven(partitioner, op, axes);
     const HloShape *place = hlo_shape_with_type(partitioner->arena, op->operands[0]->shape, HLO_S32);
-    if (places) bytes += spmd_local_bytes(partitioner->mesh, place, sharding);
-    return network.stages * bytes;
+    if (places) bytes = spmd_add_bytes(bytes, spmd_local_bytes(partitioner->mesh, place, sharding));
+    return spmd_times_bytes(bytes, network.stages);
 }
 
 // Merges with the partner of one stage and keeps a half.

@@ -154,10 +154,10 @@ static int64_t reduce_window_moved(SpmdPartitioner *partitioner, const SpmdRule 
     if (spmd_is_cumulative(op, sharding)) return spmd_cumulative_bytes(partitioner, op, sharding);
     // What must not be chosen costs more than the whole array everywhere.
     if (!all_regular(partitioner->mesh, HLO_ATTRIBUTES(op, Window)->window, sharding, global)) {
-        return hlo_shape_bytes(op->operands[0]->shape) + hlo_shape_bytes(op->shape);
+        return spmd_add_bytes(hlo_shape_bytes(op->operands[0]->shape), hlo_shape_bytes(op->shape));
     }
     for (int32_t i = 0; i < op->operand_count / 2; i++) {
-        bytes += spmd_windowed_bytes(partitioner, rule, i, factors, reduce_window_interval);
+        bytes = spmd_add_bytes(bytes, spmd_windowed_bytes(partitioner, rule, i, factors, reduce_window_interval));
     }
     return bytes;
 }
@@ -355,8 +355,8 @@ static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const Spmd
         const HloShape *array = rule->tensors[0].shape, *source = rule->tensors[1].shape;
         int64_t shard = spmd_shard_size(array->dims[d], spmd_axes_product(partitioner->mesh, axes));
         const ScatterHalo halo = scatter_halo(partitioner->mesh, &window->dims[d], axes, shard);
-        bytes += spmd_window_bytes(partitioner, array, sharding, d, halo.elements);
-        bytes += spmd_window_bytes(partitioner, source, sharding, d, halo.sources);
+        bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, array, sharding, d, halo.elements));
+        bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, source, sharding, d, halo.sources));
     }
     return bytes;
 }
@@ -552,7 +552,7 @@ static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
         Spatial spatial;
         if (!cut_spatial(partitioner, rule, factors, i, &spatial)) continue;
-        bytes += spmd_window_bytes(partitioner, input, sharding, spatial.from, spatial.needs);
+        bytes = spmd_add_bytes(bytes, spmd_window_bytes(partitioner, input, sharding, spatial.from, spatial.needs));
     }
     return bytes;
 }
