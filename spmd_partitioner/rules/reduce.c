@@ -43,14 +43,20 @@ static bool is_identity(const HloInstruction *init, HloOpcode opcode) {
     return opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND;
 }
 
-// op(init, partial results finished): where the init value is no identity it must count once only.
+// op(init, partial results finished): where the init value is no identity it must count once only. Where the result is
+// wanted as a sum over axes, it stays one: the init value then goes to the first device alone, and zeros to the others.
 static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule, HloInstruction *init) {
     SpmdLocal local = *spmd_local(partitioner, rule->op, 0);
     SpmdReason reason = {.op = rule->op, .what = "result"};
     local = spmd_reshard(partitioner, local, spmd_planned(partitioner, 0), 0, reason);
     const HloShape *shape = local.hlo->shape;
-    HloInstruction *spread = shape->rank ? spmd_emit_splat(partitioner, init, shape->dims, shape->rank) : init;
-    local.hlo = spmd_emit_binary(partitioner, rule->reduction, spread, local.hlo);
+    SpmdSharding *complete = spmd_sharding_copy(partitioner->arena, local.sharding);
+    complete->unreduced = 0;
+    SpmdLocal start = {.hlo = shape->rank ? spmd_emit_splat(partitioner, init, shape->dims, shape->rank) : init,
+                       .global = local.global,
+                       .sharding = complete};
+    start = spmd_reshard(partitioner, start, local.sharding, 0, reason);
+    local.hlo = spmd_emit_binary(partitioner, rule->reduction, start.hlo, local.hlo);
     spmd_define_as(partitioner, 0, &local);
 }
 

@@ -121,3 +121,49 @@ ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {
     if (cases[*number].want) check_partitioned(text.data, NULL, 5);
     hlo_text_free(&text);
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Init values count once
+
+// A reduction with an init value that is no identity, whose result is wanted as a sum over the axes: each device added
+// the init value to its part once.
+typedef struct InitCase {
+    char op[12], type[8], init[8];
+} InitCase;
+
+ParameterizedTestParameters(unreduced, init_values_count_once) {
+    static InitCase inits[] = {
+        {"add", "f32", "5"},      {"add", "f32", "0"},      {"add", "s32", "-7"},    {"multiply", "f32", "3"},
+        {"multiply", "s32", "2"}, {"maximum", "f32", "9"},  {"maximum", "s32", "1"}, {"minimum", "f32", "-9"},
+        {"and", "s32", "6"},      {"or", "s32", "8"},       {"xor", "s32", "5"},     {"add", "bf16", "2"},
+        {"add", "c64", "(2,1)"},  {"minimum", "s32", "-3"},
+    };
+    return cr_make_param_array(InitCase, inits, sizeof(inits) / sizeof(inits[0]));
+}
+
+// In each form: as the program's result, gathered behind, cut elsewhere, with the init value as a parameter.
+ParameterizedTest(InitCase *one, unreduced, init_values_count_once) {
+    static const char *const wanted[] = {"{devices=[1,4]<=[4] last_tile_dims={unreduced}}",
+                                         "{devices=[2,2]<=[2,2]T(1,0) last_tile_dims={unreduced}}", "{replicated}",
+                                         "{devices=[2,2]<=[4] last_tile_dim_replicate}"};
+    for (size_t w = 0; w < HLO_COUNT_OF(wanted); w++) {
+        for (int parameter = 0; parameter < 2; parameter++) {
+            HloText text = {0};
+            hlo_text_format(&text,
+                            "HloModule m, num_partitions=4\nfold {\n a = %s[] parameter(0)\n b = %s[] parameter(1)\n"
+                            " ROOT c = %s[] %s(a, b)\n}\nENTRY e {\n"
+                            " p = %s[6,7] parameter(0), sharding={devices=[1,4]<=[4]}\n",
+                            one->type, one->type, one->type, one->op, one->type);
+            if (parameter)
+                hlo_text_format(&text, " z = %s[] parameter(1)\n", one->type);
+            else
+                hlo_text_format(&text, " z = %s[] constant(%s)\n", one->type, one->init);
+            hlo_text_format(&text,
+                            " r = %s[6] reduce(p, z), dimensions={1}, to_apply=fold, sharding=%s\n"
+                            " ROOT s = %s[6] copy(r), sharding=%s\n}\n",
+                            one->type, wanted[w], one->type, wanted[(w + 2) % HLO_COUNT_OF(wanted)]);
+            check_partitioned(text.data, NULL, 7);
+            hlo_text_free(&text);
+        }
+    }
+}
