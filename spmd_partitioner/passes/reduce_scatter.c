@@ -5,13 +5,33 @@
 
 #include "spmd_partitioner/passes/passes.h"
 
-enum { DEPTH = 40 };
+// An index as the partitioner writes it has some ten instructions. A program's own may use each of its values several
+// times, and be walked once for each: what takes more steps than this is not recognised.
+enum { DEPTH = 40, STEPS = 400 };
 
-// The value of a scalar integer instruction on one device; false where it is not a function of the device alone.
-static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_t *value) {
-    assert(device >= 0 && depth >= 0 && value);
+// Whether a type of integers holds a number, so that computing in 64 bits gave what the type's own arithmetic gives.
+static bool type_holds(HloType type, int64_t value) {
+    if (!hlo_type_is_integer(type)) return false;
+    const int bits = hlo_type_info(type)->bits;
+    if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) return value >= 0 && (bits >= 64 || value >> bits == 0);
+    return bits >= 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
+}
+
+static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value);
+
+// The value of a scalar integer instruction on one device; false where it is not a function of the device alone, and
+// where it wraps round.
+static bool value_on(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value) {
+    assert(device >= 0 && depth >= 0 && *steps >= 0);
+    if (depth == DEPTH || *steps == 0 || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1)
+        return false;
+    --*steps;
+    return evaluate(at, device, depth, steps, value) && type_holds(at->shape->type, *value);
+}
+
+// By opcode, without a look at the type.
+static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value) {
     int64_t a, b;
-    if (depth == DEPTH || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1) return false;
     switch (at->opcode) {
         case HLO_OP_PARTITION_ID: *value = device; return true;
         case HLO_OP_CONSTANT:
@@ -21,19 +41,21 @@ static bool value_on(const HloInstruction *at, int64_t device, int depth, int64_
         case HLO_OP_CONVERT:
         case HLO_OP_RESHAPE:
         case HLO_OP_BITCAST:
-        case HLO_OP_COPY: return value_on(at->operands[0], device, depth + 1, value);
+        case HLO_OP_COPY: return value_on(at->operands[0], device, depth + 1, steps, value);
         case HLO_OP_DYNAMIC_SLICE: {
             const HloInstruction *table = at->operands[0];
             if (!hlo_is(table, HLO_OP_CONSTANT) || table->shape->rank != 1 || !hlo_type_is_integer(table->shape->type))
                 return false;
-            if (!value_on(at->operands[1], device, depth + 1, &a) || a < 0 || a >= table->shape->dims[0]) return false;
+            if (!value_on(at->operands[1], device, depth + 1, steps, &a) || a < 0 || a >= table->shape->dims[0])
+                return false;
             *value = hlo_literal_get_int64(hlo_constant_literal(table), a);
             return true;
         }
         default: break;
     }
     if (at->operand_count != 2) return false;
-    if (!value_on(at->operands[0], device, depth + 1, &a) || !value_on(at->operands[1], device, depth + 1, &b))
+    if (!value_on(at->operands[0], device, depth + 1, steps, &a) ||
+        !value_on(at->operands[1], device, depth + 1, steps, &b))
         return false;
     switch (at->opcode) {
         case HLO_OP_ADD: return !__builtin_add_overflow(a, b, value);
@@ -71,7 +93,8 @@ static bool takes_own_part(const HloInstruction *slice, const HloInstruction *re
         if (slice->shape->dims[dim] * groups[g].count != reduce->shape->dims[dim]) return false;
         for (int64_t k = 0; k < groups[g].count; k++) {
             int64_t start;
-            if (!value_on(slice->operands[dim + 1], groups[g].items[k] % partitions, 0, &start)) return false;
+            int steps = STEPS;
+            if (!value_on(slice->operands[dim + 1], groups[g].items[k] % partitions, 0, &steps, &start)) return false;
             if (start != k * slice->shape->dims[dim]) return false;
         }
     }

@@ -198,3 +198,60 @@ Test(passes, programs_compute_the_same_with_async_pairs) {
         hlo_free(text);
     }
 }
+
+// The start of a part as a program of its own may compute it, behind a device's number `i`.
+static void expect_scatters(const char *index, const char *start, int want) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=4\n" SUM
+                    "ENTRY e {\n p = f32[256] parameter(0)\n a = f32[256] all-reduce(p), channel_id=1, "
+                    "replica_groups=[1,4]<=[4], use_global_device_ids=true, to_apply=sum\n i = u32[] partition-id()\n%s"
+                    " d = f32[64] dynamic-slice(a, %s), dynamic_slice_sizes={64}\n ROOT n = f32[64] negate(d)\n}\n",
+                    index, start);
+    HloModule *module = parse_text(text.data);
+    HloArena *scratch = hlo_arena_new();
+    spmd_form_reduce_scatters(module, scratch);
+    cr_expect_eq(count_ops(module, HLO_OP_REDUCE_SCATTER), want, "%s", text.data);
+    expect_valid(module);
+    hlo_arena_free(scratch);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+Test(passes, indices_are_recognised_in_any_spelling) {
+    expect_scatters(" k = u32[] constant(64)\n s = u32[] multiply(i, k)\n", "s", 1);
+    expect_scatters(" j = s64[] convert(i)\n k = s64[] constant(64)\n s = s64[] multiply(k, j)\n", "s", 1);
+    expect_scatters(
+        " a1 = u32[] add(i, i)\n a2 = u32[] add(a1, a1)\n a3 = u32[] add(a2, a2)\n"
+        " a4 = u32[] add(a3, a3)\n a5 = u32[] add(a4, a4)\n s = u32[] add(a5, a5)\n",
+        "s", 1);
+    expect_scatters(
+        " k = u32[] constant(256)\n q = u32[] constant(4)\n t = u32[] multiply(i, k)\n"
+        " s = u32[] divide(t, q)\n",
+        "s", 1);
+    expect_scatters(" k = u32[] constant(32)\n s = u32[] multiply(i, k)\n", "s", 0);
+    expect_scatters(
+        " k = f32[] constant(64)\n f = f32[] convert(i)\n t = f32[] multiply(f, k)\n"
+        " s = s32[] convert(t)\n",
+        "s", 0);
+}
+
+// 2 * 64 is -128 in eight bits, and the third device's part begins at 0: the numbers were taken as if they did not
+// wrap.
+Test(passes, indices_that_wrap_round_are_no_part_of_their_own) {
+    expect_scatters(" j = s8[] convert(i)\n k = s8[] constant(64)\n s = s8[] multiply(j, k)\n", "s", 0);
+    expect_scatters(" j = u8[] convert(i)\n k = u8[] constant(64)\n s = u8[] multiply(j, k)\n", "s", 1);
+    expect_scatters(
+        " k = u32[] constant(64)\n o = u32[] constant(1)\n j = u32[] subtract(i, o)\n"
+        " t = u32[] multiply(j, k)\n s = u32[] add(t, k)\n",
+        "s", 0);
+}
+
+// Each value of a chain of doublings is used twice; walking it once for each use took 2^38 steps.
+Test(passes, indices_of_shared_values_end) {
+    HloText index = {0};
+    hlo_text_string(&index, " a0 = u64[] convert(i)\n");
+    for (int k = 1; k <= 37; k++) hlo_text_format(&index, " a%d = u64[] add(a%d, a%d)\n", k, k - 1, k - 1);
+    expect_scatters(index.data, "a37", 0);
+    hlo_text_free(&index);
+}
