@@ -325,6 +325,18 @@ static void add_conditional_edges(Builder *builder, const HloInstruction *op) {
     }
 }
 
+// Where an axis is manual its devices hold arrays of their own, of which an annotation can cut none along it.
+static HloStatus check_manual(const SpmdPlan *plan, const HloInstruction *op) {
+    const int64_t leaves = hlo_shape_leaf_count(op->shape);
+    for (int64_t i = 0; i < leaves; i++) {
+        const SpmdSharding *sharding = spmd_plan_array(plan, op, i)->sharding;
+        const SpmdAtomSet both = sharding->manual & (spmd_sharding_used(sharding) | sharding->unreduced);
+        HLO_FAIL_IF(both, HLO_INVALID_ARGUMENT,
+                    "instruction %%%s: its sharding names an axis that is manual where it stands", op->name);
+    }
+    return HLO_SUCCESS;
+}
+
 // Edges of instructions that only pass arrays on; those that share arrays already give none.
 static void add_flow_edges(Builder *builder, const HloInstruction *op) {
     int64_t leaves = hlo_shape_leaf_count(op->shape), offset = 0;
@@ -494,6 +506,7 @@ static HloStatus add_nodes(Builder *builder) {
     spmd_plan_manual(plan);
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
+            HLO_TRY(hlo_status_at_instruction(check_manual(plan, at), at));
             add_rule(builder, at);
             add_flow_edges(builder, at);
             HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));

@@ -81,14 +81,17 @@ int64_t spmd_sdy_mesh(HloArena *arena, const char *text, int64_t device_count, c
     return 0;
 }
 
-// Atoms of the part `pre:size` of an axis, in order; false when the part does not fall on atom borders.
-static bool push_part(const SpmdMesh *mesh, int32_t axis, int64_t pre, int64_t size, SpmdAxes *out) {
+// Atoms of the part `pre:size` of an axis, in order; false when the part does not fall on atom borders, or when `used`
+// has one of them: the text is a user's, and an axis cuts an array once.
+static bool push_part(const SpmdMesh *mesh, int32_t axis, int64_t pre, int64_t size, SpmdAtomSet *used, SpmdAxes *out) {
     int64_t before = 1, inside = 1;
     for (int32_t i = 0; i < mesh->atom_count; i++) {
         if (mesh->atoms[i].axis != axis) continue;
         if (before < pre) {
             before *= mesh->atoms[i].size;
         } else if (inside < size) {
+            if (*used >> i & 1) return false;
+            *used |= (SpmdAtomSet)1 << i;
             inside *= mesh->atoms[i].size;
             spmd_axes_push(out, i);
         }
@@ -97,7 +100,7 @@ static bool push_part(const SpmdMesh *mesh, int32_t axis, int64_t pre, int64_t s
 }
 
 // `"x"` or `"x":(2)4`; appends its atoms.
-static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out) {
+static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAtomSet *used, SpmdAxes *out) {
     const char *name;
     size_t length;
     if (!take_name(scanner, &name, &length)) return false;
@@ -107,16 +110,17 @@ static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out) {
     if (take(scanner, ":(") && !(take_number(scanner, &pre) && take(scanner, ")") && take_number(scanner, &size))) {
         return false;
     }
-    return push_part(mesh, axis, pre, size, out);
+    return push_part(mesh, axis, pre, size, used, out);
 }
 
-// `{"x", "y":(1)2, ?}p1`: a priority, 0 without one.
-static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAxes *out, bool *open, int32_t *priority) {
+// `{"x", "y":(1)2, ?}p1`: a priority, 0 without one. `used` are the atoms that the annotation has named so far.
+static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAtomSet *used, SpmdAxes *out, bool *open,
+                      int32_t *priority) {
     if (!take(scanner, "{")) return false;
     while (!take(scanner, "}")) {
         if (take(scanner, "?")) {
             *open = true;
-        } else if (!take_axis(mesh, scanner, out)) {
+        } else if (!take_axis(mesh, scanner, used, out)) {
             return false;
         }
         take(scanner, ",");
@@ -133,13 +137,14 @@ static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanne
     *annotation = (SpmdAnnotation){.sharding = spmd_sharding_new(arena, rank, 0)};
     annotation->open = HLO_ARENA_NEW(arena, bool, rank);
     int32_t *priorities = HLO_ARENA_NEW(arena, int32_t, rank + 1), none;
+    SpmdAtomSet used = 0;
     if (!take(scanner, "@")) return false;
     while (*scanner->at && *scanner->at != ',' && *scanner->at != '>') scanner->at++;
     if (!take(scanner, ",") || !take(scanner, "[")) return false;
     for (int64_t i = 0; !take(scanner, "]"); i++) {
         if (i == rank) return false;
-        if (!take_axes(mesh, scanner, &annotation->sharding->dims[i], &annotation->open[i], &priorities[i]))
-            return false;
+        SpmdAxes *dim = &annotation->sharding->dims[i];
+        if (!take_axes(mesh, scanner, &used, dim, &annotation->open[i], &priorities[i])) return false;
         if (priorities[i] > 0) annotation->priorities = priorities;
         take(scanner, ",");
     }
@@ -148,7 +153,7 @@ static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanne
         bool open = false;
         bool unreduced = take(scanner, "unreduced=");
         if (!unreduced && !take(scanner, "replicated=")) return false;
-        if (!take_axes(mesh, scanner, &axes, &open, &none)) return false;
+        if (!take_axes(mesh, scanner, &used, &axes, &open, &none)) return false;
         *(unreduced ? &annotation->sharding->unreduced : &annotation->replicated) |= spmd_axes_set(&axes);
     }
     return take(scanner, ">");
@@ -185,10 +190,11 @@ bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, 
 bool spmd_sdy_manual_axes(const SpmdMesh *mesh, const char *text, SpmdAtomSet *axes) {
     Scanner scanner = {text};
     SpmdAxes list = {0};
+    SpmdAtomSet used = 0;
     bool open = false;
     int32_t none;
     if (!take(&scanner, "#sdy<manual_axes") && !take(&scanner, "#sdy.manual_axes<")) return false;
-    if (!take_axes(mesh, &scanner, &list, &open, &none)) return false;
+    if (!take_axes(mesh, &scanner, &used, &list, &open, &none)) return false;
     *axes = spmd_axes_set(&list);
     return true;
 }

@@ -10,8 +10,8 @@
 // of its own. Returns the number of axes, 0 if there is none.
 int64_t spmd_sdy_mesh(HloArena *arena, const char *text, int64_t device_count, const SpmdMeshAxis **axes);
 // Reads value number `index` of "#sdy.sharding<@mesh, [...]>" or "#sdy.sharding_per_value<[<@mesh, [...]>, …]>". False
-// when the text is not of that form, or uses axes that the mesh does not have: then the caller falls back to
-// `sharding=`.
+// when the text is not of that form, uses axes that the mesh does not have, or one of them twice: then the caller
+// falls back to `sharding=`.
 bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, int64_t index, int64_t rank,
                        SpmdAnnotation *annotation);
 // The axes of "#sdy<manual_axes{"x", "y"}>"; false when one is not in the mesh.
