@@ -258,7 +258,8 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
                                                     : EMU_BOUND_VECTOR;
     if (sum.largest_product > 0) {
         cost->ramp = fmin(1, (double)chip->ramp_dimension / cbrt(sum.largest_product));
-        seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
+        // 0 times an infinite time is no number, and most chips have no ramp.
+        if (cost->ramp > 0) seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
     }
     assert(seconds >= 0 && cost->read_bytes >= 0 && cost->written_bytes >= 0);  // also: none is NaN
     cost->picoseconds = emu_add(chip->op_picoseconds, emu_picoseconds(seconds));

@@ -80,8 +80,9 @@ static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *inst
     product.rows = shared > 0 ? (double)hlo_shape_elements(left) / shared : 0;
     const double right_shared = sizes_of(right, dot->rhs_batch) * sizes_of(right, dot->rhs_contracting);
     product.columns = right_shared > 0 ? (double)hlo_shape_elements(right) / right_shared : 0;
-    // The groups of a ragged dot share the rows among them.
-    if (dot->rhs_group.count) product.columns /= sizes_of(right, dot->rhs_group);
+    // The groups of a ragged dot share the rows among them; without any group there is nothing to multiply.
+    const double groups = sizes_of(right, dot->rhs_group);
+    product.columns = groups > 0 ? product.columns / groups : 0;
     choose_rate(chip, wider(instruction), dot->precision, dot->algorithm, &product);
     return product;
 }

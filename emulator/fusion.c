@@ -101,7 +101,8 @@ static Holders *holders_of(Planner *planner, const HloInstruction *instruction) 
     return &planner->holders[*position];
 }
 
-// Collects the kernels that use an instruction; false when something needs it in memory.
+// Collects the kernels that use an instruction; false when something needs it in memory, and when they are more than it
+// would be copied into.
 static bool collect_consumers(Planner *planner, const HloInstruction *instruction, Holders *consumers) {
     if (hlo_instruction_is_root(instruction)) return false;
     for (int64_t i = 0; i < instruction->users.count; i++) {
@@ -110,6 +111,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
         const Holders *holders = holders_of(planner, user);
         for (int64_t j = 0; j < holders->count; j++)
             if (!contains(consumers, holders->items[j])) hlo_vector_push(planner->arena, consumers, holders->items[j]);
+        if (consumers->count > MAX_COPIES) return false;
     }
     return consumers->count > 0;
 }

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 
+#include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
 
@@ -14,19 +15,34 @@ typedef struct Wire {
     int64_t channel, source, target;
     int64_t waiting;  // messages sent and not yet received
     bool endless;     // or more, by sends that nobody counts
+    int64_t next;     // wire of the same hash, -1 at the end
 } Wire;
 
 struct EmuMail {
     HloArena *arena;
-    HLO_VECTOR(Wire) wires;  // of all sends of the module: few, since a program has few channels
+    HLO_VECTOR(Wire) wires;  // of all sends of the module: as many as its channels have pairs
+    HloIntMap first;         // hash of a wire to the first of that hash
 };
 
+static uint64_t wire_hash(int64_t channel, HloPair pair) {
+    return hlo_hash_mix(hlo_hash_mix((uint64_t)channel, (uint64_t)pair.source), (uint64_t)pair.target);
+}
+
 static Wire *find_wire(EmuMail *mail, int64_t channel, HloPair pair) {
-    for (int64_t i = 0; i < mail->wires.count; i++) {
+    const int64_t *first = hlo_int_map_find(&mail->first, wire_hash(channel, pair));
+    for (int64_t i = first ? *first : -1; i >= 0; i = mail->wires.items[i].next) {
         Wire *wire = &mail->wires.items[i];
         if (wire->channel == channel && wire->source == pair.source && wire->target == pair.target) return wire;
     }
     return NULL;
+}
+
+static void add_wire(EmuMail *mail, int64_t channel, HloPair pair) {
+    const uint64_t hash = wire_hash(channel, pair);
+    const int64_t *first = hlo_int_map_find(&mail->first, hash);
+    const Wire wire = {.channel = channel, .source = pair.source, .target = pair.target, .next = first ? *first : -1};
+    hlo_vector_push(mail->arena, &mail->wires, wire);
+    hlo_int_map_set(mail->arena, &mail->first, hash, mail->wires.count - 1);
 }
 
 // The pairs of a transfer; the one of unknown devices where it names none.
@@ -51,10 +67,7 @@ HloStatus emu_mail_new(HloArena *arena, const HloModule *module, EmuMail **resul
             HloPairs pairs;
             HLO_TRY(pairs_of(mail, at, &channel, &pairs));
             for (int64_t i = 0; i < pairs.count; i++) {
-                if (find_wire(mail, channel, pairs.items[i])) continue;
-                const Wire wire = {
-                    .channel = channel, .source = pairs.items[i].source, .target = pairs.items[i].target};
-                hlo_vector_push(arena, &mail->wires, wire);
+                if (!find_wire(mail, channel, pairs.items[i])) add_wire(mail, channel, pairs.items[i]);
             }
         }
     }

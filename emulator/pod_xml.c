@@ -19,7 +19,6 @@
 
 // The largest description read, in bytes: a pod is a page of text.
 #define MAX_BYTES (1 << 20)
-// The longest axis of a slice, in chips: routes have room for three of them.
 
 // What is being read.
 typedef struct PodReader {
@@ -121,12 +120,11 @@ static HloStatus read_integer(PodReader *reader, const xmlNode *node, const char
     return HLO_SUCCESS;
 }
 
-// Overwrites picoseconds by an attribute in nanoseconds.
-// Values beyond 1e15 ns are left alone: no latency is eleven days.
+// Overwrites picoseconds by an attribute in nanoseconds, of which the schema allows a thousand seconds.
 static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char *name, int64_t *picoseconds) {
     double nanoseconds = -1;
     read_real(reader, node, name, &nanoseconds);
-    if (nanoseconds >= 0 && nanoseconds < 1e15) *picoseconds = (int64_t)(nanoseconds * 1000);
+    if (nanoseconds >= 0) *picoseconds = (int64_t)(nanoseconds * 1000);
 }
 
 // Reads two or three sizes; the third is 1 where it is left out.
@@ -229,13 +227,12 @@ static void read_ici(PodReader *reader, const xmlNode *node) {
     reader->explicit_wrap = wrap && !strcmp(wrap, "explicit");
 }
 
-// Overwrites one fitted constant.
-// Keys that are unknown have been refused by the schema.
-static void read_calibration(PodReader *reader, const xmlNode *node) {
+// Overwrites one fitted constant. The schema knows the keys; what values a key allows it cannot say.
+static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
     EmuChip *chip = &reader->chip;
     const struct {
         const char *key;
-        double *real;
+        double *efficiency;
         int64_t *picoseconds;
         int64_t *integer;
     } keys[] = {{"mxu.eff", &chip->mxu_efficiency, NULL, NULL},
@@ -248,14 +245,20 @@ static void read_calibration(PodReader *reader, const xmlNode *node) {
                 {"collective.step_ns", NULL, &chip->collective_step_picoseconds, NULL},
                 {"mxu.ramp", NULL, NULL, &chip->ramp_dimension}};
     const char *key = attribute(reader, node, "key");
+    double value = 0;
+    read_real(reader, node, "value", &value);
     for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) {
         if (strcmp(keys[i].key, key)) continue;
-        double value = 0;
-        read_real(reader, node, "value", &value);
-        if (keys[i].real) read_real(reader, node, "value", keys[i].real);
-        if (keys[i].picoseconds) read_nanoseconds(reader, node, "value", keys[i].picoseconds);
-        if (keys[i].integer && value < 1e9) *keys[i].integer = (int64_t)value;
+        if (keys[i].efficiency && !(value > 0.001 && value <= 1))
+            return pod_error(reader, xmlGetLineNo(node),
+                             "an efficiency is a share of the peak: above 0.001, at most 1");
+        if (!keys[i].efficiency && value > 1e12)
+            return pod_error(reader, xmlGetLineNo(node), "a calibrated value is larger than any machine's");
+        if (keys[i].efficiency) *keys[i].efficiency = value;
+        if (keys[i].picoseconds) *keys[i].picoseconds = (int64_t)(value * 1000);
+        if (keys[i].integer) *keys[i].integer = (int64_t)value;
     }
+    return HLO_SUCCESS;
 }
 
 // Takes the slice that was asked for, or the first.
@@ -271,7 +274,8 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     if (!wrap && reader->explicit_wrap)
         return pod_error(reader, xmlGetLineNo(node), "wrap=\"explicit\" asks for wrap flags on every slice");
     reader->plan.wrap_given = wrap != NULL;
-    for (int axis = 0; wrap && *wrap; wrap += strcspn(wrap, " \t\n")) {
+    int axis = 0;
+    for (; wrap && *wrap; wrap += strcspn(wrap, " \t\n")) {
         wrap += strspn(wrap, " \t\n");
         if (!*wrap) break;
         if (axis == 3) return pod_error(reader, xmlGetLineNo(node), "more wrap flags than axes");
@@ -280,6 +284,8 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
             return pod_error(reader, xmlGetLineNo(node), "an axis of fewer than three chips cannot wrap");
         reader->plan.wrap[axis++] = wraps;
     }
+    if (wrap && axis < (reader->plan.shape[2] > 1 ? 3 : 2))
+        return pod_error(reader, xmlGetLineNo(node), "fewer wrap flags than axes");
     return HLO_SUCCESS;
 }
 
@@ -295,7 +301,7 @@ static HloStatus read_elements(PodReader *reader, int stage) {
             read_real(reader, node, "pcie_bps", &reader->chip.host_bytes_per_second_per_chip);
         }
         if (stage == 1 && !strcmp(name, "ici")) read_ici(reader, node);
-        if (stage == 1 && !strcmp(name, "calib")) read_calibration(reader, node);
+        if (stage == 1 && !strcmp(name, "calib")) HLO_TRY(read_calibration(reader, node));
         if (stage == 1 && !strcmp(name, "dcn")) {
             read_real(reader, node, "host_bps", &reader->chip.dcn_bytes_per_second_per_host);
             read_nanoseconds(reader, node, "latency_ns", &reader->chip.dcn_picoseconds);

@@ -24,6 +24,9 @@
 #define MAX_DEPTH 64
 // Operations that are kept for the timeline; what comes after is timed but not listed.
 #define MAX_OPS 1000000
+// Kernels that are timed in all. A computation that is called from several places is timed for each, since what is on
+// its way then differs; calls of calls can make that more than anybody waits for.
+#define MAX_KERNELS (INT64_C(1) << 24)
 // Buffers of the memory report.
 #define MAX_BUFFERS 20
 
@@ -50,6 +53,7 @@ typedef struct Simulation {
     double slowness;        // of the slowest device, which the others wait for
     double repeat;          // how often the current computation runs
     int64_t depth;
+    int64_t kernels;  // timed so far
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -265,6 +269,8 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     const int64_t start = simulation->now;
     simulation->repeat = repeat * (double)trips;
     HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
+    // The condition is looked at once even where it lets no round begin.
+    if (!trips) simulation->repeat = repeat;
     if (!status) status = run_computation(simulation, loop->called[0]);
     simulation->repeat = repeat;
     assert(simulation->now >= start);
@@ -340,9 +346,13 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
 // entry's kernels start is kept for the curve of memory.
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
     assert(computation->root);
-    HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_INVALID_ARGUMENT, "%s: computations call each other too deeply",
-                computation->name);
+    HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_UNIMPLEMENTED,
+                "%s: loops, branches and calls within one another, more than %d deep", computation->name, MAX_DEPTH);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
+    simulation->kernels += plan->kernel_count;
+    HLO_FAIL_IF(simulation->kernels > MAX_KERNELS, HLO_UNIMPLEMENTED,
+                "%s: computations call each other so often that more than %lld kernels would have to be timed",
+                computation->name, (long long)MAX_KERNELS);
     const bool entry = simulation->depth == 0;
     if (entry) simulation->entry_starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count);
     simulation->depth++;

@@ -225,6 +225,8 @@ static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan
                         (axis == 1 && *at && *at != 'x') || (axis == 2 && *at),
                     HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s; chips along x, y, z are expected, as in 2x2x1",
                     spec, value);
+        HLO_FAIL_IF(*at == 'x' && !at[1], HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s ends in the middle", spec,
+                    value);
         if (*at == 'x') at++;
     }
     return HLO_SUCCESS;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,22 @@ ParameterizedTestParameters(emulator_pod_xml, refused) {
         {"<vmem bytes=\"134217728\"", "<vmem bytes=\"934217728000\"", "VMEM must be smaller"},
         {"<vmem bytes=\"134217728\"", "<vmem bytes=\"99999999999999999999\"", "too large"},
         {"key=\"mxu.eff\"", "key=\"mxu.speed\"", "calib"},
+        // Values that no machine has were taken, passed over, or ended the process in the middle of a simulation.
+        {"value=\"0.92\"", "value=\"0\"", "an efficiency is a share"},
+        {"value=\"0.92\"", "value=\"1.5\"", "an efficiency is a share"},
+        {"key=\"mxu.eff\" value=\"0.92\"", "key=\"hbm.eff\" value=\"1e-9\"", "an efficiency is a share"},
+        {"key=\"mxu.eff\" value=\"0.92\"", "key=\"op.ns\" value=\"1e300\"", "larger than any machine's"},
+        {"key=\"mxu.eff\" value=\"0.92\"", "key=\"mxu.ramp\" value=\"1e13\"", "larger than any machine's"},
+        {"hop_ns=\"1000\"", "hop_ns=\"1e20\"", "hop_ns"},
+        {"latency_ns=\"20000\"", "latency_ns=\"1e13\"", "latency_ns"},
+        {"bps=\"8.20e11\"", "bps=\"1e-310\"", "bps"},
+        {"flops=\"1.97e14\"", "flops=\"1e-310\"", "peak"},
+        {"hz=\"1.5e9\"", "hz=\"0.5\"", "core"},
+        {"link_bps=\"5.5e10\"", "link_bps=\"1e30\"", "link_bps"},
+        {"host_bps=\"2.5e10\"", "host_bps=\"nan\"", "host_bps"},
+        {"wrap=\"false false\"", "wrap=\"false\"", "fewer wrap flags"},
+        {"dims=\"4 4\" wrap=\"false false\"", "dims=\"4 4 4\" wrap=\"true true\"", "fewer wrap flags"},
+        {"dims=\"4 4\"", "dims=\"128 128\" count=\"4096\"", "too many chips"},
         {" source=\"pallas matmul.ipynb 8192^3\"", "", "calib"},
     };
     return cr_make_param_array(BadPod, cases, sizeof(cases) / sizeof(cases[0]));
@@ -127,4 +144,41 @@ Test(emulator_pod_xml, missing_files_and_slices_are_named) {
     unlink(path);
     cr_assert_not_null(strstr(hlo_status_message(status), "no slice named 'other'"));
     hlo_status_free(status);
+}
+
+// Every calibrated value arrives where it belongs.
+typedef struct Calibrated {
+    char key[24], value[12];
+    int64_t offset;
+    bool is_integer;
+    double want;
+} Calibrated;
+
+ParameterizedTestParameters(emulator_pod_xml, calibrated_values_arrive) {
+    static Calibrated cases[] = {
+        {"mxu.eff", "0.5", offsetof(EmuChip, mxu_efficiency), false, 0.5},
+        {"hbm.eff", "1", offsetof(EmuChip, hbm_efficiency), false, 1},
+        {"ici.eff", "0.002", offsetof(EmuChip, link_efficiency), false, 0.002},
+        {"dcn.eff", "0.75", offsetof(EmuChip, dcn_efficiency), false, 0.75},
+        {"launch.ns", "0", offsetof(EmuChip, launch_picoseconds), true, 0},
+        {"op.ns", "2.5", offsetof(EmuChip, op_picoseconds), true, 2500},
+        {"collective.ns", "1e3", offsetof(EmuChip, collective_picoseconds), true, 1e6},
+        {"collective.step_ns", "1e12", offsetof(EmuChip, collective_step_picoseconds), true, 1e15},
+        {"mxu.ramp", "512", offsetof(EmuChip, ramp_dimension), true, 512},
+    };
+    return cr_make_param_array(Calibrated, cases, sizeof(cases) / sizeof(cases[0]));
+}
+ParameterizedTest(Calibrated *one, emulator_pod_xml, calibrated_values_arrive) {
+    char path[64], calib[96];
+    EmuTopology *topology = NULL;
+    snprintf(calib, sizeof(calib), "key=\"%s\" value=\"%s\"", one->key, one->value);
+    write_pod(path, "key=\"mxu.eff\" value=\"0.92\"", calib);
+    HloStatus status = emu_topology_parse(path, &topology);
+    unlink(path);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    const char *at = (const char *)&topology->chip + one->offset;
+    const double have =
+        one->is_integer ? (double)*(const int64_t *)(const void *)at : *(const double *)(const void *)at;
+    cr_expect_eq(have, one->want, "%s: %g", one->key, have);
+    emu_topology_free(topology);
 }

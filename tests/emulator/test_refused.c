@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the emulator's functions must refuse when a program calls them, beyond what the command's options can say.
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "emulator/draw.h"
@@ -8,6 +9,7 @@
 #include "emulator/mesh_order.h"
 #include "emulator/simulate.h"
 #include "hlo/hlo.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 static EmuTopology *topology_of(const char *spec) {
@@ -141,7 +143,31 @@ Test(emulator_refused, loops_that_nest_too_deep) {
                         i == kLoops ? "ENTRY body" : "body", i, i - 1);
     }
     HloModule *module = compiled_must_parse(text.data);
-    expect_not_simulated(module, topology, "computations call each other too deeply");
+    EmuReport *report = NULL;
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED, "more than 64 deep");
+    cr_expect_null(report);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    emu_topology_free(topology);
+}
+
+// A program that is scheduled keeps its calls, and each of them is timed: functions that call the next one twice made
+// the time exponential in their number.
+Test(emulator_refused, bug_calls_of_calls_without_end) {
+    enum { kFunctions = 60 };
+    EmuTopology *topology = topology_of("v5e-4");
+    HloText text = {0};
+    hlo_text_string(
+        &text, "HloModule m, is_scheduled=true\nbody0 {\n p = f32[8] parameter(0)\n ROOT r = f32[8] negate(p)\n}\n");
+    for (int i = 1; i <= kFunctions; i++) {
+        hlo_text_format(&text,
+                        "%s%d {\n p = f32[8] parameter(0)\n q = f32[8] call(p), to_apply=body%d\n"
+                        " ROOT r = f32[8] call(q), to_apply=body%d\n}\n",
+                        i == kFunctions ? "ENTRY body" : "body", i, i - 1, i - 1);
+    }
+    HloModule *module = compiled_must_parse(text.data);
+    EmuReport *report = NULL;
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED, "call each other so often");
     hlo_module_free(module);
     hlo_text_free(&text);
     emu_topology_free(topology);
@@ -157,5 +183,93 @@ Test(emulator_refused, bug_arrays_without_bounds) {
     must_fail(emu_simulate(module, topology, NULL, &report), HLO_UNIMPLEMENTED,
               "%w: an array with a dimension that has");
     hlo_module_free(module);
+    emu_topology_free(topology);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Names of slices
+
+typedef struct NameCase {
+    const char *spec, *part;  // of the message
+} NameCase;
+
+static const NameCase name_cases[] = {
+    {"v5e-4,hosts=2x2x", "ends in the middle"},
+    {"v5e-4,hosts=2", "chips along x, y, z are expected"},
+    {"v5e-4,hosts=0x2", "chips along x, y, z are expected"},
+    {"v5e-4,hosts=2x2x1x1", "chips along x, y, z are expected"},
+    {"v5e-16,hosts=3x2", "do not divide"},
+    {"v5e-4,wrap=w", "axes are expected"},
+    {"v5e-4,wrap=", "axes are expected"},
+    {"v4-8,megacore=maybe", "yes or no is expected"},
+    {"v5e-4,megacore=no", "do not join to a megacore"},
+    {"v5e-4,speed=2", "the option 'speed=2' is unknown"},
+    {"v5e-5", "did you mean v5e-4 or v5e-8"},
+    {"v5e-1000000", "did you mean v5e-256"},
+    {"v4-0", "did you mean v4-8"},
+    {"v4-3", "there is no such slice"},
+    {"v2-4", "did you mean v2-8"},
+    {"v5e-", "a number is expected after '-'"},
+    {"v5e-16x", "a number is expected after '-'"},
+    {"v5e-99999999999", "a number is expected after '-'"},
+    {"v5e", "names a generation only"},
+    {"v5e:4", "a shape has two or three sizes"},
+    {"v5e:4x4x1x1", "at most three axes"},
+    {"v5e:4x0", "sizes such as 2x2x1 are expected"},
+    {"v5e:4x4x2", "slices have two axes, not three"},
+    {"v5e:32x8", "larger than a v5e pod"},
+    {"v4:4x4x4_twisted", "can be twisted"},
+    {"v5e:4x8_twisted", "can be twisted"},
+    {"v4:4x4x8_turned", "'_turned' is not understood"},
+    {"0xv5e-16", "0 slices are out of range"},
+    {"2000000xv5e-16", "slices are out of range"},
+    {"cpu:0", "a number of devices is expected"},
+    {"cpu:8x", "a number of devices is expected"},
+    {"cpux", "a number of devices is expected"},
+    {"cpu:2147483647", "devices are out of range"},
+    {"v6f-8", "did you mean v6e-8"},
+    {"gpu-8", "unknown topology 'gpu-8'"},
+    {"", "unknown topology ''"},
+};
+
+ParameterizedTestParameters(emulator_refused, names_of_slices) {
+    return cases_numbered(HLO_COUNT_OF(name_cases));
+}
+ParameterizedTest(int *number, emulator_refused, names_of_slices) {
+    EmuTopology *topology = NULL;
+    must_fail(emu_topology_parse(name_cases[*number].spec, &topology), HLO_INVALID_ARGUMENT, name_cases[*number].part);
+    cr_expect_null(topology);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Drawings
+
+// Shards that leave a cell empty, or lie beside each other, are no grid; nothing has no picture.
+Test(emulator_refused, shards_that_are_no_grid) {
+    const int64_t dims[] = {4, 4}, nothing[] = {0, 4};
+    const EmuShard diagonal[] = {{.device_id = 0, .start = {0, 0}, .limit = {2, 2}},
+                                 {.device_id = 1, .start = {2, 2}, .limit = {4, 4}}};
+    const EmuShard corner[] = {{.device_id = 0, .start = {0, 0}, .limit = {2, 2}},
+                               {.device_id = 1, .start = {0, 0}, .limit = {2, 2}},
+                               {.device_id = 2, .start = {2, 2}, .limit = {4, 4}},
+                               {.device_id = 3, .start = {2, 2}, .limit = {4, 4}}};
+    HloText text = {0};
+    must_fail(emu_draw_sharding("TPU", dims, 2, diagonal, 2, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT,
+              "do not tile the array as a grid");
+    must_fail(emu_draw_sharding("TPU", dims, 2, corner, 4, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT,
+              "do not tile the array as a grid");
+    must_fail(emu_draw_sharding("TPU", nothing, 2, diagonal, 1, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT,
+              "nothing to draw");
+    must_fail(emu_draw_sharding("TPU", dims, 3, diagonal, 1, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT,
+              "one or two dimensions");
+    hlo_text_free(&text);
+}
+
+Test(emulator_refused, a_mesh_of_more_axes_than_there_is_room_for) {
+    EmuTopology *topology = topology_of("v5e-4");
+    int64_t sizes[EMU_MAX_MESH_AXES + 1], ids[4];
+    for (int i = 0; i <= EMU_MAX_MESH_AXES; i++) sizes[i] = 1;
+    must_fail(emu_default_assignment(topology, sizes, EMU_MAX_MESH_AXES + 1, ids), HLO_INVALID_ARGUMENT,
+              "a mesh has at most 16 axes");
     emu_topology_free(topology);
 }
