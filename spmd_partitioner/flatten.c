@@ -113,9 +113,18 @@ static HloInstruction *make_top_k(HloInstruction *at) {
         int32_t direction = HLO_ATTRIBUTES(at->called[0]->root, Compare)->direction;
         largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
     }
-    const HloShape *values = at->shape->elements[0];
+    HloArena *arena = at->parent->module->arena;
+    const HloShape *values = at->shape->elements[0], *places = at->shape->elements[1];
     HloTopKAttributes attributes = {.k = values->dims[values->rank - 1], .largest = largest};
-    return emit_before(at, HLO_OP_TOPK, at->shape, at->operands, 1, &attributes);
+    if (places->type == HLO_S32) return emit_before(at, HLO_OP_TOPK, at->shape, at->operands, 1, &attributes);
+    // A call may give its places in any type, the op has s32.
+    const HloShape *shapes[] = {values, hlo_shape_with_type(arena, places, HLO_S32)};
+    HloInstruction *parts[2],
+        *both = emit_before(at, HLO_OP_TOPK, hlo_shape_tuple(arena, shapes, 2), at->operands, 1, &attributes);
+    for (int64_t i = 0; i < 2; i++)
+        parts[i] = emit_before(at, HLO_OP_GET_TUPLE_ELEMENT, shapes[i], &both, 1, &(HloTupleIndexAttributes){i});
+    parts[1] = emit_before(at, HLO_OP_CONVERT, places, &parts[1], 1, NULL);
+    return emit_before(at, HLO_OP_TUPLE, at->shape, parts, 2, NULL);
 }
 
 // The first elements of a sort by the call's comparator.

@@ -25,6 +25,10 @@ static HloInstruction *vectors_last(const HloInstruction *like, HloInstruction *
                                     HloInts batch_dims) {
     assert(vector >= 0 && vector <= indices->shape->rank);
     int64_t rank = indices->shape->rank;
+    if (indices->shape->type == HLO_U64) {  // what has no signed form is behind every end, and not before the beginning
+        HloInstruction *far = hlo_pass_splat(like, HLO_U64, hlo_shape_dims(indices->shape), 0x1p62);
+        indices = hlo_pass_binary(like, HLO_OP_MINIMUM, indices, far);
+    }
     if (indices->shape->type != HLO_S64) indices = hlo_pass_convert(like, indices, HLO_S64);
     int64_t *dims = hlo_pass_ints(like, batch_dims.count + 1);
     for (int64_t i = 0; i < batch_dims.count; i++) dims[i] = batch_dims.items[i];

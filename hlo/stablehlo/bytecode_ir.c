@@ -180,7 +180,7 @@ static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, Ml
     int64_t count = mlir_read_count(reader->cursor);
     if (count > scope->count - *next_value)
         mlir_cursor_fail(reader->cursor, "there is no value %lld", (long long)scope->count);
-    if (reader->cursor->error) return;
+    if (reader->cursor->error || count == 0) return;
     // The pointers stay where they are: a region has an array of its own.
     operation->results = &scope->own[*next_value - scope->first];
     operation->result_count = count;

@@ -62,39 +62,48 @@ static bool keeps_its_form(const HloModule *module, HloText *message) {
 
 // One program; false with a message and its text. All of a run share one client: to find out about the machine takes
 // longer than such a program.
-static bool holds(TargetClient *client, int64_t seed, int operations, HloText *text, HloText *message) {
-    random_module((uint64_t)seed, operations, text);
+static bool holds(TargetClient *client, int64_t seed, int operations, bool exact, HloText *text, HloText *message) {
+    (exact ? random_exact_module : random_module)((uint64_t)seed, operations, text);
     HloModule *module = compiled_parse(text->data, message);
     if (!module) return false;
-    const CompiledCheck check = {.client = client, .seed = (uint64_t)seed, .allow_fallback = true};
+    const CompiledCheck check = {.client = client, .seed = (uint64_t)seed, .extremes = exact, .allow_fallback = true};
     bool ok = compiled_equals_eval(module, &check, message) && keeps_its_form(module, message);
     hlo_module_free(module);
     return ok;
 }
 
 // The shortest program of the seed that fails too.
-static void shrink(TargetClient *client, int64_t seed, int operations) {
+static void shrink(TargetClient *client, int64_t seed, int operations, bool exact) {
     for (int fewer = 1; fewer <= operations; fewer++) {
         HloText text = {0}, message = {0};
-        bool ok = holds(client, seed, fewer, &text, &message);
+        bool ok = holds(client, seed, fewer, exact, &text, &message);
         cr_assert(ok, "seed %lld, %d operations: %s\n%s", (long long)seed, fewer, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
     }
 }
 
-Test(random, compiled_equals_eval, .timeout = 20000) {
+static void run(bool exact) {
     int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
     TargetClient *client = NULL;
     must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0}, message = {0};
         int operations = 10 + (int)(seed % 30);
-        bool ok = holds(client, seed, operations, &text, &message);
-        if (!ok) shrink(client, seed, operations);
+        bool ok = holds(client, seed, operations, exact, &text, &message);
+        if (!ok) shrink(client, seed, operations, exact);
         cr_assert(ok, "seed %lld: %s\n%s", (long long)seed, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
     }
     target_client_release(client);
+}
+
+Test(random, compiled_equals_eval, .timeout = 20000) {
+    run(false);
+}
+
+// Of operations with one right result, on numbers at the ends of their types.
+Test(random, compiled_equals_eval_at_the_ends, .timeout = 20000) {
+    run(true);
 }

@@ -32,6 +32,10 @@ static const ExpansionCase cases[] = {
                             "collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, "
                             "start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,5}\n"},
     // Of empty slices nothing is read: it stays, and was a bug to expand.
+    // bug: indices of 2^63 and more, which arguments of -8 to -1 become, were taken for negative ones.
+    {"gather-expander", HLO_OP_GATHER, 0, "",
+     P(0, "f32[10]") P(1, "u64[6,1]") "  ROOT r = f32[6,3] gather(p0, p1), offset_dims={1}, collapsed_slice_dims={}, "
+                                      "start_index_map={0}, index_vector_dim=1, slice_sizes={3}\n"},
     {"gather-expander", HLO_OPCODE_COUNT, 0, "",
      P(0, "f32[4,8]") P(1, "s32[4,1]") "  ROOT r = f32[4] gather(p0, p1), offset_dims={}, collapsed_slice_dims={1}, "
                                        "start_index_map={1}, operand_batching_dims={0}, "

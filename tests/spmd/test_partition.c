@@ -575,3 +575,20 @@ Test(partition, starts_beyond_the_signed_numbers) {
         " ROOT t = (s32[3], s32[10]) tuple(s, d)\n}\n",
         NULL, 3);
 }
+
+// bug: the partitioned program had a topk with the call's type of places, which is not a topk's.
+Test(partition, bug_calls_of_topk_with_places_of_other_types) {
+    static const char *const types[] = {"s32", "s64", "u8", "s1"};
+    for (size_t i = 0; i < HLO_COUNT_OF(types); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                        " ROOT z = pred[] compare(x, y), direction=LT\n}\n\nENTRY e {\n"
+                        " a = f32[3,20] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+                        " ROOT t = (f32[3,4], %s[3,4]) custom-call(a), custom_call_target=\"TopK\", "
+                        "called_computations={less}\n}\n",
+                        types[i]);
+        check_partitioned(text.data, NULL, 5);
+        hlo_text_free(&text);
+    }
+}

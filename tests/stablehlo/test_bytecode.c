@@ -222,6 +222,19 @@ Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
     hlo_text_free(&ir);
 }
 
+// A module that has results, namely none, where there are no values: an offset of no array.
+Test(stablehlo_bytecode, bug_no_results_where_there_are_no_values) {
+    static const unsigned char bytes[] = {'M',  'L', 0xEF, 'R',  0x0D, 'x', 0, 0,   0x2D, 7,    7,   0x0F, 0x11, 'b',
+                                          'u',  'i', 'l',  't',  'i',  'n', 0, 'm', 'o',  'd',  'u', 'l',  'e',  0,
+                                          'o',  'p', 0,    1,    0x0F, 3,   1, 5,   1,    5,    7,   0x0B, 2,    3,
+                                          0x1F, 3,   0x0B, 3,    1,    1,   3, 7,   4,    0x1F, 5,   1,    0x12, 1,
+                                          1,    7,   4,    0x0F, 3,    1,   5, 3,   4,    1,    1,   8,    3,    1};
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_bytecode(bytes, sizeof(bytes), &module);
+    cr_expect(strstr(hlo_status_message(status), "builtin.op"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+}
+
 // MLIR's own bytecode, which jaxlib writes when it is not asked for an artifact, was said to have a function without a
 // name.
 Test(stablehlo_bytecode, native_bytecode_is_refused_by_name) {

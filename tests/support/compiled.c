@@ -47,16 +47,99 @@ void compiled_fill(HloLiteral *literal, uint64_t seed) {
     }
 }
 
-static void fill_tree(HloLiteral *literal, uint64_t seed) {
-    if (hlo_shape_is_array(literal->shape)) compiled_fill(literal, seed);
+static double extreme_float(uint64_t bits) {
+    static const double values[] = {0,
+                                    -0.0,
+                                    1,
+                                    -1,
+                                    0.5,
+                                    1.5,
+                                    2.5,
+                                    -2.5,
+                                    127.5,
+                                    255.5,
+                                    65504,
+                                    65520,
+                                    2147483648.,
+                                    4294967296.,
+                                    -2147483649.,
+                                    1e-40,
+                                    -1e-40,
+                                    1e-45,
+                                    3e38,
+                                    -3.4028e38,
+                                    9.2233720368547758e18,
+                                    1.8446744073709552e19,
+                                    1e300,
+                                    1e-310,
+                                    3,
+                                    7.99999,
+                                    1e10,
+                                    -1e10,
+                                    16777217,
+                                    0.1};
+    switch (bits % 16) {
+        case 0: return (double)INFINITY;
+        case 1: return -(double)INFINITY;
+        case 2: return (double)NAN;
+        case 3: return (double)(bits >> 11) / 9007199254740992.0;
+        default: return values[bits / 16 % HLO_COUNT_OF(values)];
+    }
+}
+
+// The ends, their neighbours, widths of types, small numbers, or any bits: 64 of them, of which the type takes its own.
+static int64_t extreme_integer(uint64_t bits, int width) {
+    static const int64_t values[] = {0, 1, -1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 65, 100, -2, -7};
+    const int64_t lowest = (int64_t)(~UINT64_C(0) << (width - 1));
+    switch (bits % 8) {
+        case 0: return lowest + (int64_t)(bits / 8 % 2);
+        case 1: return ~lowest - (int64_t)(bits / 8 % 2);
+        case 2: return (int64_t)mix(bits);
+        default: return values[bits / 8 % HLO_COUNT_OF(values)];
+    }
+}
+
+static void fill_extremes(HloLiteral *literal, uint64_t seed) {
+    const HloType type = literal->shape->type;
+    const HloTypeInfo *info = hlo_type_info(type);
+    for (int64_t i = 0; i < hlo_shape_elements(literal->shape); i++) {
+        const uint64_t bits = mix(seed * 1000003 + (uint64_t)i + 1);
+        if (hlo_type_is_complex(type)) {
+            double parts[2] = {extreme_float(bits), extreme_float(mix(bits))};
+            double _Complex value;
+            memcpy(&value, parts, sizeof value);
+            hlo_literal_set_complex(literal, i, value);
+        } else if (hlo_type_is_float(type)) {
+            hlo_literal_set_double(literal, i, extreme_float(bits));
+        } else if (type == HLO_PRED) {
+            hlo_literal_set_int64(literal, i, (int64_t)(bits & 1));
+        } else {
+            int64_t value = extreme_integer(bits, info->bits);
+            const int unused = 64 - info->bits;
+            value = hlo_type_kind(type) == HLO_KIND_SIGNED ? (int64_t)((uint64_t)value << unused) >> unused
+                                                           : (int64_t)((uint64_t)value << unused >> unused);
+            hlo_literal_set_int64(literal, i, value);
+        }
+    }
+}
+
+static void fill_tree(HloLiteral *literal, uint64_t seed, void (*fill)(HloLiteral *literal, uint64_t seed)) {
+    if (hlo_shape_is_array(literal->shape)) fill(literal, seed);
     for (int32_t i = 0; hlo_shape_is_tuple(literal->shape) && i < literal->shape->element_count; i++)
-        fill_tree(literal->elements[i], mix(seed + (uint64_t)i));
+        fill_tree(literal->elements[i], mix(seed + (uint64_t)i), fill);
 }
 
 HloLiteral *compiled_random(const HloShape *shape, uint64_t seed) {
     HloLiteral *literal = hlo_literal_new(shape);
     if (!literal) abort();
-    fill_tree(literal, seed);
+    fill_tree(literal, seed, compiled_fill);
+    return literal;
+}
+
+HloLiteral *compiled_extremes(const HloShape *shape, uint64_t seed) {
+    HloLiteral *literal = hlo_literal_new(shape);
+    if (!literal) abort();
+    fill_tree(literal, seed, fill_extremes);
     return literal;
 }
 
@@ -111,10 +194,11 @@ static HloLiteral ***make_arguments(const HloModule *module, const CompiledCheck
     HloArena *arena = hlo_arena_new();
     for (int64_t d = 0; d < devices; d++) {
         arguments[d] = calloc((size_t)count + 1, sizeof **arguments);
-        for (int64_t i = 0; i < count; i++)
-            arguments[d][i] =
-                compiled_random(sized(arena, module->entry->parameters.items[i]->shape, check->seed + (uint64_t)i),
-                                check->seed + (uint64_t)(1000 * (d / equal) + i));
+        for (int64_t i = 0; i < count; i++) {
+            const HloShape *shape = sized(arena, module->entry->parameters.items[i]->shape, check->seed + (uint64_t)i);
+            const uint64_t seed = check->seed + (uint64_t)(1000 * (d / equal) + i);
+            arguments[d][i] = check->extremes ? compiled_extremes(shape, seed) : compiled_random(shape, seed);
+        }
     }
     hlo_arena_free(arena);
     return arguments;
@@ -257,8 +341,8 @@ static bool same_element(const HloLiteral *have, const HloLiteral *want, int64_t
     const HloType type = want->shape->type;
     if (hlo_type_is_complex(type)) {
         const double _Complex a = hlo_literal_get_complex(have, i), b = hlo_literal_get_complex(want, i);
-        return near(creal(a), creal(b), tolerance * fmax(1, cabs(b))) &&
-               near(cimag(a), cimag(b), tolerance * fmax(1, cabs(b)));
+        const double error = tolerance > 0 ? tolerance * fmax(1, cabs(b)) : 0;
+        return near(creal(a), creal(b), error) && near(cimag(a), cimag(b), error);
     }
     if (hlo_type_is_float(type))
         return near(hlo_literal_get_double(have, i), hlo_literal_get_double(want, i), tolerance);
@@ -267,8 +351,8 @@ static bool same_element(const HloLiteral *have, const HloLiteral *want, int64_t
 
 static bool compare(const HloLiteral *have, const HloLiteral *want, int64_t device, const CompiledCheck *check,
                     HloText *message) {
-    const double tolerance = check->tolerance > 0 ? check->tolerance : 2e-5;
-    const double narrow_ulps = check->narrow_ulps > 0 ? check->narrow_ulps : 3;
+    const double tolerance = check->extremes ? 0 : check->tolerance > 0 ? check->tolerance : 2e-5;
+    const double narrow_ulps = check->extremes ? 0 : check->narrow_ulps > 0 ? check->narrow_ulps : 3;
     for (int64_t k = 0; k < hlo_shape_leaf_count(want->shape); k++) {
         const HloLiteral *a = leaf_of(have, k), *b = leaf_of(want, k);
         const int64_t count = hlo_shape_elements(b->shape);

@@ -15,6 +15,7 @@ typedef struct CompiledCheck {
     double tolerance;     // relative to max(1, |expected|), for f32; wider for narrower types; 0: 2e-5
     double narrow_ulps;   // of types narrower than f32; 0: 3
     int64_t replicas;     // so many neighbouring devices get equal arguments; 0: 1
+    bool extremes;        // arguments are infinities, NaNs, ends of integers and such; results must be equal
     bool allow_fallback;  // instructions that the evaluator runs are no failure
     HloText *fallbacks;   // gets their "opcode name" lines, or NULL
     bool *refused;        // compiled_equals_eval() tells whether the evaluator refused the program, or NULL
@@ -37,6 +38,9 @@ void compiled_fill(HloLiteral *literal, uint64_t seed);
 
 // A literal of this shape (tuples too), filled. Never NULL: aborts when memory is short.
 HloLiteral *compiled_random(const HloShape *shape, uint64_t seed);
+
+// The same of numbers at the ends of what the type has, and of those that are none.
+HloLiteral *compiled_extremes(const HloShape *shape, uint64_t seed);
 
 // Runs the module on all its devices with arguments from the seed. results[device] become heap literals, which
 // the caller frees. False with a message on failure; there are no results then.

@@ -9,7 +9,8 @@
 #include "hlo/base/text.h"
 #include "hlo/ir/types.h"
 
-enum { kMaximumValues = 128, kMaximumRank = 4, kMaximumElements = 4096 };
+// Values have up to kUsualRank dimensions to begin with; some steps make more.
+enum { kMaximumValues = 160, kUsualRank = 4, kMaximumRank = 6, kMaximumElements = 4096 };
 
 typedef struct Value {
     HloType type;
@@ -27,6 +28,8 @@ typedef struct Generator {
     int count;
     int parameter_count;
     int called_count;
+    bool exact;                        // nothing may round but single operations
+    uint8_t reducers[HLO_TYPE_COUNT];  // those that are written
 } Generator;
 
 // Chance: 64 bits; a number in [0, limit); true in so many of 100 cases.
@@ -35,11 +38,27 @@ int64_t random_below(Generator *g, int64_t limit);
 bool random_chance(Generator *g, int64_t percent);
 
 int64_t random_elements(const Value *value);
+// A number for the name of a computation, or of a value that other steps must not see.
+int random_called(Generator *g);
+// One of the types of values.
+HloType random_type(Generator *g);
+// A value of rank 0.
+Value random_scalar(HloType type);
+// A size from 1 to `most`.
+int64_t random_size(Generator *g, int64_t most);
+// The numbers below `count` in random order.
+void random_permutation(Generator *g, int64_t *items, int count);
 // NAME{1,2,3}
 void random_print_list(HloText *text, const char *name, const int64_t *items, int count);
 void random_print_shape(HloText *text, const Value *value);
 // Begins the instruction "  v7 = f32[2,3] "; the caller goes on with the op. Returns the new value's number.
 int random_begin(Generator *g, Value value);
+// The same with the op, in the words of printf(), and the end of the line.
+int random_put(Generator *g, Value value, const char *format, ...) __attribute__((__format__(__printf__, 3, 4)));
+// The value without NaNs where there may be some: their signs are nobody's business.
+int random_ordered(Generator *g, int number);
+// The value times the number, without rounding errors that grow.
+int random_scaled(Generator *g, int number, const char *factor);
 // A new parameter of this form; returns its number.
 int random_parameter(Generator *g, Value value);
 // A value that `wanted` takes, or -1.
@@ -51,6 +70,15 @@ int random_partner(Generator *g, Value form);
 // The literal in every element of the form.
 int random_splat(Generator *g, Value form, const char *literal);
 
+// The name of the computation that applies an operation to two scalars, which is written where it is not there.
+typedef enum Reducer { ADD, MAXIMUM, MINIMUM, MULTIPLY, AND, OR, XOR, REDUCERS } Reducer;
+typedef struct ReducerName {
+    char text[32];
+} ReducerName;
+ReducerName random_reducer(Generator *g, Reducer reducer, HloType type);
+// One whose result does not depend on the order of its elements, bit for bit.
+Reducer random_exact_reducer(Generator *g, HloType type);
+
 // Steps: each appends some instructions, or none where no value suits.
 void random_any_type(Generator *g);
 void random_sort(Generator *g);
@@ -60,5 +88,23 @@ void random_scatter(Generator *g);
 void random_loop(Generator *g);
 void random_branch(Generator *g);
 void random_convolution(Generator *g);
+void random_dot(Generator *g);
+void random_any_convolution(Generator *g);
+void random_fft(Generator *g);
+void random_linear_algebra(Generator *g);
+void random_batch_norm(Generator *g);
+void random_any_gather(Generator *g);
+void random_any_scatter(Generator *g);
+void random_sort_by_keys(Generator *g);
+void random_topk(Generator *g);
+void random_argument(Generator *g);
+void random_select_and_scatter(Generator *g);
+void random_transcendental(Generator *g);
+void random_complex(Generator *g);
+void random_bits(Generator *g);
+void random_precision(Generator *g);
+void random_map(Generator *g);
+void random_barrier(Generator *g);
+void random_generator(Generator *g);
 
 #endif

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/random_module.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/support/random_internal.h"
@@ -18,6 +20,27 @@ int64_t random_below(Generator *g, int64_t limit) {
 }
 bool random_chance(Generator *g, int64_t percent) {
     return random_below(g, 100) < percent;
+}
+
+int64_t random_size(Generator *g, int64_t most) {
+    return 1 + random_below(g, most);
+}
+
+int random_called(Generator *g) {
+    return g->called_count++;
+}
+
+Value random_scalar(HloType type) {
+    return (Value){.type = type, .exact = true};
+}
+
+void random_permutation(Generator *g, int64_t *items, int count) {
+    for (int i = 0; i < count; i++) items[i] = i;
+    for (int i = count; i-- > 1;) {
+        const int64_t other = random_below(g, i + 1), swap = items[i];
+        items[i] = items[other];
+        items[other] = swap;
+    }
 }
 
 int64_t random_elements(const Value *value) {
@@ -54,14 +77,69 @@ int random_begin(Generator *g, Value value) {
     return number;
 }
 
+int random_put(Generator *g, Value value, const char *format, ...) {
+    const int number = random_begin(g, value);
+    va_list arguments;
+    va_start(arguments, format);
+    hlo_text_format_list(g->text, format, arguments);
+    va_end(arguments);
+    hlo_text_char(g->text, '\n');
+    return number;
+}
+
+int random_scaled(Generator *g, int number, const char *factor) {
+    const Value value = g->values[number];
+    g->values[number].unscaled = true;
+    const int scale = random_splat(g, value, factor);
+    return random_put(g, value, "multiply(v%d, v%d)", number, scale);
+}
+
+int random_ordered(Generator *g, int number) {
+    const Value value = g->values[number];
+    if (!g->exact || !hlo_type_is_float(value.type)) return number;
+    Value truth = value;
+    truth.type = HLO_PRED;
+    const int same = random_put(g, truth, "compare(v%d, v%d), direction=EQ", number, number);
+    const int one = random_splat(g, value, "1");
+    return random_put(g, value, "select(v%d, v%d, v%d)", same, number, one);
+}
+
+// ---- reducers
+
+static const char *const kReducers[REDUCERS] = {"add", "maximum", "minimum", "multiply", "and", "or", "xor"};
+
+ReducerName random_reducer(Generator *g, Reducer reducer, HloType type) {
+    ReducerName name;
+    const char *text = hlo_type_text(type), *op = kReducers[reducer];
+    snprintf(name.text, sizeof name.text, "%s_%s", op, text);
+    if (!(g->reducers[type] >> reducer & 1)) {
+        hlo_text_format(g->head, "%s { x = %s[] parameter(0)\n y = %s[] parameter(1)\n ROOT r = %s[] %s(x, y) }\n\n",
+                        name.text, text, text, text, op);
+        g->reducers[type] |= (uint8_t)(1U << reducer);
+    }
+    return name;
+}
+
+Reducer random_exact_reducer(Generator *g, HloType type) {
+    if (type == HLO_PRED) return (Reducer)(AND + random_below(g, 3));
+    if (is_float(type)) return random_chance(g, 50) ? MAXIMUM : MINIMUM;
+    return (Reducer)random_below(g, REDUCERS);
+}
+
 // ---- leaves
 
-static const HloType kTypes[] = {HLO_F32, HLO_F32,  HLO_F32, HLO_F32, HLO_S32, HLO_S32, HLO_PRED,
-                                 HLO_F64, HLO_BF16, HLO_F16, HLO_U8,  HLO_S64, HLO_U32, HLO_S8};
+static const HloType kTypes[] = {HLO_F32, HLO_F32, HLO_F32, HLO_F32, HLO_F32,  HLO_F32,    HLO_S32,     HLO_S32,
+                                 HLO_S32, HLO_F64, HLO_F64, HLO_F16, HLO_BF16, HLO_BF16,   HLO_U8,      HLO_S8,
+                                 HLO_S16, HLO_U16, HLO_U32, HLO_U32, HLO_S64,  HLO_U64,    HLO_PRED,    HLO_PRED,
+                                 HLO_S4,  HLO_U4,  HLO_C64, HLO_C64, HLO_C128, HLO_F8E5M2, HLO_F8E4M3FN};
+
+HloType random_type(Generator *g) {
+    return kTypes[random_below(g, HLO_COUNT_OF(kTypes))];
+}
 
 static Value random_value(Generator *g, HloType type) {
     static const int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 0};
-    Value value = {.type = type, .rank = (int)random_below(g, kMaximumRank + 1), .exact = true};
+    Value value = {.type = type, .rank = (int)random_below(g, kUsualRank + 1), .exact = true};
     for (int d = 0; d < value.rank; d++) value.dims[d] = kSizes[random_below(g, HLO_COUNT_OF(kSizes))];
     while (random_elements(&value) > kMaximumElements) value.rank--;
     return value;
@@ -107,9 +185,9 @@ int random_partner(Generator *g, Value form) {
 }
 
 int random_splat(Generator *g, Value form, const char *literal) {
-    Value scalar = {.type = form.type, .exact = true};
-    const int number = random_begin(g, scalar);
-    hlo_text_format(g->text, "constant(%s)\n", literal);
+    const bool is_complex = hlo_type_is_complex(form.type);
+    const int number =
+        random_put(g, random_scalar(form.type), is_complex ? "constant((%s, 0))" : "constant(%s)", literal);
     if (form.rank == 0) return number;
     form.exact = true;
     const int result = random_begin(g, form);
@@ -126,7 +204,7 @@ static bool wants_any(const Value *value) {
     return value->rank >= 0;
 }
 bool random_wants_exact(const Value *value) {
-    return value->exact && value->type != HLO_PRED;
+    return value->exact && value->type != HLO_PRED && !hlo_type_is_complex(value->type);
 }
 bool random_wants_dimensions(const Value *value) {
     return value->rank > 0;
@@ -154,69 +232,85 @@ static void jumping_unary(Generator *g) {
         random_begin(g, value);
         hlo_text_format(g->text, "%s(v%d)\n", kOps[op], a);
     } else {
-        static const char *const kInteger[] = {"not", "popcnt", "count-leading-zeros"};
-        random_begin(g, value);
-        hlo_text_format(g->text, "%s(v%d)\n", kInteger[random_below(g, 3)], a);
+        static const char *const kInteger[] = {"not", "popcnt", "count-leading-zeros", "sign", "negate", "abs"};
+        const bool is_signed = hlo_type_kind(value.type) == HLO_KIND_SIGNED;
+        random_put(g, value, "%s(v%d)", kInteger[random_below(g, is_signed ? 6 : 3)], a);
     }
 }
 
 static void binary(Generator *g) {
-    static const char *const kNumber[] = {"add", "subtract", "maximum", "minimum", "multiply"};
+    static const char *const kNumber[] = {"add", "subtract", "multiply", "maximum", "minimum"};
     static const char *const kInteger[] = {
         "and",  "or", "xor", "divide", "remainder", "shift-left", "shift-right-logical", "shift-right-arithmetic",
         "power"};
-    static const char *const kLogical[] = {"and", "or", "xor"};
+    static const char *const kExact[] = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "remainder"};
+    static const char *const kLogical[] = {"and", "or", "xor", "maximum", "minimum", "add", "multiply"};
     const int a = random_pick_where(g, wants_any);
     if (a < 0) return;
     const int b = random_partner(g, g->values[a]);
     Value value = g->values[a];
-    const char *op = kNumber[random_below(g, 5)];
+    const bool is_complex = hlo_type_is_complex(value.type), rounds = is_float(value.type) || is_complex;
+    const char *op = kNumber[random_below(g, !is_complex ? 5 : g->exact ? 2 : 3)];
     if (value.type == HLO_PRED)
-        op = kLogical[random_below(g, 3)];
-    else if (!is_float(value.type) && random_chance(g, 60))
-        op = kInteger[random_below(g, 8)];
-    const bool chooses = op[0] == 'm' && op[1] != 'u';
-    value.exact = g->values[a].exact && g->values[b].exact && (!is_float(value.type) || chooses);
-    const int result = random_begin(g, value);
-    hlo_text_format(g->text, "%s(v%d, v%d)\n", op, a, b);
-    if (!is_float(value.type) || chooses) return;
-    const int half = random_splat(g, value, "0.25");
-    random_begin(g, value);
-    hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, half);
+        op = kLogical[random_below(g, HLO_COUNT_OF(kLogical))];
+    else if (!rounds && random_chance(g, 60))
+        op = kInteger[random_below(g, HLO_COUNT_OF(kInteger))];
+    else if (g->exact && is_float(value.type))
+        op = kExact[random_below(g, HLO_COUNT_OF(kExact))];
+    const bool chooses = g->exact || (op[0] == 'm' && op[1] != 'u');
+    value.exact = g->values[a].exact && g->values[b].exact && (!rounds || chooses);
+    const int result = random_put(g, value, "%s(v%d, v%d)", op, a, b);
+    if (rounds && !chooses) random_scaled(g, result, "0.25");
 }
 
 static void compare_and_select(Generator *g) {
     static const char *const kDirections[] = {"EQ", "NE", "LT", "LE", "GT", "GE"};
-    const int a = random_pick_where(g, random_wants_exact);
+    int a = random_pick_where(g, random_wants_exact);
     if (a < 0) return;
     Value form = g->values[a];
     int b = random_partner(g, form);
     if (!g->values[b].exact) b = random_parameter(g, form);
+    const bool total = is_float(form.type) && random_chance(g, 25);
+    if (total) {
+        a = random_ordered(g, a);
+        b = random_ordered(g, b);
+    }
     form.type = HLO_PRED;
     const int predicate = random_begin(g, form);
-    hlo_text_format(g->text, "compare(v%d, v%d), direction=%s\n", a, b, kDirections[random_below(g, 6)]);
-    form.type = kTypes[random_below(g, HLO_COUNT_OF(kTypes))];
+    hlo_text_format(g->text, "compare(v%d, v%d), direction=%s%s\n", a, b, kDirections[random_below(g, 6)],
+                    total ? ", type=TOTALORDER" : "");
+    form.type = random_type(g);
     const int x = random_partner(g, form), y = random_partner(g, form);
     form.exact = g->values[x].exact && g->values[y].exact;
     random_begin(g, form);
     hlo_text_format(g->text, "select(v%d, v%d, v%d)\n", predicate, x, y);
 }
 
+// By numbers, or by arrays that may cross.
 static void clamp(Generator *g) {
+    if (random_chance(g, 50)) {
+        const int a = random_pick_where(g, random_wants_exact);
+        if (a < 0) return;
+        Value value = g->values[a];
+        const bool scalars = random_chance(g, 30);
+        const Value bound = scalars ? random_scalar(value.type) : value;
+        const int low = random_partner(g, bound), high = random_partner(g, bound);
+        value.exact = g->values[low].exact && g->values[high].exact;
+        random_put(g, value, "clamp(v%d, v%d, v%d)", low, a, high);
+        return;
+    }
     const int a = random_pick_where(g, wants_float);
     if (a < 0) return;
-    const Value scalar = {.type = g->values[a].type, .exact = true};
+    const Value scalar = random_scalar(g->values[a].type);
     const int low = random_splat(g, scalar, "-0.5"), high = random_splat(g, scalar, "0.75");
-    const Value value = g->values[a];
-    random_begin(g, value);
-    hlo_text_format(g->text, "clamp(v%d, v%d, v%d)\n", low, a, high);
+    random_put(g, g->values[a], "clamp(v%d, v%d, v%d)", low, a, high);
 }
 
 static void convert(Generator *g) {
     const int a = random_pick_where(g, random_wants_exact);
     if (a < 0) return;
     Value value = g->values[a];
-    value.type = kTypes[random_below(g, HLO_COUNT_OF(kTypes))];
+    value.type = random_type(g);
     random_begin(g, value);
     hlo_text_format(g->text, "convert(v%d)\n", a);
 }
@@ -367,8 +461,10 @@ static void dynamic(Generator *g) {
     Value part = from;
     int starts[kMaximumRank];
     const bool element = random_chance(g, 25);  // as x[i] in a program
+    static const HloType kStarts[] = {HLO_S64, HLO_U64, HLO_U32, HLO_U8, HLO_S8, HLO_S16, HLO_U16};
+    const HloType type = random_chance(g, 75) ? HLO_S32 : kStarts[random_below(g, HLO_COUNT_OF(kStarts))];
     for (int d = 0; d < from.rank; d++) {
-        starts[d] = computed_start(g);
+        starts[d] = type == HLO_S32 ? computed_start(g) : random_partner(g, random_scalar(type));
         part.dims[d] = element || !from.dims[d] ? from.dims[d] > 0 : 1 + random_below(g, from.dims[d]);
     }
     const int piece = random_begin(g, part);
@@ -380,7 +476,7 @@ static void dynamic(Generator *g) {
     if (element && random_elements(&part) == 1 && random_chance(g, 70)) {
         const int scalar = random_begin(g, (Value){.type = from.type, .exact = from.exact});
         hlo_text_format(g->text, "reshape(v%d)\n", piece);
-        if (from.type != HLO_S32) return;
+        if (from.type != HLO_S32 || type != HLO_S32) return;
         random_begin(g, (Value){.type = HLO_S32, .exact = true});
         hlo_text_format(g->text, "add(v%d, v%d)\n", scalar, starts[0]);
         return;
@@ -389,7 +485,11 @@ static void dynamic(Generator *g) {
     int update = piece;
     if (random_chance(g, 50)) {
         update = random_begin(g, part);
-        hlo_text_format(g->text, "%s(v%d, v%d)\n", part.type == HLO_PRED ? "xor" : "maximum", piece, piece);
+        hlo_text_format(g->text, "%s(v%d, v%d)\n",
+                        part.type == HLO_PRED            ? "xor"
+                        : hlo_type_is_complex(part.type) ? "add"
+                                                         : "maximum",
+                        piece, piece);
     }
     random_begin(g, from);
     hlo_text_format(g->text, "dynamic-update-slice(v%d, v%d", a, update);
@@ -398,8 +498,8 @@ static void dynamic(Generator *g) {
 }
 
 static void iota(Generator *g) {
-    const Value value = random_value(g, random_chance(g, 50) ? HLO_F32 : HLO_S32);
-    if (value.rank == 0) return;
+    const Value value = random_value(g, random_type(g));
+    if (value.rank == 0 || value.type == HLO_PRED) return;
     const int64_t dimension = random_below(g, value.rank);
     random_begin(g, value);
     hlo_text_format(g->text, "iota(), iota_dimension=%lld\n", (long long)dimension);
@@ -411,7 +511,11 @@ static void reduce(Generator *g) {
     const int a = random_pick_where(g, random_wants_dimensions);
     if (a < 0) return;
     Value value = g->values[a];
-    const bool maximum = random_chance(g, 40), logical = value.type == HLO_PRED;
+    const bool rounds = is_float(value.type) || hlo_type_is_complex(value.type);
+    // Eight bits hold no sum.
+    const bool sum =
+        hlo_type_is_complex(value.type) || (rounds && hlo_type_bytes(value.type) > 1 && random_chance(g, 60));
+    if (g->exact && sum) return;
     int64_t dimensions[kMaximumRank];
     int reduced = 0, kept = 0;
     for (int d = 0; d < g->values[a].rank; d++) {
@@ -421,118 +525,114 @@ static void reduce(Generator *g) {
             value.dims[kept++] = g->values[a].dims[d];
     }
     value.rank = kept;
-    value.exact = value.exact && (maximum || !is_float(value.type));
-    const Value scalar = {.type = value.type, .exact = true};
-    const int init =
-        logical || !maximum ? random_splat(g, scalar, logical ? "false" : "0") : random_parameter(g, scalar);
+    value.exact = value.exact && !sum;
+    const ReducerName reducer = random_reducer(g, sum ? ADD : random_exact_reducer(g, value.type), value.type);
+    const Value scalar = random_scalar(value.type);
+    const int init = sum && random_chance(g, 50) ? random_splat(g, scalar, "0") : random_parameter(g, scalar);
     const int result = random_begin(g, value);
     hlo_text_format(g->text, "reduce(v%d, v%d), ", a, init);
     random_print_list(g->text, "dimensions=", dimensions, reduced);
-    hlo_text_format(g->text, ", to_apply=%s_%s\n", logical ? "or" : maximum ? "max" : "sum", hlo_type_text(value.type));
-    if (!is_float(value.type) || maximum) return;
-    g->values[result].unscaled = true;
-    const int scale = random_splat(g, value, "0.015625");
-    random_begin(g, value);
-    hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
-}
-
-static void dot(Generator *g) {
-    const int a = random_pick_where(g, random_wants_dimensions);
-    if (a < 0 || !is_float(g->values[a].type) || g->values[a].type == HLO_F64) return;
-    const Value left = g->values[a];
-    const int64_t contracting = random_below(g, left.rank), size = left.dims[contracting];
-    Value right = {.type = left.type, .rank = 2, .exact = true};
-    const int64_t place = random_below(g, 2);
-    right.dims[place] = size;
-    right.dims[1 - place] = 1 + random_below(g, 9);
-    Value out = {.type = left.type, .rank = left.rank};
-    for (int d = 0, next = 0; d < left.rank; d++)
-        if (d != contracting) out.dims[next++] = left.dims[d];
-    out.dims[left.rank - 1] = right.dims[1 - place];
-    const int b = random_partner(g, right);
-    const int result = random_begin(g, out);
-    hlo_text_format(g->text, "dot(v%d, v%d), lhs_contracting_dims={%lld}, rhs_contracting_dims={%lld}\n", a, b,
-                    (long long)contracting, (long long)place);
-    g->values[result].unscaled = true;
-    const int scale = random_splat(g, out, "0.0625");
-    random_begin(g, out);
-    hlo_text_format(g->text, "multiply(v%d, v%d)\n", result, scale);
+    hlo_text_format(g->text, ", to_apply=%s\n", reducer.text);
+    if (sum) random_scaled(g, result, "0.015625");
 }
 
 // ---- the module
 
-typedef void Step(Generator *g);
+typedef struct Step {
+    void (*append)(Generator *g);
+    bool rounds;  // makes sums of floats, or functions that are no two alike in the last digit
+} Step;
 
-static Step *const kSteps[] = {smooth_unary,
-                               jumping_unary,
-                               binary,
-                               binary,
-                               binary,
-                               compare_and_select,
-                               clamp,
-                               convert,
-                               broadcast,
-                               broadcast,
-                               reshape,
-                               transpose,
-                               slice,
-                               reverse,
-                               pad,
-                               concatenate,
-                               dynamic,
-                               iota,
-                               reduce,
-                               reduce,
-                               dot,
-                               random_any_type,
-                               random_sort,
-                               random_window,
-                               random_gather,
-                               random_scatter,
-                               random_loop,
-                               random_branch,
-                               random_convolution};
+static const Step kSteps[] = {{smooth_unary, true},
+                              {jumping_unary, false},
+                              {binary, false},
+                              {binary, false},
+                              {binary, false},
+                              {compare_and_select, false},
+                              {clamp, false},
+                              {convert, false},
+                              {broadcast, false},
+                              {broadcast, false},
+                              {reshape, false},
+                              {transpose, false},
+                              {slice, false},
+                              {reverse, false},
+                              {pad, false},
+                              {concatenate, false},
+                              {dynamic, false},
+                              {iota, false},
+                              {reduce, false},
+                              {reduce, false},
+                              {random_dot, false},
+                              {random_dot, false},
+                              {random_any_type, false},
+                              {random_sort, false},
+                              {random_window, false},
+                              {random_gather, false},
+                              {random_scatter, false},
+                              {random_loop, false},
+                              {random_branch, false},
+                              {random_convolution, false},
+                              {random_any_convolution, false},
+                              {random_fft, true},
+                              {random_linear_algebra, true},
+                              {random_batch_norm, true},
+                              {random_any_gather, false},
+                              {random_any_scatter, false},
+                              {random_sort_by_keys, false},
+                              {random_topk, false},
+                              {random_argument, false},
+                              {random_select_and_scatter, false},
+                              {random_transcendental, true},
+                              {random_transcendental, true},
+                              {random_complex, true},
+                              {random_bits, false},
+                              {random_precision, false},
+                              {random_map, false},
+                              {random_barrier, false},
+                              {random_generator, false}};
 
-static void print_reducers(HloText *text) {
-    static const HloType kEvery[] = {HLO_F32, HLO_S32, HLO_F64, HLO_BF16, HLO_F16, HLO_U8, HLO_S64, HLO_U32, HLO_S8};
-    for (size_t i = 0; i < HLO_COUNT_OF(kEvery); i++) {
-        const char *type = hlo_type_text(kEvery[i]);
-        hlo_text_format(text, "sum_%s { x = %s[] parameter(0)\n y = %s[] parameter(1)\n ROOT r = %s[] add(x, y) }\n\n",
-                        type, type, type, type);
-        hlo_text_format(text,
-                        "max_%s { x = %s[] parameter(0)\n y = %s[] parameter(1)\n ROOT r = %s[] maximum(x, y) }\n\n",
-                        type, type, type, type);
+// Some values, or nearly all of them: what is no result may become part of a loop.
+static void print_results(Generator *g) {
+    int results[kMaximumValues], count = 0;
+    const int64_t percent = random_chance(g, 70) ? 25 : 80, most = percent == 25 ? 8 : kMaximumValues;
+    for (int i = g->count; i-- > 0 && count < most;)
+        if (!g->values[i].unscaled && (i == g->count - 1 || random_chance(g, percent))) results[count++] = i;
+    hlo_text_string(g->text, "  ROOT result = (");
+    for (int i = 0; i < count; i++) {
+        if (i) hlo_text_string(g->text, ", ");
+        random_print_shape(g->text, &g->values[results[i]]);
     }
-    hlo_text_string(text,
-                    "or_pred { x = pred[] parameter(0)\n y = pred[] parameter(1)\n ROOT r = pred[] or(x, y) }\n\n");
+    hlo_text_string(g->text, ") tuple(");
+    for (int i = 0; i < count; i++) hlo_text_format(g->text, "%sv%d", i ? ", " : "", results[i]);
+    hlo_text_string(g->text, ")\n}\n");
 }
 
-void random_module(uint64_t seed, int operations, HloText *text) {
+static void make_module(uint64_t seed, int operations, bool exact, HloText *text) {
     Generator *g = calloc(1, sizeof *g);
     if (!g) abort();
     HloText entry = {0};
     g->state = seed * 7919 + 17;
     g->text = &entry;
     g->head = text;
+    g->exact = exact;
     hlo_text_format(text, "HloModule random_%llu\n\n", (unsigned long long)seed);
-    print_reducers(text);
-    for (int i = 0; i < 3; i++)
-        random_parameter(g, random_value(g, kTypes[random_below(g, i ? (int64_t)HLO_COUNT_OF(kTypes) : 4)]));
-    for (int i = 0; i < operations && g->count < kMaximumValues - 16; i++)
-        kSteps[random_below(g, HLO_COUNT_OF(kSteps))](g);
-    int results[8], count = 0;
-    for (int i = g->count; i-- > 0 && count < 8;)
-        if (!g->values[i].unscaled && (i == g->count - 1 || random_chance(g, 25))) results[count++] = i;
-    hlo_text_string(&entry, "  ROOT result = (");
-    for (int i = 0; i < count; i++) {
-        if (i) hlo_text_string(&entry, ", ");
-        random_print_shape(&entry, &g->values[results[i]]);
+    for (int i = 0; i < 3; i++) random_parameter(g, random_value(g, i ? random_type(g) : HLO_F32));
+    for (int i = 0; i < operations && g->count < kMaximumValues - 32; i++) {
+        const Step *step = &kSteps[random_below(g, HLO_COUNT_OF(kSteps))];
+        if (!exact || !step->rounds) step->append(g);
     }
-    hlo_text_string(&entry, ") tuple(");
-    for (int i = 0; i < count; i++) hlo_text_format(&entry, "%sv%d", i ? ", " : "", results[i]);
-    hlo_text_string(&entry, ")\n}\n");
+    print_results(g);
     hlo_text_string(text, "ENTRY main {\n");
     hlo_text_append(text, entry.data, entry.length);
     hlo_text_free(&entry);
     free(g);
+}
+
+void random_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, false, text);
+}
+
+void random_exact_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, true, text);
 }

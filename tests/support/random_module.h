@@ -9,5 +9,8 @@
 // bounded, and ops whose result jumps (floor, compare ...) are only applied to values that carry no rounding errors, so
 // that two correct ways of computing agree within a small tolerance.
 void random_module(uint64_t seed, int operations, HloText *text);
+// The same of operations that have one right result: no sums of floats, no transcendental functions. Values need not be
+// bounded: any argument will do, infinities, NaNs and the ends of integers among them.
+void random_exact_module(uint64_t seed, int operations, HloText *text);
 
 #endif

@@ -9,10 +9,6 @@ static bool wants_exact_integers(const Value *value) {
     return wants_exact_array(value) && hlo_type_is_integer(value->type);
 }
 
-static int called(Generator *g) {
-    return g->called_count++;
-}
-
 // Numbers of any type through one of the rarer ones, with an operation that rounds once there, and back.
 void random_any_type(Generator *g) {
     static const HloType types[] = {
@@ -26,7 +22,7 @@ void random_any_type(Generator *g) {
     value.type = types[random_below(g, HLO_COUNT_OF(types))];
     bool is_complex = hlo_type_is_complex(value.type);
     // The values in between have names of their own: other steps would not know what to do with them.
-    int number = called(g);
+    int number = random_called(g);
     HloText form = {0};
     random_print_shape(&form, &value);
     hlo_text_char(&form, 0);
@@ -53,7 +49,7 @@ void random_any_type(Generator *g) {
 static void print_comparator(Generator *g, int number, HloType type, bool pairs) {
     const char *name = hlo_type_text(type);
     bool is_float = hlo_type_is_float(type);
-    hlo_text_format(g->head, "f%d { x = %s[] parameter(0)\n y = %s[] parameter(1)\n", number, name, name);
+    hlo_text_format(g->head, "less%d { x = %s[] parameter(0)\n y = %s[] parameter(1)\n", number, name, name);
     if (pairs) hlo_text_string(g->head, " i = s32[] parameter(2)\n j = s32[] parameter(3)\n");
     hlo_text_format(g->head, " ROOT r = pred[] compare(x, y), direction=%s%s }\n\n", random_chance(g, 50) ? "LT" : "GT",
                     is_float ? ", type=TOTALORDER" : "");
@@ -65,11 +61,12 @@ void random_sort(Generator *g) {
     Value value = g->values[a], places = value;
     int64_t dimension = random_below(g, value.rank);
     bool pairs = random_chance(g, 50);
-    int number = called(g);
+    a = random_ordered(g, a);
+    int number = random_called(g);
     print_comparator(g, number, value.type, pairs);
     if (!pairs) {
         random_begin(g, value);
-        hlo_text_format(g->text, "sort(v%d), dimensions={%d}, is_stable=true, to_apply=f%d\n", a, (int)dimension,
+        hlo_text_format(g->text, "sort(v%d), dimensions={%d}, is_stable=true, to_apply=less%d\n", a, (int)dimension,
                         number);
         return;
     }
@@ -80,7 +77,7 @@ void random_sort(Generator *g) {
     random_print_shape(g->text, &value);
     hlo_text_string(g->text, ", ");
     random_print_shape(g->text, &places);
-    hlo_text_format(g->text, ") sort(v%d, v%d), dimensions={%d}, is_stable=true, to_apply=f%d\n", a, order,
+    hlo_text_format(g->text, ") sort(v%d, v%d), dimensions={%d}, is_stable=true, to_apply=less%d\n", a, order,
                     (int)dimension, number);
     random_begin(g, value);
     hlo_text_format(g->text, "get-tuple-element(sorted%d), index=0\n", number);
@@ -88,35 +85,59 @@ void random_sort(Generator *g) {
     hlo_text_format(g->text, "get-tuple-element(sorted%d), index=1\n", number);
 }
 
-// Maxima, or sums of integers, over windows of any form.
+// The window of one dimension.
+typedef struct Window {
+    int64_t size, stride, low, high, base, dilation;
+} Window;
+
+static int64_t dilated(int64_t size, int64_t base) {
+    return size ? (size - 1) * base + 1 : 0;
+}
+
+// Of any form, or as long as the dimension, which gives sums of all that is before an element.
+static Window random_form(Generator *g, int64_t size) {
+    Window window = {.size = random_size(g, 3), .stride = random_size(g, 2), .base = 1, .dilation = random_size(g, 2)};
+    if (size > 1 && random_chance(g, 15)) return (Window){size, 1, size - 1, 0, 1, 1};
+    if (random_chance(g, 25)) window.base = 2;
+    window.low = random_below(g, 4) - 1;
+    window.high = random_below(g, 4) - 1;
+    const int64_t padded = dilated(size, window.base) + window.low + window.high;
+    if (padded < 0) window.low = window.high = 0;
+    if (dilated(window.size, window.dilation) > padded) window.size = 1;
+    return window;
+}
+
+// Reductions that do not depend on the order, and sums, over windows of any form.
 void random_window(Generator *g) {
     int a = random_pick_where(g, wants_exact_array);
     if (a < 0) return;
-    Value value = g->values[a];
-    bool sum = hlo_type_is_integer(value.type) && random_chance(g, 50);
-    Value scalar = {.type = value.type, .exact = true}, to = value;
-    int64_t size[kMaximumRank], stride[kMaximumRank], low[kMaximumRank], high[kMaximumRank], dilate[kMaximumRank];
+    Value value = g->values[a], to = value;
+    const bool sum =
+        !g->exact && hlo_type_is_float(value.type) && hlo_type_bytes(value.type) > 1 && random_chance(g, 40);
+    Window windows[kMaximumRank];
     for (int d = 0; d < value.rank; d++) {
-        size[d] = 1 + random_below(g, 3);
-        stride[d] = 1 + random_below(g, 2);
-        low[d] = random_below(g, 3);
-        high[d] = random_below(g, 3);
-        dilate[d] = 1 + random_below(g, 2);
-        int64_t padded = value.dims[d] + low[d] + high[d], reach = (size[d] - 1) * dilate[d] + 1;
-        if (reach > padded) size[d] = reach = 1;
-        to.dims[d] = padded < reach ? 0 : (padded - reach) / stride[d] + 1;
+        const Window w = windows[d] = random_form(g, value.dims[d]);
+        const int64_t padded = dilated(value.dims[d], w.base) + w.low + w.high, reach = dilated(w.size, w.dilation);
+        to.dims[d] = padded < reach ? 0 : (padded - reach) / w.stride + 1;
     }
-    int init = random_parameter(g, scalar);
-    random_begin(g, to);
+    if (random_elements(&to) > 2 * kMaximumElements) return;
+    to.exact = !sum;
+    const ReducerName reducer = random_reducer(g, sum ? ADD : random_exact_reducer(g, value.type), value.type);
+    const int init = random_parameter(g, random_scalar(value.type));
+    const int result = random_begin(g, to);
     hlo_text_format(g->text, "reduce-window(v%d, v%d), window={size=", a, init);
-    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)size[d]);
+    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)windows[d].size);
     hlo_text_string(g->text, " stride=");
-    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)stride[d]);
+    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)windows[d].stride);
     hlo_text_string(g->text, " pad=");
-    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d_%d", d ? "x" : "", (int)low[d], (int)high[d]);
+    for (int d = 0; d < value.rank; d++)
+        hlo_text_format(g->text, "%s%d_%d", d ? "x" : "", (int)windows[d].low, (int)windows[d].high);
+    hlo_text_string(g->text, " lhs_dilate=");
+    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)windows[d].base);
     hlo_text_string(g->text, " rhs_dilate=");
-    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)dilate[d]);
-    hlo_text_format(g->text, "}, to_apply=%s_%s\n", sum ? "sum" : "max", hlo_type_text(value.type));
+    for (int d = 0; d < value.rank; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)windows[d].dilation);
+    hlo_text_format(g->text, "}, to_apply=%s\n", reducer.text);
+    if (sum) random_scaled(g, result, "0.03125");
 }
 
 // A vector of s32 row numbers, some of them out of range.
@@ -154,7 +175,7 @@ void random_scatter(Generator *g) {
     int a = random_pick_where(g, wants_exact_array);
     if (a < 0) return;
     Value into = g->values[a], updates = into;
-    bool sum = hlo_type_is_integer(into.type) && random_chance(g, 50);
+    const ReducerName reducer = random_reducer(g, random_exact_reducer(g, into.type), into.type);
     updates.dims[0] = 1 + random_below(g, 6);
     int64_t windows[kMaximumRank];
     for (int d = 1; d < into.rank; d++) windows[d - 1] = d;
@@ -163,9 +184,9 @@ void random_scatter(Generator *g) {
     random_begin(g, into);
     hlo_text_format(g->text, "scatter(v%d, v%d, v%d), ", a, rows, update);
     random_print_list(g->text, "update_window_dims=", windows, into.rank - 1);
-    hlo_text_format(
-        g->text, ", inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%s_%s\n",
-        sum ? "sum" : "max", hlo_type_text(into.type));
+    hlo_text_format(g->text,
+                    ", inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=%s\n",
+                    reducer.text);
 }
 
 // A computation of two parameters of the value's form.
@@ -194,14 +215,14 @@ void random_loop(Generator *g) {
     int a = random_pick_where(g, random_wants_exact);
     if (a < 0) return;
     Value value = g->values[a], scalar = {.type = HLO_S32, .exact = true};
-    int b = random_partner(g, value), number = called(g);
+    int b = random_partner(g, value), number = random_called(g);
     if (!g->values[b].exact) b = random_parameter(g, value);
     print_mixer(g, "m", number, &value);
-    hlo_text_format(g->head, "c%d { s = ", number);
+    hlo_text_format(g->head, "cond%d { s = ", number);
     print_state(g->head, &value);
     hlo_text_format(g->head,
                     " parameter(0)\n i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(%d)\n"
-                    " ROOT r = pred[] compare(i, n), direction=LT }\n\nb%d { s = ",
+                    " ROOT r = pred[] compare(i, n), direction=LT }\n\nbody%d { s = ",
                     (int)random_below(g, 5), number);
     print_state(g->head, &value);
     hlo_text_string(g->head,
@@ -223,7 +244,7 @@ void random_loop(Generator *g) {
     print_state(g->text, &value);
     hlo_text_format(g->text, " tuple(v%d, v%d, v%d)\n  w%d = ", first, a, b, number);
     print_state(g->text, &value);
-    hlo_text_format(g->text, " while(i%d), condition=c%d, body=b%d\n", number, number, number);
+    hlo_text_format(g->text, " while(i%d), condition=cond%d, body=body%d\n", number, number, number);
     random_begin(g, value);
     hlo_text_format(g->text, "get-tuple-element(w%d), index=%d\n", number, 1 + (int)random_below(g, 2));
 }
@@ -232,7 +253,7 @@ void random_branch(Generator *g) {
     int a = random_pick_where(g, random_wants_exact);
     if (a < 0) return;
     Value value = g->values[a], scalar = {.type = HLO_S32, .exact = true}, pair = value;
-    int b = random_partner(g, value), number = called(g), branches = 1 + (int)random_below(g, 3);
+    int b = random_partner(g, value), number = random_called(g), branches = 1 + (int)random_below(g, 3);
     if (!g->values[b].exact) b = random_parameter(g, value);
     print_mixer(g, "m", number, &value);
     for (int i = 0; i < branches; i++) {
@@ -297,6 +318,7 @@ void random_convolution(Generator *g) {
         for (int d = 0; d < places; d++) hlo_text_format(g->text, "%s%d", d ? "x" : "", (int)dilate[d]);
         hlo_text_string(g->text, "}, ");
     }
-    static const char *const labels[] = {"bf_io->bf", "bf0_io0->bf0", "bf01_io01->bf01"};
+    static const char *const labels[] = {"bf_io->bf", "bf0_io0->bf0", "bf01_io01->bf01", "bf012_io012->bf012",
+                                         "bf0123_io0123->bf0123"};
     hlo_text_format(g->text, "dim_labels=%s\n", labels[places]);
 }
