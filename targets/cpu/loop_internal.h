@@ -84,6 +84,7 @@ typedef struct CpuLoopStep {
     int64_t immediate;
     CpuValue value, operands[3];
     bool full;  // else once a kept index
+    bool slow;  // an f32 function whose block takes so long that it is called in parts, with fetching between them
 } CpuLoopStep;
 
 // Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and what
@@ -121,8 +122,8 @@ struct CpuLoop {
     CpuValueVector uniform, before, body, combiner, after;
     const CpuLoopStep *steps;  // of the body: its values without stores that a kernel has done already
     int64_t step_count;
-    CpuValueVector ahead;  // arrays whose next block is worth fetching early
-    int64_t ahead_lines;   // cache lines of it for each kernel of a block
+    CpuValueVector ahead;  // loads and stores whose next block is worth fetching early
+    int64_t ahead_lines;   // cache lines of it for each call of a kernel
     CpuLoopPhase *phases;  // of rows in chunks, else NULL
     int phase_count;
     CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
@@ -149,6 +150,9 @@ enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGM
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
 // Loops over fewer bytes than this find their arrays in the second-level cache: nothing is fetched early.
 enum { CPU_LOOP_FAR_BYTES = 1 << 20 };
+
+// Elements of a part of a slow step.
+enum { CPU_LOOP_SLOW_PART = 128 };
 
 // What loop_plan.c and loop_chunks.c share while a loop is planned: the registers' slots in scratch memory.
 typedef struct CpuLoopPlanner {

@@ -311,6 +311,21 @@ bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v) {
     return value->kind == CPU_VALUE_STORE && loop->values[value->operands[0]].stored_by == v;
 }
 
+// Where stores are fetched too, and between parts of slow kernels: measured with AVX2 on Zen 3, where it takes a fifth
+// off loops of several kernels; not with AVX-512.
+static bool fetches_more(const CpuLoop *loop) {
+    return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX2);
+}
+
+static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
+    static const CpuLoopOp slow[] = {CPU_OP_EXP,  CPU_OP_EXPM1, CPU_OP_LOG, CPU_OP_LOG1P, CPU_OP_LOGISTIC,
+                                     CPU_OP_TANH, CPU_OP_ERF,   CPU_OP_SIN, CPU_OP_COS,   CPU_OP_POWER};
+    if (value->kind != CPU_VALUE_KERNEL || !fetches_more(loop)) return false;
+    for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
+        if (value->kernel == loop->kernels->operation[slow[i]][CPU_REGISTER_F32]) return true;
+    return false;
+}
+
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
     const CpuLoopValue *value = &loop->values[v];
     const bool simple = value->kind == CPU_VALUE_KERNEL && value->stored_by < 0;
@@ -318,7 +333,8 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
                          .immediate = value->immediate,
                          .value = v,
                          .operands = {value->operands[0], value->operands[1], value->operands[2]},
-                         .full = value->level == CPU_LEVEL_FULL};
+                         .full = value->level == CPU_LEVEL_FULL,
+                         .slow = is_slow(loop, value)};
 }
 
 static void list_steps(CpuLoopPlanner *p) {
@@ -339,28 +355,42 @@ static bool computes(const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_KERNEL || value->kind == CPU_VALUE_REDUCE;
 }
 
+// How many calls of a kernel work out `value` for the `count` elements of a block, if slow ones are called in parts or
+// not.
+static int64_t calls_of(const CpuLoop *loop, const CpuLoopValue *value, int64_t count, bool parts) {
+    const int64_t each = parts && is_slow(loop, value) ? CPU_LOOP_SLOW_PART : loop->phases ? CPU_LOOP_BLOCK : count;
+    return (count + each - 1) / each;
+}
+
+static bool is_fetched(const CpuLoop *loop, const CpuLoopValue *value) {
+    if (value->kind != CPU_VALUE_LOAD && !(value->kind == CPU_VALUE_STORE && fetches_more(loop))) return false;
+    return value->walk.contiguous && value->walk.count == 1;
+}
+
 // Arrays are fetched early only where several steps share a block's time (one kernel alone keeps its own loads in
-// flight) and where they do not stay in a near cache. Each step of a block asks for its share of the next block.
+// flight) and where they do not stay in a near cache. Each call in a block asks for its share of the next block.
 static void plan_ahead(CpuLoopPlanner *p) {
-    enum { kWorthFetching = 3, kLine = 64, kMostLines = 20 };
+    enum { kWorthFetching = 3, kLine = 64, kLeastLines = 8, kMostLines = 20 };
     CpuLoop *loop = p->loop;
     const CpuLevel level = loop->reduced > 1 ? CPU_LEVEL_FULL : CPU_LEVEL_KEPT;
     const int64_t row = loop->reduced > 1 ? loop->reduced : 1, block = loop->block * row;
-    int64_t steps = 0, bytes = 0;
+    int64_t steps = 0, calls = 0, loads = 0, bytes = 0;
     if (loop->mode != CPU_MODE_ROWS) return;
     for (int64_t i = 0; i < loop->body.count; i++) {
         const CpuLoopValue *value = &loop->values[loop->body.items[i]];
-        steps += value->level == level && computes(value)
-                     ? (loop->phases ? (row + CPU_LOOP_BLOCK - 1) / CPU_LOOP_BLOCK : 1)
-                     : value->kind == CPU_VALUE_REDUCE;
-        const bool stream = value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->walk.count == 1;
-        if (!stream || value->level != level || loop->kept * row * value->width < CPU_LOOP_FAR_BYTES) continue;
+        const bool whole = value->level == level && computes(value), other = value->kind == CPU_VALUE_REDUCE;
+        steps += whole ? calls_of(loop, value, block, false) : other;
+        calls += whole ? calls_of(loop, value, block, true) : other;
+        if (!is_fetched(loop, value) || value->level != level || loop->kept * row * value->width < CPU_LOOP_FAR_BYTES)
+            continue;
         hlo_vector_push(p->b->arena, &loop->ahead, loop->body.items[i]);
+        loads += value->kind == CPU_VALUE_LOAD;
         bytes += block * value->width;
     }
-    if (steps < kWorthFetching) loop->ahead.count = 0;
-    const int64_t lines = (bytes / kLine + steps) / (steps ? steps : 1);
+    if (steps < kWorthFetching || loads == 0) loop->ahead.count = 0;
+    const int64_t lines = (bytes / kLine + calls) / (calls ? calls : 1);
     loop->ahead_lines = lines < kMostLines ? lines : kMostLines;
+    if (fetches_more(loop) && lines < kLeastLines) loop->ahead_lines = kLeastLines;  // asking takes time too
 }
 
 // ---- finish

@@ -314,9 +314,23 @@ static void fetch_ahead(Frame *frame) {
     assert(at < end);  // there is something left to fetch
     const int64_t most = kLine * frame->loop->ahead_lines;
     const char *stop = end - at > most ? at + most : end;
-    for (; at < stop; at += kLine) __builtin_prefetch(at, 0, 2);
+    if (frame->loop->values[frame->loop->ahead.items[frame->ahead_array]].kind == CPU_VALUE_STORE)
+        for (; at < stop; at += kLine) __builtin_prefetch(at, 1, 2);
+    else
+        for (; at < stop; at += kLine) __builtin_prefetch(at, 0, 2);
     frame->ahead_at = stop;
     if (stop == end) open_ahead(frame, frame->ahead_array + 1);
+}
+
+static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
+    const int64_t count = step->full ? frame->full_count : frame->kept_count;
+    float *dst = frame->registers[step->value];
+    const float *left = frame->registers[step->operands[0]], *right = frame->registers[step->operands[1]];
+    for (int64_t at = 0; at < count; at += CPU_LOOP_SLOW_PART) {
+        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
+        step->kernel(dst + at, left + at, right ? right + at : NULL, NULL,
+                     count - at < CPU_LOOP_SLOW_PART ? count - at : CPU_LOOP_SLOW_PART, step->immediate);
+    }
 }
 
 static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
@@ -324,6 +338,10 @@ static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t cou
     for (const CpuLoopStep *step = steps; step < steps + count; step++) {
         if (!step->kernel) {
             run_value(frame, step->value);
+            continue;
+        }
+        if (step->slow && frame->ahead_at != frame->ahead_end) {
+            run_slow_step(frame, step);
             continue;
         }
         if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);

@@ -329,3 +329,27 @@ Test(cpu_loop, reports_misuse) {
     hlo_status_free(status);
     close_setting();
 }
+
+// Loops over large arrays fetch what comes next, loads and stores, between kernels and between parts of slow ones:
+// nothing of that may show in the numbers, whatever the length of the last block.
+SETTINGS(fetching_ahead_changes_nothing) {
+    enum { kLarge = 300000 + 77, kSmall = 4096 };
+    open_setting(setting);
+    const int64_t one[] = {1};
+    float *x = random_floats(kLarge, 5), *y = random_floats(kLarge, 6);
+    float *large = hlo_arena_allocate(arena, sizeof(float) * (kLarge + 1)), small[kSmall];
+    large[kLarge] = 42;
+    for (int64_t at = -kSmall; at < kLarge; at += kSmall) {
+        const int64_t rest = at < 0 ? kLarge : kLarge - at, count = at < 0 || rest < kSmall ? rest : kSmall;
+        CpuLoopBuilder *b = new_builder(1, 0, 0, &count);
+        const CpuValue a = load(b, 0, HLO_F32, 0, one), c = load(b, 1, HLO_F32, 0, one);
+        const CpuValue e = cpu_loop_op(b, CPU_OP_EXP, cpu_loop_op(b, CPU_OP_NEGATE, a, 0, 0), 0, 0);
+        const CpuValue power = cpu_loop_op(b, CPU_OP_POWER, cpu_loop_op(b, CPU_OP_ADD, e, constant_f32(b, 1), 0), c, 0);
+        store(b, 2, cpu_loop_op(b, CPU_OP_DIVIDE, constant_f32(b, 1), cpu_loop_op(b, CPU_OP_TANH, power, 0, 0), 0), 0,
+              one);
+        run(b, at < 0 ? (void *[]){x, y, large} : (void *[]){x + at, y + at, small});
+        if (at >= 0) cr_assert_eq(memcmp(small, large + at, sizeof(float) * (size_t)count), 0, "from %d on", (int)at);
+    }
+    cr_expect_eq(large[kLarge], 42);
+    close_setting();
+}
