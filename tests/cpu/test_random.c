@@ -60,10 +60,15 @@ static bool keeps_its_form(const HloModule *module, HloText *message) {
     return ok;
 }
 
+typedef enum Kind { USUAL, EXACT, LARGE } Kind;
+
 // One program; false with a message and its text. All of a run share one client: to find out about the machine takes
 // longer than such a program.
-static bool holds(TargetClient *client, int64_t seed, int operations, bool exact, HloText *text, HloText *message) {
-    (exact ? random_exact_module : random_module)((uint64_t)seed, operations, text);
+static bool holds(TargetClient *client, int64_t seed, int operations, Kind kind, HloText *text, HloText *message) {
+    static void (*const make[])(uint64_t seed, int operations, HloText *text) = {random_module, random_exact_module,
+                                                                                 random_large_module};
+    const bool exact = kind == EXACT || (kind == LARGE && seed % 2 == 0);
+    make[kind]((uint64_t)seed, operations, text);
     HloModule *module = compiled_parse(text->data, message);
     if (!module) return false;
     const CompiledCheck check = {.client = client, .seed = (uint64_t)seed, .extremes = exact, .allow_fallback = true};
@@ -73,25 +78,25 @@ static bool holds(TargetClient *client, int64_t seed, int operations, bool exact
 }
 
 // The shortest program of the seed that fails too.
-static void shrink(TargetClient *client, int64_t seed, int operations, bool exact) {
+static void shrink(TargetClient *client, int64_t seed, int operations, Kind kind) {
     for (int fewer = 1; fewer <= operations; fewer++) {
         HloText text = {0}, message = {0};
-        bool ok = holds(client, seed, fewer, exact, &text, &message);
+        bool ok = holds(client, seed, fewer, kind, &text, &message);
         cr_assert(ok, "seed %lld, %d operations: %s\n%s", (long long)seed, fewer, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
     }
 }
 
-static void run(bool exact) {
-    int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
+static void run(Kind kind, int64_t count) {
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0);
     TargetClient *client = NULL;
-    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    must_succeed(target_client_new_with_threads("cpu:1", kind == LARGE ? 3 : 1, &client));
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0}, message = {0};
         int operations = 10 + (int)(seed % 30);
-        bool ok = holds(client, seed, operations, exact, &text, &message);
-        if (!ok) shrink(client, seed, operations, exact);
+        bool ok = holds(client, seed, operations, kind, &text, &message);
+        if (!ok) shrink(client, seed, operations, kind);
         cr_assert(ok, "seed %lld: %s\n%s", (long long)seed, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
@@ -100,10 +105,15 @@ static void run(bool exact) {
 }
 
 Test(random, compiled_equals_eval, .timeout = 20000) {
-    run(false);
+    run(USUAL, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500));
 }
 
 // Of operations with one right result, on numbers at the ends of their types.
 Test(random, compiled_equals_eval_at_the_ends, .timeout = 20000) {
-    run(true);
+    run(EXACT, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500));
+}
+
+// Large enough for several threads: a tenth as many.
+Test(random, compiled_equals_eval_on_large_arrays, .timeout = 20000) {
+    run(LARGE, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500) / 10);
 }

@@ -13,7 +13,7 @@ enum { POOL = 24, RANK = 4 };
 typedef struct Value {
     char name[32];
     int64_t rank, dims[RANK];
-    bool integer;  // s32, else f32
+    HloType type;  // HLO_INVALID: f32
 } Value;
 
 typedef struct Program {
@@ -29,7 +29,7 @@ static int64_t pick(Program *program, int64_t limit) {
 }
 
 static const char *type_of(const Value *value) {
-    return value->integer ? "s32" : "f32";
+    return value->type == HLO_INVALID ? "f32" : hlo_type_text(value->type);
 }
 
 static void put_dims(HloText *text, const Value *value) {
@@ -132,16 +132,49 @@ static int64_t dilated(int64_t size, int64_t base) {
     return size ? (size - 1) * base + 1 : 0;
 }
 
+// Mostly f32 and s32; others move, and are summed where sums are exact.
+static HloType random_type(Program *program) {
+    static const HloType types[] = {HLO_PRED,   HLO_U8,   HLO_S8,   HLO_S16, HLO_U16, HLO_U32,
+                                    HLO_S64,    HLO_U64,  HLO_S4,   HLO_F64, HLO_C64, HLO_C64,
+                                    HLO_F8E5M2, HLO_BF16, HLO_BF16, HLO_F16, HLO_F64};
+    const int64_t chance = pick(program, 100);
+    if (chance < 45) return HLO_INVALID;
+    return chance < 65 ? HLO_S32 : types[pick(program, (int64_t)HLO_COUNT_OF(types))];
+}
+
+static bool is_plain(HloType type) {
+    return type == HLO_INVALID || type == HLO_F32 || type == HLO_S32;
+}
+
+static bool is_narrow_float(HloType type) {
+    return hlo_type_is_float(type) && hlo_type_bytes(type) < 4;
+}
+
 static Value random_shape(Program *program, int64_t rank) {
-    Value value = {.rank = rank, .integer = pick(program, 4) == 0};
+    Value value = {.rank = rank, .type = random_type(program)};
     for (int64_t d = 0; d < rank; d++) value.dims[d] = random_size(program);
     return value;
 }
 
 // A scalar s32 index parameter, replicated, in its own name.
 static Value *index_value(Program *program) {
-    Value scalar = {.rank = 0, .integer = true};
+    Value scalar = {.rank = 0, .type = HLO_S32};
     return parameter(program, &scalar);
+}
+
+// The value as f32 or s32, for what compares elements or computes with them.
+static Value plain(Program *program, Value value) {
+    if (is_plain(value.type)) return value;
+    const bool is_complex = hlo_type_is_complex(value.type);
+    Value result = value;
+    result.type = is_complex || hlo_type_is_float(value.type) ? HLO_F32 : HLO_S32;
+    const Value made = *begin(program, &result);
+    hlo_text_format(&program->body, "%s(%s)\n", is_complex ? "real" : "convert", value.name);
+    return made;
+}
+
+static const char *sum_of(const Value *value) {
+    return value->type == HLO_PRED ? "or" : "add";
 }
 
 // ---- families ----
@@ -149,15 +182,19 @@ static Value *index_value(Program *program) {
 static void add_elementwise(Program *program) {
     static const char *const unary[] = {"negate", "abs", "sign"};
     static const char *const binary[] = {"add", "subtract", "maximum", "minimum"};
+    static const char *const logical[] = {"and", "or", "xor"};
     Value a = random_value(program);
+    const bool is_signed = is_plain(a.type) || hlo_type_kind(a.type) == HLO_KIND_SIGNED || hlo_type_is_float(a.type);
+    const bool pred = a.type == HLO_PRED, is_complex = hlo_type_is_complex(a.type);
     if (pick(program, 3) == 0) {
         begin(program, &a);
-        hlo_text_format(&program->body, "%s(%s)\n", unary[pick(program, 3)], a.name);
+        hlo_text_format(&program->body, "%s(%s)\n", pred ? "not" : unary[pick(program, is_signed ? 3 : 1)], a.name);
         return;
     }
     Value b = *parameter(program, &a);
     begin(program, &a);
-    hlo_text_format(&program->body, "%s(%s, %s)\n", binary[pick(program, 4)], a.name, b.name);
+    hlo_text_format(&program->body, "%s(%s, %s)\n",
+                    pred ? logical[pick(program, 3)] : binary[pick(program, is_complex ? 2 : 4)], a.name, b.name);
 }
 
 static void put_list(Program *program, const char *name, const int64_t *items, int64_t count) {
@@ -167,7 +204,7 @@ static void put_list(Program *program, const char *name, const int64_t *items, i
 }
 
 static void add_broadcast(Program *program) {
-    Value a = random_value(program), result = {.integer = a.integer};
+    Value a = random_value(program), result = {.type = a.type};
     int64_t dimensions[RANK], at = 0, fresh = pick(program, RANK - a.rank + 1);
     if (a.rank + fresh > RANK) return;
     while (at < a.rank || fresh) {
@@ -200,7 +237,7 @@ static void add_transpose(Program *program) {
 }
 
 static void add_reshape(Program *program) {
-    Value a = value_of_rank(program, 1), result = {.integer = a.integer};
+    Value a = value_of_rank(program, 1), result = {.type = a.type};
     int64_t left = 1;
     for (int64_t i = 0; i < a.rank; i++) left *= a.dims[i];
     while (result.rank < RANK - 1 && left > 1) {
@@ -249,7 +286,7 @@ static void add_pad(Program *program) {
             result.dims[d] = dilated(a.dims[d], inner[d] + 1) + 2;
         }
     }
-    Value scalar = {.rank = 0, .integer = a.integer};
+    Value scalar = {.rank = 0, .type = a.type};
     Value fill = *parameter(program, &scalar);
     begin(program, &result);
     hlo_text_format(&program->body, "pad(%s, %s), padding=", a.name, fill.name);
@@ -326,6 +363,9 @@ static void add_rotation(Program *program) {
 static const char *reducer(Program *program, const Value *value, const char *op, char *name) {
     snprintf(name, 32, "r%lld", (long long)program->names++);
     const char *type = type_of(value);
+    if (value->type == HLO_PRED) op = "or";
+    if (hlo_type_is_complex(value->type)) op = "add";
+    if (is_narrow_float(value->type) && !strcmp(op, "add")) op = "maximum";  // a sum would depend on the order
     hlo_text_format(&program->computations,
                     "%s {\n  x = %s[] parameter(0)\n  y = %s[] parameter(1)\n  ROOT z = %s[] %s(x, y)\n}\n\n", name,
                     type, type, type, op);
@@ -334,7 +374,7 @@ static const char *reducer(Program *program, const Value *value, const char *op,
 
 static void add_reduce(Program *program) {
     static const char *const ops[] = {"add", "add", "maximum", "minimum"};
-    Value a = value_of_rank(program, 1), result = {.integer = a.integer};
+    Value a = value_of_rank(program, 1), result = {.type = a.type};
     int64_t dims[RANK], count = 0;
     char name[32];
     for (int64_t d = 0; d < a.rank; d++) {
@@ -344,7 +384,7 @@ static void add_reduce(Program *program) {
             result.dims[result.rank++] = a.dims[d];
         }
     }
-    Value scalar = {.rank = 0, .integer = a.integer};
+    Value scalar = {.rank = 0, .type = a.type};
     Value init = *parameter(program, &scalar);
     reducer(program, &a, ops[pick(program, 4)], name);
     begin(program, &result);
@@ -355,7 +395,7 @@ static void add_reduce(Program *program) {
 
 // The largest element and its index: a reduction of two arrays whose result does not depend on order.
 static void add_argmax(Program *program) {
-    Value a = value_of_rank(program, 1), index = a, result = {.integer = true};
+    Value a = plain(program, value_of_rank(program, 1)), index = a, result = {.type = HLO_S32};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank);
     char name[32];
@@ -368,7 +408,7 @@ static void add_argmax(Program *program) {
         "  lt = pred[] compare(i, j), direction=LT\n  tie = pred[] and(eq, lt)\n  first = pred[] or(gt, tie)\n"
         "  v = %s[] select(first, a, b)\n  k = s32[] select(first, i, j)\n  ROOT t = (%s[], s32[]) tuple(v, k)\n}\n\n",
         name, t, t, t, t);
-    index.integer = true;
+    index.type = HLO_S32;
     Value iota = *begin(program, &index);
     hlo_text_format(&program->body, "iota(), iota_dimension=%lld\n", (long long)dim);
     for (int64_t d = 0; d < a.rank; d++) {
@@ -376,7 +416,7 @@ static void add_argmax(Program *program) {
     }
     int64_t id = program->names++;
     Value values = result;
-    values.integer = a.integer;
+    values.type = a.type;
     hlo_text_format(&program->body,
                     "  low%lld = %s[] constant(-1000000)\n  none%lld = s32[] constant(1000000)\n  both%lld = (",
                     (long long)id, t, (long long)id, (long long)id);
@@ -390,7 +430,9 @@ static void add_argmax(Program *program) {
 }
 
 static void add_dot(Program *program) {
-    Value a = value_of_rank(program, 1), b = {.rank = 0, .integer = a.integer}, result = {.integer = a.integer};
+    Value a = value_of_rank(program, 1);
+    if (a.type == HLO_PRED || is_narrow_float(a.type)) a = plain(program, a);
+    Value b = {.rank = 0, .type = a.type}, result = {.type = a.type};
     int64_t lb[RANK], rb[RANK], lc[RANK], rc[RANK], batch = 0, contracting = 0;
     int64_t role[RANK] = {0};
     for (int64_t d = 0; d < a.rank; d++) {
@@ -422,7 +464,7 @@ static void add_dot(Program *program) {
 }
 
 static void add_sort(Program *program) {
-    Value a = value_of_rank(program, 1);
+    Value a = plain(program, value_of_rank(program, 1));
     if (!a.rank) return;
     char name[32];
     snprintf(name, sizeof(name), "r%lld", (long long)program->names++);
@@ -465,7 +507,7 @@ static void add_dynamic_update(Program *program) {
 
 // Rows of an array by an index vector, out of range at times.
 static void add_gather(Program *program) {
-    Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, result = {.integer = a.integer};
+    Value a = value_of_rank(program, 1), indices = {.rank = 1, .type = HLO_S32}, result = {.type = a.type};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), offsets[RANK], sizes[RANK], count = 0;
     if (!a.dims[dim]) return;
@@ -489,7 +531,7 @@ static void add_gather(Program *program) {
 }
 
 static void add_scatter(Program *program) {
-    Value a = value_of_rank(program, 1), indices = {.rank = 1, .integer = true}, updates = {.integer = a.integer};
+    Value a = value_of_rank(program, 1), indices = {.rank = 1, .type = HLO_S32}, updates = {.type = a.type};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), window[RANK], count = 0;
     char name[32];
@@ -513,7 +555,7 @@ static void add_scatter(Program *program) {
 
 // A cumulative sum is a window as long as the array.
 static void add_cumulative(Program *program) {
-    Value a = value_of_rank(program, 1), scalar = {.rank = 0, .integer = a.integer};
+    Value a = value_of_rank(program, 1), scalar = {.rank = 0, .type = a.type};
     if (!a.rank) return;
     int64_t dim = pick(program, a.rank), size = a.dims[dim];
     if (!size) return;
@@ -553,7 +595,7 @@ static void add_reduce_window(Program *program) {
         }
         result.dims[d] = (room - span) / stride[d] + 1;
     }
-    Value scalar = {.rank = 0, .integer = a.integer};
+    Value scalar = {.rank = 0, .type = a.type};
     Value init = *parameter(program, &scalar);
     reducer(program, &a, pick(program, 2) ? "add" : "maximum", name);
     begin(program, &result);
@@ -643,11 +685,11 @@ static void add_select_and_scatter(Program *program) {
 
 // The largest elements along the last dimension.
 static void add_topk(Program *program) {
-    Value a = value_of_rank(program, 1), result = a, index = a;
+    Value a = plain(program, value_of_rank(program, 1)), result = a, index = a;
     if (!a.rank || !a.dims[a.rank - 1]) return;
     int64_t k = 1 + pick(program, a.dims[a.rank - 1]);
     result.dims[a.rank - 1] = index.dims[a.rank - 1] = k;
-    index.integer = true;
+    index.type = HLO_S32;
     long long id = program->names++;
     hlo_text_format(&program->body, "  top%lld = (", id);
     put_dims(&program->body, &result);
@@ -660,7 +702,8 @@ static void add_topk(Program *program) {
 
 // Gather and scatter with batching dimensions: each row of a table by its own indices.
 static void add_batched_gather(Program *program) {
-    Value table = {.rank = 3}, indices = {.rank = 3, .integer = true}, result = {.rank = 3};
+    Value table = {.rank = 3, .type = random_type(program)}, indices = {.rank = 3, .type = HLO_S32};
+    Value result = {.rank = 3, .type = table.type};
     for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
     if (!table.dims[1]) return;
     indices.dims[0] = result.dims[0] = table.dims[0];
@@ -686,7 +729,8 @@ static void add_batched_gather(Program *program) {
 
 // Two indices a vector, at one place of the index array or another.
 static void add_two_index_gather(Program *program) {
-    Value table = {.rank = 3}, indices = {.rank = 2, .integer = true}, result = {.rank = 2};
+    Value table = {.rank = 3, .type = random_type(program)}, indices = {.rank = 2, .type = HLO_S32};
+    Value result = {.rank = 2, .type = table.type};
     bool leading = pick(program, 2);
     for (int64_t d = 0; d < 3; d++) table.dims[d] = random_size(program);
     if (!table.dims[0] || !table.dims[2]) return;
@@ -746,9 +790,9 @@ static void add_linear_algebra(Program *program) {
 }
 
 static void add_fft(Program *program) {
-    Value a = value_of_rank(program, 1), real = a;
+    Value a = plain(program, value_of_rank(program, 1)), real = a;
     if (!a.rank || !a.dims[a.rank - 1]) return;
-    real.integer = false;
+    real.type = HLO_F32;
     long long id = program->names++;
     HloText dims = {0};
     hlo_text_string(&dims, "[");
@@ -764,7 +808,7 @@ static void add_fft(Program *program) {
 
 // A mapped computation, a choice, a clamp, and a change of type and back.
 static void add_choice(Program *program) {
-    Value a = random_value(program), low = {.rank = 0, .integer = a.integer};
+    Value a = plain(program, random_value(program)), low = {.rank = 0, .type = a.type};
     Value b = *parameter(program, &a), bound = *parameter(program, &low);
     long long id = program->names++;
     char name[32];
@@ -801,7 +845,7 @@ static void add_sort_first(Program *program) {
 }
 
 static void add_sort_pairs(Program *program) {
-    Value a = value_of_rank(program, 1);
+    Value a = plain(program, value_of_rank(program, 1));
     if (!a.rank) return;
     Value b = *parameter(program, &a);
     char name[32];
@@ -840,14 +884,14 @@ static void add_random(Program *program) {
         "  w%lld = %s%s get-tuple-element(g%lld), index=1\n  int%lld = s32%s convert(w%lld)\n",
         id, id, type, dims.data, id, algorithms[pick(program, 3)], id, type, dims.data, id, id, dims.data, id);
     Value integer = a;
-    integer.integer = true;
+    integer.type = HLO_S32;
     begin(program, &integer);
     hlo_text_format(&program->body, "negate(int%lld)\n", id);
     hlo_text_free(&dims);
 }
 
 static void add_iota(Program *program) {
-    Value a = value_of_rank(program, 1);
+    Value a = plain(program, value_of_rank(program, 1));
     if (!a.rank) return;
     Value iota = *begin(program, &a);
     hlo_text_format(&program->body, "iota(), iota_dimension=%lld\n", (long long)pick(program, a.rank));
@@ -881,8 +925,8 @@ static void add_loop(Program *program) {
         "body%lld {\n  p = (s32[], %s, %s) parameter(0)\n  i = s32[] get-tuple-element(p), index=0\n  one = s32[] "
         "constant(1)\n"
         "  j = s32[] add(i, one)\n  x = %s get-tuple-element(p), index=1\n  y = %s get-tuple-element(p), index=2\n"
-        "  z = %s add(x, y)\n  ROOT t = (s32[], %s, %s) tuple(j, z, y)\n}\n\n",
-        id, s, s, id, s, s, s, s, s, s, s);
+        "  z = %s %s(x, y)\n  ROOT t = (s32[], %s, %s) tuple(j, z, y)\n}\n\n",
+        id, s, s, id, s, s, s, s, s, sum_of(&a), s, s);
     hlo_text_format(&program->body,
                     "  zero%lld = s32[] constant(0)\n  init%lld = (s32[], %s, %s) tuple(zero%lld, %s, %s)\n"
                     "  loop%lld = (s32[], %s, %s) while(init%lld), condition=cond%lld, body=body%lld\n",
@@ -932,8 +976,8 @@ static void add_ragged_dot(Program *program) {
 }
 
 static void add_batch_norm(Program *program) {
-    Value a = value_of_rank(program, 1), feature = {.rank = 1};
-    if (!a.rank || a.integer) return;
+    Value a = plain(program, value_of_rank(program, 1)), feature = {.rank = 1};
+    if (!a.rank || a.type == HLO_S32) return;
     int64_t dim = pick(program, a.rank);
     // The mean of nothing is no number, and which of several such an arg-max keeps depends on the order of its steps.
     for (int64_t d = 0; d < a.rank; d++) {
@@ -960,9 +1004,9 @@ static void add_conditional(Program *program) {
     put_dims(&shape, &a);
     const char *s = shape.data;
     hlo_text_format(&program->computations,
-                    "yes%lld {\n  p = %s parameter(0)\n  ROOT n = %s negate(p)\n}\n\nno%lld {\n  p = %s parameter(0)\n "
-                    " ROOT n = %s add(p, p)\n}\n\n",
-                    id, s, s, id, s, s);
+                    "yes%lld {\n  p = %s parameter(0)\n  ROOT n = %s %s(p)\n}\n\nno%lld {\n  p = %s parameter(0)\n "
+                    " ROOT n = %s %s(p, p)\n}\n\n",
+                    id, s, s, a.type == HLO_PRED ? "not" : "negate", id, s, s, sum_of(&a));
     begin(program, &a);
     hlo_text_format(&program->body, "conditional(%s, %s, %s), branch_computations={yes%lld, no%lld}\n", which.name,
                     a.name, b.name, id, id);
@@ -974,8 +1018,8 @@ static void add_call(Program *program) {
     HloText shape = {0};
     long long id = program->names++;
     put_dims(&shape, &a);
-    hlo_text_format(&program->computations, "twice%lld {\n  p = %s parameter(0)\n  ROOT n = %s add(p, p)\n}\n\n", id,
-                    shape.data, shape.data);
+    hlo_text_format(&program->computations, "twice%lld {\n  p = %s parameter(0)\n  ROOT n = %s %s(p, p)\n}\n\n", id,
+                    shape.data, shape.data, sum_of(&a));
     begin(program, &a);
     hlo_text_format(&program->body, "call(%s), to_apply=twice%lld\n", a.name, id);
     hlo_text_free(&shape);

@@ -82,17 +82,19 @@ static char *compare_literals(const HloLiteral *want, const HloLiteral *got, int
     return NULL;
 }
 
+enum { MOST_DEVICES = 256 };  // annotations may name any number of them
+
 // What one comparison holds on to.
 typedef struct Trial {
     const HloModule *module;
     HloModule *partitioned;
     SpmdBoundary *boundary;
     int64_t devices;
-    HloLiteral *inputs[64];              // whole parameters
-    HloLiteral **shards[64];             // by parameter, by device
-    const HloLiteral **arguments[4096];  // by device, by parameter
+    HloLiteral *inputs[64];                      // whole parameters
+    HloLiteral **shards[64];                     // by parameter, by device
+    const HloLiteral **arguments[MOST_DEVICES];  // by device, by parameter
     HloLiteral *want;
-    HloLiteral *results[4096];
+    HloLiteral *results[MOST_DEVICES];
 } Trial;
 
 // Sets what a shard has beyond the end of the array to what must not matter: NaN, or a large number. Splitting leaves
@@ -146,7 +148,7 @@ static char *compare_results(Trial *trial) {
     for (int64_t r = 0; r < trial->boundary->result_count; r++) {
         const SpmdBoundaryArray *array = &trial->boundary->results[r];
         if (!hlo_shape_is_array(array->global)) continue;  // a token
-        const HloLiteral *parts[4096];
+        const HloLiteral *parts[MOST_DEVICES];
         for (int64_t d = 0; d < trial->devices; d++) {
             int64_t index = r;
             parts[d] = leaf_of(trial->results[d], &index);
@@ -174,6 +176,11 @@ static char *run_trial(Trial *trial, const SpmdOptions *options, uint64_t seed, 
     status = spmd_boundary_new(trial->partitioned, &trial->boundary);
     if (status) return status_message("boundary", status);
     trial->devices = trial->boundary->num_partitions;
+    *refused = trial->devices > MOST_DEVICES;
+    if (*refused) {
+        trial->devices = 0;
+        return message("more than %d devices", MOST_DEVICES);
+    }
     char *problem = make_inputs(trial, seed);
     if (problem) return problem;
     int64_t count = trial->module->entry->parameters.count;

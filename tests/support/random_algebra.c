@@ -40,7 +40,7 @@ static Factor make_factor(Generator *g, HloType type, const int64_t *shared, int
     random_permutation(g, places, factor.value.rank);
     for (int i = 0; i < factor.value.rank; i++) {
         const bool mine = i >= batches + summed;
-        factor.value.dims[places[i]] = mine ? random_below(g, 12) : shared[i];
+        factor.value.dims[places[i]] = mine ? random_below(g, random_is_large(g) ? 200 : 12) : shared[i];
         if (i < batches)
             factor.batch[i] = places[i];
         else if (!mine)
@@ -65,14 +65,14 @@ void random_dot(Generator *g) {
     const int batches = (int)random_below(g, 3), summed = (int)random_below(g, 3);
     int64_t shared[4];
     for (int i = 0; i < batches + summed; i++)
-        shared[i] = random_chance(g, 4) ? 0 : random_size(g, i < batches ? 4 : 9);
+        shared[i] = random_chance(g, 4) ? 0 : random_size(g, i < batches ? 4 : random_is_large(g) ? 90 : 9);
     const Factor left = make_factor(g, type, shared, batches, summed, (int)random_below(g, 3)),
                  right = make_factor(g, type, shared, batches, summed, (int)random_below(g, 2));
     Value out = {.type = product_type(g, type), .rank = batches, .exact = !is_inexact(type)};
     for (int i = 0; i < batches; i++) out.dims[i] = shared[i];
     append_own(&out, &left, batches, summed);
     append_own(&out, &right, batches, summed);
-    if (random_elements(&out) > kMaximumElements) return;
+    if (random_elements(&out) > g->most_elements) return;
     const int a = random_partner(g, left.value), b = random_partner(g, right.value);
     out.exact = out.exact && g->values[a].exact && g->values[b].exact;
     const int result = random_begin(g, out);
@@ -98,7 +98,7 @@ static int64_t dilated(int64_t size, int64_t by) {
 }
 
 static Place make_place(Generator *g) {
-    Place p = {.size = random_size(g, 9),
+    Place p = {.size = random_size(g, random_is_large(g) ? 40 : 9),
                .kernel = random_size(g, 4),
                .stride = random_size(g, 3),
                .low = random_below(g, 5) - 1,
@@ -154,7 +154,8 @@ void random_any_convolution(Generator *g) {
     const int count = (int)random_below(g, 4);
     const int64_t groups = random_chance(g, 30) ? random_size(g, 4) : 1,
                   batch_groups = groups == 1 && random_chance(g, 20) ? random_size(g, 3) : 1;
-    const int64_t features = random_size(g, 4), batch = random_size(g, 4), outputs = random_size(g, 4);
+    const int64_t channels = random_is_large(g) ? 17 : 4;
+    const int64_t features = random_size(g, channels), batch = random_size(g, 4), outputs = random_size(g, channels);
     const int64_t input_two[] = {batch * batch_groups, features * groups},
                   kernel_two[] = {features, outputs * groups * batch_groups},
                   out_two[] = {batch, outputs * groups * batch_groups};
@@ -170,7 +171,7 @@ void random_any_convolution(Generator *g) {
     const Value input = order_dims(g, type, "bf", input_two, sizes, count, labels[0]),
                 kernel = order_dims(g, type, "io", kernel_two, kernels, count, labels[1]);
     Value out = order_dims(g, product_type(g, type), "bf", out_two, outs, count, labels[2]);
-    if (random_elements(&input) > kMaximumElements || random_elements(&out) > kMaximumElements ||
+    if (random_elements(&input) > g->most_elements || random_elements(&out) > g->most_elements ||
         random_elements(&out) * random_elements(&kernel) > 4000000) {
         return;
     }

@@ -74,7 +74,7 @@ static bool choose_forms(Generator *g, const Value *operand, Numbers *numbers) {
         if (is_window) numbers->windows[window] = i;
         numbers->side.dims[i] = is_window ? window_sizes[window++] : sizes[index++];
     }
-    return random_elements(&numbers->side) <= kMaximumElements;
+    return random_elements(&numbers->side) <= g->most_elements;
 }
 
 static bool choose_numbers(Generator *g, const Value *operand, Numbers *numbers) {

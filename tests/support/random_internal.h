@@ -10,7 +10,7 @@
 #include "hlo/ir/types.h"
 
 // Values have up to kUsualRank dimensions to begin with; some steps make more.
-enum { kMaximumValues = 160, kUsualRank = 4, kMaximumRank = 6, kMaximumElements = 4096 };
+enum { kMaximumValues = 160, kUsualRank = 4, kMaximumRank = 6 };
 
 typedef struct Value {
     HloType type;
@@ -29,9 +29,12 @@ typedef struct Generator {
     int parameter_count;
     int called_count;
     bool exact;                        // nothing may round but single operations
+    int64_t most_elements;             // of an array
     uint8_t reducers[HLO_TYPE_COUNT];  // those that are written
 } Generator;
 
+// Arrays are large: enough for several threads and blocks.
+bool random_is_large(const Generator *g);
 // Chance: 64 bits; a number in [0, limit); true in so many of 100 cases.
 uint64_t random_draw(Generator *g);
 int64_t random_below(Generator *g, int64_t limit);

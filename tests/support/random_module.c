@@ -7,6 +7,8 @@
 
 #include "tests/support/random_internal.h"
 
+enum { kUsualElements = 4096, kManyElements = 65536 };
+
 uint64_t random_draw(Generator *g) {
     g->state += UINT64_C(0x9E3779B97F4A7C15);
     uint64_t x = g->state;
@@ -18,6 +20,10 @@ uint64_t random_draw(Generator *g) {
 int64_t random_below(Generator *g, int64_t limit) {
     return limit ? (int64_t)(random_draw(g) % (uint64_t)limit) : 0;
 }
+bool random_is_large(const Generator *g) {
+    return g->most_elements > kUsualElements;
+}
+
 bool random_chance(Generator *g, int64_t percent) {
     return random_below(g, 100) < percent;
 }
@@ -138,10 +144,14 @@ HloType random_type(Generator *g) {
 }
 
 static Value random_value(Generator *g, HloType type) {
-    static const int64_t kSizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 0};
+    static const int64_t kSmall[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 0},
+                         kLarge[] = {1, 2, 3, 7, 16, 31, 33, 64, 100, 257, 1000, 4099};
     Value value = {.type = type, .rank = (int)random_below(g, kUsualRank + 1), .exact = true};
-    for (int d = 0; d < value.rank; d++) value.dims[d] = kSizes[random_below(g, HLO_COUNT_OF(kSizes))];
-    while (random_elements(&value) > kMaximumElements) value.rank--;
+    for (int d = 0; d < value.rank; d++) {
+        value.dims[d] = random_is_large(g) ? kLarge[random_below(g, HLO_COUNT_OF(kLarge))]
+                                           : kSmall[random_below(g, HLO_COUNT_OF(kSmall))];
+    }
+    while (random_elements(&value) > g->most_elements) value.rank--;
     return value;
 }
 
@@ -320,7 +330,7 @@ static void convert(Generator *g) {
 static void broadcast(Generator *g) {
     const int a = random_pick_where(g, wants_any);
     Value from = g->values[a], to = from;
-    if (from.rank == kMaximumRank || random_elements(&from) * 5 > kMaximumElements) return;
+    if (from.rank == kMaximumRank || random_elements(&from) * 5 > g->most_elements) return;
     const int at = (int)random_below(g, from.rank + 1);
     to.rank++;
     int64_t dimensions[kMaximumRank];
@@ -413,7 +423,7 @@ static void pad(Generator *g) {
         if (inner + low[d] + high[d] < 1) low[d] = high[d] = 0;
         to.dims[d] = inner + low[d] + high[d];
     }
-    if (random_elements(&to) > 2 * kMaximumElements) return;
+    if (random_elements(&to) > 2 * g->most_elements) return;
     const Value scalar = {.type = from.type, .exact = true};
     const int value = random_parameter(g, scalar);
     random_begin(g, to);
@@ -426,7 +436,7 @@ static void pad(Generator *g) {
 
 static void concatenate(Generator *g) {
     const int a = random_pick_where(g, random_wants_dimensions);
-    if (a < 0 || random_elements(&g->values[a]) * 2 > kMaximumElements) return;
+    if (a < 0 || random_elements(&g->values[a]) * 2 > g->most_elements) return;
     Value value = g->values[a];
     const int b = random_partner(g, value);
     const int64_t dimension = random_below(g, value.rank);
@@ -515,6 +525,8 @@ static void reduce(Generator *g) {
     // Eight bits hold no sum.
     const bool sum =
         hlo_type_is_complex(value.type) || (rounds && hlo_type_bytes(value.type) > 1 && random_chance(g, 60));
+    // Long sums of either side have errors of their own.
+    if (sum && random_elements(&value) > kUsualElements) return;
     if (g->exact && sum) return;
     int64_t dimensions[kMaximumRank];
     int reduced = 0, kept = 0;
@@ -608,7 +620,7 @@ static void print_results(Generator *g) {
     hlo_text_string(g->text, ")\n}\n");
 }
 
-static void make_module(uint64_t seed, int operations, bool exact, HloText *text) {
+static void make_module(uint64_t seed, int operations, bool exact, int64_t most_elements, HloText *text) {
     Generator *g = calloc(1, sizeof *g);
     if (!g) abort();
     HloText entry = {0};
@@ -616,6 +628,7 @@ static void make_module(uint64_t seed, int operations, bool exact, HloText *text
     g->text = &entry;
     g->head = text;
     g->exact = exact;
+    g->most_elements = most_elements;
     hlo_text_format(text, "HloModule random_%llu\n\n", (unsigned long long)seed);
     for (int i = 0; i < 3; i++) random_parameter(g, random_value(g, i ? random_type(g) : HLO_F32));
     for (int i = 0; i < operations && g->count < kMaximumValues - 32; i++) {
@@ -630,9 +643,13 @@ static void make_module(uint64_t seed, int operations, bool exact, HloText *text
 }
 
 void random_module(uint64_t seed, int operations, HloText *text) {
-    make_module(seed, operations, false, text);
+    make_module(seed, operations, false, kUsualElements, text);
+}
+
+void random_large_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, seed % 2 == 0, kManyElements, text);
 }
 
 void random_exact_module(uint64_t seed, int operations, HloText *text) {
-    make_module(seed, operations, true, text);
+    make_module(seed, operations, true, kUsualElements, text);
 }

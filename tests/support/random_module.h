@@ -12,5 +12,7 @@ void random_module(uint64_t seed, int operations, HloText *text);
 // The same of operations that have one right result: no sums of floats, no transcendental functions. Values need not be
 // bounded: any argument will do, infinities, NaNs and the ends of integers among them.
 void random_exact_module(uint64_t seed, int operations, HloText *text);
+// One of either kind with arrays of up to some ten thousands of elements; of an even seed, an exact one.
+void random_large_module(uint64_t seed, int operations, HloText *text);
 
 #endif

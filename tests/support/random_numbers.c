@@ -144,7 +144,7 @@ void random_bits(Generator *g) {
     }
     const int part = width > 8 && random_chance(g, 60) ? width / (random_chance(g, 50) ? 2 : 4) : width;
     if (part != width && part >= 4 && bits.rank < kMaximumRank &&
-        random_elements(&bits) * (width / part) <= kMaximumElements) {
+        random_elements(&bits) * (width / part) <= g->most_elements) {
         Value pieces = bits;
         pieces.type = unsigned_of(part);
         pieces.dims[pieces.rank++] = width / part;

@@ -120,7 +120,7 @@ void random_window(Generator *g) {
         const int64_t padded = dilated(value.dims[d], w.base) + w.low + w.high, reach = dilated(w.size, w.dilation);
         to.dims[d] = padded < reach ? 0 : (padded - reach) / w.stride + 1;
     }
-    if (random_elements(&to) > 2 * kMaximumElements) return;
+    if (random_elements(&to) > 2 * g->most_elements) return;
     to.exact = !sum;
     const ReducerName reducer = random_reducer(g, sum ? ADD : random_exact_reducer(g, value.type), value.type);
     const int init = random_parameter(g, random_scalar(value.type));
@@ -160,7 +160,7 @@ void random_gather(Generator *g) {
         offsets[at - 1] = at;
         to.dims[at++] = from.dims[d];
     }
-    if (random_elements(&to) > kMaximumElements) return;
+    if (random_elements(&to) > g->most_elements) return;
     int rows = row_numbers(g, count);
     random_begin(g, to);
     hlo_text_format(g->text, "gather(v%d, v%d), ", a, rows);
