@@ -36,7 +36,8 @@ static int light_depth(const Fusion *fusion, const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node) return array->elements <= 1 ? 0 : -1;
     const CpuLoopRole role = cpu_emit_role(node);
-    if (role == CPU_ROLE_NONE || role == CPU_ROLE_COSTLY) return array->elements <= 1 ? 0 : -1;
+    if (role == CPU_ROLE_NONE) return array->elements <= 1 ? 0 : -1;
+    if (role == CPU_ROLE_COSTLY && array->elements > 1) return -1;
     if (node->opcode == HLO_OP_IOTA) return 0;
     if (node->opcode == HLO_OP_CONSTANT) return array->splat ? 0 : -1;
     if (node->opcode == HLO_OP_BROADCAST && node->operands[0]->elements * 8 <= array->elements) return 1;

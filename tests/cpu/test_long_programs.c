@@ -132,6 +132,16 @@ static void write_donations(HloText *text, int count) {
     hlo_text_string(text, ")\n}\n");
 }
 
+// Scalars of scalars, each dear to compute: light at any depth, they were one loop, as deep as its expression is long.
+static void write_scalars(HloText *text, int count) {
+    write_heading(text, "");
+    write_entry(text);
+    hlo_text_string(text, "  s_0 = f32[] convert(i_0)\n");
+    for (int k = 0; k < count; k++)
+        hlo_text_format(text, k % 2 ? "  s_%d = f32[] tanh(s_%d)\n" : "  s_%d = f32[] add(s_%d, s_0)\n", k + 1, k);
+    hlo_text_format(text, "  ROOT r = f32[6] broadcast(s_%d), dimensions={}\n}\n", count);
+}
+
 typedef struct LongProgram {
     const char *name;
     Write *write;
@@ -140,7 +150,8 @@ typedef struct LongProgram {
 
 static const LongProgram kPrograms[] = {
     {"updates", write_updates, 6000}, {"reshapes", write_reshapes, 6000}, {"conditionals", write_conditionals, 3000},
-    {"selects", write_selects, 1500}, {"gaps", write_gaps, 1500},         {"donations", write_donations, 3000}};
+    {"selects", write_selects, 1500}, {"gaps", write_gaps, 1500},         {"donations", write_donations, 3000},
+    {"scalars", write_scalars, 60000}};
 
 ParameterizedTestParameters(long_programs, compiled_equals_eval) {
     return cases_numbered(HLO_COUNT_OF(kPrograms));
