@@ -11,7 +11,6 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/gemm.h"
-#include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
@@ -388,11 +387,11 @@ static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
 }
 
 // Whether each product is one call of a kernel, which takes a few nanoseconds: what it costs to come to it by way of
-// tiles would be most of the time. Where there are tiles for matrices, they are asked first about a single product.
+// tiles would be most of the time. Where there are tiles for floats, they are asked first about a single product.
 static bool is_small(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     if (!is_of_elements(job) || mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1 ||
-        (mm->batch < 2 && cpu_isa_tile_kernels(job->features)))
+        (mm->batch < 2 && job->features >= CPU_FEATURES_AVX512_BF16))
         return false;
     const CpuGemm gemm = one_product(job);
     return cpu_gemm_is_small(&gemm);

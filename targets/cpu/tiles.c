@@ -30,10 +30,13 @@ static bool is_byte(HloType type) {
 static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPrecision precision, CpuTileSource *left,
                            CpuTileSource *right) {
     if (is_byte(lhs) && is_byte(rhs)) {
-        *left = lhs == HLO_S8 ? CPU_TILE_S8 : CPU_TILE_U8;
-        *right = rhs == HLO_S8 ? CPU_TILE_S8 : CPU_TILE_U8;
-        return features >= CPU_FEATURES_AMX || lhs == HLO_S8;
+        const bool wide = features < CPU_FEATURES_AVX512_BF16;
+        const CpuTileSource s8 = wide ? CPU_TILE_WIDE_S8 : CPU_TILE_S8, u8 = wide ? CPU_TILE_WIDE_U8 : CPU_TILE_U8;
+        *left = lhs == HLO_S8 ? s8 : u8;
+        *right = rhs == HLO_S8 ? s8 : u8;
+        return wide || features >= CPU_FEATURES_AMX || lhs == HLO_S8;
     }
+    if (features < CPU_FEATURES_AVX512_BF16) return false;
     if (lhs == HLO_BF16 && rhs == HLO_BF16) {
         *left = *right = CPU_TILE_BF16;
         return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on the dot-product units for narrow numbers (AMX tiles, AVX-512 BF16 and VNNI): of bf16 with f32
-// sums, of 8-bit integers with 32-bit sums, and of f32 numbers as sums of products of their bf16 parts.
+// sums, of 8-bit integers with 32-bit sums, and of f32 numbers as sums of products of their bf16 parts. AVX2 has the
+// integers, as pairs of 16 bits.
 //
 // f32 products without any rounding asked for run here too where AMX is there: a number is three bf16 parts, exactly,
 // and of the nine products the six are summed that f32 can see; the error is that of an f32 product. Infinities, NaN

@@ -270,7 +270,7 @@ Test(cpu_matmul, tiles_of_all_types) {
     static TypeCase types[] = {{HLO_F32, HLO_F32}, {HLO_BF16, HLO_F32}, {HLO_BF16, HLO_BF16}, {HLO_S8, HLO_S32},
                                {HLO_U8, HLO_S32},  {HLO_S8, HLO_U32},   {HLO_F16, HLO_F32}};
     static const int64_t sizes[][3] = {{8, 9, 17}, {33, 65, 40}, {70, 64, 72}, {64, 70, 75}};
-    for (int set = CPU_FEATURES_AVX512_BF16; set <= CPU_FEATURES_AMX; set++) {
+    for (int set = CPU_FEATURES_AVX2; set <= CPU_FEATURES_AMX; set++) {
         if ((int)cpu_features_detect() < set) continue;
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
@@ -278,6 +278,40 @@ Test(cpu_matmul, tiles_of_all_types) {
             for (int s = 0; s < 4; s++)
                 for (int layouts = 0; layouts < 27; layouts++) check(pool, &types[t], sizes[s], layouts);
         cpu_pool_free(pool);
+    }
+}
+
+// Bytes of any value, signed and unsigned on either side, also where all products are the largest.
+Test(cpu_matmul, bytes_of_all_values) {
+    enum { kRows = 45, kColumns = 70, kDepth = 333 };
+    static uint8_t a[kRows * kDepth], b[kDepth * kColumns];
+    static int32_t out[kRows * kColumns];
+    for (int which = 0; which < 32; which++) {
+        const bool signs[2] = {which & 1, which & 2}, turned[2] = {which & 4, which & 8}, largest = which & 16;
+        CpuMatmul mm = square(0);
+        mm.lhs_type = signs[0] ? HLO_S8 : HLO_U8, mm.rhs_type = signs[1] ? HLO_S8 : HLO_U8, mm.out_type = HLO_S32;
+        mm.m = kRows, mm.n = kColumns, mm.k = kDepth, mm.out_m_stride = kColumns;
+        mm.lhs_m_stride = turned[0] ? 1 : kDepth, mm.lhs_k_stride = turned[0] ? kRows : 1;
+        mm.rhs_k_stride = turned[1] ? 1 : kColumns, mm.rhs_n_stride = turned[1] ? kDepth : 1;
+        for (int i = 0; i < kRows * kDepth; i++) a[i] = (uint8_t)(largest ? signs[0] ? 128 : 255 : small_random() * 36);
+        for (int i = 0; i < kDepth * kColumns; i++)
+            b[i] = (uint8_t)(largest ? signs[1] ? 128 : 255 : small_random() * 36);
+        for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+            CpuPool *pool;
+            cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)set, &pool));
+            memset(out, 0xee, sizeof out);
+            cr_assert_null(cpu_matmul(pool, &mm, out, a, b));
+            cpu_pool_free(pool);
+            for (int at = 0; at < kRows * kColumns; at++) {
+                int sum = 0;
+                for (int k = 0; k < kDepth; k++) {
+                    const uint8_t x = a[at / kColumns * mm.lhs_m_stride + k * mm.lhs_k_stride];
+                    const uint8_t y = b[k * mm.rhs_k_stride + at % kColumns * mm.rhs_n_stride];
+                    sum += (signs[0] ? (int8_t)x : x) * (signs[1] ? (int8_t)y : y);
+                }
+                cr_assert_eq(out[at], sum, "case %d, set %d, at %d: %d, not %d", which, set, at, out[at], sum);
+            }
+        }
     }
 }
 

@@ -73,6 +73,7 @@ const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
     if (features >= CPU_FEATURES_AMX) return &cpu_tile_kernels_amx;
     if (features >= CPU_FEATURES_AVX512_BF16) return &cpu_tile_kernels_avx512bf16;
+    if (features >= CPU_FEATURES_AVX2) return &cpu_tile_kernels_avx2;
 #endif
     (void)features;
     return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner parts of products of narrow numbers: bf16 pairs summed in f32 and 8-bit fours summed in s32, by AMX tiles
-// or by AVX-512's dot-product instructions; tiles.c drives them.
+// or by AVX-512's dot-product instructions, 8-bit numbers widened to 16-bit pairs by AVX2; tiles.c drives them.
 //
 // Packed operands are panels of 32 lanes (rows of the left side, columns of the right) cut along the depth into chunks
 // of 64 bytes a lane. A chunk holds its parts one after the other, a part two tiles of 16 lanes and 1 KB:
@@ -19,14 +19,16 @@
 enum { CPU_TILE_LANES = 32, CPU_TILE_CHUNK = 64, CPU_TILE_BYTES = CPU_TILE_LANES * CPU_TILE_CHUNK };
 
 // What is packed. F32_n: f32 numbers as n parts of bf16; 1: rounded to nearest, 2: truncated and the rest rounded,
-// 3: truncated, the rest truncated, and its rest, which is exact.
+// 3: truncated, the rest truncated, and its rest, which is exact. WIDE: bytes as 16-bit numbers, groups of two.
 typedef enum CpuTileSource {
     CPU_TILE_F32_1,
     CPU_TILE_F32_2,
     CPU_TILE_F32_3,
     CPU_TILE_BF16,
     CPU_TILE_S8,
-    CPU_TILE_U8
+    CPU_TILE_U8,
+    CPU_TILE_WIDE_S8,
+    CPU_TILE_WIDE_U8
 } CpuTileSource;
 
 // Magnitudes met while packing f32, as bits: the largest one, and of the lanes' largest ones that are not zero the
@@ -55,14 +57,14 @@ static inline int cpu_tile_parts(CpuTileSource source) {
     return source <= CPU_TILE_F32_3 ? (int)source + 1 : 1;
 }
 static inline int cpu_tile_depth(CpuTileSource source) {
-    return source >= CPU_TILE_S8 ? CPU_TILE_CHUNK : CPU_TILE_CHUNK / 2;
+    return source == CPU_TILE_S8 || source == CPU_TILE_U8 ? CPU_TILE_CHUNK : CPU_TILE_CHUNK / 2;
 }
 
 #if defined(__x86_64__)
-extern const CpuTileKernels cpu_tile_kernels_avx512bf16, cpu_tile_kernels_amx;
+extern const CpuTileKernels cpu_tile_kernels_avx2, cpu_tile_kernels_avx512bf16, cpu_tile_kernels_amx;
 #endif
 
-// The kernels for a set; NULL where it has none.
+// The kernels for a set; NULL where it has none. Those below AVX-512 BF16 take WIDE sources and no others.
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features);
 
 #endif
