@@ -14,7 +14,7 @@
 #include "hlo/pass/support.h"
 
 enum { SMALL = 65536 };        // elements that an op of more than linear work may have in and out
-enum { STEPS = 4 * 1048576 };  // operations that it may do: a tenth of a second in the evaluator, or half of one
+enum { STEPS = 4 * 1048576 };  // operations that it may do: hundredths of a second
 
 // True for ops that are worth folding: pure, of bounded work, and no mere spelling of a constant.
 static bool may_fold(const HloInstruction *i) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/eval/eval.h"
+#include "tests/support/compiled.h"
 
 HloModule *check_parse(const char *text) {
     HloModule *module = NULL;
@@ -90,14 +91,16 @@ static void fill(HloLiteral *literal, uint64_t *state) {
     }
 }
 
-static HloLiteral *evaluate(const HloModule *module) {
+// `seed` makes extreme arguments, without one they are usual.
+static HloLiteral *evaluate(const HloModule *module, const uint64_t *seed) {
     HloLiteral *arguments[128] = {0}, *result = NULL;
     int64_t count = hlo_parameter_count(module->entry);
     uint64_t state = 7;
     cr_assert_leq(count, (int64_t)HLO_COUNT_OF(arguments));
     for (int64_t i = 0; i < count; i++) {
-        arguments[i] = hlo_literal_new(module->entry->parameters.items[i]->shape);
-        fill(arguments[i], &state);
+        const HloShape *shape = module->entry->parameters.items[i]->shape;
+        arguments[i] = seed ? compiled_extremes(shape, *seed + (uint64_t)i) : hlo_literal_new(shape);
+        if (!seed) fill(arguments[i], &state);
     }
     HloStatus status = hlo_evaluate(module, (const HloLiteral *const *)arguments, count, NULL, &result);
     cr_assert_null(status, "%s", hlo_status_message(status));
@@ -122,11 +125,26 @@ static bool close_enough(const HloLiteral *a, const HloLiteral *b, double tolera
 void check_same_results(const char *passes, const char *text, double tolerance) {
     HloModule *plain = check_parse(text), *rewritten = check_parse(text);
     run(rewritten, passes);
-    HloLiteral *expected = evaluate(plain), *got = evaluate(rewritten);
+    HloLiteral *expected = evaluate(plain, NULL), *got = evaluate(rewritten, NULL);
     bool same = tolerance == 0 ? hlo_literal_equal(expected, got) : close_enough(expected, got, tolerance);
     char *shown = same ? NULL : print(rewritten);
     cr_expect(same, "%s changes the results of\n%s\n%s", passes, text, shown);
     free(shown);
+    hlo_literal_free(expected);
+    hlo_literal_free(got);
+    hlo_module_free(plain);
+    hlo_module_free(rewritten);
+}
+
+void check_same_at_the_ends(const char *passes, const char *text, uint64_t seed) {
+    HloModule *plain = check_parse(text), *rewritten = check_parse(text);
+    run(rewritten, passes);
+    HloLiteral *expected = evaluate(plain, &seed), *got = evaluate(rewritten, &seed);
+    HloText message = {0};
+    const CompiledCheck check = {.extremes = true};
+    cr_expect(compiled_same(got, expected, &check, &message), "%s changes the results of\n%s\n%s", passes, text,
+              message.data);
+    hlo_text_free(&message);
     hlo_literal_free(expected);
     hlo_literal_free(got);
     hlo_module_free(plain);

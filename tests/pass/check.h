@@ -21,5 +21,7 @@ char *check_module(const char *body);
 // Runs `passes` on `text` and evaluates both forms on the same pseudo-random arguments: results must be equal bit for
 // bit, or, when `tolerance` is not 0, differ by so much of the larger one at most.
 void check_same_results(const char *passes, const char *text, double tolerance);
+// The same on arguments at the ends of their types, which follow from the seed; NaNs are equal whatever their bits.
+void check_same_at_the_ends(const char *passes, const char *text, uint64_t seed);
 
 #endif
