@@ -338,3 +338,84 @@ ParameterizedTest(const int *number, every_cut, gives_what_the_whole_gives) {
         hlo_free(text);
     }
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Meshes that divide nothing
+
+// Primes, axes of one device, and products whose parts may be cut apart.
+static const struct {
+    SpmdMeshAxis axes[3];
+    int count;
+} meshes[] = {
+    {{{"x", 3}}, 1},
+    {{{"x", 5}}, 1},
+    {{{"x", 2}, {"y", 3}}, 2},
+    {{{"x", 3}, {"y", 2}}, 2},
+    {{{"x", 1}, {"y", 4}, {"z", 1}}, 3},
+    {{{"x", 2}, {"y", 2}, {"z", 2}}, 3},
+    {{{"x", 6}, {"y", 1}}, 2},
+};
+
+// A sharding of an array as --shard takes it: each axis of the mesh in some dimension, alone or behind another, or in
+// none; dimensions without axes are open or closed.
+static void pick_spec(HloText *spec, Random *random, int mesh, char kind, int64_t number, int32_t rank) {
+    int of_axis[3];
+    for (int a = 0; a < meshes[mesh].count; a++) of_axis[a] = (int)random_below(random, (uint64_t)rank + 1);
+    const bool backwards = random_below(random, 2);
+    hlo_text_format(spec, "%c%lld=", kind, (long long)number);
+    for (int32_t d = 0; d < rank; d++) {
+        int found = 0;
+        if (d) hlo_text_char(spec, ',');
+        for (int i = 0; i < meshes[mesh].count; i++) {
+            const int a = backwards ? meshes[mesh].count - 1 - i : i;
+            if (of_axis[a] != d) continue;
+            hlo_text_format(spec, "%s%s", found++ ? "+" : "", meshes[mesh].axes[a].name);
+        }
+        if (!found) hlo_text_char(spec, random_below(random, 2) ? '?' : '-');
+    }
+}
+
+// Several arrays of the program cut at once, which contradict each other as they like.
+static void check_pick(const char *name, const char *text, const HloModule *module, Random *random) {
+    const int mesh = (int)random_below(random, HLO_COUNT_OF(meshes));
+    HloText specs[8] = {{0}};
+    const char *shards[8];
+    SpmdOptions options = {
+        .mesh = meshes[mesh].axes, .mesh_axis_count = meshes[mesh].count, .shards = shards, .shard_count = 0};
+    for (int64_t p = 0; p < module->entry->parameters.count && options.shard_count < 4; p++) {
+        const HloShape *shape = module->entry->parameters.items[p]->shape;
+        if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape) || shape->rank == 0) continue;
+        if (random_below(random, 3)) pick_spec(&specs[options.shard_count++], random, mesh, 'p', p, shape->rank);
+    }
+    const int64_t results = hlo_shape_leaf_count(module->entry->root->shape);
+    for (int64_t r = 0; r < results && options.shard_count < 8; r++) {
+        const HloShape *shape = hlo_shape_leaf(module->entry->root->shape, r);
+        if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape) || shape->rank == 0) continue;
+        if (random_below(random, 2)) pick_spec(&specs[options.shard_count++], random, mesh, 'r', r, shape->rank);
+    }
+    for (int64_t i = 0; i < options.shard_count; i++) shards[i] = specs[i].data;
+    char *problem = compare_partitioned(text, &options, 11);
+    if (problem) {
+        HloText all = {0};
+        for (int64_t i = 0; i < options.shard_count; i++) hlo_text_format(&all, " --shard %s", shards[i]);
+        cr_assert_fail("%s on mesh %d with%s: %s\nof the program\n%s", name, mesh, all.data ? all.data : " nothing",
+                       problem, text);
+    }
+    for (int64_t i = 0; i < options.shard_count; i++) hlo_text_free(&specs[i]);
+}
+
+ParameterizedTestParameters(every_cut, odd_meshes_and_contradictions) {
+    return cases_numbered(HLO_COUNT_OF(cuts));
+}
+ParameterizedTest(const int *number, every_cut, odd_meshes_and_contradictions) {
+    const Cut *cut = &cuts[*number];
+    const int64_t picks = cases_setting("MESHLO_CUTS", 12);
+    Random random = {(uint64_t)*number * 7919 + 1};
+    for (int run = 0; run < 3; run++) {
+        char *text = with_sizes(cut->program, cut->sizes[run]);
+        HloModule *module = parse_text(text);
+        for (int64_t i = 0; i < picks; i++) check_pick(cut->name, text, module, &random);
+        hlo_module_free(module);
+        hlo_free(text);
+    }
+}

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs and options that cannot be partitioned, and what the message says.
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 #include <string.h>
 
 #include "hlo/hlo.h"
+#include "spmd_partitioner/convert.h"
 #include "spmd_partitioner/spmd.h"
 #include "tests/spmd/check.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct RefusedProgram {
@@ -126,6 +129,34 @@ static const RefusedProgram programs[] = {
         "custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n ROOT r = f32[3] negate(d), "
         "sharding={manual}\n"),
      HLO_INVALID_ARGUMENT, "dimension 0 is 3 inside and 8 outside of a manual region of 4 shards"},
+    // manual axes that are not the major ones of their dimension
+    {ON(4,
+        " p = f32[8] parameter(0), sharding={devices=[4]<=[2,2]T(1,0)}\n d = f32[4] custom-call(p), "
+        "custom_call_target=\"SPMDFullToShardShape\", sharding={devices=[1,2,2]<=[4] "
+        "last_tile_dims={manual,replicated}}"
+        "\n ROOT r = f32[4] negate(d)\n"),
+     HLO_UNIMPLEMENTED, "%d: manual axes behind others in dimension 0"},
+    // an order of devices that is no grid, of a sum
+    {ON(4,
+        " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
+        " ROOT r = f32[8,2] negate(p)\n"),
+     HLO_UNIMPLEMENTED, "device order that the mesh cannot hold"},
+    // several axes on one dimension of dynamic size
+    {ON(4, " p = f32[<=8,4] parameter(0), sharding={devices=[2,2]<=[4]}\n ROOT r = f32[<=8,4] negate(p)\n"),
+     HLO_UNIMPLEMENTED, "%p: dimension 0 is of dynamic size and cannot be cut"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n ROOT s = f32[8] custom-call(p), custom_call_target=\"Mine\", "
+        "custom_call_has_side_effect=true\n"),
+     HLO_UNIMPLEMENTED, "\"Mine\" has a side effect and no partition rule"},
+    {ON(4, " ROOT i = u32[] partition-id()\n"), HLO_UNIMPLEMENTED, "partition-id outside of a manual region"},
+    {ON(4,
+        " t = token[] after-all()\n ROOT i = ((f32[8]), token[]) infeed(t), sharding={{maximal device=7},{maximal "
+        "device=7}}\n"),
+     HLO_INVALID_ARGUMENT, "an infeed on device 7 of 4"},
+    {ON(4,
+        " t = token[] after-all()\n p = f32[8] parameter(0)\n ROOT o = token[] outfeed(p, t), outfeed_shape=f32[8], "
+        "sharding={maximal device=4}\n"),
+     HLO_INVALID_ARGUMENT, "an outfeed on device 4 of 4"},
     // shardings that no mesh has
     {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[4]0,1,7,2}\n"), HLO_INVALID_ARGUMENT,
      "device 7 is repeated or out of range"},
@@ -229,4 +260,107 @@ Test(refused, parts_that_are_not_the_arrays) {
     for (int i = 0; i < 2; i++) hlo_literal_free(pieces[i]);
     hlo_literal_free(whole);
     hlo_arena_free(arena);
+}
+
+// Annotations of a mesh that is not the program's, as a caller with a mesh of its own may hold them.
+Test(refused, annotations_of_other_meshes) {
+    HloArena *arena = hlo_arena_new();
+    const SpmdMeshAxis axes[] = {{"x", 2}, {"y", 2}};
+    const SpmdMesh *mesh;
+    SpmdAnnotation annotation;
+    must_succeed(spmd_mesh_new(arena, axes, 2, &mesh));
+    const int64_t eight[] = {8}, four[] = {4}, listed[] = {0, 1, 2}, again[] = {0, 1, 1, 3}, beyond[] = {0, 1, 2, 4};
+    const struct {
+        HloSharding sharding;
+        int64_t rank;
+        const char *part;
+    } cases[] = {
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {eight, 1}, .iota = {.dims = {eight, 1}}},
+         1,
+         "a sharding of 8 devices on a mesh of 4"},
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {four, 1}, .devices = {listed, 3}},
+         1,
+         "a sharding of 4 tiles lists 3 devices"},
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {four, 1}, .iota = {.dims = {eight, 1}}},
+         1,
+         "a sharding of 4 tiles lists 8 devices"},
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {four, 1}, .devices = {again, 4}}, 1, "device 1 is repeated"},
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {four, 1}, .devices = {beyond, 4}},
+         1,
+         "device 4 is repeated or out of range"},
+        {{.kind = HLO_SHARDING_TILED, .tile_dims = {four, 1}, .iota = {.dims = {four, 1}}},
+         2,
+         "a sharding of 1 dimensions on an array of rank 2"},
+        {{.kind = HLO_SHARDING_TUPLE}, 1, "a tuple sharding on an array"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        must_fail(spmd_annotation_from_hlo(arena, mesh, &cases[i].sharding, cases[i].rank, &annotation),
+                  HLO_INVALID_ARGUMENT, cases[i].part);
+    }
+    const char *names[] = {"x"};
+    const HloAxisRef ref = {.axis = 0, .pre_size = 1};
+    const HloAxisRefs dims[] = {{.items = &ref, .count = 1}};
+    HloNamedSharding named = {.mesh = {.axis_names = names, .axis_sizes = {eight, 1}},
+                              .whole = HLO_SHARDING_TILED,
+                              .dims = dims,
+                              .dim_count = 1};
+    const HloSharding v3 = {.kind = HLO_SHARDING_NAMED, .named = &named};
+    must_fail(spmd_annotation_from_hlo(arena, mesh, &v3, 1, &annotation), HLO_INVALID_ARGUMENT,
+              "a sharding of 8 devices on a mesh of 4");
+    must_fail(spmd_annotation_from_hlo(arena, mesh, &v3, 2, &annotation), HLO_INVALID_ARGUMENT,
+              "a sharding of 1 dimensions on an array of rank 2");
+    const HloShape *shape = hlo_shape_array(arena, HLO_F32, four, 1);
+    int64_t offset;
+    named.dim_count = 2;
+    must_fail(spmd_shard_offsets(shape, &v3, 0, &offset), HLO_INVALID_ARGUMENT, "rank differs");
+    HloLiteral *shards[4], *token = hlo_literal_new(&(HloShape){.type = HLO_TOKEN});
+    must_fail(spmd_shard_literal(token, &v3, 4, shards), HLO_INVALID_ARGUMENT, "only arrays can be split");
+    hlo_literal_free(token);
+    const SpmdMeshAxis twins[] = {{"x", 2}, {"x", 2}}, none[] = {{"x", 0}}, many[] = {{"x", 1 << 12}, {"y", 1 << 12}};
+    must_fail(spmd_mesh_new(arena, twins, 2, &mesh), HLO_INVALID_ARGUMENT, "mesh axis 'x' is named twice");
+    must_fail(spmd_mesh_new(arena, none, 1, &mesh), HLO_INVALID_ARGUMENT, "mesh axis 'x' has size 0");
+    must_fail(spmd_mesh_new(arena, many, 2, &mesh), HLO_INVALID_ARGUMENT, "more than 8388608 devices");
+    hlo_arena_free(arena);
+}
+
+// What --shard may say.
+static const struct {
+    const char *shards[2], *part;
+} shard_cases[] = {
+    {{"p0"}, "expected TARGET=SPEC"},
+    {{"p7=x"}, "there is no parameter p7: the program has 2 arrays as parameters"},
+    {{"r3=x"}, "there is no result r3: the program has 1"},
+    {{"what=x"}, "'what' is neither pN"},
+    {{"p=x"}, "'p=x': 'p' is neither pN"},
+    {{"p0=xx"}, "unknown mesh axis 'xx' (did you mean 'x'?)"},
+    {{"p0=elephant"}, "unknown mesh axis 'elephant'; the mesh has: x, rows"},
+    {{"p0=row"}, "(did you mean 'rows'?)"},
+    {{"p0=x,x"}, "mesh axis 'x' is used twice in one sharding"},
+    {{"p0=x+x"}, "mesh axis 'x' is used twice in one sharding"},
+    {{"p0=x,-,rows"}, "names more dimensions than the array has: 2"},
+    {{"p0=(x"}, "a parenthesis without its other half"},
+    {{"p0=x)"}, "a parenthesis without its other half"},
+    {{"p0=x+"}, "an axis is missing beside a '+'"},
+    {{"p0=+x"}, "an axis is missing beside a '+'"},
+    {{"p0=x", "p0=rows"}, "--shard 'p0=rows': the same array as 'p0=x'"},
+    {{"p0=x", "a=rows"}, "--shard 'a=rows': the same array as 'p0=x'"},
+};
+
+ParameterizedTestParameters(refused, shards_that_no_array_has) {
+    return cases_numbered(HLO_COUNT_OF(shard_cases));
+}
+ParameterizedTest(int *number, refused, shards_that_no_array_has) {
+    HloModule *module = parse_text(
+        "HloModule m\nENTRY e {\n a = f32[8,8] parameter(0)\n b = f32[8,8] parameter(1)\n"
+        " ROOT c = f32[8,8] add(a, b)\n}\n");
+    const SpmdMeshAxis mesh[] = {{"x", 2}, {"rows", 2}};
+    const SpmdOptions options = {.mesh = mesh,
+                                 .mesh_axis_count = 2,
+                                 .shards = shard_cases[*number].shards,
+                                 .shard_count = shard_cases[*number].shards[1] ? 2 : 1};
+    HloModule *made = NULL;
+    must_fail(spmd_partition(module, &options, &made, NULL), HLO_INVALID_ARGUMENT, shard_cases[*number].part);
+    must_fail(spmd_propagate(module, &options, &made), HLO_INVALID_ARGUMENT, shard_cases[*number].part);
+    cr_expect_null(made);
+    hlo_module_free(module);
 }
