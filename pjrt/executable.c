@@ -231,16 +231,17 @@ PjrtError *pjrt_loaded_executable_get_device_assignment(void *arguments) {
     return NULL;
 }
 
-// Launches under way go on: they have references of their own. New ones are refused.
+// Launches under way go on: they have references of their own. New ones are refused. The flag is the handle's and not
+// the program's, which other handles may have loaded too (Client_Load()).
 PjrtError *pjrt_loaded_executable_delete(void *arguments) {
     PjrtLoadedExecutableDeleteArgs *args = arguments;
-    target_executable_delete(args->object->executable->executable);
+    atomic_store(&args->object->deleted, true);
     return NULL;
 }
 
 PjrtError *pjrt_loaded_executable_is_deleted(void *arguments) {
     PjrtLoadedExecutableIsDeletedArgs *args = arguments;
-    args->is_deleted = target_executable_is_deleted(args->executable->executable->executable);
+    args->is_deleted = atomic_load(&args->executable->deleted);
     return NULL;
 }
 
@@ -310,6 +311,9 @@ static PjrtDevice *device_of_launch(const PjrtLoadedExecutableExecuteArgs *args)
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
     const PjrtDevice *device = device_of_launch(args);
+    if (atomic_load(&((PjrtLoadedExecutable *)(uintptr_t)loaded)->deleted))
+        return pjrt_fail(HLO_FAILED_PRECONDITION, "executable %s has been deleted",
+                         target_executable_name(loaded->executable->executable));
     if (loaded->executable->portable && !device)
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is portable: the launch has to name a device",
                          target_executable_name(loaded->executable->executable));

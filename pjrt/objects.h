@@ -244,7 +244,8 @@ struct PjrtLoadedExecutable {
     PjrtDevice **local_devices;  // those of them that this process reaches, and where they stand in the assignment
     PjrtLogicalId *logical_ids;
     size_t local_count;
-    HloText assignment;  // DeviceAssignmentProto
+    HloText assignment;   // DeviceAssignmentProto
+    atomic_bool deleted;  // this loading of the program; others of the same executable stay
 };
 
 // What to compile, and for whom.

@@ -71,7 +71,6 @@ static HloStatus read_build_options(const Source *source, HloSpan span, PjrtComp
                 break;
             case 4: options->num_replicas = (int64_t)field.value; break;
             case 5: options->num_partitions = (int64_t)field.value; break;
-            case 6: options->use_spmd = field.value != 0; break;
             case 9: HLO_TRY(read_assignment(source, field.bytes, &options->assignment)); break;
             case 12: HLO_TRY(read_bools(source, &field, &options->propagate_to_output)); break;
             case 18: HLO_TRY(read_bools(source, &field, &options->propagate_to_parameters)); break;

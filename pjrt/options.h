@@ -14,7 +14,6 @@ typedef struct PjrtCompileOptions {
     const HloShape *const *argument_shapes;
     int64_t argument_shape_count;
     const HloShape *result_shape;
-    bool use_spmd;
     bool portable;  // compiled for any one device
 } PjrtCompileOptions;
 

@@ -140,6 +140,10 @@ static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, cons
     }
 }
 
+static bool is_narrow(HloType type) {
+    return hlo_type_info(type)->bits < 8 && type != HLO_PRED;
+}
+
 // Elements of less than a byte have one each here, integers extended by their sign, while a host may leave anything in
 // the bits above them (ml_dtypes does).
 static void extend_narrow(HloType type, void *data, int64_t count) {
@@ -166,7 +170,7 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
     dense_strides(array->dims, array->rank, width, NULL, dense);
     HLO_FAIL_IF(!array->data && hlo_shape_elements(&shape), HLO_INVALID_ARGUMENT,
                 "a host array of %lld bytes at address zero", (long long)hlo_shape_bytes(&shape));
-    const bool narrow = hlo_type_info(array->type)->bits < 8 && array->type != HLO_PRED;
+    const bool narrow = is_narrow(array->type);
     const int64_t *strides = array->byte_strides ? array->byte_strides : dense;
     if (!narrow && memcmp(dense, strides, sizeof(int64_t) * (size_t)array->rank) == 0)
         return new_filled(&shape, memory, array->data ? array->data : "", buffer);
@@ -201,8 +205,7 @@ HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const Hl
     const int64_t bytes = hlo_shape_bytes(shape);
     if (bytes) memcpy(data, literal->data, (size_t)bytes);
     for (int32_t d = 0; d < bounds->rank; d++) cpu_buffer_sizes(bounds, data)[d] = (int32_t)shape->dims[d];
-    if (hlo_type_info(shape->type)->bits < 8 && shape->type != HLO_PRED)
-        extend_narrow(shape->type, data, hlo_shape_elements(shape));
+    if (is_narrow(shape->type)) extend_narrow(shape->type, data, hlo_shape_elements(shape));
     return HLO_SUCCESS;
 }
 
@@ -573,8 +576,12 @@ HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *
                              void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
     assert(shape && memory && result);
     enum { kAlignment = 64 };
-    if ((uintptr_t)data % kAlignment) {  // kernels need this much
+    assert(release); /* it is also how storage knows that the memory is another's */
+    // Kernels need this much; and the caller's bytes may have anything beside narrow elements, which is not ours to
+    // change.
+    if ((uintptr_t)data % kAlignment || is_narrow(shape->type)) {
         HLO_TRY(new_filled(shape, memory, data, result));
+        if (is_narrow(shape->type)) extend_narrow(shape->type, (*result)->storage->data, hlo_shape_elements(shape));
         release(data, argument);
         return HLO_SUCCESS;
     }

@@ -116,7 +116,6 @@ Test(buffer, keeps_strided_arrays) {
     target_client_release(client);
 }
 
-// JAX's arrays of int4 came in with 0..15 where -8..7 was meant.
 // Nothing is copied, however many rows of nothing there are: each was visited.
 Test(buffer, bug_an_empty_array_of_huge_dimensions) {
     TargetClient *client = new_client("cpu:1");
@@ -149,6 +148,7 @@ Test(buffer, bug_arrays_that_are_not_there_or_have_no_size) {
     target_client_release(client);
 }
 
+// JAX's arrays of int4 came in with 0..15 where -8..7 was meant.
 Test(buffer, extends_narrow_integers_of_the_host) {
     TargetClient *client = new_client("cpu:1");
     const uint8_t values[4] = {0x01, 0x0E, 0xF7, 0x88};

@@ -350,3 +350,50 @@ Test(pjrt_callbacks, late_errors_surface_at_event_and_result) {
     harness_destroy_executable(executable);
     harness_destroy_client(client);
 }
+
+// More than once over, by fits and starts and from whoever: each chunk is taken whole or refused, and what is refused
+// leaves the stream as it was.
+Test(pjrt_callbacks, chunks_that_do_not_fit_change_nothing) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *executable = harness_compile_text(client, kAsk);
+    PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *result = NULL;
+    Callback callback = {.kept = true};
+    PjrtEvent *done = NULL;
+    harness_must(launch(executable, argument, &callback, 1, &result, &done), "Execute");
+    PjrtStream *stream = atomic_load(&callback.stream);
+    static const struct {
+        size_t size;
+        bool taken;
+    } chunks[] = {{25, false}, {SIZE_MAX, false}, {0, true},  {1, true},  {24, false},
+                  {11, true},  {13, false},       {12, true}, {1, false}, {0, true}};
+    atomic_int deleted = 0;
+    int64_t at = 0;
+    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        PjrtChunk chunk = {.data = (char *)callback.values + at,
+                           .size = chunks[i].size,
+                           .deleter = keep_chunk,
+                           .deleter_arg = &deleted};
+        PjrtCopyToDeviceStreamAddChunkArgs add = {.struct_size = sizeof(add), .stream = stream, .chunk = &chunk};
+        PjrtError *error = CALL(CopyToDeviceStream_AddChunk, &add);
+        cr_expect_eq(deleted, (int)i + 1, "chunk %zu is the stream's, taken or not", i);
+        if (chunks[i].taken) {
+            harness_must(error, "AddChunk");
+            harness_destroy_event(add.transfer_complete);
+            at += (int64_t)chunks[i].size;
+        } else {
+            cr_assert(error, "chunk %zu of %zu bytes is taken", i, chunks[i].size);
+            harness_refused(error, 3, "a chunk of");
+            cr_expect_null(add.transfer_complete);
+        }
+        cr_expect_eq(current_bytes(stream), at);
+    }
+    destroy_stream(stream);
+    float numbers[6];
+    harness_read(result, numbers, 6);
+    cr_expect_eq(numbers[5], 18);
+    harness_destroy_buffer(result);
+    harness_must(await_event(done), "done");
+    harness_destroy_buffer(argument);
+    harness_destroy_executable(executable);
+    harness_destroy_client(client);
+}

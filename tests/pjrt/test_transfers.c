@@ -624,6 +624,49 @@ Test(pjrt_transfers, bug_a_program_of_a_topology_is_loaded_on_a_client) {
     harness_destroy_client(client);
 }
 
+static PjrtExecutable *program_of(PjrtLoadedExecutable *loaded) {
+    PjrtLoadedExecutableGetExecutableArgs get = {.struct_size = sizeof(get), .loaded_executable = loaded};
+    harness_must(CALL(LoadedExecutable_GetExecutable, &get), "GetExecutable");
+    return get.executable;
+}
+
+static bool program_is_deleted(PjrtLoadedExecutable *loaded) {
+    PjrtLoadedExecutableIsDeletedArgs args = {.struct_size = sizeof(args), .executable = loaded};
+    harness_must(CALL(LoadedExecutable_IsDeleted, &args), "IsDeleted");
+    return args.is_deleted;
+}
+
+// One that was loaded again could not be launched any more when the first was deleted.
+Test(pjrt_transfers, bug_a_deletion_is_that_of_one_loading) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtLoadedExecutable *first = harness_compile_text(client, kTwice);
+    PjrtExecutable *program = program_of(first);
+    PjrtClientLoadArgs load = {.struct_size = sizeof(load), .client = client, .executable = program};
+    harness_must(CALL(Client_Load, &load), "Client_Load");
+    PjrtLoadedExecutable *second = load.loaded_executable;
+    PjrtBuffer *argument = harness_numbers(client, 0, 2, 3, 1), *early = launch(first, argument, 0), *none = NULL;
+    PjrtLoadedExecutableDeleteArgs remove = {.struct_size = sizeof(remove), .object = first};
+    for (int i = 0; i < 2; i++) harness_must(CALL(LoadedExecutable_Delete, &remove), "Delete");
+    cr_expect(program_is_deleted(first));
+    cr_expect_not(program_is_deleted(second));
+    harness_refused(harness_launch(first, argument, NULL, NULL, &none), 9, "executable twice has been deleted");
+    PjrtBuffer *late = launch(second, argument, 0);
+    expect_numbers(early, 2, 2);
+    expect_numbers(late, 2, 2);
+    // What is loaded from the program afterwards is not deleted either.
+    harness_must(CALL(Client_Load, &load), "Client_Load");
+    cr_expect_not(program_is_deleted(load.loaded_executable));
+    harness_destroy_executable(load.loaded_executable);
+    harness_destroy_executable(first);
+    cr_expect_not(program_is_deleted(second));
+    harness_destroy_executable(second);
+    PjrtExecutableDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = program};
+    harness_must(CALL(Executable_Destroy, &destroy), "Executable_Destroy");
+    PjrtBuffer *all[] = {argument, early, late};
+    for (int i = 0; i < 3; i++) harness_destroy_buffer(all[i]);
+    harness_destroy_client(client);
+}
+
 // ---- races
 
 typedef struct Race {
