@@ -151,7 +151,8 @@ double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     for (int64_t i = 0; i < reals; i++) sum += values[i] * values[i];
     if (sum > 1e-280 && sum < 1e280) return sqrt(sum);
     for (int64_t i = 0; i < reals; i++) largest = fmax(largest, fabs(values[i]));
-    if (!(largest > 0) || !isfinite(sum + largest - sum)) return largest > 0 ? NAN : sqrt(sum);
+    if (isnan(sum) || isinf(largest)) return NAN;  // not of an infinite sum: that is what scaling is for
+    if (largest == 0) return 0;
     sum = 0;
     for (int64_t i = 0; i < reals; i++) sum += values[i] / largest * (values[i] / largest);
     return largest * sqrt(sum);

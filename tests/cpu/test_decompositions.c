@@ -4,6 +4,7 @@
 // does not fit, is refused when it is compiled.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,91 @@ Test(decompositions, batches_are_cut_among_threads) {
             hlo_text_free(&message);
         }
         hlo_module_free(module);
+    }
+}
+
+// A matrix times a power of two has the factors of the matrix, some of them times that power or its root. In f64
+// squares of elements beyond 1e154 are infinite and those below 1e-162 nothing: a QR of such a matrix was NaN.
+typedef struct Scaled {
+    const char *name, *form;  // with TYPE, and the matrix as VALUES
+    bool hermitian;
+} Scaled;
+
+static const Scaled scaled_calls[] = {
+    {"bug_qr", "(TYPE[3,3], TYPE[3]) custom-call(p), custom_call_target=\"Qr\"", false},
+    {"lu", "(TYPE[3,3], s32[3], s32[3]) custom-call(p), custom_call_target=\"LuDecomposition\"", false},
+    {"eigh", "(TYPE[3,3], TYPE[3]) custom-call(p), custom_call_target=\"Eigh\"", true},
+    {"cholesky", "TYPE[3,3] cholesky(p), lower=true", true},
+    {"solve", "TYPE[3,3] triangular-solve(p, p), left_side=true, lower=true, transpose_a=NO_TRANSPOSE", true},
+    {"svd",
+     "(TYPE[3,3], TYPE[3], TYPE[3,3], TYPE[3,3], s32[]) custom-call(p), custom_call_target=\"lapack_PRECgesdd_ffi\", "
+     "api_version=API_VERSION_TYPED_FFI, backend_config={mode = 83 : ui8}",
+     false},
+};
+
+// The elements of all results of the call on the matrix times 2^exponent, one after another; how many there are.
+static int64_t run_scaled(const Scaled *call, bool wide, int exponent, bool evaluate, double *elements) {
+    static const double general[9] = {4, 1, -2, 3, 8, 0.5, 1.5, -1, 5},
+                        hermitian[9] = {6, 1, -2, 1, 5, 0.5, -2, 0.5, 4};
+    HloText text = {0}, message = {0};
+    hlo_text_format(&text, "HloModule m\nENTRY e {\n p = %s[3,3] parameter(0)\n ROOT r = ", wide ? "f64" : "f32");
+    for (const char *at = call->form; *at;) {
+        if (!strncmp(at, "TYPE[", 5)) {
+            hlo_text_string(&text, wide ? "f64" : "f32");
+            at += 4;
+        } else if (!strncmp(at, "PREC", 4)) {
+            hlo_text_string(&text, wide ? "d" : "s");
+            at += 4;
+        } else {
+            hlo_text_char(&text, *at++);
+        }
+    }
+    hlo_text_string(&text, "\n}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1);
+    for (int64_t i = 0; i < 9; i++)
+        hlo_literal_set_double(argument, i, ldexp((call->hermitian ? hermitian : general)[i], exponent));
+    HloLiteral *whole = NULL, *arguments[] = {argument};
+    if (evaluate) {
+        must_succeed(hlo_evaluate(module, (const HloLiteral *const *)arguments, 1, NULL, &whole));
+    } else {
+        const CompiledCheck check = {.allow_fallback = true};
+        cr_assert(compiled_run_on_one(module, arguments, &check, &whole, &message), "%s", message.data);
+    }
+    int64_t total = 0;
+    for (int64_t i = 0; i == 0 || i < whole->shape->element_count; i++) {
+        const HloLiteral *part = whole->shape->element_count ? whole->elements[i] : whole;
+        for (int64_t e = 0; e < hlo_shape_elements(part->shape); e++)
+            elements[total++] = hlo_literal_get_double(part, e);
+    }
+    hlo_literal_free(whole);
+    hlo_literal_free(argument);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(&message);
+    return total;
+}
+
+ParameterizedTestParameters(decompositions, powers_of_two_pass_through) {
+    return cases_numbered(HLO_COUNT_OF(scaled_calls) * 4);
+}
+ParameterizedTest(const int *number, decompositions, powers_of_two_pass_through) {
+    static const int narrow_exponents[] = {-100, -70, 30, 70, 110}, wide_exponents[] = {-900, -560, 200, 560, 1000};
+    const Scaled *call = &scaled_calls[*number / 4];
+    const bool wide = *number % 2, evaluate = *number / 2 % 2;
+    double plain[64], scaled[64];
+    const int64_t count = run_scaled(call, wide, 0, evaluate, plain);
+    for (int i = 0; i < 5; i++) {
+        const int exponent = wide ? wide_exponents[i] : narrow_exponents[i];
+        cr_assert_eq(run_scaled(call, wide, exponent, evaluate, scaled), count);
+        for (int64_t e = 0; e < count; e++) {
+            const double near = (wide ? 1e-12 : 1e-4) * (1 + fabs(plain[e]));
+            const bool fits = fabs(scaled[e] - plain[e]) <= near ||
+                              fabs(ldexp(scaled[e], -exponent) - plain[e]) <= near ||
+                              fabs(ldexp(scaled[e], -exponent / 2) - plain[e]) <= near;
+            cr_expect(fits, "%s of %s times 2^%d%s: element %lld is %g; without the power it is %g", call->name,
+                      wide ? "f64" : "f32", exponent, evaluate ? ", evaluated" : "", (long long)e, scaled[e], plain[e]);
+        }
     }
 }
 
