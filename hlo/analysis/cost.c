@@ -186,7 +186,16 @@ void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruc
     cost->flops += 2 * terms * elements_of(instruction->shape);
 }
 
-// Pairs of an output and a window position that meet an element of the input (not padding, not a dilation gap).
+// Outputs or window positions: how many, and how far apart in the (dilated) base.
+typedef struct Steps {
+    int64_t count, width;
+} Steps;
+
+enum { MOST_STEPS = 1 << 20 };
+
+// Pairs of an output and a window position that meet an element of the input (not padding, not a dilation gap). The two
+// are alike, since only the sum of their places counts: the shorter list is walked, and what it meets of the longer one
+// follows from a division. Of more than a million steps only every so many are looked at.
 static double valid_positions(const HloWindowDimension *window, int64_t base, int64_t output) {
     assert(output >= 0);
     double count = 0;
@@ -199,21 +208,29 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
     if (window->base_dilation > 1 && (double)output * (double)window->size > 1e6) {
         return (double)output * (double)window->size / (double)window->base_dilation;
     }
-    for (int64_t k = 0; k < window->size; k++) {
-        int64_t offset = k * window->window_dilation - window->padding_low;
+    Steps walked = {window->size, window->window_dilation}, met = {output, window->stride};
+    if (walked.count > met.count) {
+        Steps longer = walked;
+        walked = met;
+        met = longer;
+    }
+    const int64_t each = walked.count / MOST_STEPS + 1;  // 1 but for immense windows
+    int64_t looked_at = 0;
+    for (int64_t k = (each - 1) / 2; k < walked.count; k += each, looked_at++) {
+        int64_t offset = k * walked.width - window->padding_low;
         if (window->base_dilation == 1) {
-            int64_t first = offset >= 0 ? 0 : (-offset - 1) / window->stride + 1;
-            int64_t end = extent <= offset ? 0 : (extent - offset - 1) / window->stride + 1;
-            if (end > output) end = output;
+            int64_t first = offset >= 0 ? 0 : (-offset - 1) / met.width + 1;
+            int64_t end = extent <= offset ? 0 : (extent - offset - 1) / met.width + 1;
+            if (end > met.count) end = met.count;
             if (end > first) count += (double)(end - first);
             continue;
         }
-        for (int64_t o = 0; o < output; o++) {
-            int64_t at = o * window->stride + offset;
+        for (int64_t o = 0; o < met.count; o++) {
+            int64_t at = o * met.width + offset;
             if (at >= 0 && at < extent && at % window->base_dilation == 0) count++;
         }
     }
-    return count;
+    return looked_at ? count * ((double)walked.count / (double)looked_at) : 0;
 }
 
 // Positions that fall into padding or between dilated elements are not computed: per dimension the pairs that meet an

@@ -2,6 +2,8 @@
 // Costs against XLA's (jaxlib 0.10.2, hlo_module_cost_analysis on the same texts).
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "hlo/analysis/cost.h"
@@ -144,4 +146,69 @@ Test(ir_cost, loops_cost_their_trips) {
     cr_expect_eq(cost.flops, 10 * 101 + 11);
     hlo_cost_analysis_free(analysis);
     hlo_module_free(module);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Convolutions
+
+static double convolution_flops(const char *input, const char *kernel, const char *output, const char *window) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m\nENTRY e {\n p = s8[1,%s,1] parameter(0)\n q = s8[%s,1,1] parameter(1)\n"
+                    " ROOT c = s8[1,%s,1] convolution(p, q), window={%s}, dim_labels=b0f_0io->b0f\n}\n",
+                    input, kernel, output, window);
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+    cr_assert_null(status, "%s: %s", text.data, hlo_status_message(status));
+    HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
+    HloCost cost = hlo_cost_of_instruction(analysis, module->entry->root);
+    hlo_cost_analysis_free(analysis);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    return cost.flops;
+}
+
+// Each pair of an output and a window position is looked at here.
+Test(ir_cost, convolutions_count_the_positions_that_meet_an_element) {
+    uint32_t state = 1;
+    int64_t tried = 0;
+    while (tried < 300) {
+        int64_t n[7];
+        for (int i = 0; i < 7; i++) state = state * 1664525 + 1013904223, n[i] = state >> 16 & 0xff;
+        const int64_t base = n[0] % 12 + 1, size = n[1] % 12 + 1, stride = n[2] % 3 + 1, low = n[3] % 10 - 2;
+        const int64_t high = n[4] % 10 - 2, dilation = n[5] % 3 + 1, gaps = n[6] % 3 + 1;
+        const int64_t extent = (base - 1) * gaps + 1, room = extent + low + high - (size - 1) * dilation - 1;
+        if (room < 0) continue;
+        const int64_t output = room / stride + 1;
+        double pairs = 0;
+        for (int64_t o = 0; o < output; o++) {
+            for (int64_t k = 0; k < size; k++) {
+                const int64_t at = o * stride + k * dilation - low;
+                pairs += at >= 0 && at < extent && at % gaps == 0;
+            }
+        }
+        char input[24], kernel[24], result[24], window[160];
+        snprintf(input, sizeof input, "%lld", (long long)base);
+        snprintf(kernel, sizeof kernel, "%lld", (long long)size);
+        snprintf(result, sizeof result, "%lld", (long long)output);
+        snprintf(window, sizeof window, "size=%lld stride=%lld pad=%lld_%lld lhs_dilate=%lld rhs_dilate=%lld",
+                 (long long)size, (long long)stride, (long long)low, (long long)high, (long long)gaps,
+                 (long long)dilation);
+        cr_expect_eq(convolution_flops(input, kernel, result, window), 2 * pairs, "%s of %s", window, input);
+        tried++;
+    }
+}
+
+// The positions of a window were walked one after the other, whatever their number: these took hours.
+Test(ir_cost, bug_windows_of_any_size_take_no_time) {
+    // Every element meets each position once.
+    const double all = convolution_flops("1000000000000", "1000000000000", "1999999999999",
+                                         "size=1000000000000 pad=999999999999_999999999999");
+    cr_expect(fabs(all - 2e24) < 1e18, "%g", all);
+    cr_expect_eq(convolution_flops("3", "1000000000000", "2", "size=1000000000000 pad=999999999998_0"), 10);
+    cr_expect_eq(convolution_flops("1", "1000000000000", "0", "size=1000000000000 lhs_dilate=2"), 0);
+    // The middle half of a window that sticks out on both sides of every place of it.
+    const double flops = convolution_flops("1000000000000", "1000000000000", "1000000000001",
+                                           "size=1000000000000 pad=500000000000_500000000000");
+    cr_expect(fabs(flops - 1.5e24) < 1e20, "%g", flops);
 }
