@@ -36,12 +36,19 @@ static HloStatus system_error(const char *verb, const char *path, int number) {
     return hlo_error(code, "cannot %s %s: %s", verb, path, strerror(number));
 }
 
-// Makes room for `more` bytes and a NUL, but never for more than `limit` bytes in all.
+// The room for a file of at most `limit` bytes: one more, since only what comes behind the last one tells that it was.
+static size_t with_one_more(size_t limit) {
+    return limit == SIZE_MAX ? limit - 1 : limit + 1;
+}
+
+// Makes room for `more` bytes and a NUL, but never for more than a file of `limit` bytes needs.
 static HloStatus reserve(const char *name, HloFileContent *content, size_t *capacity, size_t more, size_t limit) {
-    HLO_FAIL_IF(content->size >= limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
+    const size_t allowed = with_one_more(limit);
+    HLO_FAIL_IF(content->size >= allowed, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name,
+                limit);
     if (content->size + more + 1 <= *capacity) return HLO_SUCCESS;
     size_t wanted = content->size + (content->size / 2 > more ? content->size / 2 : more);
-    if (wanted > limit) wanted = limit;
+    if (wanted > allowed) wanted = allowed;
     char *grown = hlo_reallocate(content->data, wanted + 1);
     HLO_FAIL_IF(!grown, HLO_RESOURCE_EXHAUSTED, "%s: out of memory (%zu bytes)", name, wanted);
     content->data = grown;
@@ -49,19 +56,13 @@ static HloStatus reserve(const char *name, HloFileContent *content, size_t *capa
     return HLO_SUCCESS;
 }
 
-// The room for a file of at most `limit` bytes: one more, since only what comes behind the last one tells that it was.
-static size_t with_one_more(size_t limit) {
-    return limit == SIZE_MAX ? limit - 1 : limit + 1;
-}
-
 // Sizes of pipes and of /proc are not known, so that it is read until the end whatever the size says.
 static HloStatus read_descriptor(const char *name, int descriptor, size_t limit, HloFileContent *content) {
     struct stat info;
     size_t capacity = 0;
     size_t expected = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode) ? (size_t)info.st_size + 1 : 1 << 16;
-    size_t allowed = with_one_more(limit);
     for (;;) {
-        HLO_TRY(reserve(name, content, &capacity, content->size ? 1 << 16 : expected, allowed));
+        HLO_TRY(reserve(name, content, &capacity, content->size ? 1 << 16 : expected, limit));
         ssize_t got = read(descriptor, content->data + content->size, capacity - 1 - content->size);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return system_error("read", name, errno);
@@ -201,7 +202,7 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
     assert(codec && state && content->size == 0);
     size_t capacity = 0;
     for (;;) {
-        HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), with_one_more(limit)));
+        HLO_TRY(reserve(name, content, &capacity, stream->in_left * 4 + (1 << 16), limit));
         stream->out = (uint8_t *)content->data + content->size;
         stream->out_left = capacity - 1 - content->size;
         size_t room = stream->out_left;

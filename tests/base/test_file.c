@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <limits.h>
 #include <lzma.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,69 @@ Test(base_file, names_the_reason_when_a_file_cannot_be_opened) {
     status = hlo_file_write("/dev/full", "a", 1);
     cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
     hlo_status_free(status);
+}
+
+// Plain content has the same limit as what is expanded, also from where the size is not known before the end.
+Test(base_file, holds_the_limit_without_expansion) {
+    HloFileContent content;
+    HloStatus status = hlo_file_expand("plain", "12345", 5, 4, &content);
+    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    cr_expect_str_eq(hlo_status_message(status), "plain: larger than the limit of 4 bytes");
+    cr_expect_null(content.data);
+    hlo_status_free(status);
+    cr_assert_null(hlo_file_expand("plain", "12345", 5, 5, &content));
+    cr_expect_str_eq(content.data, "12345");
+    hlo_file_content_free(&content);
+    // bug: the message named one byte more than the limit where the size is not known before
+    status = hlo_file_read("/proc/self/maps", 100, &content);
+    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    cr_expect_str_eq(hlo_status_message(status), "/proc/self/maps: larger than the limit of 100 bytes");
+    hlo_status_free(status);
+    status = hlo_file_read("/dev/zero", 1 << 20, &content);
+    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+    hlo_status_free(status);
+}
+
+// What cannot be written says what and why, and leaves nothing behind.
+Test(base_file, names_the_reason_when_nothing_can_be_written) {
+    Fixture fixture = make_fixture();
+    HloStatus status = hlo_file_write(fixture.folder, "a", 1);
+    cr_expect(strstr(hlo_status_message(status), "Is a directory"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    char path[PATH_MAX + 2];
+    snprintf(path, sizeof path, "%s/", fixture.folder);
+    for (size_t end = strlen(path); end < 300; end++) path[end] = 'n', path[end + 1] = 0;
+    status = hlo_file_write(path, "a", 1);  // a name longer than file systems have
+    cr_expect(strstr(hlo_status_message(status), "File name too long"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    cr_assert_null(hlo_file_write(fixture.path, "a", 1));
+    snprintf(path, sizeof path, "%s/below", fixture.path);
+    status = hlo_file_write(path, "a", 1);
+    cr_expect(strstr(hlo_status_message(status), "Not a directory"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    drop_fixture(&fixture);  // which fails when a temporary file is left
+}
+
+Test(base_file, folders_that_cannot_be_made) {
+    char name[PATH_MAX + 1];
+    memset(name, 'n', PATH_MAX);
+    name[PATH_MAX] = 0;
+    const struct {
+        const char *path, *part;
+        HloCode code;
+    } folders[] = {
+        {"", "bad folder name ''", HLO_INVALID_ARGUMENT},
+        {name, "bad folder name 'nnn", HLO_INVALID_ARGUMENT},
+        {"/dev/null", "cannot make the folder /dev/null: Not a directory", HLO_OK},
+        {"/dev/null/a", "cannot make the folder /dev/null/a: Not a directory", HLO_OK},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(folders); i++) {
+        HloStatus status = hlo_file_make_folder(folders[i].path);
+        cr_assert_not_null(status, "%s", folders[i].path);
+        if (folders[i].code) cr_expect_eq(hlo_status_code(status), folders[i].code);
+        cr_expect(strstr(hlo_status_message(status), folders[i].part), "%s", hlo_status_message(status));
+        hlo_status_free(status);
+    }
 }
 
 Test(base_file, replaces_what_a_link_points_to) {

@@ -81,14 +81,23 @@ typedef struct BadCase {
 
 ParameterizedTestParameters(base_json, refuses) {
     static BadCase cases[] = {
-        {"", "expected a value", 1},        {"[1,]", "expected a value", 4},
-        {"[1 2]", "expected ','", 4},       {"{\"a\":1,\"a\":2}", "duplicate", 11},
-        {"\"abc", "string without end", 2}, {"01", "expected a value", 1},
-        {"1.", "decimal point", 1},         {"1e+", "exponent", 1},
-        {"tru", "expected a value", 1},     {"\"\\x\"", "unknown escape", 3},
-        {"\"\\ud800x\"", "surrogates", 8},  {"1 1", "text after", 3},
-        {"\"\t\"", "control", 2},           {"{a:1}", "in quotes", 2},
+        {"", "expected a value", 1},
+        {"[1,]", "expected a value", 4},
+        {"[1 2]", "expected ','", 4},
+        {"{\"a\":1,\"a\":2}", "duplicate", 11},
+        {"\"abc", "string without end", 2},
+        {"01", "expected a value", 1},
+        {"1.", "decimal point", 1},
+        {"1e+", "exponent", 1},
+        {"tru", "expected a value", 1},
+        {"\"\\x\"", "unknown escape", 3},
+        {"\"\\ud800x\"", "surrogates", 8},
+        {"1 1", "text after", 3},
+        {"\"\t\"", "control", 2},
+        {"{a:1}", "in quotes", 2},
         {"\"\\", "string without end", 2},
+        {"{\"a\" 1}", "expected ':'", 6},
+        {"{\"a\":1]", "expected ',' or '}'", 7},
     };
     return cr_make_param_array(BadCase, cases, HLO_COUNT_OF(cases));
 }
