@@ -25,6 +25,8 @@ HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstructio
                 (long long)shape->dims[dim], (long long)dim);
     int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) sizes[i] = hlo_eval_size(operands[0], i);
+    // A shape that calls the dimension static is taken at its word, as inference does: XLA writes it so where the size
+    // is known to be the bound.
     sizes[dim] = shape->dynamic && shape->dynamic[dim] ? size : shape->dims[dim];
     HLO_TRY(hlo_eval_with_shape(device, operands[0], shape, result));
     return hlo_eval_set_sizes(device, *result, sizes);

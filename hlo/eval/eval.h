@@ -23,6 +23,9 @@
 //    of the replica, and moves on with each draw; partitioned programs draw the same numbers (draw.h).
 //
 // Layouts do not matter but for bitcast, which reinterprets the physical order of both layouts, tiles included.
+//
+// Modules must be verified (hlo_verify): what types and shapes say is believed. What depends on values (sizes, indices,
+// who meets whom) is checked.
 #ifndef MESHLO_HLO_EVAL_EVAL_H_
 #define MESHLO_HLO_EVAL_EVAL_H_
 

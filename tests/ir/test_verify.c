@@ -319,3 +319,35 @@ Test(ir_verify, finds_a_constant_without_a_value) {
     constant->attributes = HLO_ARENA_NEW(module->arena, HloConstantAttributes, 1);
     expect_error("a constant without a value");
 }
+
+// Groups of a few characters may name more devices than memory holds numbers: they are counted before they are written
+// out.
+Test(ir_verify, more_devices_than_any_machine_has) {
+    static const struct {
+        const char *op, *part;
+    } cases[] = {
+        {"all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, "
+         "replica_groups=[33554432,1]<=[33554432]",
+         "the replica groups list 33554432 devices; no machine has so many"},
+        {"all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, replica_groups={{0},{1},{2}}",
+         "the replica groups list 3 devices of 33554432"},
+        {"collective-broadcast(p), channel_id=1, replica_groups={{0,1}}",
+         "there are 33554432 devices; no machine has so many"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m, num_partitions=33554432\n\nENTRY e {\n  p = f32[8] parameter(0)\n"
+                        "  ROOT r = f32[8] %s\n}\n",
+                        cases[i].op);
+        HloModule *immense = NULL;
+        HloStatus status = hlo_parse(text.data, text.length, NULL, &immense);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        status = hlo_verify(immense);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        cr_expect(strstr(hlo_status_message(status), cases[i].part), "%s: %s", cases[i].op, hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_module_free(immense);
+        hlo_text_free(&text);
+    }
+}
