@@ -15,6 +15,14 @@ typedef struct RefusedText {
 #define MAIN(body) "func.func @main(%a: tensor<4xf32>, %i: tensor<4xi32>) {\n  " body "\n  return\n}"
 
 static const RefusedText imports[] = {
+    // what is passed over unread, and numbers of operands and results
+    {"func.func @main() attributes {x = #foo.bar<@@[", "'<' is not closed"},
+    {MAIN("%0 = @@\"chlo.next_after\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
+     "2 operands of one shape are needed"},
+    {MAIN("%0 = @@\"chlo.nobody\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "chlo.nobody"},
+    {MAIN("%0 = @@\"stablehlo.optimization_barrier\"(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, "
+          "tensor<4xf32>)"),
+     "1 of 2 results are named"},
     // one of each place that makes an error
     {MAIN("%0 = stablehlo.abs %a : tensor<4xf32>\n  %@@0 = stablehlo.abs %a : tensor<4xf32>"), "%0 is defined twice"},
     {MAIN("%0 = stablehlo.abs %a : tensor<4x@@f99>"), "'f99' is no type"},
