@@ -265,8 +265,9 @@ Test(cpu_math, monotone_where_pieces_meet) {
 
 // Blocks and tails of all lengths give what each element alone gives.
 Test(cpu_math, every_length_gives_the_same_bits) {
-    static const CpuLoopOp ops[] = {CPU_OP_EXP,      CPU_OP_TANH,    CPU_OP_ERF,     CPU_OP_LOG, CPU_OP_POWER,
-                                    CPU_OP_LOGISTIC, CPU_OP_MAXIMUM, CPU_OP_MINIMUM, CPU_OP_SIN, CPU_OP_COS};
+    static const CpuLoopOp ops[] = {CPU_OP_EXP,   CPU_OP_TANH,     CPU_OP_ERF,     CPU_OP_LOG,
+                                    CPU_OP_POWER, CPU_OP_LOGISTIC, CPU_OP_MAXIMUM, CPU_OP_MINIMUM,
+                                    CPU_OP_SIN,   CPU_OP_COS,      CPU_OP_LOG1P,   CPU_OP_EXPM1};
     float a[kBlock], b[kBlock], whole[kBlock], part[kBlock + 1];
     uint32_t state = 1234567;
     fill_f32(a, &state);
