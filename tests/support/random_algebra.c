@@ -72,7 +72,10 @@ void random_dot(Generator *g) {
     for (int i = 0; i < batches; i++) out.dims[i] = shared[i];
     append_own(&out, &left, batches, summed);
     append_own(&out, &right, batches, summed);
-    if (random_elements(&out) > g->most_elements) return;
+    if (random_elements(&out) > g->most_elements || random_elements(&left.value) > g->most_elements ||
+        random_elements(&right.value) > g->most_elements) {
+        return;
+    }
     const int a = random_partner(g, left.value), b = random_partner(g, right.value);
     out.exact = out.exact && g->values[a].exact && g->values[b].exact;
     const int result = random_begin(g, out);
