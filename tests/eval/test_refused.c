@@ -21,6 +21,20 @@ typedef struct RefusedProgram {
 #define P " p = f32[8] parameter(0)\n"
 
 static const RefusedProgram programs[] = {
+    // sizes that turn out otherwise than the shape says
+    {"", "",
+     " p = f32[2,8] parameter(0)\n n = s32[] constant(1)\n x = f32[<=2,8] set-dimension-size(p, n), dimensions={0}\n"
+     " ROOT r = f32[8,8] concatenate(p, p, p, x), dimensions={0}\n",
+     HLO_INVALID_ARGUMENT, "turns out to be of size 7, and is said to be 8"},
+    {"", "one {\n ROOT a = f32[1] parameter(0)\n}\n",
+     P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={one}\n",
+     HLO_INVALID_ARGUMENT, "%r: the body's shapes do not agree"},
+    {"", "", " p = f32[8,2]{1,0:T(2,2)(2)(2)(2)(2)} parameter(0)\n ROOT r = f32[16]{0} bitcast(p)\n", HLO_UNIMPLEMENTED,
+     "%r: a bitcast between these layouts"},
+    {"", "",
+     " t = token[] after-all()\n v = (f32[8], u32[], token[]) recv(t), channel_id=1\n"
+     " w = (f32[8], token[]) recv-done(v), channel_id=1\n ROOT r = f32[8] get-tuple-element(w), index=0\n",
+     HLO_FAILED_PRECONDITION, "nobody else runs"},
     // collectives
     {"num_partitions=2", "", P " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,2}}\n",
      HLO_INVALID_ARGUMENT, "%r: pair {0,2} does not fit 2 devices"},

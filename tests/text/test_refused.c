@@ -125,6 +125,16 @@ static const RefusedText cases[] = {
     {SHARDED("mesh[a=4], [{@@c:(1)2},{}]"), "the mesh has no axis 'c'"},
     {ONE_OP("f32[8,8] all-gather(p), dimensions={0}, replica_groups=@@[2]<=[2]"),
      "expected [number of groups, devices a group]"},
+    // what is given twice, or in numbers that do not fit
+    {PARAMETER("metadata={op_name=\"a\"}, @@metadata={op_name=\"b\"}"), "attribute metadata is given twice"},
+    {PARAMETER("parameter_replication={false}, @@parameter_replication={true}"),
+     "attribute parameter_replication is given twice"},
+    {"HloModule m\nt {\n  ROOT a = f32[2] parameter(0)\n}\nENTRY e {\n  i = s32[] parameter(0)\n  p = f32[2] "
+     "parameter(1)\n  ROOT c = f32[2] conditional(i, p)@@, branch_computations={t, t}\n}\n",
+     "conditional has 2 branches, but 1 operands for them"},
+    {WRONG_SHARDING("last_tile_dims={manual}"), "the sharding names no tiles"},
+    {WRONG_SHARDING("devices=[1,6,1000003]<=[2,3000009]T(1,0) last_tile_dims={replicated,manual}"),
+     "too many devices to write out"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based.
@@ -160,6 +170,59 @@ Test(text_refused, every_error_names_its_place) {
                   hlo_status_message(status), (long long)place->line, (long long)place->column, (long long)line,
                   (long long)column);
         hlo_status_free(status);
+        hlo_text_free(&text);
+    }
+}
+
+// A chain of `length` computations, each of which calls the one before.
+static void call_chain(HloText *text, int length) {
+    hlo_text_string(text, "HloModule m\nc0 {\n ROOT a = f32[] parameter(0)\n}\n");
+    for (int i = 1; i < length; i++) {
+        hlo_text_format(text, "d%d {\n a = f32[] parameter(0)\n ROOT t = f32[] call(a), to_apply=%c%d\n}\n", i,
+                        i > 1 ? 'd' : 'c', i - 1);
+    }
+    hlo_text_format(text, "ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=d%d\n}\n", length - 1);
+}
+
+Test(text_refused, calls_of_more_than_1000_levels) {
+    for (int length = 999; length <= 1002; length++) {
+        HloText text = {0};
+        call_chain(&text, length);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+        if (length <= 1000) {
+            cr_expect_null(status, "%d: %s", length, hlo_status_message(status));
+        } else {
+            cr_expect(strstr(hlo_status_message(status), "call one another more than 1000 levels deep"), "%d: %s",
+                      length, hlo_status_message(status));
+        }
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
+// A dimension that is sharded `count` times along an axis of one device, which may be named again and again.
+static void axes_sharding(HloText *text, int count) {
+    hlo_text_string(text, "HloModule m\nENTRY e {\n  ROOT p = f32[8] parameter(0), sharding={mesh[a=1,b=2], [{b");
+    for (int i = 1; i < count; i++) hlo_text_string(text, ",a");
+    hlo_text_string(text, "}]}\n}\n");
+}
+
+Test(text_refused, more_axes_than_a_sharding_may_name) {
+    for (int count = 255; count <= 258; count++) {
+        HloText text = {0};
+        axes_sharding(&text, count);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text.data, text.length, NULL, &module);
+        if (count <= 256) {
+            cr_expect_null(status, "%d: %s", count, hlo_status_message(status));
+        } else {
+            cr_expect(strstr(hlo_status_message(status), "too many axes in a sharding"), "%d: %s", count,
+                      hlo_status_message(status));
+        }
+        hlo_status_free(status);
+        hlo_module_free(module);
         hlo_text_free(&text);
     }
 }
