@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "hlo/eval/layout.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
@@ -103,7 +104,7 @@ static bool keeps_the_first(const HloInstruction *at) {
         }
         if (result->dims[shape->rank - 1] != at->shape->elements[0]->dims[shape->rank - 1]) return false;
     }
-    return at->operand_count == 1 || at->called_count == 1;
+    return at->operand_count == 1 || (at->called_count == 1 && hlo_custom_call_cut_dimension(at) == shape->rank - 1);
 }
 
 // topk, as large or as small as the comparator asks for.

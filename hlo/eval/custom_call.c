@@ -47,10 +47,8 @@ HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instr
 // holds along the one dimension where it is smaller.
 HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
                                           HloEvalValue **operands, HloEvalValue **result) {
-    int64_t count = instruction->operand_count / 2, dim = operands[0]->shape->rank - 1;
+    const int64_t count = instruction->operand_count / 2, dim = hlo_custom_call_cut_dimension(instruction);
     const HloShape *shape = instruction->shape;
-    for (int32_t i = 0; i < operands[0]->shape->rank; i++)
-        if (shape->elements[0]->dims[i] < operands[0]->shape->dims[i]) dim = i;
     HloEvalValue **sorted = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
     for (int64_t a = 0; a < count; a++) HLO_TRY(hlo_eval_new(device, operands[a]->shape, &sorted[a]));
     HLO_TRY(hlo_eval_sort_arrays(device, instruction->called[0], dim, operands, count, sorted));

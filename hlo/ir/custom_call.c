@@ -207,13 +207,24 @@ int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *na
         const bool whole = at == instruction->backend_config || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
         at += length;
         const char *value = at + strspn(at, " ");
-        if (!whole || *value != '=') continue;
+        if (whole && *value == '"') value += 1 + strspn(value + 1, " ");
+        if (!whole || (*value != '=' && *value != ':')) continue;
         value += 1 + strspn(value + 1, " ");
         if (!strncmp(value, "true", 4)) return 1;
         if (!strncmp(value, "false", 5)) return 0;
         return strtoll(value, NULL, 10);
     }
     return fallback;
+}
+
+int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction) {
+    assert(instruction->operand_count > 0 && hlo_shape_is_tuple(instruction->shape));
+    const HloShape *whole = instruction->operands[0]->shape, *part = instruction->shape->elements[0];
+    assert(whole->rank > 0 && part->rank == whole->rank);
+    for (int32_t d = 0; d < whole->rank; d++)
+        if (part->dims[d] < whole->dims[d]) return d;
+    const int64_t said = hlo_custom_call_option(instruction, "reduction_dim", whole->rank - 1);
+    return said >= 0 && said < whole->rank ? said : whole->rank - 1;
 }
 
 void hlo_custom_call_eigh(const HloInstruction *instruction, bool *lower, bool *sort) {

@@ -26,9 +26,14 @@ HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 // INVALID_ARGUMENT naming the instruction; rows without a signature pass.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *instruction);
 
-// An integer, character or boolean of a backend_config written as a dictionary, `{uplo = 76 : ui8, left = true}`;
-// `fallback` where it is not there.
+// An integer, character or boolean of a backend_config written as a dictionary, `{uplo = 76 : ui8, left = true}`, or
+// as JSON, `{"uplo":76,"left":true}`; `fallback` where it is not there.
 HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, const char *name, int64_t fallback);
+
+// The dimension along which the calls TopK and ApproxTopK keep the first elements: where its results are smaller than
+// its arrays, else the one that its configuration says (`reduction_dim`), else the last. The call has passed
+// hlo_custom_call_check().
+HLO_EXPORT int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction);
 
 // The configuration "lower,sort,…" of the call Eigh: which triangle counts (the lower one if it is not said), and
 // whether the values are sorted (they are). Unsorted, values and vectors of blocks that nothing couples stay in place:

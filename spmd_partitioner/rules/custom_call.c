@@ -34,7 +34,7 @@ static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
         case SPMD_CALL_IDENTITY:
         case SPMD_CALL_INSPECT:
         case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
-        case SPMD_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_option(op, "reduction_dim", rank - 1)); return;
+        case SPMD_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_cut_dimension(op)); return;
         case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
         case SPMD_CALL_SINK:
         case SPMD_CALL_FULL_TO_SHARD:

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/base/memory.h"
+#include "hlo/ir/custom_call.h"
 #include "targets/cpu/scalar.h"
 #include "targets/cpu/sort.h"
 
@@ -226,7 +227,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
 static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
     assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;
-    *dimension = whole->rank - 1;
+    *dimension = hlo_custom_call_cut_dimension(node->instruction);
     for (int32_t a = 0; a < count; a++) {
         const HloShape *from = node->operands[a]->shape, *to = node->results[a]->shape;
         if (from->rank != whole->rank || to->rank != whole->rank || from->type != to->type) return false;
@@ -234,7 +235,6 @@ static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension
             if (from->dims[d] != whole->dims[d] || to->dims[d] != node->results[0]->shape->dims[d] ||
                 to->dims[d] > whole->dims[d])
                 return false;
-            if (to->dims[d] < whole->dims[d]) *dimension = d;
         }
     }
     for (int64_t d = 0; d < whole->rank; d++)

@@ -2,6 +2,7 @@
 // Custom calls with evaluators: decompositions multiply back to their matrix, and what does not fit is refused.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tests/eval/run.h"
@@ -84,6 +85,27 @@ Test(custom_calls, approximate_top_k_is_exact) {
     cr_assert_null(status, "%s", hlo_status_message(status));
     expect_floats(result, want, 4);
     hlo_literal_free(result);
+}
+
+// bug: a call that keeps as many elements as there are sorted along the last dimension whatever its configuration said.
+Test(custom_calls, bug_approximate_top_k_of_all_along_its_dimension) {
+    static const char *const configs[] = {"{\\\"top_k\\\":2,\\\"reduction_dim\\\":0}",
+                                          "{top_k = 2 : i64, reduction_dim = 0 : i64}"};
+    const float values[6] = {3, 1, 2, 5, 0, 7}, want[6] = {5, 1, 7, 3, 0, 2};
+    for (size_t i = 0; i < HLO_COUNT_OF(configs); i++) {
+        char text[1024];
+        HloStatus status;
+        snprintf(text, sizeof text,
+                 "HloModule m\nmore { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
+                 "direction=GT }\nENTRY e { a = f32[2,3] parameter(0)\n low = f32[] constant(-inf)\n"
+                 " t = (f32[2,3]) custom-call(a, low), custom_call_target=\"ApproxTopK\", called_computations={more}, "
+                 "backend_config=\"%s\"\n ROOT r = f32[2,3] get-tuple-element(t), index=0 }\n",
+                 configs[i]);
+        HloLiteral *result = run_floats(text, values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, want, 6);
+        hlo_literal_free(result);
+    }
 }
 
 // JAX pads with zeros and cuts the padding's values off by their place.
