@@ -58,6 +58,11 @@ static bool is_narrow_float(HloType type) {
 static bool is_narrow_integer(HloType type) {
     return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8;
 }
+// What negates or rounds to whole numbers is exact elsewhere and leaves these types: they have no -0, or nothing below
+// 0.
+static bool lacks_negative_zero(HloType type) {
+    return type == HLO_F8E4M3B11FNUZ || type == HLO_F8E5M2FNUZ || type == HLO_F8E4M3FNUZ || type == HLO_F8E8M0FNU;
+}
 
 // ---- values
 
@@ -330,7 +335,8 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
     if (!*kernel) return unsupported(b, info->name, type);
     const HloType result = result_type(info->result, type);
     const CpuValue value = apply(b, kernel, result, cpu_register_of(result), 0, info->arity, operands);
-    if (is_narrow_integer(result) || (info->rounds && is_narrow_float(result))) return normalise(b, value);
+    const bool rounds = info->rounds || lacks_negative_zero(result);
+    if (is_narrow_integer(result) || (rounds && is_narrow_float(result))) return normalise(b, value);
     return value;
 }
 
