@@ -24,7 +24,9 @@ int64_t defined_draw(Defined *test, int64_t low, int64_t high) {
     uint64_t z = test->state += UINT64_C(0x9E3779B97F4A7C15);
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     z = (z ^ z >> 27) * UINT64_C(0x94D049BB133111EB);
-    return low + (int64_t)((z ^ z >> 31) % (uint64_t)(high - low + 1));
+    const uint64_t count = (uint64_t)high - (uint64_t)low + 1;  // 0: all there are
+    z ^= z >> 31;
+    return (int64_t)((uint64_t)low + (count ? z % count : z));
 }
 
 void defined_distinct(Defined *test, int64_t limit, int64_t count, int64_t *numbers) {

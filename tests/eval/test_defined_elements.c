@@ -196,9 +196,10 @@ static void fill_pairs(Defined *test, HloType type) {
     HloLiteral *a = add_vector(test, type, side * side), *b = add_vector(test, type, side * side);
     int64_t numbers[256];
     for (int64_t i = 0; i < side; i++) {
-        const int64_t top = (int64_t)(UINT64_C(1) << (bits - 1));
-        const int64_t ends[] = {0,       1,        2,    3,        -1, -2, -3, top, top - 1,
-                                top + 1, bits - 1, bits, bits + 1, 7,  10, 31, 63,  64};
+        const uint64_t top = UINT64_C(1) << (bits - 1);
+        const int64_t ends[] = {
+            0,    1,        2, 3,  -1, -2, -3, (int64_t)top, (int64_t)(top - 1), (int64_t)(top + 1), bits - 1,
+            bits, bits + 1, 7, 10, 31, 63, 64};
         numbers[i] = bits <= 8 ? i : defined_draw(test, INT64_MIN / 2, INT64_MAX / 2) * 2 + (i & 1);
         if (bits > 8 && i < (int64_t)HLO_COUNT_OF(ends)) numbers[i] = ends[i];
         if (bits > 8 && i % 3 == 2) numbers[i] >>= defined_draw(test, 0, 60);
