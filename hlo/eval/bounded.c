@@ -31,23 +31,9 @@ static Meaning meaning_of_call(const HloInstruction *call) {
 }
 
 static Meaning meaning_of(const HloInstruction *instruction) {
+    if (hlo_eval_hands_on(instruction->opcode)) return MEANING_HANDLER;
     switch (instruction->opcode) {
-        case HLO_OP_TUPLE:
-        case HLO_OP_GET_TUPLE_ELEMENT:
-        case HLO_OP_CALL:
-        case HLO_OP_FUSION:
-        case HLO_OP_WHILE:
-        case HLO_OP_CONDITIONAL:
-        case HLO_OP_ASYNC_START:
-        case HLO_OP_ASYNC_UPDATE:
-        case HLO_OP_ASYNC_DONE:
-        case HLO_OP_COPY:
-        case HLO_OP_COPY_START:
-        case HLO_OP_COPY_DONE:
         case HLO_OP_AFTER_ALL:
-        case HLO_OP_ADD_DEPENDENCY:
-        case HLO_OP_OPTIMIZATION_BARRIER:
-        case HLO_OP_DOMAIN:
         case HLO_OP_BROADCAST:
         case HLO_OP_TRANSPOSE:
         case HLO_OP_RESHAPE:

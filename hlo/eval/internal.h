@@ -154,6 +154,9 @@ static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_
 // Runs a computation. Takes over one reference of every argument.
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result);
+// True of ops whose result is made of values that others have made, with the sizes that those have.
+bool hlo_eval_hands_on(HloOpcode opcode);
+
 // Runs one instruction, of arrays of dynamic size too (bounded.c). Takes operands as a handler does.
 HloStatus hlo_eval_apply(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result);

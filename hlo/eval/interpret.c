@@ -162,8 +162,7 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
 
 // ---- running
 
-// Ops whose result is made of values that others have made, and that were looked at then.
-static bool hands_on(HloOpcode opcode) {
+bool hlo_eval_hands_on(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_TUPLE:
         case HLO_OP_GET_TUPLE_ELEMENT:
@@ -179,8 +178,7 @@ static bool hands_on(HloOpcode opcode) {
         case HLO_OP_COPY_DONE:
         case HLO_OP_ADD_DEPENDENCY:
         case HLO_OP_DOMAIN:
-        case HLO_OP_OPTIMIZATION_BARRIER:
-        case HLO_OP_SEND: return true;
+        case HLO_OP_OPTIMIZATION_BARRIER: return true;
         default: return false;
     }
 }
@@ -241,7 +239,9 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     }
     HLO_TRY(hlo_eval_apply(device, instruction, operands, result));
     for (int32_t k = 0; k < count; k++) hlo_eval_release(device, operands[k]);
-    if (device->world->options.trap_nan && !hands_on(instruction->opcode) && has_nan(*result)) {
+    // What is handed on was looked at where it was made; so was what is sent.
+    const bool made = !hlo_eval_hands_on(instruction->opcode) && !hlo_is(instruction, HLO_OP_SEND);
+    if (device->world->options.trap_nan && made && has_nan(*result)) {
         return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) makes a NaN", instruction->name,
                          hlo_op_text(instruction->opcode));
     }
