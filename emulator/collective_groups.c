@@ -91,14 +91,10 @@ HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, E
     HloInts *expanded = HLO_ARENA_NEW(network->arena, HloInts, count * copies);
     for (int64_t copy = 0; copy < copies; copy++)
         for (int64_t g = 0; g < count; g++) {
-            const bool bundles = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
-            int64_t filled = 0, each;
-            int64_t *members = HLO_ARENA_NEW(network->arena, int64_t, lists[g].count * (bundles ? partitions : 1));
-            for (int64_t i = 0; i < lists[g].count; i++) {
-                const int64_t first = hlo_group_mode_device(mode, lists[g].items[i], copy, partitions, &each);
-                for (int64_t k = 0; k < each; k++) members[filled++] = network->places[first + k];
-            }
-            expanded[copy * count + g] = (HloInts){members, filled};
+            const HloInts devices = hlo_group_mode_devices(mode, lists[g], copy, partitions, network->arena);
+            int64_t *members = HLO_ARENA_NEW(network->arena, int64_t, devices.count);
+            for (int64_t i = 0; i < devices.count; i++) members[i] = network->places[devices.items[i]];
+            expanded[copy * count + g] = (HloInts){members, devices.count};
         }
     *groups = (EmuGroups){expanded, count * copies};
     return HLO_SUCCESS;

@@ -35,13 +35,7 @@ static HloInts to_devices(HloEvalDevice *device, HloGroupMode mode, HloInts memb
     assert(members.count >= 0);
     const int64_t partitions = device->world->partition_count;
     const int64_t copy = mode == HLO_GROUPS_OF_REPLICAS ? device->number % partitions : device->number / partitions;
-    const bool bundles = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
-    int64_t *devices = HLO_EVAL_SCRATCH(device, int64_t, members.count * (bundles ? partitions : 1)), count = 0, each;
-    for (int64_t i = 0; i < members.count; i++) {
-        const int64_t first = hlo_group_mode_device(mode, members.items[i], copy, partitions, &each);
-        for (int64_t k = 0; k < each; k++) devices[count++] = first + k;
-    }
-    return (HloInts){.items = devices, .count = count};
+    return hlo_group_mode_devices(mode, members, copy, partitions, device->scratch);
 }
 
 // The devices that this one's collective joins; an empty list when it is in no group.

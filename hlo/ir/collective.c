@@ -44,14 +44,20 @@ int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, int64_t parti
     }
 }
 
-int64_t hlo_group_mode_device(HloGroupMode mode, int64_t number, int64_t copy, int64_t partitions, int64_t *each) {
-    assert(number >= 0 && copy >= 0 && partitions > 0 && each);
-    *each = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS ? partitions : 1;
-    switch (mode) {
-        case HLO_GROUPS_OF_REPLICAS: return number * partitions + copy;
-        case HLO_GROUPS_OF_PARTITIONS: return copy * partitions + number;
-        case HLO_GROUPS_OF_REPLICAS_PARTITIONS: return number * partitions;
-        case HLO_GROUPS_OF_DEVICES: break;
+HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy, int64_t partitions, HloArena *arena) {
+    assert(numbers.count >= 0 && copy >= 0 && partitions > 0 && arena);
+    const int64_t each = mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS ? partitions : 1;
+    int64_t *devices = HLO_ARENA_NEW(arena, int64_t, numbers.count * each);
+    for (int64_t i = 0; i < numbers.count; i++) {
+        const int64_t number = numbers.items[i];
+        int64_t first = number;
+        switch (mode) {
+            case HLO_GROUPS_OF_REPLICAS: first = number * partitions + copy; break;
+            case HLO_GROUPS_OF_PARTITIONS: first = copy * partitions + number; break;
+            case HLO_GROUPS_OF_REPLICAS_PARTITIONS: first = number * partitions; break;
+            case HLO_GROUPS_OF_DEVICES: break;
+        }
+        for (int64_t k = 0; k < each; k++) devices[i * each + k] = first + k;
     }
-    return number;
+    return (HloInts){devices, numbers.count * each};
 }

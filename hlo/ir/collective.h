@@ -24,10 +24,9 @@ HLO_EXPORT HloGroupMode hlo_group_mode_of(const HloInstruction *collective);
 HLO_EXPORT int64_t hlo_group_mode_numbers(HloGroupMode mode, int64_t replicas, int64_t partitions);
 // How often each group of a mode stands in the program: once in each partition, or in each replica, or once.
 HLO_EXPORT int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, int64_t partitions);
-// The devices that group member `number` stands for in copy `copy` of its group: *each of them from the one that is
-// returned on, neighbours.
-HLO_EXPORT int64_t hlo_group_mode_device(HloGroupMode mode, int64_t number, int64_t copy, int64_t partitions,
-                                         int64_t *each);
+// The devices that the numbers of a group stand for in copy `copy` of it, in their order; in the arena.
+HLO_EXPORT HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy, int64_t partitions,
+                                          HloArena *arena);
 
 HLO_END_C
 

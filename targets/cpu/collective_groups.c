@@ -23,14 +23,9 @@ static bool is_permute(const HloInstruction *instruction) {
 // Adds the group `ids` as it stands in replica or partition number `copy`.
 static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_left_out) {
     assert(ids.count >= 0 && copy >= 0);
-    const bool bundles = builder->mode == HLO_GROUPS_OF_REPLICAS_PARTITIONS;
-    int64_t *devices = HLO_ARENA_NEW(builder->arena, int64_t, ids.count * (bundles ? builder->partitions : 1));
-    int64_t count = 0, each;
-    for (int64_t i = 0; i < ids.count; i++) {
-        const int64_t first = hlo_group_mode_device(builder->mode, ids.items[i], copy, builder->partitions, &each);
-        for (int64_t p = 0; p < each; p++) devices[count++] = first + p;
-    }
-    hlo_vector_push(builder->arena, &builder->groups, ((CpuCollectiveGroup){devices, count, is_left_out}));
+    const HloInts devices = hlo_group_mode_devices(builder->mode, ids, copy, builder->partitions, builder->arena);
+    const CpuCollectiveGroup group = {devices.items, devices.count, is_left_out};
+    hlo_vector_push(builder->arena, &builder->groups, group);
 }
 
 // The lists from `*named` on are of devices that a broadcast leaves out.

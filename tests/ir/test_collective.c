@@ -48,20 +48,22 @@ TheoryDataPoints(collective, every_device_stands_in_one_group) = {
 };
 Theory((int mode, int replicas, int partitions), collective, every_device_stands_in_one_group) {
     const HloGroupMode kind = (HloGroupMode)mode;
+    HloArena *arena = hlo_arena_new();
     bool seen[64] = {false};
     int64_t found = 0;
     const int64_t numbers = hlo_group_mode_numbers(kind, replicas, partitions);
     for (int64_t copy = 0; copy < hlo_group_mode_copies(kind, replicas, partitions); copy++) {
         for (int64_t number = 0; number < numbers; number++) {
-            int64_t each;
-            const int64_t first = hlo_group_mode_device(kind, number, copy, partitions, &each);
-            for (int64_t k = 0; k < each; k++, found++) {
-                cr_assert(first + k >= 0 && first + k < replicas * partitions);
-                cr_expect_not(seen[first + k], "device %d twice", (int)(first + k));
-                seen[first + k] = true;
+            const HloInts devices = hlo_group_mode_devices(kind, (HloInts){&number, 1}, copy, partitions, arena);
+            for (int64_t k = 0; k < devices.count; k++, found++) {
+                const int64_t device = devices.items[k];
+                cr_assert(device >= 0 && device < replicas * partitions);
+                cr_expect_not(seen[device], "device %d twice", (int)device);
+                seen[device] = true;
             }
         }
     }
+    hlo_arena_free(arena);
     cr_expect_eq(found, replicas * partitions);
 }
 
