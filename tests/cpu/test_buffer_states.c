@@ -5,17 +5,10 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "tests/cpu/increment.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
-static const char kIncrement[] =
-    "HloModule increment\n"
-    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
-    "  ROOT r = f32[4] add(p, b)\n}\n";
-static const char kDonated[] =
-    "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
-    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
-    "  ROOT r = f32[4] add(p, b)\n}\n";
 static const int64_t kFour = 4;
 static const HloShape kVector = {.type = HLO_F32, .rank = 1, .dims = &kFour};
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/cpu/increment.h"
 #include "tests/support/compiled.h"
 
 static TargetClient *new_client(const char *spec) {
@@ -46,15 +47,6 @@ static HloStatus run_one(TargetExecutable *executable, TargetBuffer *argument, T
     TargetBuffer **const results[1] = {result};
     return target_execute(executable, NULL, lists, 1, results, NULL);
 }
-
-static const char kIncrement[] =
-    "HloModule increment\n"
-    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
-    "  ROOT r = f32[4] add(p, b)\n}\n";
-static const char kDonated[] =
-    "HloModule donated, input_output_alias={ {}: (0, {}, may-alias) }\n"
-    "ENTRY main {\n  p = f32[4] parameter(0)\n  c = f32[] constant(1)\n  b = f32[4] broadcast(c), dimensions={}\n"
-    "  ROOT r = f32[4] add(p, b)\n}\n";
 
 // ---- clients and buffers
 

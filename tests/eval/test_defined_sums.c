@@ -345,7 +345,20 @@ static void convolution(Defined *test) {
     }
 }
 
-// Each element's place is the number of those that come before it: smaller ones, and equal ones that stand in front.
+// An element's place along a dimension is the number of those that come before it: smaller ones (larger ones in falling
+// order), and equal ones that stand in front.
+static Dims place_in_order(const HloLiteral *keys, Dims dims, int64_t along, bool falling, Dims index) {
+    const double mine = defined_at(keys, index);
+    Dims other = index, place = index;
+    place.at[along] = 0;
+    for (other.at[along] = 0; other.at[along] < dims.at[along]; other.at[along]++) {
+        const double theirs = defined_at(keys, other);
+        const bool before = falling ? theirs > mine : theirs < mine;
+        place.at[along] += before || (theirs == mine && other.at[along] < index.at[along]);
+    }
+    return place;
+}
+
 static void sort(Defined *test) {
     const Dims dims = defined_dims(test, defined_draw(test, 1, 3), 0, 6);
     const int64_t along = defined_draw(test, 0, dims.rank - 1);
@@ -364,14 +377,7 @@ static void sort(Defined *test) {
     hlo_text_format(&test->body, ") sort(p0, p1), dimensions={%lld}, is_stable=true, to_apply=f", (long long)along);
     defined_run(test);
     for (bool more = defined_first(dims, &index); more; more = defined_next(dims, &index)) {
-        const double mine = defined_at(keys, index);
-        Dims other = index, place = index;
-        place.at[along] = 0;
-        for (other.at[along] = 0; other.at[along] < dims.at[along]; other.at[along]++) {
-            const double theirs = defined_at(keys, other);
-            const bool before = falling ? theirs > mine : theirs < mine;
-            place.at[along] += before || (theirs == mine && other.at[along] < index.at[along]);
-        }
+        const Dims place = place_in_order(keys, dims, along, falling, index);
         defined_same(test, test->result->elements[0], place, keys, index);
         defined_same(test, test->result->elements[1], place, values, index);
     }
@@ -393,14 +399,7 @@ static void topk(Defined *test) {
                     largest ? "true" : "false");
     defined_run(test);
     for (bool more = defined_first(from, &index); more; more = defined_next(from, &index)) {
-        const double mine = defined_at(operand, index);
-        Dims other = index, place = index;
-        place.at[last] = 0;
-        for (other.at[last] = 0; other.at[last] < from.at[last]; other.at[last]++) {
-            const double theirs = defined_at(operand, other);
-            const bool before = largest ? theirs > mine : theirs < mine;
-            place.at[last] += before || (theirs == mine && other.at[last] < index.at[last]);
-        }
+        const Dims place = place_in_order(operand, from, last, largest, index);
         if (place.at[last] >= dims.at[last]) continue;
         defined_same(test, test->result->elements[0], place, operand, index);
         defined_is(test, test->result->elements[1], place, (double)index.at[last], 0);
