@@ -10,8 +10,13 @@
 // three states to tell apart where `storage` is NULL: not there yet, deleted, and holding an error; the event and
 // `deleted` say which.
 //
-// Locks: the buffer's own guards storage, deletion and claims, and is never held while an event is set or a storage
-// released, since both may call out.
+// The meter. A buffer in HBM is on its device's meter from the moment that it gets a content (or that an execution sets
+// memory aside for it) until it is deleted, donated or freed. It is the buffer that counts and not the storage, which
+// several devices may share here and could not on a chip. Not counted is what a running program still reads of arrays
+// that were deleted behind its launch.
+//
+// Locks: the buffer's own guards storage, deletion, claims and the charge, and is never held while an event is set or a
+// storage released, since both may call out.
 #include <assert.h>
 #include <string.h>
 
@@ -38,8 +43,46 @@ static HloShape *copy_shape(const HloShape *shape) {
     return copy;
 }
 
+static TargetMeter *meter_of(const TargetBuffer *buffer) {
+    return buffer->memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(buffer->memory->device) : NULL;
+}
+
+// XLA's wording on TPUs, which programs and people look for.
+static HloStatus no_room(const TargetBuffer *buffer) {
+    HloText want = {0}, free = {0};
+    target_print_bytes(&want, cpu_buffer_bytes(buffer->shape));
+    target_print_bytes(&free, target_meter_free(meter_of(buffer)));
+    const HloStatus status =
+        hlo_error(HLO_RESOURCE_EXHAUSTED,
+                  "Error allocating device buffer: Attempting to allocate %s. That was not "
+                  "possible. There are %s free in the HBM of %s",
+                  want.data ? want.data : "?", free.data ? free.data : "?", buffer->memory->device->text);
+    hlo_text_free(&want);
+    hlo_text_free(&free);
+    return status;
+}
+
+HloStatus target_buffer_charge(TargetBuffer *buffer) {
+    assert(buffer);
+    TargetMeter *meter = meter_of(buffer);
+    if (!meter) return HLO_SUCCESS;
+    pthread_mutex_lock(&buffer->lock);
+    const bool wanted = !buffer->charged && (!buffer->deleted || buffer->claims > 0);
+    const bool fits = !wanted || target_meter_add(meter, cpu_buffer_bytes(buffer->shape));
+    buffer->charged = buffer->charged || (wanted && fits);
+    pthread_mutex_unlock(&buffer->lock);
+    return fits ? HLO_SUCCESS : no_room(buffer);
+}
+
+void target_buffer_discharge(TargetBuffer *buffer) {
+    assert(buffer);
+    if (buffer->charged) target_meter_remove(meter_of(buffer), cpu_buffer_bytes(buffer->shape));
+    buffer->charged = false;
+}
+
 // The client last: it may go with the buffer, and owns the pool that the storage came from.
 static void free_buffer(TargetBuffer *buffer) {
+    target_buffer_discharge(buffer);
     target_storage_release(buffer->storage);
     target_event_release(buffer->ready);
     hlo_free(buffer->shape);
@@ -79,20 +122,22 @@ static HloStatus check_shape(const HloShape *shape) {
 }
 
 // A ready buffer; `dense` is its content, or NULL for an undefined one.
-// A token too has a storage (of no bytes), so that nobody who takes storages has to tell tokens apart. Only memory of
-// kind `device` is metered: the limit is that of the emulated HBM.
+// A token too has a storage (of no bytes), so that nobody who takes storages has to tell tokens apart.
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     assert(shape && memory && result);
     HLO_TRY(check_shape(shape));
     TargetBuffer *buffer = target_buffer_new(shape, memory);
     if (!buffer) return no_memory(shape);
-    TargetMeter *meter = memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(memory->device) : NULL;
+    HloStatus status = target_buffer_charge(buffer);
     const int64_t bytes = cpu_buffer_bytes(shape);
-    buffer->storage = dense ? target_storage_from_host(&buffer->client->store, dense, bytes, meter)
-                            : target_storage_new(&buffer->client->store, bytes, meter);
-    if (!buffer->storage) {
+    if (!status) {
+        buffer->storage = dense ? target_storage_from_host(&buffer->client->store, dense, bytes)
+                                : target_storage_new(&buffer->client->store, bytes);
+        if (!buffer->storage) status = no_memory(shape);
+    }
+    if (status) {
         free_buffer(buffer);
-        return no_memory(shape);
+        return status;
     }
     target_event_set(buffer->ready, HLO_SUCCESS);
     *result = buffer;
@@ -239,7 +284,10 @@ void target_buffer_release(TargetBuffer *buffer) {
 void target_buffer_delete(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->claims ? NULL : buffer->storage;
-    if (!buffer->claims) buffer->storage = NULL;
+    if (!buffer->claims) {
+        buffer->storage = NULL;
+        target_buffer_discharge(buffer);
+    }
     buffer->deleted = true;
     pthread_mutex_unlock(&buffer->lock);
     target_storage_release(storage);
@@ -266,10 +314,12 @@ TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->storage;
     const bool last = --buffer->claims == 0 && buffer->deleted;
-    if (last)
+    if (last) {
         buffer->storage = NULL;
-    else if (storage)
+        target_buffer_discharge(buffer);
+    } else if (storage) {
         target_storage_retain(storage);
+    }
     pthread_mutex_unlock(&buffer->lock);
     return storage;
 }
@@ -278,7 +328,10 @@ TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     pthread_mutex_lock(&buffer->lock);
     const bool wanted = !buffer->deleted || buffer->claims > 0;
-    if (wanted) buffer->storage = storage;
+    if (wanted)
+        buffer->storage = storage;
+    else
+        target_buffer_discharge(buffer);
     pthread_mutex_unlock(&buffer->lock);
     if (!wanted) target_storage_release(storage);
 }
@@ -494,12 +547,24 @@ HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, i
 // All memories are this host's, and buffers do not change: the copy is another name for the same storage.
 typedef struct MemoryCopy {
     TargetBuffer *from, *to;
+    bool is_renaming;  // on a chip no second array comes of it
 } MemoryCopy;
+
+// Puts the new buffer on its meter, in place of the old one where a chip would have one array under two names.
+static HloStatus charge_copy(const MemoryCopy *copy) {
+    if (copy->is_renaming && copy->from->memory == copy->to->memory) {
+        pthread_mutex_lock(&copy->from->lock);
+        target_buffer_discharge(copy->from);
+        pthread_mutex_unlock(&copy->from->lock);
+    }
+    return target_buffer_charge(copy->to);
+}
 
 static void finish_memory_copy(HloStatus status, void *argument) {
     MemoryCopy *copy = argument;
     TargetStorage *storage = target_buffer_take_claimed(copy->from);
     if (!status && !storage) status = deleted_error();
+    if (!status) status = charge_copy(copy);
     if (!status)
         target_buffer_fill(copy->to, storage);
     else
@@ -512,11 +577,11 @@ static void finish_memory_copy(HloStatus status, void *argument) {
 
 // No bytes move: the pending buffer gets a reference to the storage of the other, which thereby is not owned by it
 // alone any more and is not written over by a later donation of either.
-HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
+static HloStatus copy_when_ready(TargetBuffer *pending, TargetBuffer *with, bool is_renaming) {
     assert(pending && with && pending != with);
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
     if (!copy) return no_memory(with->shape);
-    *copy = (MemoryCopy){target_buffer_retain(with), target_buffer_retain(pending)};
+    *copy = (MemoryCopy){target_buffer_retain(with), target_buffer_retain(pending), is_renaming};
     const HloStatus gone = claim(with);
     HloStatus status = gone ? gone : target_event_on_ready(with->ready, finish_memory_copy, copy);
     if (!status) return HLO_SUCCESS;
@@ -527,14 +592,18 @@ HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
     return status;
 }
 
+HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
+    return copy_when_ready(pending, with, true);
+}
+
 // The content of `buffer` as an array of `shape` in `memory`.
-static HloStatus rename_content(TargetBuffer *buffer, const HloShape *shape, TargetMemory *memory,
-                                TargetBuffer **result) {
+static HloStatus copy_content(TargetBuffer *buffer, const HloShape *shape, TargetMemory *memory, bool is_renaming,
+                              TargetBuffer **result) {
     HLO_FAIL_IF(memory->device->client != buffer->client, HLO_INVALID_ARGUMENT, "a memory of another client");
     if (target_buffer_is_deleted(buffer)) return deleted_error();
     TargetBuffer *to = target_buffer_new(shape, memory);
     if (!to) return no_memory(shape);
-    const HloStatus status = target_buffer_fulfil(to, buffer);
+    const HloStatus status = copy_when_ready(to, buffer, is_renaming);
     if (status)
         target_buffer_release(to);
     else
@@ -543,7 +612,7 @@ static HloStatus rename_content(TargetBuffer *buffer, const HloShape *shape, Tar
 }
 
 HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory, TargetBuffer **result) {
-    return rename_content(buffer, buffer->shape, memory, result);
+    return copy_content(buffer, buffer->shape, memory, false, result);
 }
 
 HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, TargetBuffer **result) {
@@ -555,7 +624,7 @@ HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape, Tar
     HLO_FAIL_IF(hlo_shape_bytes(shape) != hlo_shape_bytes(buffer->shape), HLO_INVALID_ARGUMENT,
                 "a bitcast of %lld bytes to an array of %lld", (long long)hlo_shape_bytes(buffer->shape),
                 (long long)hlo_shape_bytes(shape));
-    return rename_content(buffer, shape, buffer->memory, result);
+    return copy_content(buffer, shape, buffer->memory, true, result);
 }
 
 // ---- promises and views
@@ -586,10 +655,11 @@ HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *
         return HLO_SUCCESS;
     }
     HLO_TRY(target_buffer_pending(shape, memory, result));
-    TargetStorage *storage = target_storage_view(data, hlo_shape_bytes(shape), release, argument);
+    HloStatus status = target_buffer_charge(*result);
+    TargetStorage *storage = status ? NULL : target_storage_view(data, hlo_shape_bytes(shape), release, argument);
     if (!storage) {
         target_buffer_release(*result);
-        return no_memory(shape);
+        return status ? status : no_memory(shape);
     }
     (*result)->storage = storage;
     target_event_set((*result)->ready, HLO_SUCCESS);

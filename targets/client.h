@@ -112,7 +112,9 @@ struct TargetMemory {
     const char *text;  // for people
 };
 
-// What has been allocated for the buffers of a device, in bytes of our own storage.
+// What the HBM of a device holds, as it would on a chip: every buffer counts on its own device, also where buffers
+// share their bytes on this host, and so do the temporaries of programs that run. Dense bytes, without the padding of
+// tiles.
 typedef struct TargetMemoryStatistics {
     int64_t bytes_in_use;
     int64_t peak_bytes_in_use;

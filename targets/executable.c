@@ -100,14 +100,6 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
     return HLO_SUCCESS;
 }
 
-static void print_bytes(HloText *text, int64_t bytes) {
-    static const char *const units[] = {"", "K", "M", "G", "T", "P"};
-    double amount = (double)bytes;
-    size_t unit = 0;
-    for (; amount >= 1024 && unit + 1 < HLO_COUNT_OF(units); unit++) amount /= 1024;
-    hlo_text_format(text, "%.2f%s", amount, units[unit]);
-}
-
 // A device of a slice has so much memory and no more.
 // All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
 // Dense bytes: the padding of tiles, which emulator/memory.h counts, comes on top on a real chip. So this is lenient:
@@ -119,8 +111,8 @@ static HloStatus check_capacity(const TargetExecutable *executable) {
     target_device_memory_statistics(executable->devices[0], &statistics);
     if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
     HloText need = {0}, have = {0};
-    print_bytes(&need, analysis.peak_bytes);
-    print_bytes(&have, statistics.bytes_limit);
+    target_print_bytes(&need, analysis.peak_bytes);
+    target_print_bytes(&have, statistics.bytes_limit);
     const HloStatus status =
         hlo_error(HLO_RESOURCE_EXHAUSTED,
                   "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "

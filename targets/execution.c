@@ -30,7 +30,8 @@ typedef struct Execution {
     TargetStorage **storages;  // their contents; NULL until their producer has run
     bool *donated;             // [device][argument]: given away, and the caller holds no address of it
     bool *claimed;             // [device][argument]: the storage is taken when the program runs
-    TargetBuffer **results;    // [device][result], with references
+    TargetBuffer **results;    // [device][result], with references until they have their contents
+    TargetEvent **ready;       // [device][result]: their events, with references
     TargetEvent **events;      // one a device, with references
     HloStatus status;
     HloStatus *returned;  // where a synchronous caller wants a copy
@@ -170,6 +171,22 @@ static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
 }
 
+// XLA's wording on TPUs for temporaries that find no room beside the arrays that are there.
+static HloStatus no_room(const Execution *execution, int64_t place) {
+    const TargetDevice *device = device_at(execution->executable, execution->elsewhere, place);
+    HloText want = {0}, free = {0};
+    target_print_bytes(&want, execution->executable->signature->arena_bytes);
+    target_print_bytes(&free, target_meter_free(target_device_meter(device)));
+    const HloStatus status =
+        hlo_error(HLO_RESOURCE_EXHAUSTED,
+                  "Error loading program %s: Attempting to reserve %s at the bottom of memory. "
+                  "That was not possible. There are %s free in the HBM of %s",
+                  execution->executable->name, want.data ? want.data : "?", free.data ? free.data : "?", device->text);
+    hlo_text_free(&want);
+    hlo_text_free(&free);
+    return status;
+}
+
 // The first error among the arguments; takes their storages. Their producers have run by now, but for those that the
 // user has promised to fill.
 // Waits without the queue's lock, but in line: what was submitted behind this launch waits too, which keeps executions
@@ -202,10 +219,8 @@ static TargetStorage *result_storage(Execution *execution, int64_t device, int64
             return target_storage_retain(storage);
         }
     }
-    const bool counted = target_executable_result_memory(execution->executable, result) == TARGET_MEMORY_DEVICE;
-    TargetDevice *where = device_at(execution->executable, execution->elsewhere, device);
-    return target_storage_new(&execution->executable->client->store, cpu_buffer_bytes(signature->result_shapes[result]),
-                              counted ? target_device_meter(where) : NULL);
+    return target_storage_new(&execution->executable->client->store,
+                              cpu_buffer_bytes(signature->result_shapes[result]));
 }
 
 typedef struct RunMemory {
@@ -214,6 +229,7 @@ typedef struct RunMemory {
     void **arenas;
     TargetStorage **results;  // [device][result]
     TargetStorage *arena;
+    int64_t charged_devices;  // the first ones, whose meters have the temporaries
 } RunMemory;
 
 // Temporaries of each device begin on a cache line of their own.
@@ -221,13 +237,42 @@ static int64_t arena_stride(const Execution *execution) {
     return (execution->executable->signature->arena_bytes + 63) / 64 * 64;
 }
 
+static TargetMeter *meter_at(const Execution *execution, int64_t place) {
+    return target_device_meter(device_at(execution->executable, execution->elsewhere, place));
+}
+
+// Results and temporaries are in the HBM of each device while the program runs.
+static HloStatus charge_run(Execution *execution, RunMemory *memory) {
+    for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
+        HLO_TRY(target_buffer_charge(execution->results[i]));
+    const int64_t bytes = execution->executable->signature->arena_bytes;
+    for (int64_t d = 0; d < execution->device_count; d++) {
+        if (!target_meter_add(meter_at(execution, d), bytes)) return no_room(execution, d);
+        memory->charged_devices++;
+    }
+    return HLO_SUCCESS;
+}
+
+// After a failure nothing of the results stays.
+static void discharge_run(Execution *execution, const RunMemory *memory) {
+    for (int64_t d = 0; d < memory->charged_devices; d++)
+        target_meter_remove(meter_at(execution, d), execution->executable->signature->arena_bytes);
+    for (int64_t i = 0; execution->status && i < execution->device_count * execution->result_count; i++) {
+        TargetBuffer *result = execution->results[i];
+        pthread_mutex_lock(&result->lock);
+        target_buffer_discharge(result);
+        pthread_mutex_unlock(&result->lock);
+    }
+}
+
 // What it has taken when it fails is given back by run_execution().
 static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
+    HLO_TRY(charge_run(execution, memory));
     const int64_t devices = execution->device_count;
     const int64_t arguments = execution->argument_count, results = execution->result_count;
     memory->cells = hlo_allocate_zeroed((size_t)(devices * (arguments + results + 3)), sizeof(void *));
     memory->results = hlo_allocate_zeroed((size_t)(devices * results) + 1, sizeof(TargetStorage *));
-    memory->arena = target_storage_new(&execution->executable->client->store, devices * arena_stride(execution), NULL);
+    memory->arena = target_storage_new(&execution->executable->client->store, devices * arena_stride(execution));
     if (!memory->cells || !memory->results || !memory->arena) return no_memory(execution->executable);
     memory->argument_lists = (void ***)(void *)(memory->cells + devices * (arguments + results));
     memory->result_lists = memory->argument_lists + devices;
@@ -360,6 +405,14 @@ static void release_arguments(Execution *execution) {
     }
 }
 
+// What a caller drops once it is ready must be gone then, so results are let go before they become ready.
+static void release_results(Execution *execution) {
+    for (int64_t i = 0; i < execution->device_count * execution->result_count; i++) {
+        target_buffer_release(execution->results[i]);
+        execution->results[i] = NULL;
+    }
+}
+
 // Makes results ready without calling anybody back: the queue is still held by this task, and a callback may wait for
 // it.
 // Transfers and traces are given back first: the header promises that no call follows, and who waits for a result may
@@ -368,7 +421,7 @@ static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
     if (execution->trace.release) execution->trace.release(execution->trace.context);
     const int64_t total = execution->device_count * execution->result_count;
-    for (int64_t i = 0; i < total; i++) target_event_publish(execution->results[i]->ready, target_status_copy(status));
+    for (int64_t i = 0; i < total; i++) target_event_publish(execution->ready[i], target_status_copy(status));
 }
 
 // The part of a task that runs in line. Arguments are released before results become ready, so that whoever waits for
@@ -380,17 +433,20 @@ static void run_execution(TargetTask *task) {
     for (int64_t i = 0; memory.results && i < execution->device_count * execution->result_count; i++)
         target_storage_release(memory.results[i]);
     target_storage_release(memory.arena);
+    discharge_run(execution, &memory);
     hlo_free(memory.results);
     hlo_free(memory.cells);
     release_arguments(execution);
+    release_results(execution);
     if (execution->returned) *execution->returned = target_status_copy(execution->status);
     publish(execution, execution->status);
 }
 
 static void free_execution(Execution *execution) {
     release_arguments(execution);
+    release_results(execution);
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
-        target_buffer_release(execution->results[i]);
+        target_event_release(execution->ready[i]);
     for (int64_t d = 0; d < execution->device_count; d++) target_event_release(execution->events[d]);
     hlo_status_free(execution->status);
     hlo_status_free(execution->poison);
@@ -404,7 +460,7 @@ static void free_execution(Execution *execution) {
 static void finish_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
-        target_event_call(execution->results[i]->ready);
+        target_event_call(execution->ready[i]);
     for (int64_t d = 0; d < execution->device_count; d++)
         if (execution->events[d]) target_event_set(execution->events[d], target_status_copy(execution->status));
     free_execution(execution);
@@ -437,7 +493,7 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
     const int64_t arguments = devices * executable->signature->argument_count;
     const int64_t results = devices * executable->signature->result_count;
     const size_t bytes =
-        sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + results + devices) + 2 * (size_t)arguments;
+        sizeof(Execution) + sizeof(void *) * (size_t)(2 * arguments + 2 * results + devices) + 2 * (size_t)arguments;
     Execution *execution = hlo_allocate_zeroed(1, bytes);
     if (!execution) return NULL;
     execution->task = (TargetTask){.run = run_execution,
@@ -457,8 +513,9 @@ static Execution *new_execution(TargetExecutable *executable, const TargetExecut
     execution->arguments = (TargetBuffer **)next;
     execution->storages = (TargetStorage **)(next + arguments);
     execution->results = (TargetBuffer **)(next + 2 * arguments);
-    execution->events = (TargetEvent **)(next + 2 * arguments + results);
-    execution->donated = (bool *)(next + 2 * arguments + results + devices);
+    execution->ready = (TargetEvent **)(next + 2 * arguments + results);
+    execution->events = (TargetEvent **)(next + 2 * arguments + 2 * results);
+    execution->donated = (bool *)(next + 2 * arguments + 2 * results + devices);
     execution->claimed = execution->donated + arguments;
     return execution;
 }
@@ -473,6 +530,7 @@ static bool make_results(Execution *execution, bool with_events) {
             TargetBuffer *buffer = target_buffer_new(signature->result_shapes[i], memory);
             if (!buffer) return false;
             execution->results[d * execution->result_count + i] = buffer;
+            execution->ready[d * execution->result_count + i] = target_event_retain(buffer->ready);
         }
         if (with_events && !(execution->events[d] = target_event_new())) return false;
     }
@@ -491,10 +549,12 @@ static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t plac
     execution->claimed[place] = buffer->storage == NULL;
     if (buffer->storage == NULL) buffer->claims++;
     execution->storages[place] = buffer->storage;
-    if (execution->donated[place] && buffer->claims == 0)
+    if (execution->donated[place] && buffer->claims == 0) {
         buffer->storage = NULL;
-    else if (buffer->storage)
+        target_buffer_discharge(buffer);
+    } else if (buffer->storage) {
         target_storage_retain(buffer->storage);
+    }
     buffer->deleted = buffer->deleted || donate;
     pthread_mutex_unlock(&buffer->lock);
 }

@@ -8,6 +8,7 @@
 
 #include "targets/client.h"
 #include "targets/cpu/executable.h"
+#include "targets/meter.h"
 #include "targets/storage.h"
 
 HLO_BEGIN_C
@@ -101,6 +102,7 @@ struct TargetBuffer {
     bool deleted;
     int64_t claims;  // executions in the queue that will take the storage once it is there
     int64_t external_holds;
+    bool charged;  // its bytes are on the meter of its device
 };
 
 // A buffer without storage whose ready event is pending. NULL when memory is short.
@@ -112,6 +114,12 @@ TargetStorage *target_buffer_take_storage(TargetBuffer *buffer);
 TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer);
 // Sets the storage of a buffer whose producer has run (takes the reference), unless nobody wants it any more.
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage);
+
+// Puts the buffer on the meter of its device, if it is in HBM and somebody wants its content. RESOURCE_EXHAUSTED when
+// the HBM has no room for it, in the words of the TPU runtime. Nothing happens when it is on the meter already.
+HLO_NODISCARD HloStatus target_buffer_charge(TargetBuffer *buffer);
+// Takes the buffer off the meter; the caller has its lock or is the only one to know it.
+void target_buffer_discharge(TargetBuffer *buffer);
 
 // Makes the event ready without calling back; target_event_call() then calls. Takes ownership of `status`.
 void target_event_publish(TargetEvent *event, HloStatus status);

@@ -96,19 +96,7 @@ static void *fresh_block(int32_t size_class) {
     return block;
 }
 
-// Maxima by compare-and-exchange: many threads allocate at once.
-// `largest` and `peak` may be read a moment apart from `in_use`; they are statistics, and each is right by itself.
-static void count_up(TargetMeter *meter, int64_t bytes) {
-    const int64_t now = atomic_fetch_add(&meter->in_use, bytes) + bytes;
-    int64_t peak = atomic_load(&meter->peak), largest = atomic_load(&meter->largest);
-    while (now > peak && !atomic_compare_exchange_weak(&meter->peak, &peak, now)) {
-    }
-    while (bytes > largest && !atomic_compare_exchange_weak(&meter->largest, &largest, bytes)) {
-    }
-    atomic_fetch_add(&meter->count, 1);
-}
-
-TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter) {
+TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes) {
     assert(pool && bytes >= 0);
     const int32_t size_class = class_of(bytes);
     TargetStorage *storage = size_class < 0 ? NULL : hlo_allocate(sizeof *storage);
@@ -123,9 +111,7 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMe
         hlo_free(storage);
         return NULL;
     }
-    *storage = (TargetStorage){
-        .references = 1, .data = data, .bytes = bytes, .size_class = size_class, .pool = pool, .meter = meter};
-    if (meter) count_up(meter, bytes);
+    *storage = (TargetStorage){.references = 1, .data = data, .bytes = bytes, .size_class = size_class, .pool = pool};
     return storage;
 }
 
@@ -166,9 +152,8 @@ static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-// The meter is charged once for arrays that share: it counts our own memory. 4096 bytes and up only, since comparing
-// with sixteen candidates costs more than copying a small array.
-TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter) {
+// 4096 bytes and up only, since comparing with sixteen candidates costs more than copying a small array.
+TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes) {
     assert(pool && bytes >= 0);
     const bool large = bytes >= kSharedBytes;
     TargetStorage *found;
@@ -176,7 +161,7 @@ TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data,
         if (memcmp(found->data, data, (size_t)bytes) == 0) return found;
         target_storage_release(found);
     }
-    TargetStorage *storage = target_storage_new(pool, bytes, meter);
+    TargetStorage *storage = target_storage_new(pool, bytes);
     if (!storage) return NULL;
     if (bytes) memcpy(storage->data, data, (size_t)bytes);
     if (large) remember(pool, storage);
@@ -205,8 +190,6 @@ bool target_storage_take_over(TargetStorage *storage) {
     return atomic_load(&storage->references) == 1;
 }
 
-// The meter goes down before the block is back in the pool: a statistic that is read by whoever saw the event of a
-// deletion must not count it any more.
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
     if (storage->release) {
@@ -216,10 +199,6 @@ void target_storage_release(TargetStorage *storage) {
     }
     TargetStorePool *pool = storage->pool;
     forget(pool, storage);
-    if (storage->meter) {
-        atomic_fetch_sub(&storage->meter->in_use, storage->bytes);
-        atomic_fetch_sub(&storage->meter->count, 1);
-    }
     const int64_t bytes = class_bytes(storage->size_class);
     TargetFreeBlock *block = storage->data;
     pthread_mutex_lock(&pool->lock);

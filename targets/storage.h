@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of buffers and executions: counted references, sizes kept in pools so that steps after the first neither
-// allocate nor fault pages in, and a meter a device.
+// Memory of buffers and executions: counted references, and sizes kept in pools so that steps after the first neither
+// allocate nor fault pages in.
 #ifndef MESHLO_TARGETS_STORAGE_H_
 #define MESHLO_TARGETS_STORAGE_H_
 
@@ -10,12 +10,6 @@
 #include "targets/client.h"
 
 HLO_BEGIN_C
-
-// What the buffers of a device hold.
-typedef struct TargetMeter {
-    _Atomic int64_t in_use, peak, largest, count;
-    int64_t limit;
-} TargetMeter;
 
 enum { kTargetSizeClasses = 192, kTargetRecent = 16 };
 
@@ -38,7 +32,6 @@ typedef struct TargetStorage {
     int64_t bytes;  // asked for
     int32_t size_class;
     TargetStorePool *pool;
-    TargetMeter *meter;  // NULL: not counted
     // Of memory that somebody else owns: called when the last reference goes; NULL for our own.
     void (*release)(void *data, void *argument);
     void *release_argument;
@@ -53,10 +46,10 @@ void target_store_pool_destroy(TargetStorePool *pool);
 void target_store_pool_after_fork(TargetStorePool *pool);
 
 // Memory of `bytes` bytes with one reference; content undefined. NULL when memory is short.
-TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes, TargetMeter *meter);
+TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes);
 // Storage with the content of `bytes` bytes at `data`: a storage made from the same bytes a moment ago if there is one
 // (the shards of a replicated array are), else a new one. NULL when memory is short.
-TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes, TargetMeter *meter);
+TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes);
 // Storage that is `bytes` bytes at `data`, owned by somebody else: release(data, argument) is called, on any thread,
 // when nobody needs it any more. NULL when memory is short; nothing is called then.
 TargetStorage *target_storage_view(void *data, int64_t bytes, void (*release)(void *data, void *argument),
