@@ -248,7 +248,9 @@ static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     }
     // Of several operands the computation is none that a collective has: the index list then stays whole.
     rule->reduction = op->operand_count == 3 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
-    SpmdFactorKind kind = rule->reduction == HLO_OPCODE_COUNT ? SPMD_REPLICATE : SPMD_REDUCE;
+    // Without a single component there is no index that could keep the padding of an uneven cut from being written.
+    bool droppable = scatter->scatter_dims_to_operand_dims.count > 0;
+    SpmdFactorKind kind = rule->reduction == HLO_OPCODE_COUNT || !droppable ? SPMD_REPLICATE : SPMD_REDUCE;
     map_batch(rule, indices, scatter->index_vector_dim, scatter->update_window_dims, inputs + 1,
               scatter->input_batching_dims, scatter->scatter_indices_batching_dims, arrays, 2 * inputs, inputs, inputs,
               kind);

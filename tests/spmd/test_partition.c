@@ -592,3 +592,16 @@ Test(partition, bug_calls_of_topk_with_places_of_other_types) {
         hlo_text_free(&text);
     }
 }
+
+// Its updates are added where no index says: one of padding, which an uneven cut has, would be added too.
+Test(partition, bug_padding_of_updates_without_an_index_was_added) {
+    static const char text[] =
+        "HloModule m\n"
+        "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n"
+        "ENTRY e {\n p = f32[4] parameter(0)\n i = s32[5,0] constant({{}, {}, {}, {}, {}})\n"
+        " u = f32[5,4] parameter(1), sharding={devices=[2,1]<=[2]}\n"
+        " v = f32[5,4] exponential(u), sharding={devices=[2,1]<=[2]}\n"
+        " ROOT s = f32[4] scatter(p, i, v), update_window_dims={1}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add\n}\n";
+    check_partitioned(text, NULL, 7);
+}
