@@ -10,10 +10,6 @@
 
 #include "spmd_partitioner/emit.h"
 
-// A candidate costs the bytes it moves plus what the local work is worth in bytes on a link: a chip does some thousand
-// floating-point operations, or reads some sixteen bytes of memory, in the time that it sends one byte.
-enum { FLOPS_PER_BYTE = 2048, MEMORY_PER_BYTE = 16 };
-
 typedef struct Choice {
     SpmdPartitioner *partitioner;
     const SpmdRule *rule;
@@ -71,9 +67,8 @@ static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
 
 // Takes over what one tensor says for factors that have no axes yet.
 static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
-    assert(tensor >= 0);
     const SpmdRule *rule = choice->rule;
-    assert(tensor < spmd_rule_tensors(choice->rule)); /* operands, then results */
+    assert(tensor >= 0 && tensor < spmd_rule_tensors(rule)); /* operands, then results */
     if (!choice->now[tensor]) return;
     SpmdAxes *said = HLO_ARENA_NEW(choice->partitioner->arena, SpmdAxes, rule->factors.count);
     spmd_rule_project(rule, choice->partitioner->mesh, tensor, choice->now[tensor], said);
@@ -99,7 +94,7 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     for (int64_t f = 0; multiplies && f < rule->factors.count; f++) {
         points *= (double)spmd_shard_size(rule->factors.items[f].size, spmd_axes_product(mesh, &factors[f]));
     }
-    const double cost = bytes / MEMORY_PER_BYTE + (multiplies ? points / FLOPS_PER_BYTE : 0);
+    const double cost = bytes / SPMD_MEMORY_PER_BYTE + (multiplies ? points / SPMD_FLOPS_PER_BYTE : 0);
     return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
 }
 

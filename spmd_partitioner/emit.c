@@ -160,7 +160,6 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
                                 int64_t limit, int64_t stride) {
     assert(dim >= 0 && dim < operand->shape->rank);
-    assert(start >= 0 && start <= limit && limit <= operand->shape->dims[dim] && stride > 0);
     const HloShape *shape = operand->shape;
     assert(start >= 0 && start <= limit && limit <= shape->dims[dim] && stride >= 1); /* inside of the array */
     if (start == 0 && limit == shape->dims[dim] && stride == 1) return operand;
@@ -183,7 +182,6 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size) {
     assert(dim >= 0 && dim < operand->shape->rank);
-    assert(size >= 0 && size <= operand->shape->dims[dim]);
     const HloShape *shape = operand->shape;
     assert(size >= 0 && size <= shape->dims[dim]); /* inside of the array */
     assert(index->shape->rank == 0);               /* one place along one dimension */

@@ -44,7 +44,7 @@ static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
 // Dimensions of dynamic size are not cut.
 // How much of a dimension is there is known at run time only, and each device would have to know its neighbours' parts.
 static void keep_dynamic_whole(SpmdRule *rule) {
-    for (int32_t t = 0; t < rule->operand_count + rule->result_count; t++) {
+    for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         const SpmdTensor *tensor = &rule->tensors[t];
         for (int32_t d = 0; tensor->shape->dynamic && d < tensor->shape->rank; d++) {
             if (!tensor->shape->dynamic[d]) continue;
@@ -87,11 +87,10 @@ int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size) {
 // Factors of a dimension are given major first. Copying the list keeps it as long as it is; lists have one to three
 // items.
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) {
-    assert(tensor >= 0 && tensor < rule->operand_count + rule->result_count && factor >= 0);
-    SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
     assert(tensor >= 0 && tensor < spmd_rule_tensors(rule));     /* operands, then results */
     assert(dim >= 0 && dim < rule->tensors[tensor].shape->rank); /* one of its dimensions */
     assert(factor >= 0 && factor < rule->factors.count);         /* made before it is used */
+    SpmdDimFactors *factors = &rule->tensors[tensor].dims[dim];
     int32_t *items = HLO_ARENA_NEW(rule->arena, int32_t, factors->count + 1);
     if (factors->count) memcpy(items, factors->items, (size_t)factors->count * sizeof(*items));
     items[factors->count] = factor;

@@ -56,6 +56,9 @@ const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const Hl
 // Costs are bytes that are compared with each other and never reported. They stop at an amount beyond every machine, so
 // that sums and multiples of those of arrays that nobody has yet do not overflow.
 #define SPMD_MOST_BYTES (INT64_C(1) << 60)
+// What local work is worth in bytes on a link: a chip does some thousand floating-point operations, or reads some
+// sixteen bytes of memory, in the time that it sends one byte.
+enum { SPMD_FLOPS_PER_BYTE = 2048, SPMD_MEMORY_PER_BYTE = 16 };
 // The sum of two costs, neither of them negative.
 static inline int64_t spmd_add_bytes(int64_t a, int64_t b) {
     return a > SPMD_MOST_BYTES - b ? SPMD_MOST_BYTES : a + b;

@@ -7,10 +7,11 @@
 #include <assert.h>
 
 #include "hlo/analysis/cost.h"
+#include "spmd_partitioner/sharding.h"
 
-// Work that hides a byte on a link, as in spmd_partitioner/choose.c; and how much more of it than the bytes need is put
-// between the halves of a gather, because collectives queue for the links.
-enum { FLOPS_PER_BYTE = 2048, MEMORY_PER_BYTE = 16, SAFETY = 2 };
+// How much more work than its bytes need is put between the halves of a gather, because collectives queue for the
+// links.
+enum { SAFETY = 2 };
 
 typedef struct Splitting {
     int32_t *place;  // by instruction id, in its computation
@@ -149,7 +150,7 @@ static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *
             HloCost cost = hlo_cost_of_instruction(analysis, at);
             splitting->place[at->id] = next_place++;
             splitting->work[at->id] =
-                cost.flops / FLOPS_PER_BYTE + (cost.bytes_read + cost.bytes_written) / MEMORY_PER_BYTE;
+                cost.flops / SPMD_FLOPS_PER_BYTE + (cost.bytes_read + cost.bytes_written) / SPMD_MEMORY_PER_BYTE;
         }
     }
     hlo_cost_analysis_free(analysis);

@@ -12,7 +12,6 @@ typedef struct Group {
     HloInstructionVector members;
     int64_t bytes;
     uint64_t needs;  // groups that members depend on
-    bool open;
 } Group;
 
 typedef struct Combiner {
@@ -57,7 +56,7 @@ static void join_group(Combiner *combiner, HloInstruction *at, uint64_t needs) {
     if (chosen < 0) {
         if (combiner->count == GROUPS) return;
         chosen = combiner->count++;
-        combiner->groups[chosen] = (Group){.open = true};
+        combiner->groups[chosen] = (Group){0};
     }
     Group *group = &combiner->groups[chosen];
     hlo_vector_push(combiner->scratch, &group->members, at);
