@@ -17,6 +17,7 @@
 #include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/passes/passes.h"
 
+// One call of the API. `arena` and `flat` go when it ends; `result` is the caller's if it succeeds.
 typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
@@ -25,6 +26,7 @@ typedef struct Request {
     HloModule *result;
 } Request;
 
+// Also of every element of a tuple.
 static bool has_bounds(const HloShape *shape) {
     for (int32_t d = 0; d < shape->rank; d++)
         if (shape->dims[d] == HLO_UNBOUNDED) return false;

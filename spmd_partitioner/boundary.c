@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partitioned module says about its whole arrays. The program of one device has local shapes only; whoever
-// splits inputs and joins results needs the global ones. Shardings stand at the parameters and the root; global sizes
-// do not follow from them when a dimension is padded, so they stand in a frontend attribute, which every format of a
-// module carries.
+// What a partitioned module says about its whole arrays. The program of one device has local shapes
+// only; whoever splits inputs and joins results needs the global ones. Shardings stand at the
+// parameters and the root; global sizes do not follow from them when a dimension is padded, so they
+// stand in a frontend attribute, which every format of a module carries.
 //
-// Written at the end of partitioning (spmd_boundary_write()) and read back from any module (spmd_boundary_new()), also
-// from one that went through a file, or that XLA partitioned. The module attribute meshlo.partitioned keeps a program
-// from being partitioned twice.
+//     %p = f32[3]{0} parameter(0), sharding={devices=[4]<=[4]}, frontend_attributes={meshlo.global_dims="10"}
+// Four shards of 3 hold 10 elements; without the attribute they would be taken for 12. A tuple's
+// leaves are separated by semicolons: "10;64,32".
+//
+// Written at the end of partitioning (spmd_boundary_write()) and read back from any module
+// (spmd_boundary_new()), also from one that went through a file, or that XLA partitioned. The
+// module attribute meshlo.partitioned keeps a program from being partitioned twice.
 #include "spmd_partitioner/boundary.h"
 
 #include <assert.h>
@@ -58,6 +62,7 @@ static const char *dims_text(HloArena *arena, const HloShape *shape) {
     return hlo_text_to_arena(arena, &text);
 }
 
+// Foreign device orders (convert.c) are written as the list that was asked for.
 static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const SpmdArray *array) {
     return spmd_sharding_to_hlo(arena, plan->mesh, array->sharding, array->devices);
 }

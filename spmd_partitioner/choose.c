@@ -1,10 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that follows from it.
-// A rule has a factor for each dimension that an op's operands and results have in common (rule.h), and a choice gives
-// axes to factors. All else follows: the sharding of every operand and result, the local shapes, and which results are
-// partial. Tensors disagree about the axes, so each of them leads once and the others follow as far as they can; the
-// candidate that costs least in bytes, work included, is taken. The search is greedy and small on purpose: it runs for
-// every instruction, and the reshard planner behind every price is exact.
+// Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that
+// follows from it.
+//
+// A rule has a factor for each dimension that an op's operands and results have in common (rule.h),
+// and a choice gives axes to factors. All else follows: the sharding of every operand and result,
+// the local shapes, and which results are partial. Tensors disagree about the axes, so each of them
+// leads once and the others follow as far as they can; the candidate that costs least in bytes,
+// work included, is taken. The search is greedy and small on purpose: it runs for every
+// instruction, and the reshard planner behind every price is exact.
+//
+//     %a [m,k] is [{}, {x}]   %b [k,n] is [{x}, {}]   %d [m,n] is wanted [{x}, {}]
+//     %d leads    m={x}: %a moves x from k to m (all-to-all), %b is gathered
+//     %a leads    k={x}: no operand moves, %d is partial over x and reduce-scattered
+// With A, B and D bytes in the whole arrays and g devices along x, the first sends A(g-1)/g^2 +
+// B(g-1)/g, the second D(g-1)/g.
+//
+// What is compared is spmd_reshard_bytes() of every tensor, what `moved` says of windows, and local
+// work turned into bytes (SPMD_FLOPS_PER_BYTE). Each tensor that leads gives at most five
+// candidates.
+//
+// The second half of the file emits the op: operands in the form that the factors want
+// (spmd_factor_operand), padding set to the identity where it would be summed (spmd_mask_reduced),
+// and the op's clone on local shapes with its results defined (spmd_emit_by_factors).
 #include <assert.h>
 #include <string.h>
 
@@ -13,11 +30,11 @@
 typedef struct Choice {
     SpmdPartitioner *partitioner;
     const SpmdRule *rule;
-    bool windows;
+    bool windows;  // whether SPMD_PERMUTE factors may get axes
     const SpmdSharding *
         *now;  // by tensor: sharding it has (operands) or should get (results); NULL if it does not matter
     SpmdAtomSet manual;
-    SpmdAxes *best;
+    SpmdAxes *best;  // by factor; NULL until a first candidate has been priced
     int64_t best_cost;
 } Choice;
 
@@ -54,6 +71,7 @@ static bool lead_alike(const Choice *choice, int32_t a, int32_t b) {
 
 // Whether a tensor that has led before leads to the same candidates. Ops of hundreds of operands (a concatenation, a
 // sort of many arrays) have a few kinds of them.
+// spmd_choose() goes from the last tensor to the first, so those behind `lead` have led.
 static bool has_led(const Choice *choice, int32_t lead) {
     for (int32_t t = spmd_rule_tensors(choice->rule) - 1; t > lead; t--)
         if (lead_alike(choice, lead, t)) return true;
@@ -66,6 +84,8 @@ static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
 }
 
 // Takes over what one tensor says for factors that have no axes yet.
+// A list of axes is cut in front of the first that another factor has already: an axis cuts one
+// dimension of the op.
 static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     assert(tensor >= 0 && tensor < spmd_rule_tensors(rule)); /* operands, then results */
@@ -82,6 +102,7 @@ static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
 }
 
 // What the local work costs: bytes of all local tensors, and one multiply-add for each point of a dot's factors.
+// In doubles: products of sizes may leave 64 bits, and the cost ends at SPMD_MOST_BYTES.
 static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
@@ -174,6 +195,8 @@ static void consider(Choice *choice, SpmdAxes *factors) {
 }
 
 // The axes that a leading tensor has on dimensions the op needs whole move to the largest dimension that it does not.
+// False, with `factors` unchanged, where other factors have them or none divides evenly by all of
+// them.
 static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdMesh *mesh = choice->partitioner->mesh;
@@ -231,6 +254,7 @@ static void consider_lead(Choice *choice, int32_t lead) {
 }
 
 // True if everything already is as the first result wants it: the common case, without a search.
+// `factors` are what all tensors say together, the results first.
 static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdOp *row = spmd_op(rule->op->opcode);
@@ -301,6 +325,9 @@ SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {
     return partial;
 }
 
+// Partial sums stay partial only where the op is linear and its users take sums (spmd_passed_sums),
+// or where it merely passes or negates elements and spmd_define() of the operand has left the sum
+// for this user to finish.
 SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                               int32_t operand) {
     assert(operand >= 0 && operand < rule->op->operand_count);
@@ -325,6 +352,8 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
 
 // The last shard of an uneven cut is padded with values that nobody has defined. A reduction would take them in, so
 // they become the value that does not change its result.
+// `value` is a scalar of the operand's type: the identity of the reduction, or an init value that
+// takes its place. Dimensions of several factors are exact, so they have no padding.
 HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                   int32_t operand, HloInstruction *hlo, HloInstruction *value) {
     const SpmdTensor *tensor = &rule->tensors[operand];
@@ -349,6 +378,8 @@ static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule
     return hlo_shape_tuple(arena, shapes, rule->result_count);
 }
 
+// `operands` are local and in the forms of spmd_factor_operand(). Attributes that name sizes (slice
+// sizes, groups) are changed to local ones by the row's `adjust`.
 HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                HloInstruction *const *operands) {
     assert(rule && factors && operands);

@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emits collectives with their reasons, and runs the paths that the reshard planner finds.
-// Groups are written as V2 iota lists over the mesh's axes, which stay short on thousands of devices. Why a collective
-// is there, and what would remove it, stands in frontend attributes (meshlo.reason, meshlo.remedy), which survive
-// passes, text and protobuf.
+//
+// Groups are written as V2 iota lists over the mesh's axes, which stay short on thousands of
+// devices. Why a collective is there, and what would remove it, stands in frontend attributes
+// (meshlo.reason, meshlo.remedy), which survive passes, text and protobuf.
+//
+// How the steps of reshard.h become HLO (g is the size of the group):
+//     slice           pad to a multiple, then dynamic-slice at index x shard
+//     all-gather      all-gather, then the padding of uneven shards is sliced off
+//     reduce-scatter  pad, then reduce-scatter
+//     all-to-all      the target dimension is split into [g, part] and exchanged along g;
+//                     f32[4,6] from dimension 0 to 1 with g = 2:
+//                     reshape f32[4,2,3], all-to-all dimensions={1}, transpose f32[2,4,3], reshape f32[8,3]
+//     permute         source_target_pairs from the order of tiles before to that after
+//
+// Invariant: an uneven dimension has its padding behind its last element, on the last shards only,
+// and its contents are undefined until somebody masks them.
 #include <assert.h>
 #include <string.h>
 
@@ -46,6 +59,8 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
 }
 
 // The smallest change of annotations that is known to help; nothing is written where none is.
+// Three kinds are known: a sum over a cut dimension, a disagreement of two shardings, and elements
+// that move along a cut one.
 static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                            const SpmdAxes *axes) {
     HloText text = {0};
@@ -180,6 +195,7 @@ static int64_t local_size(const SpmdPartitioner *partitioner, const SpmdLocal *l
 }
 
 // Grows a whole dimension to what `sharding` needs in all, before it is cut.
+// `group` is how many parts the step makes of it.
 static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *sharding,
                                int64_t dim, int64_t group) {
     assert(group > 1); /* a step moves axes */
@@ -235,6 +251,7 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
 }
 
 // Devices by tile: the fixed atoms first, then each dimension's, then the rest.
+// Two devices at one place of this order before and after a permute hold the same tile.
 static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, SpmdAtomSet fixed) {
     SpmdAxes order = {0};
     SpmdAtomSet used = spmd_sharding_used(sharding);

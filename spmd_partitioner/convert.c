@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Annotations are read into axes of a mesh, and axes written back as annotations.
-// A tiled annotation lists devices in the order of its tiles. Most such lists are products: each tile dimension is a
-// few runs of devices at equal distances (segments), and a segment is a set of atoms of the mesh. Those that are not,
-// or not in the module's mesh, are foreign: they get any atoms of the right sizes, and a table that says which device
-// must hold what, which one permute at the border brings about.
+//
+// A tiled annotation lists devices in the order of its tiles. Most such lists are products: each
+// tile dimension is a few runs of devices at equal distances (segments), and a segment is a set of
+// atoms of the mesh. Those that are not, or not in the module's mesh, are foreign: they get any
+// atoms of the right sizes, and a table that says which device must hold what, which one permute at
+// the border brings about.
+//
+//     devices=[2,4]<=[4,2]T(1,0)    tiles  0 2 4 6 / 1 3 5 7
+//     dimension 0: one run of 2 devices, 1 apart   segment {stride 1, size 2}
+//     dimension 1: one run of 4 devices, 2 apart   segment {stride 2, size 4}
+//     cuts of the mesh: 1, 2 and 8, so that axes of 4 (stride 2) and 2 (stride 1) serve it
+// An annotation devices=[8]<=[8] beside it is read as one list of both axes, major first.
+//
+// The mesh of a module (spmd_mesh_infer) is the finest grid that its annotations ask for, as long
+// as their strides form a chain of divisors. Reading (spmd_annotation_from_hlo) knows V1 lists, V2
+// iotas and V3 named axes; writing (spmd_sharding_to_hlo) gives V2, or a V1 list for foreign
+// orders.
 #include "spmd_partitioner/convert.h"
 
 #include <assert.h>
@@ -83,6 +96,8 @@ static bool tiles_from_iota(HloArena *arena, const HloSharding *sharding, Tiles 
 }
 
 // The factors of one tile dimension of a device list: `weight` is the distance of neighbours in the list.
+// Runs are found minor first: how far the distance of the first two goes on; a run that does not
+// divide the size is shortened until it does. False where no run begins.
 static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight, int64_t size, Segments *out) {
     assert(weight > 0 && size > 0);
     Segments minor_first = {0};
@@ -101,6 +116,7 @@ static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight
 }
 
 // The device that the factors give to list position `index`.
+// The inverse of taking the list apart.
 static int64_t device_at(const Tiles *tiles, int64_t index) {
     assert(index >= 0);
     int64_t device = 0;
@@ -147,12 +163,15 @@ static int64_t tiled_rank(const HloSharding *sharding) {
 
 // ---- the mesh ----
 
+// Strides, ascending, each dividing the next: the places where annotations separate devices. Starts
+// as {1, devices}.
 typedef struct Cuts {
     int64_t items[2 * SPMD_MAX_ATOMS + 4];
     int64_t count;
 } Cuts;
 
 // Adds a stride if it keeps the list a chain of divisors.
+// False, and the list unchanged, if it would not; true if it is there already.
 static bool add_cut(Cuts *cuts, int64_t cut) {
     assert(cut > 0);
     int64_t at = 0;
@@ -268,6 +287,7 @@ static HloStatus agree(int64_t *count, int64_t other, const char *what) {
 }
 
 // The number of devices that an annotation speaks of; 0 where it says nothing (replicated, maximal, manual).
+// -1 where the product leaves 64 bits, which agree() takes for silence too.
 static int64_t annotation_devices(const HloSharding *sharding) {
     if (!sharding) return 0;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
@@ -338,6 +358,7 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 
 // Appends the atoms of a factor, major to minor; false when the mesh does not split there.
 // The atoms that lie between the segment's stride and its end.
+// It does not where their product is less than the segment.
 static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
     assert(segment.size > 0);
     int64_t size = 1;
@@ -498,6 +519,8 @@ static const int64_t *mesh_devices(HloArena *arena, const HloMesh *mesh, int64_t
 }
 
 // A named sharding on a mesh of its own device order as the V1 tiling that it means.
+// Manual, unreduced and replicated axes become three trailing subgroups, each of size 1 where there
+// are none. Devices of one tile are listed by their position in the annotation's mesh.
 static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *named) {
     const HloMesh *mesh = &named->mesh;
     const HloAxisRefs *special[2] = {&named->manual, &named->unreduced};
@@ -613,6 +636,8 @@ HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const 
 // ---- writing ----
 
 // V2 order: reshape the devices to runs of neighbouring atoms, transpose the runs into tile order.
+// Runs are numbered by their place in the mesh, which is the order of the iota's dimensions;
+// `permutation` lists them in tile order.
 static void set_iota(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, HloSharding *out) {
     int64_t sizes[SPMD_MAX_ATOMS] = {0}, firsts[SPMD_MAX_ATOMS] = {0};
     int64_t count = 0;

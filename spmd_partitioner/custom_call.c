@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual regions (shard_map) have no brackets in HLO: two custom-calls mark their border, and everything between is
-// manual because its operands are. Here the axes are spread to all that is inside, and a border's declared sharding is
-// split into its manual prefix, which the region takes away, and the rest, which the partitioner still owns.
+// Manual regions (shard_map) have no brackets in HLO: two custom-calls mark their border, and
+// everything between is manual because its operands are. Here the axes are spread to all that is
+// inside, and a border's declared sharding is split into its manual prefix, which the region takes
+// away, and the rest, which the partitioner still owns.
+//
+//     %o = f32[8,16] ...                                   outside: [{x,y}, {}]
+//     %i = f32[4,16] custom-call(%o), "SPMDFullToShardShape"   manual over x (size 2)
+//     ...                                                  inside:  [{y}, {}], manual {x}
+//     %r = f32[8,16] custom-call(%j), "SPMDShardToFullShape"
+// The manual axes must come first in a dimension: a part of the whole is cut further, never the
+// other way round.
+//
+// Spreading runs to a fixpoint, since loops bring results back as operands: forward along data
+// (mark_instruction), and backward to values that no operand ties to a region but that differ from
+// device to device, as collectives of constants do (mark_inward). Each round adds an axis
+// somewhere, so that it ends.
 #include "spmd_partitioner/custom_call.h"
 
 #include <assert.h>
@@ -52,6 +65,8 @@ static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) 
 }
 
 // Adds axes to an array; true if that was news.
+// `op` may share the array with others, which then are marked too: that is how tuples and loops
+// pass axes on.
 static bool mark(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdAtomSet axes) {
     SpmdSharding *sharding = array_of(plan, op, leaf)->sharding;
     bool news = (axes & ~sharding->manual) != 0;
@@ -124,6 +139,9 @@ static bool names_devices(const HloInstruction *op) {
            (hlo_op_is(op->opcode, HLO_OP_IS_COLLECTIVE) && !spmd_is_across_replicas(op));
 }
 
+// Whether a value may differ from device to device: the op names devices itself, depends on one
+// that does, or calls a computation in which one stands. Leaving a region makes a value whole
+// again.
 static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) {
     if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return false;
     if (names_devices(op)) return true;
@@ -136,6 +154,7 @@ static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) 
     return false;
 }
 
+// All manual axes that some leaf of a value has.
 static SpmdAtomSet manual_of_leaves(const SpmdPlan *plan, const HloInstruction *op) {
     SpmdAtomSet axes = 0;
     const int64_t leaves = hlo_shape_leaf_count(op->shape);
@@ -173,6 +192,7 @@ static bool mark_inward(const Inward *inward) {
     return news;
 }
 
+// In the order of the program, callees first: what an op's operands say is known by then.
 static Inward inward_new(const SpmdPlan *plan) {
     const int64_t limit = plan->module->instruction_limit;
     Inward inward = {.plan = plan,
@@ -207,6 +227,8 @@ void spmd_plan_manual(SpmdPlan *plan) {
 }
 
 // The sharding at the border that the call's own attribute or the operand's and result's annotations give.
+// True if it is written in the call's own attribute; else `annotation` is what the plan knows so
+// far.
 static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
                      SpmdAnnotation *annotation) {
     assert(leaf >= 0 && rank >= 0);

@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of the program that is being written, each with its shape worked out here, so that rules say what they
-// mean in a line. Everything is appended to the computation of the current scope and carries the metadata of the op
-// that is being partitioned. Constants, shard indices and the device number are made once a scope.
+// Instructions of the program that is being written, each with its shape worked out here, so that
+// rules say what they mean in a line. Everything is appended to the computation of the current
+// scope and carries the metadata of the op that is being partitioned. Constants, shard indices and
+// the device number are made once a scope.
+//
+// Where a device is, is arithmetic on its number: a run of neighbouring atoms is a digit of it. On
+// a mesh x=4,y=2 the number is 2x + y:
+//     index along x           partition-id / 2
+//     index along y           partition-id % 2
+//     index along y, then x   (partition-id % 2) * 4 + partition-id / 2
+// An offset is such an index times the shard's size; what follows no formula is looked up in a
+// constant table by index (spmd_emit_look_up).
+//
+// Convenience that rules rely on: an op that would change nothing (a slice of everything, a pad by
+// nothing, a conversion to the same type, a concatenation of one) gives its operand back.
 #include "spmd_partitioner/emit.h"
 
 #include <assert.h>
@@ -93,6 +105,7 @@ HloInstruction *spmd_emit_scalar(SpmdPartitioner *partitioner, HloType type, int
 }
 
 // The largest or smallest value of an integer type, as the low bits of a 64-bit number.
+// The greatest u64 is -1 in it.
 static int64_t integer_limit(HloType type, bool largest) {
     assert(hlo_type_is_integer(type) || type == HLO_PRED);
     int bits = hlo_type_info(type)->bits;
@@ -261,6 +274,7 @@ static HloInstruction *emit_digit(SpmdPartitioner *partitioner, int64_t stride, 
 
 // Neighbouring atoms of the mesh are one digit of the device number, so that most indices are one division and one
 // remainder.
+// For lists that take atoms of the mesh in another order, one term a run, major to minor.
 static HloInstruction *emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes) {
     const SpmdMesh *mesh = partitioner->mesh;
     HloInstruction *index = NULL;

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partitioned module says about its collectives: walked from the entry, loops counted by their trips, each with
-// the reason and remedy that were written into its attributes. Also the annotated copy of --propagate-only.
+// What a partitioned module says about its collectives: walked from the entry, loops counted by
+// their trips, each with the reason and remedy that were written into its attributes. Also the
+// annotated copy of --propagate-only.
+//
+// How often a collective runs is the sum over all ways to it from the entry of the products of trip
+// counts on the way. The call graph has no cycles, so one pass from callers to callees gives it in
+// time linear in the program (hand_on_rounds). A loop of unknown length counts as one round, and
+// everything below it is marked unknown (trip_count -1).
+//
+//     all-reduce          %all-reduce  512 B a device, 1 group of 4, 10 times
+//         why     dot d combines a dimension that is sharded over x: each device has a part of the result
+//         remedy  keep x off the combined dimension of d: shard its operands along another one
 #include "spmd_partitioner/explain.h"
 
 #include <assert.h>
@@ -40,6 +50,7 @@ static int64_t multiply_counts(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
+// As multiply_counts(): the greatest number stands for all beyond.
 static int64_t add_counts(int64_t a, int64_t b) {
     assert(a >= 0 && b >= 0);
     return a > INT64_MAX - b ? INT64_MAX : a + b;
@@ -141,6 +152,7 @@ static bool flows(const HloInstruction *at) {
            hlo_is(at, HLO_OP_ASYNC_START);
 }
 
+// By address: the module is not changed while it is read.
 static Rounds *rounds_of(Builder *builder, const HloComputation *computation) {
     const int64_t *place = hlo_int_map_find(&builder->places, (uint64_t)(uintptr_t)computation);
     HLO_BUG_IF(!place); /* every computation that the entry reaches has one */

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings a module to the form that is partitioned: calls are inlined (propagation then sees through them), loops and
-// branches get computations of their own, asynchronous pairs become one op again, and ops that others stand for (scans,
-// batch norms, custom-calls of top-k, bitcasts to another layout) are spelled out. Works on a copy of the user's
-// module.
+// Brings a module to the form that is partitioned: calls are inlined (propagation then sees through
+// them), loops and branches get computations of their own, asynchronous pairs become one op again,
+// and ops that others stand for (scans, batch norms, custom-calls of top-k, bitcasts to another
+// layout) are spelled out. Works on a copy of the user's module.
+//
+// Why each: a body that two loops share would have to have one sharding for both, and an op that is
+// spelled out needs no partition rule of its own.
+//     %t = (f32[3,4], s32[3,4]) custom-call(%a), custom_call_target="TopK"
+//     becomes  topk(%a), k=4   (and a convert of the places where they are not s32)
+//
+// Order: draws that nobody uses go first, then calls and ops are spelled out (passes append, so
+// lists are sorted again), then calls are inlined, callees first, and at last computations that
+// several loops or branches share are copied. Linear in the size of the result, which
+// INSTRUCTION_LIMIT bounds: a program whose calls nest would grow exponentially.
 #include "spmd_partitioner/flatten.h"
 
 #include <assert.h>
@@ -61,6 +71,7 @@ static bool can_inline(const Flattening *flattening, const HloInstruction *call)
 }
 
 // A loop or branch whose computation is used elsewhere too gets its own copy.
+// A computation called twice by one conditional counts as shared as well.
 static void own_computations(Flattening *flattening, HloInstruction *at) {
     if (!hlo_is(at, HLO_OP_WHILE) && !hlo_is(at, HLO_OP_CONDITIONAL)) return;
     HloComputation **called = HLO_ARENA_NEW(flattening->scratch, HloComputation *, at->called_count);
@@ -90,6 +101,7 @@ static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const H
 
 // A call that sorts along its last dimension and keeps the beginning: TopK of one array, ApproxTopK of several with
 // their init values. Others of that kind are left as they are.
+// Shapes that no such call can have are checked here, since custom-calls are not inferred.
 static bool keeps_the_first(const HloInstruction *at) {
     if (spmd_custom_call_kind(at) != SPMD_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
     int32_t arrays = at->operand_count == 1 ? 1 : at->operand_count / 2;

@@ -1,9 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves: who sends which elements of a dimension to whom, in rounds of one collective-permute each. A permute lets
-// every device send to one and receive from one, so the rounds are an edge colouring of the bipartite graph of senders
-// and receivers; by Koenig's theorem as many rounds do as the busiest device has moves, and exchanging two colours
-// along a path (exchange_rounds()) always makes room for one more move. Long moves are coloured first, so that rounds
-// hold moves of about one length: everybody sends as much as the longest of the round.
+// Moves: who sends which elements of a dimension to whom, in rounds of one collective-permute each.
+// A permute lets every device send to one and receive from one, so the rounds are an edge colouring
+// of the bipartite graph of senders and receivers; by Koenig's theorem as many rounds do as the
+// busiest device has moves, and exchanging two colours along a path (exchange_rounds()) always
+// makes room for one more move. Long moves are coloured first, so that rounds hold moves of about
+// one length: everybody sends as much as the longest of the round.
+//
+// A reversal of ten elements in shards of three; position i needs those of 9 - 3i downwards:
+//     holds   0: 0 1 2   1: 3 4 5   2: 6 7 8   3: 9 . .
+//     needs   0: 7 8 9   1: 4 5 6   2: 1 2 3   3: 0 (and two that are outside)
+//     moves   0 <- 2 (7 8), 0 <- 3 (9), 1 <- 1 (4 5), 1 <- 2 (6), 2 <- 0 (1 2), 2 <- 1 (3), 3 <- 0 (0)
+// Positions 0 and 2 send twice and receive twice, so that two permutes do; 1 <- 1 and the like
+// stand in rounds of their own, without a message.
+//
+// With m moves over p positions, of which the busiest has d, planning takes O(m (log m + d + p));
+// tables of more than PLAN_LIMIT entries are not planned at all, and the caller gathers. The second
+// half (spmd_emit_moves) writes a planned set of moves as slices, permutes and selects.
 #include "spmd_partitioner/moves.h"
 
 #include <assert.h>
@@ -22,6 +34,8 @@ SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions) {
     return moves;
 }
 
+// A range is split where shards end, so that each move has one sender. `first` may be negative and
+// the end beyond the dimension: such elements belong to nobody.
 void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
                     int64_t target) {
     assert(to >= 0 && to < moves->positions); /* receivers are positions along the axes */
@@ -62,6 +76,8 @@ static int32_t *receiver_slot(const Table *table, int64_t position, int64_t roun
 }
 
 // The first round in which both (or, with -1 for one of them, the other) are free; -1 if there is none.
+// Callers know that there is one for a single side: a position has no more moves than there are
+// rounds.
 static int64_t free_round(const Table *table, int64_t sender, int64_t receiver) {
     for (int64_t round = 0; round < table->rounds; round++) {
         bool busy = (sender >= 0 && *sender_slot(table, sender, round) >= 0) ||
@@ -172,6 +188,7 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves) {
 // ---- carrying them out
 
 // `device` with its position along the axes changed to `index`.
+// Axes that are not in the list keep their coordinate.
 static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device, int64_t index) {
     assert(device >= 0 && index >= 0);
     for (int32_t i = axes->count - 1; i >= 0; i--) {
@@ -182,6 +199,8 @@ static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t 
     return device;
 }
 
+// One pair for each device of the mesh that receives: what is said of positions holds in every
+// group alike.
 HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *sources) {
     const SpmdMesh *mesh = partitioner->mesh;
     HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
@@ -201,6 +220,8 @@ typedef struct Round {
     int64_t *first, *end;  // the part of its array that this round gives it
 } Round;
 
+// The five tables have an entry a position; `length` is the size of the dimension in the sender's
+// array.
 static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int64_t number, int64_t length) {
     int64_t *table = HLO_ARENA_NEW(partitioner->arena, int64_t, 5 * moves->positions), n = moves->positions;
     Round round = {table, table + n, table + 2 * n, table + 3 * n, table + 4 * n};
@@ -222,6 +243,8 @@ static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int6
 }
 
 // The part of the receiver's array that a round gives: `part`, moved to where it belongs.
+// By padding on both sides and cutting out a window: a shift by a different distance on every
+// device.
 static HloInstruction *place(SpmdPartitioner *partitioner, HloInstruction *part, int64_t dim, const SpmdAxes *axes,
                              const SpmdMoves *moves, const Round *round, int64_t size) {
     bool there = part->shape->dims[dim] == size;

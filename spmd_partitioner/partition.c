@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk: every computation that data flows through is written anew for one device.
-// Source and target are two modules. Each leaf of each source instruction has an SpmdLocal that says what the target
-// has of it: an instruction, in which sharding, and over which axes its values are still partial sums. Partition
-// functions (rules/) ask for operands in the form that they need (spmd_reshard() brings them there, once for each form)
-// and say what they have made (spmd_define()). Free arrays, which depend on nothing but indices and scalars, have no
+//
+// Source and target are two modules. Each leaf of each source instruction has an SpmdLocal that
+// says what the target has of it: an instruction, in which sharding, and over which axes its values
+// are still partial sums. Partition functions (rules/) ask for operands in the form that they need
+// (spmd_reshard() brings them there, once for each form) and say what they have made
+// (spmd_define()). Free arrays, which depend on nothing but indices and scalars, have no
 // instruction until somebody asks for a form of them.
 //
-// What is left to others: which sharding an array gets (plan.c, propagate.c), which axes an op works along (choose.c),
-// the cheapest way from one sharding to another (reshard.c), and cleaning up (passes/).
+//     source  %d = f32[64,128] dot(%a, %b), both cut along k by x (4 devices)
+//     target  %dot = f32[64,128] dot(f32[64,8] %a', f32[8,128] %b')
+//     local   {hlo = %dot, sharding = [{}, {}], partial = {x}, reduction = add, summed = %d}
+// spmd_define() finishes the sum at once, unless %d's only user passes it on: an all-reduce, or a
+// reduce-scatter where the plan cuts %d by x.
+//
+// Invariants: operands are visited before their users, so locals exist when they are asked for; an
+// instruction of one computation is never used in another (a scope for each, with its own caches);
+// values in the padding of uneven shards are undefined.
+//
+// What is left to others: which sharding an array gets (plan.c, propagate.c), which axes an op
+// works along (choose.c), the cheapest way from one sharding to another (reshard.c), and cleaning
+// up (passes/).
 #include "spmd_partitioner/partitioner.h"
 
 #include <assert.h>
@@ -18,6 +31,7 @@
 #include "spmd_partitioner/emit.h"
 
 // A form of an array that was made before.
+// Chains hang in SpmdScope.reshards and .frees, keyed by instruction id + 1.
 typedef struct Cached {
     SpmdLocal local;
     SpmdAtomSet keep;
@@ -133,6 +147,7 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 
 // A constant of one number everywhere costs nothing to make at shard size. Any other is kept whole and cut by device:
 // its values differ from device to device, and the program is the same on all of them.
+// Cutting costs a slice for each device and no communication.
 static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloInstruction *source,
                                        const SpmdSharding *to) {
     assert(hlo_is(source, HLO_OP_CONSTANT));
@@ -191,6 +206,7 @@ static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruct
 }
 
 // A free array in the sharding that somebody needs.
+// What it emits carries the metadata of `source`, not of the op that asks for it.
 static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
     const Cached *cached = cache_find(&partitioner->scope->frees, source->id, to, 0);
     if (cached) return cached->local;
@@ -214,6 +230,8 @@ static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *sour
 // ---- operands and results ----
 
 // A complete array as a sum over `axes`: the first device of each group holds it, the others zeros.
+// Selecting rather than multiplying by 0 or 1: the zeros must not become NaN where the value is
+// infinite.
 static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
     assert(local.hlo && axes && !(local.partial & axes)); /* a complete array, over axes that it is not a sum over */
     SpmdAxes list = {0};
@@ -234,6 +252,8 @@ static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomS
 }
 
 // The shards of an array that is wanted as a sum over the axes that cut it: each device puts its part into zeros.
+// Without communication. Dimensions whose shards do not begin where those of the coarser cut do are
+// left as they are.
 static SpmdLocal spread_shards(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
     SpmdSharding *after = spmd_sharding_copy(partitioner->arena, local.sharding);
     HloInstruction *zero = spmd_emit_scalar(partitioner, local.hlo->shape->type, 0);
@@ -311,6 +331,7 @@ static const char *operand_name(SpmdPartitioner *partitioner, int64_t index) {
     return hlo_arena_format(partitioner->arena, "operand %lld", (long long)index);
 }
 
+// The reason names the operand, so that `explain` can say which one had to move.
 HloInstruction *spmd_operand_as(SpmdPartitioner *partitioner, int64_t index, const SpmdSharding *to) {
     SpmdReason reason = {.op = partitioner->op, .what = operand_name(partitioner, index)};
     return spmd_reshard(partitioner, spmd_operand(partitioner, index), to, 0, reason).hlo;
@@ -331,6 +352,8 @@ void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal 
 }
 
 // The axes over which everybody who uses an array takes it as a sum: its own annotation, or those of all users.
+// Of users, only calls that annotate (custom-call Sharding and its like) take a sum: for any other
+// op it is finished.
 static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
     assert(leaf >= 0);
     const SpmdArray *array = spmd_plan_array(plan, op, leaf);
@@ -385,6 +408,7 @@ SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction 
 }
 
 // True if the only user would give the same partial sum: then finishing it can wait.
+// The user must be an op that spmd_factor_operand() passes partial results through.
 static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstruction *op, HloOpcode reduction) {
     if (op->users.count != 1 || hlo_instruction_is_root(op)) return false;
     const HloInstruction *user = op->users.items[0];
@@ -501,6 +525,7 @@ static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruct
 }
 
 // A scope of its own for each computation: caches hold instructions, and those of another computation cannot be used.
+// On failure the scope of the caller is restored; what was written goes with the module.
 static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                    const SpmdArray *const *wanted, HloComputation **made) {
     assert(source->root && made);

@@ -1,9 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a module apart for propagation: arrays, the nodes between them, and what the annotations say.
-// A leaf is an array that an instruction gives (tuples give several). Leaves that are one array by construction, since
-// tuples, get-tuple-elements and loops only pass it on, are united (union-find) and share an SpmdArray with its
-// sharding; arrays that should agree but need not are tied by nodes: the rule of an op, an edge of two, or the border
-// of a manual region. Annotations seed the arrays' shardings, options on top of them; propagate.c spreads them.
+// Takes a module apart for propagation: arrays, the nodes between them, and what the annotations
+// say.
+//
+// A leaf is an array that an instruction gives (tuples give several). Leaves that are one array by
+// construction, since tuples, get-tuple-elements and loops only pass it on, are united (union-find)
+// and share an SpmdArray with its sharding; arrays that should agree but need not are tied by
+// nodes: the rule of an op, an edge of two, or the border of a manual region. Annotations seed the
+// arrays' shardings, options on top of them; propagate.c spreads them.
+//
+//     %p = f32[8,16] parameter(0), sharding={...}   leaf 0, array A (seeded)
+//     %t = (f32[8,16]) tuple(%p)                    leaf 1, array A
+//     %g = f32[8,16] get-tuple-element(%t)          leaf 2, array A
+//     %b = f32[8,16] broadcast(%c)                  leaf 3, array B, free: no sharding is sought
+//     ROOT %m = f32[8,16] multiply(%g, %b)          leaf 4, array C
+//     nodes: the rule of %m over [A, -1, C]; an edge from C to R, the entry's result
+//
+// Order of work (spmd_plan_build): number leaves, unite them, find free instructions, make arrays,
+// seed them, then nodes. All of it is linear in the program but for carry_sums() and
+// spmd_plan_manual(), which repeat until loops within loops agree.
+//
+// Invariants: a set's representative is its smallest leaf, so a leaf's array exists when it is
+// asked for; leaf numbers of one instruction follow each other from first_leaf[id]; an array that
+// is not an array (a token) has an SpmdArray of rank 0 that nothing ties.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +33,15 @@
 // Longest chain of free instructions that is made on demand; beyond it a free-looking one is partitioned like others.
 enum { FREE_DEPTH = 1500 };
 
+// Lives during spmd_plan_build() only; what is to stay is in `plan`.
 typedef struct Builder {
     SpmdPlan *plan;
     HloArena *arena;
     const SpmdOptions *options;
-    HLO_VECTOR(const HloShape *) leaf_shapes;
-    int32_t *parent;      // union-find over leaves
-    int32_t *free_depth;  // by instruction id
-    HloIntMap groups;     // shard group id -> array
+    HLO_VECTOR(const HloShape *) leaf_shapes;  // by leaf number
+    int32_t *parent;                           // union-find over leaves
+    int32_t *free_depth;                       // by instruction id
+    HloIntMap groups;                          // shard group id -> array
 } Builder;
 
 bool spmd_is_flow_op(HloOpcode opcode) {
@@ -66,6 +85,7 @@ static void find_computations(Builder *builder) {
 }
 
 // And each leaf is a set of its own to begin with.
+// Only those of the computations that find_computations() has found.
 static void number_leaves(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     for (int64_t c = 0; c < plan->computation_count; c++) {
@@ -93,6 +113,7 @@ static int32_t find(Builder *builder, int32_t leaf) {
 }
 
 // Leaf `a_leaf` … of `a` and `b_leaf` … of `b` are the same arrays.
+// The smaller number becomes the representative, which make_arrays() relies on.
 static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, const HloInstruction *b, int64_t b_leaf,
                  int64_t count) {
     for (int64_t i = 0; i < count; i++) {
@@ -132,12 +153,14 @@ static void unite(Builder *builder, const HloInstruction *op) {
 // ---- free instructions ----
 
 // -1 if the operand is neither free nor a scalar.
+// Depth counts free instructions one behind another; a scalar that is not free ends the chain at 0.
 static int32_t operand_depth(const Builder *builder, const HloInstruction *operand) {
     if (hlo_shape_is_scalar(operand->shape) && !builder->plan->free[operand->id]) return 0;
     return builder->plan->free[operand->id] ? builder->free_depth[operand->id] : -1;
 }
 
 // True if the value at an index depends on the index and on scalars only: it is cheaper to make it than to move it.
+// Scalars are never free: they are whole on every device anyway.
 static bool is_free(Builder *builder, const HloInstruction *op) {
     if (op->sharding || !hlo_shape_is_array(op->shape) || op->shape->rank == 0) return false;
     if (hlo_is(op, HLO_OP_CONSTANT) || hlo_is(op, HLO_OP_IOTA)) return true;
@@ -152,6 +175,7 @@ static bool is_free(Builder *builder, const HloInstruction *op) {
     return depth < FREE_DEPTH && op->operand_count > 0;
 }
 
+// In the order of the program, so that operands are known before their users.
 static void find_free(Builder *builder) {
     for (int64_t c = 0; c < builder->plan->computation_count; c++) {
         for (HloInstruction *at = builder->plan->computations[c]->first; at; at = at->next) {
@@ -162,6 +186,7 @@ static void find_free(Builder *builder) {
 
 // ---- arrays ----
 
+// All dimensions are open and uncut to begin with.
 static int32_t new_array(Builder *builder, const HloShape *shape) {
     SpmdArray array = {.shape = shape, .sharding = spmd_sharding_new(builder->arena, shape->rank, 0)};
     array.open = HLO_ARENA_NEW(builder->arena, bool, shape->rank);
@@ -171,6 +196,8 @@ static int32_t new_array(Builder *builder, const HloShape *shape) {
 }
 
 // A set has its smallest leaf as representative, so its array exists by the time any other leaf asks.
+// An array is free if one of its leaves is: only what passes arrays on is united with a free
+// instruction.
 static void make_arrays(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     int64_t count = builder->leaf_shapes.count;
@@ -190,6 +217,7 @@ static void make_arrays(Builder *builder) {
 // ---- annotations ----
 
 // What an annotation says replaces what was known, except for the manual axes of the region around.
+// Without a list of open dimensions all of them are closed: the user has said all there is to say.
 static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
     assert(annotation->sharding->rank == array->shape->rank); /* the readers check it */
     SpmdAtomSet manual = array->sharding->manual;
@@ -288,6 +316,7 @@ static void apply_boundary_flags(Builder *builder) {
 
 // ---- nodes ----
 
+// An edge to a free array would say nothing, and one to itself would never bring news.
 static void add_edge_between(Builder *builder, int32_t a, int32_t b) {
     const SpmdArray *arrays = builder->plan->arrays.items;
     if (a == b || arrays[a].free || arrays[b].free || !hlo_shape_is_array(arrays[a].shape)) return;
@@ -326,6 +355,7 @@ static void add_conditional_edges(Builder *builder, const HloInstruction *op) {
 }
 
 // Where an axis is manual its devices hold arrays of their own, of which an annotation can cut none along it.
+// Called behind spmd_plan_manual(), which has spread the manual axes.
 static HloStatus check_manual(const SpmdPlan *plan, const HloInstruction *op) {
     const int64_t leaves = hlo_shape_leaf_count(op->shape);
     for (int64_t i = 0; i < leaves; i++) {
@@ -438,6 +468,8 @@ static void join_group(Builder *builder, const HloInstruction *op) {
 }
 
 // The entry's results are arrays of their own, so that what the caller wants may differ from what the program makes.
+// The sharding of an annotated root is copied, since propagation may go on to change one of the
+// two.
 static void make_results(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     const HloInstruction *root = plan->module->entry->root;
@@ -463,6 +495,8 @@ static void make_results(Builder *builder) {
 
 // A loop carries a sum if one goes in and its body makes one again. Loops inside of loops depend on each other: all are
 // taken for sums first, until something says otherwise.
+// The greatest fixpoint: sums only lose atoms after the first round, so it ends after at most as
+// many rounds as there are atoms times carried arrays.
 static void carry_sums(SpmdPlan *plan) {
     SpmdAtomSet *sums = HLO_ARENA_NEW(plan->arena, SpmdAtomSet, plan->arrays.count);
     for (int64_t i = 0; i < plan->arrays.count; i++) sums[i] = plan->arrays.items[i].sharding->unreduced;

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so that what is certain
-// is settled before what is a guess:
-//   0  ops that only pass elements on (elementwise, reshape, transpose, edges)
-//   1  all ops, pass-through factors; broadcast only from result to operand
-//   2  conflicts are settled by the larger array
-//   3  also summed and windowed dimensions
-//   4  broadcast from operand to result too
-// All stages run once a round: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give nor take
-// before theirs, so that what is asked for first wins.
+// The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so
+// that what is certain is settled before what is a guess:
+//     0  ops that only pass elements on (elementwise, reshape, transpose, edges)
+//     1  all ops, pass-through factors; broadcast only from result to operand
+//     2  conflicts are settled by the larger array
+//     3  also summed and windowed dimensions
+//     4  broadcast from operand to result too
+// All stages run once a round: dimensions of a lower priority (a higher number, as in `{"x"}p1`)
+// neither give nor take before theirs, so that what is asked for first wins.
+//
+// One visit of a node reads the shardings of its arrays as axes per factor (rule.h), merges them,
+// and offers each array what follows for it. For a product, with factors m, n and k:
+//     %d = f32[64,128] dot(%a, %b)     %a [m,k] is [{x}, {}], %b [k,n] is [{}, {y}]
+//     said: m={x} by %a, n={y} by %b   offered to %d: [{x}, {y}]
+//
+// Invariants: an array's list of axes only ever gets longer at its end, so the fixpoint exists and
+// is reached after at most (arrays x atoms) growths; closed dimensions, axes that an array has
+// elsewhere, and cuts into more shards than there are elements are refused (acceptable(), offer()).
+// The first visits are in the order of the program, later ones in that of the growths, hence the
+// result is deterministic.
 #include "spmd_partitioner/propagate.h"
 
 #include <assert.h>

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is cut from the major
-// factor on: a minor one may have axes only where the major ones are cut to single elements, since anything else would
-// not be one contiguous shard. Such factors are exact: their axes must divide them.
+// Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is cut
+// from the major factor on: a minor one may have axes only where the major ones are cut to single
+// elements, since anything else would not be one contiguous shard. Such factors are exact: their
+// axes must divide them.
 //
-// A rule says which dimensions of operands and results go together: each dimension is a list of factors, and a factor
-// that several tensors share must be cut alike in all of them. Propagation, the cost of a reshard and partitioning all
-// read the same rule (docs/architecture.md). Kinds of factors are in rule.h; the rules themselves, one op family a
-// file, in rules/.
+// A rule says which dimensions of operands and results go together: each dimension is a list of
+// factors, and a factor that several tensors share must be cut alike in all of them. Propagation,
+// the cost of a reshard and partitioning all read the same rule (docs/architecture.md). Kinds of
+// factors are in rule.h; the rules themselves, one op family a file, in rules/.
+//
+//     %r = f32[6,4] reshape(f32[2,12] %p)
+//     factors  f0 = 2, f1 = 3, f2 = 4     %p: [f0], [f1 f2]     %r: [f0 f1], [f2]
+//     %p cut by an axis of 2 along its first dimension says f0 = {x}, and so is %r
+//     %p cut by an axis of 3 along its second says f1 = {y}: %r can take it only behind f0 = all of 2
+//
+// Three operations and their inverses: project (a sharding as axes per factor), settle (take away
+// what some tensor cannot express) and sharding (axes per factor as a tensor's sharding). All are
+// O(rank x factors of a dimension x axes).
 #include "spmd_partitioner/rule.h"
 
 #include <assert.h>
@@ -212,6 +222,7 @@ SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t 
     return axes;
 }
 
+// Axes that a dimension cannot express are left out, as spmd_rule_dim_axes() says.
 SpmdSharding *spmd_rule_sharding(const SpmdRule *rule, HloArena *arena, const SpmdMesh *mesh, int32_t tensor,
                                  const SpmdAxes *factors, SpmdAtomSet manual) {
     SpmdSharding *sharding = spmd_sharding_new(arena, rule->tensors[tensor].shape->rank, manual);

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splitting global arrays into shards and reassembling them. Works on written shardings, one device at a time, so that
-// any device order will do.
-// copy_block() is the whole of it: the box of the global array at a device's offsets, row by row, cut off where an
-// uneven shard sticks out. Replicas are written over each other, the first device last, so that it is the first one's
-// values that count.
+// Splitting global arrays into shards and reassembling them. Works on written shardings, one device
+// at a time, so that any device order will do.
 //
-// Cost: one pass over the array for each device that holds a part; positions in a transposed iota are computed, those
-// in a list of devices searched. Three forms of a sharding are read: V1 tiles with a list of devices, V2 tiles with a
-// transposed iota, and named axes over a mesh (V3); all other kinds (replicated, maximal, manual) mean the whole array
-// everywhere.
+// copy_block() is the whole of it: the box of the global array at a device's offsets, row by row,
+// cut off where an uneven shard sticks out. Replicas are written over each other, the first device
+// last, so that it is the first one's values that count.
+//
+//     f32[3,5], sharding={devices=[1,2]<=[2]}: shards of 3 (5 / 2 rounded up)
+//       device 0        device 1
+//       0  1  2         3  4  .        offsets [0,0] and [0,3]; what is marked . is
+//       5  6  7         8  9  .        zero after splitting, and ignored when joining
+//      10 11 12        13 14  .
+//
+// Cost: one pass over the array for each device that holds a part; positions in a transposed iota
+// are computed, those in a list of devices searched. Three forms of a sharding are read: V1 tiles
+// with a list of devices, V2 tiles with a transposed iota, and named axes over a mesh (V3); all
+// other kinds (replicated, maximal, manual) mean the whole array everywhere.
 #include <assert.h>
 #include <string.h>
 
@@ -184,6 +191,7 @@ static void add_literal(HloLiteral *sum, const HloLiteral *part) {
     }
 }
 
+// What split() and join() need; both run under hlo_protect(), which passes one argument.
 typedef struct Job {
     const HloLiteral *global;
     const HloSharding *sharding;

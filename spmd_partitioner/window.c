@@ -1,11 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halo exchange in its general form: each device gets an interval of the global array that moves with its position.
-// The interval of position i begins at step * floor((scale * i + offset) / divisor) + shift and has `size` elements,
-// some of which may lie outside of the array (spmd_partitioner/emit.h). Three ways are priced for it, by the elements
-// that one device sends: to gather the whole dimension; to send whole shards, or the parts of them that somebody needs,
-// as collective-permutes (PIECES, one for each distance or place); and to send exactly what each position lacks in
-// rounds that are an edge colouring (MOVES, moves.c). What lies outside of the array is set to a fill at the very end,
-// where the caller asks for it; until then it may be anything.
+// Halo exchange in its general form: each device gets an interval of the global array that moves
+// with its position. The interval of position i begins at step * floor((scale * i + offset) /
+// divisor) + shift and has `size` elements, some of which may lie outside of the array
+// (spmd_partitioner/emit.h). Three ways are priced for it, by the elements that one device sends:
+// to gather the whole dimension; to send whole shards, or the parts of them that somebody needs, as
+// collective-permutes (PIECES, one for each distance or place); and to send exactly what each
+// position lacks in rounds that are an edge colouring (MOVES, moves.c). What lies outside of the
+// array is set to a fill at the very end, where the caller asks for it; until then it may be
+// anything.
+//
+// A window of 3 with padding 1 over f32[10] in shards of 3: {scale 3, offset -1, divisor 1, size 5}
+//     shards      0 1 2 | 3 4 5 | 6 7 8 | 9 . .
+//     position 0  [-1, 4): element -1 is fill
+//     position 1  [2, 7):  one element of each neighbour
+//     position 3  [8, 13): elements 10 to 12 are fill
+// By distance -1, 0 and 1 all intervals begin 2 elements into the three joined shards, so that one
+// element is sent to each side (2 in all; gathering would send 9):
+//     slice {[2:3]}, permute i -> i+1; slice {[0:1]}, permute i+1 -> i; concatenate; select
+//
+// Planning is O(shards x pieces), or that of moves.c; PIECE_LIMIT and PLAN_LIMIT end what would not
+// pay anyway.
 #include <assert.h>
 #include <string.h>
 
@@ -20,6 +34,7 @@ typedef enum Way {
 } Way;
 
 // What every position along the dimension's axes needs, and the way it is brought.
+// `way` is GATHER where nothing else was cheaper, as in a dimension that is not cut at all.
 typedef struct Window {
     SpmdInterval interval;
     int64_t shards, shard, global;  // their number and size; size of the whole dimension
@@ -96,6 +111,9 @@ static bool sources_differ(HloArena *arena, const Window *window) {
 }
 
 // Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches.
+// For intervals that run apart by a shard or more a position (strided slices, reversals): by
+// distance they would need many pieces. False where one shard is wanted twice for one piece, which
+// a permute cannot send.
 static bool plan_by_place(HloArena *arena, Window *window) {
     int64_t pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -115,6 +133,8 @@ static bool plan_by_place(HloArena *arena, Window *window) {
 }
 
 // Pieces by distance: piece k of position i is the shard k + lowest places further on.
+// For intervals that move with their position, as those of windows do: `starts` is the same
+// everywhere if they move by a shard a position.
 static bool plan_by_distance(HloArena *arena, Window *window) {
     int64_t lowest = window->shards, highest = -window->shards;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -161,6 +181,7 @@ static bool is_own(const Window *window, int64_t piece) {
 }
 
 // The part of piece `piece` that is needed: all of it, unless all intervals lie alike in the pieces.
+// Empty (from >= to) for a piece that no interval reaches into.
 static void needed_part(const Window *window, int64_t piece, int64_t *from, int64_t *to) {
     bool trim = same_starts(window) && window->starts[0] >= 0;
     *from = trim ? window->starts[0] - piece * window->shard : 0;
@@ -185,6 +206,7 @@ static int64_t weighed(int64_t sent, int64_t messages) {
 }
 
 // What is to be done so that every position has its interval.
+// Messages are weighed in (weighed()), so `sent` of the way that wins need not be the least.
 static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval interval) {
     assert(interval.divisor > 0 && interval.size >= 0 && interval.step > 0); /* the caller's arithmetic */
     Window window = {.interval = interval, .shards = shards, .global = global};
@@ -215,6 +237,7 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
 
 // ---- taking it
 
+// `part` is what this device would send of the piece; a permute brings everybody its own.
 static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstruction *part) {
     assert(piece >= 0);
     const Window *window = taking->window;
@@ -226,6 +249,8 @@ static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstru
 }
 
 // Sets what lies outside of the global array to `fill`.
+// The position of each element is compared with 0 and with the size of the dimension, only on the
+// sides where some interval sticks out.
 static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result, HloInstruction *fill) {
     SpmdPartitioner *partitioner = taking->partitioner;
     const Window *window = taking->window;
