@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits collectives into start and done. The start moves up to where its operand is ready and the done down to the
-// first user, but no further than the work between them can hide the bytes: arrays that arrive too early only fill
-// memory.
+// Splits collectives into start and done. The start moves up to where its operand is ready and the
+// done down to the first user, but no further than the work between them can hide the bytes: arrays
+// that arrive too early only fill memory.
+//
+//     %g = all-gather(%p)                    %s = all-gather-start(%p)
+//     %a = dot(...)              becomes     %a = dot(...)
+//     %b = dot(%g, %a)                       %g = all-gather-done(%s)
+//                                            %b = dot(%g, %a)
+//
+// Work is what hlo/analysis/cost.h says of each instruction, turned into bytes on a link. Only a
+// result that is larger than its operand waits (start_behind); everything else starts as soon as it
+// can. Linear in the program, but for walks from a collective to its operand. Works on scheduled
+// lists: the order of a computation's instructions is taken for the order of execution.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -30,6 +40,7 @@ static HloOpcode start_of(HloOpcode opcode, HloOpcode *done) {
 }
 
 // The user that stands first in the list, NULL if there is none.
+// Users have places: what was made since the measuring uses only collectives that are done with.
 static HloInstruction *first_user(const HloInstruction *at, const int32_t *place) {
     HloInstruction *first = NULL;
     for (int64_t i = 0; i < at->users.count; i++) {

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins all-reduces over the same groups into one of several arrays, since each collective pays its latency once. The
-// list is walked once; sets of bits keep what each instruction depends on, so that no group comes to wait for itself.
+// Joins all-reduces over the same groups into one of several arrays, since each collective pays its
+// latency once. The list is walked once; sets of bits keep what each instruction depends on, so
+// that no group comes to wait for itself.
+//
+//     %a = f32[8] all-reduce(%x)                %t = (f32[8], f32[4]) all-reduce(%x, %y)
+//     %b = f32[4] all-reduce(%y)     becomes    %a = get-tuple-element(%t), index=0
+//     (%y does not depend on %a)                %b = get-tuple-element(%t), index=1
+//
+// A group's needs are the groups that its members depend on. At most 64 are filled in one
+// computation, each up to a limit in bytes; an all-reduce that finds neither a group nor room for a
+// new one stays as it is. Afterwards the list is sorted again, since a joined op stands where its
+// last operand is ready.
 #include <assert.h>
 
 #include "spmd_partitioner/passes/passes.h"
@@ -44,6 +54,7 @@ static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
 }
 
 // Puts an all-reduce into a group that it neither depends on nor would tie into a knot.
+// First fit, in the order in which groups were opened.
 static void join_group(Combiner *combiner, HloInstruction *at, uint64_t needs) {
     assert(at->parent);
     int64_t bytes = hlo_shape_bytes(at->shape);

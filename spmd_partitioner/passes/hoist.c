@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective in a loop body whose operand comes from a carry element that never changes gives the same result in
-// every round: it moves in front of the loop, and the loop carries its result.
+// A collective in a loop body whose operand comes from a carry element that never changes gives the
+// same result in every round: it moves in front of the loop, and the loop carries its result.
+//
+//     body     %w = f32[16,64] get-tuple-element(%carry), index=2    the root passes it on
+//              %g = f32[64,64] all-gather(%w)
+//     becomes  %g = all-gather(%init.2) in front of the loop; the carry gets %g as its last element
+//
+// What it relies on: collectives here have no side effects, so that one more than the rounds (a
+// loop of none) does no harm; and all users of the loop and of its parameters take single elements,
+// since rules/flow.c writes them so: nobody sees that the tuple got longer. Memory pays for it: the
+// result lives as long as the loop.
 #include <assert.h>
 
 #include "spmd_partitioner/passes/passes.h"
@@ -15,6 +24,7 @@ static bool is_invariant(const HloComputation *body, int64_t index) {
            HLO_ATTRIBUTES(out, TupleIndex)->index == index;
 }
 
+// Ops that cost less to do once than to carry their operand's collective.
 static bool is_cheap(const HloInstruction *at) {
     switch (at->opcode) {
         case HLO_OP_RESHAPE:
@@ -27,6 +37,7 @@ static bool is_cheap(const HloInstruction *at) {
 }
 
 // The invariant carry element that `collective` works on, and the chain of ops to it; -1 if there is none.
+// From the collective down to the element, nearest first.
 static int64_t find_chain(const HloInstruction *collective, HloInstruction **chain, int32_t *length) {
     HloInstruction *at = collective->operands[0];
     *length = 0;

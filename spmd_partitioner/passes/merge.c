@@ -5,6 +5,7 @@
 #include "spmd_partitioner/passes/passes.h"
 
 // True if two collectives differ in name and channel only.
+// Operands and computations are compared by identity.
 static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
     assert(a != b);
     if (a->opcode != b->opcode || a->operand_count != b->operand_count) return false;

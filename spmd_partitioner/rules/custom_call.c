@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of manual regions.
+// Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of
+// manual regions.
+//
+// Kinds (column `partition` of hlo/ir/custom_calls.def): annotations only reshard their operand;
+// inspections tell the user its sharding; elementwise ones and decompositions of batches of
+// matrices are cut along the dimensions that they work on one by one; top-k along all but its own;
+// region borders change how a local array is seen, and move nothing but what does not fit.
+// Everything else is computed whole on every device, or refused where it would have a side effect
+// there.
+//
+// A collective that stands in the program is one of the region's own devices: it is kept as it is,
+// and only dimensions that it does not work on may be cut by the axes that the region leaves to the
+// partitioner.
 #include "spmd_partitioner/custom_call.h"
 
 #include <assert.h>
@@ -21,6 +33,7 @@ static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
     }
 }
 
+// Without factors all dimensions are needed whole.
 static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
     if (!rule->result_count) {
@@ -68,6 +81,7 @@ static void keep_layout(SpmdPartitioner *partitioner, const HloInstruction *op, 
     local->hlo = clone;
 }
 
+// The call itself goes, but for a LayoutConstraint: its work is the reshard.
 static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->shape), HLO_UNIMPLEMENTED,
                 "custom-call %s of several arrays cannot be partitioned", HLO_ATTRIBUTES(op, CustomCall)->target);
@@ -176,6 +190,7 @@ static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
+// Outside of manual regions only a collective across replicas has a meaning.
 static HloStatus collective_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const bool has_meaning = spmd_manual_axes(partitioner, op) || spmd_is_across_replicas(op);
     HLO_FAIL_IF(partitioner->mesh->device_count > 1 && !has_meaning, HLO_UNIMPLEMENTED,

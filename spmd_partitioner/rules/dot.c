@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products: batch and free dimensions are local, contracted ones give partial sums.
+//
+//     f32[B,M,N] dot(f32[B,M,K], f32[B,K,N])    factors B, K, M, N
+//     B and M cut: nothing is sent.  K cut on both sides: each device has a part of the sum.
+//
+// Scaled products (scaled-dot) have a scale for each block of neighbours, so that a dimension of n
+// elements in b blocks is two factors, b and n / b, of which scales have the first alone: a cut may
+// not go through a block. Ragged products (ragged-dot) take consecutive runs of one dimension for
+// one group each; sizes of groups are data, so a device whose part of that dimension begins in the
+// middle of a run works out at run time how much of each run is its own (own_sizes).
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -47,6 +56,7 @@ static int64_t scale_count(const HloInstruction *op, int32_t side, int64_t dim) 
 
 // The factors of a dimension that one or both sides have (-1 where a side has not): blocks and their elements, so that
 // no block is cut. Where the sides' blocks differ the dimension is needed whole.
+// `result_dim` is -1 for a contracted dimension, which the result has not.
 static void map_scaled(SpmdRule *rule, SpmdFactorKind kind, const int64_t dims[2], int64_t result_dim) {
     const HloInstruction *op = rule->op;
     int64_t size = 0, blocks = 0;
@@ -156,6 +166,8 @@ static HloInstruction *clamp_into(SpmdPartitioner *partitioner, HloInstruction *
 }
 
 // For each group, the sum of the sizes up to it: where it ends.
+// As a masked sum over a square of s64: a running total in the ops that every target has. Groups
+// are few.
 static HloInstruction *group_ends(SpmdPartitioner *partitioner, HloInstruction *sizes) {
     int64_t count = sizes->shape->dims[0], square[2] = {count, count}, minor = 1;
     HloInstruction *rows = spmd_emit_iota(partitioner, HLO_S64, square, 2, 0);

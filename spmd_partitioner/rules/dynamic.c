@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, nobody
-// gathers the operand: a slice is summed from the parts that each device has, an update is written by the devices that
-// own the place. Start indices are clamped to the bounds of the whole array, as the unsharded op does.
+// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is
+// indexed, nobody gathers the operand: a slice is summed from the parts that each device has, an
+// update is written by the devices that own the place. Start indices are clamped to the bounds of
+// the whole array, as the unsharded op does.
+//
+// A slice of 3 from 5 on, of s32[10] in shards of 5 (devices 0 and 1):
+//     device 0   . . . 0 1 2 3 4 . . .     a margin of 3 on each side, of the identity
+//     device 1   . . . 5 6 7 8 9 . . .
+//     starts     min(max(start - 5 i + 3, 0), 8): 8 on device 0 (only margin), 3 on device 1 (5 6 7)
+//     result     the sum of both
+// An update of the same place is written at those starts into margins and shard alike, and the
+// margins are cut off.
+//
+// Loops are a special case (gather_for_loop): a body that slices an array which no round changes
+// would sum in every round, where gathering the array once in front of the loop (passes/hoist.c)
+// may send less.
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
@@ -22,6 +35,7 @@ static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     rule->reduction = spmd_rule_joiner(op->shape->type);
 }
 
+// The sizes are those of the local result.
 static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *attributes,
                                  const HloShape *const *operands, const HloShape *result) {
     HloDynamicSliceAttributes *slice = attributes;
@@ -31,6 +45,7 @@ static void dynamic_slice_adjust(const SpmdRule *rule, HloArena *arena, void *at
 }
 
 // The start of dimension `dim` (operand `index` of the op), clamped to [0, size - taken], as s64 or s32.
+// The limit is applied in the index's own type; one that cannot hold it has no index beyond it.
 static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index, int64_t size, int64_t taken) {
     assert(taken <= size); /* shape inference refuses larger slices */
     if (taken == size) return spmd_emit_scalar(partitioner, HLO_S32, 0);

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors, the plan has edges instead.
-// Values that pass a border (of a call, loop or branch) get there in the sharding that the plan gives to the other
-// side, and leave in the one that the other side made. A loop's carry has one sharding for all rounds.
+// Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors, the plan
+// has edges instead.
+//
+// Values that pass a border (of a call, loop or branch) get there in the sharding that the plan
+// gives to the other side, and leave in the one that the other side made. A loop's carry has one
+// sharding for all rounds.
+//
+//     %w = (s32[], f32[8,16]) while(%init), body=%b     carry 1 planned [{x}, {}]
+//     the leaves of %init are brought to the plan's form in front of the loop, the root of %b at its end;
+//     the loop's own leaves are get-tuple-elements of the new while, defined in that form
+// Each computation is written for the form in which its result is wanted, once for equal wishes
+// (spmd_partition_computation). Every while and call that is written is taken apart into its leaves
+// at once, which passes/hoist.c relies on.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -162,6 +172,7 @@ static HloStatus token_partition(SpmdPartitioner *partitioner, const HloInstruct
 }
 const SpmdOp spmd_op_token = {.name = "token", .partition = token_partition};
 
+// add-dependency: the token only orders.
 static HloStatus first_operand_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(hlo_shape_is_tuple(op->shape), HLO_UNIMPLEMENTED, "add-dependency of a tuple cannot be partitioned");
     HloInstruction *operands[2] = {tree_as(partitioner, op->operands[0], op, "operand"),

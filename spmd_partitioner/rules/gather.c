@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are local. Along a sharded
-// dimension that is indexed one element at a time, indices are counted from the start of the shard: a gather sums what
-// each device finds, a scatter writes where the row is.
+// Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are
+// local. Along a sharded dimension that is indexed one element at a time, indices are counted from
+// the start of the shard: a gather sums what each device finds, a scatter writes where the row is.
+//
+//     %g = f32[3,8] gather(f32[64,8] %table, s32[3] %i), the table cut by rows over 4 devices
+//     local   i' = clamp(i, 0, 63) - 16 * partition-id;  rows = gather(f32[16,8] %table', i')
+//             select(0 <= i' < 16, rows, 0), partial over the axis: an all-reduce of f32[3,8] finishes it
+// Gathering the table would send 48 rows; this sends the result twice, about.
+//
+// A scatter needs no sum where the result stays cut: updates whose row is not in the shard fall
+// outside of it, and HLO drops those. Only where the list of updates is cut (its dimensions are
+// summed factors) do devices hold parts of the result, the first of them with the old values in it
+// (count_once).
+//
+// Invariants: indices are clamped and made s32 or s64 before they are counted from a shard, so that
+// no difference overflows; padding in an uneven list of updates has index -1.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
 
 // The `index`-th dimension of `rank` that is not in `without`.
+// Counted from 0; `without` need not be sorted.
 static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
     for (int64_t d = 0; d < rank; d++) {
         if (!hlo_ints_contain(without, d) && index-- == 0) return d;
@@ -16,6 +30,9 @@ static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
 
 // Maps the batch dimensions of the indices to those of the gathered or updating array, and to an operand's batching
 // dimension where there is one.
+// `batched` is the first of `batched_count` such arrays, whose batch dimensions are those that are
+// not in `window_dims`; `operands` are the tensors that have batching dimensions, inputs and
+// results.
 static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_dim, HloInts window_dims, int32_t batched,
                       HloInts operand_batching, HloInts indices_batching, const int32_t *operands,
                       int32_t operand_count, int32_t indices_tensor, int32_t batched_count, SpmdFactorKind kind) {
@@ -126,6 +143,8 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
 }
 
 // All components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
+// `inside` becomes a pred in the shape of one component: true where every component of a cut
+// dimension is in the shard.
 static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction *indices, int64_t vector_dim,
                                     const Component *components, int64_t count, HloInstruction **inside) {
     assert(count >= 0);
@@ -151,6 +170,7 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
 }
 
 // Spreads a test of the index vectors over the result's elements.
+// `inside` has a dimension of size 1 where the index vector was.
 static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction *inside, int64_t vector_dim,
                                    HloInts offset_dims, const HloShape *result) {
     int64_t rank = 0;
@@ -170,6 +190,7 @@ static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction 
 
 // HLO clamps the start of a gathered slice so that all of it is inside of the array. That must be done before indices
 // are counted from a shard, whose bounds are others.
+// One for each entry of start_index_map.
 static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                     const HloShape *local) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(rule->op, Gather);

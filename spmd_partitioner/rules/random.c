@@ -1,10 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers without communication: every element is computed from its place in the whole array, so that the bits
-// do not depend on the sharding. Block layouts as in reference/hlo-and-spmd.md §5.1.
-// The bit generators' algorithms are written out as graphs over the element's global index (a counter), which is why
-// any cut gives the same bits: only the index of the first local element differs. The state after the draw is worked
-// out from the number of elements in all, on every device alike. rng (the old op) is the same over the counter of the
-// program, from which the evaluator and the engine draw too.
+// Random numbers without communication: every element is computed from its place in the whole
+// array, so that the bits do not depend on the sharding. Block layouts as in
+// reference/hlo-and-spmd.md §5.1.
+//
+// The bit generators' algorithms are written out as graphs over the element's global index (a
+// counter), which is why any cut gives the same bits: only the index of the first local element
+// differs. The state after the draw is worked out from the number of elements in all, on every
+// device alike. rng (the old op) is the same over the counter of the program, from which the
+// evaluator and the engine draw too.
+//
+// Which block of the counter c (from the state), and which word of it, element e of the row-major
+// array gets:
+//     Threefry-2x32, 64 bits   block c + e, both words as one number
+//     Threefry-2x32, 32 bits   block c + e' with the split dimension halved; word by the index along it, even or odd
+//     Philox-4x32, 64 bits     block c + e / 2, words 0 and 1 or 2 and 3
+//     Philox-4x32, 32 bits     block c + e / 4, word e % 4
+// Types narrower than 32 bits take the low bits of a 32-bit word. Every device computes whole
+// blocks and keeps one word of each, up to four times the work of an unsharded generator: that is
+// the price of having no exchange.
+//
+// Sources: Salmon and others, Parallel Random Numbers: As Easy as 1, 2, 3 (2011), for both
+// functions and their constants.
 #include <assert.h>
 
 #include "hlo/eval/draw.h"
@@ -21,6 +37,7 @@ static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
 }
 
 // What is computed: arrays of these local dims.
+// `sharding` is what the plan gives to the array; the state is whole everywhere.
 typedef struct Bits {
     SpmdPartitioner *partitioner;
     const HloShape *global, *local;
@@ -53,6 +70,7 @@ static HloInstruction *low_word(const Bits *bits, HloInstruction *wide) {
     return spmd_emit_convert(bits->partitioner, wide, HLO_U32);
 }
 
+// The upper half of a u64, as u32.
 static HloInstruction *high_word(const Bits *bits, HloInstruction *wide) {
     return low_word(bits, with(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, wide, 32));
 }
@@ -146,6 +164,7 @@ static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInst
 }
 
 // The dimension whose neighbours share a block of two 32-bit numbers: the first even one, else the largest.
+// The choice is XLA's, whose bits these are.
 static int32_t split_dimension(const HloShape *shape) {
     int32_t largest = 0;
     for (int32_t d = 0; d < shape->rank; d++) {
@@ -194,6 +213,7 @@ static HloInstruction *philox_bits(const Bits *bits, HloInstruction *state, bool
 }
 
 // The state after all elements of the global array, the same on every device.
+// A state of three words is (key, counter low, counter high).
 static HloInstruction *next_state(SpmdPartitioner *partitioner, const HloShape *global, HloInstruction *state,
                                   bool is_threefry, bool wide) {
     uint64_t count = (uint64_t)hlo_shape_elements(global), blocks = wide ? (count + 1) / 2 : (count + 3) / 4;
@@ -234,6 +254,7 @@ static HloInstruction *as_bits_of(SpmdPartitioner *partitioner, HloInstruction *
     return spmd_emit(partitioner, HLO_OP_BITCAST_CONVERT, shape, &words, 1, NULL);
 }
 
+// Result 0 is the state after the draw, result 1 the bits.
 static HloStatus rng_bit_generator_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG_BIT_GENERATOR));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -260,6 +281,7 @@ const SpmdOp spmd_op_rng_bit_generator = {
 
 // ---- the stateful ops: the state is the same on every device, because every device runs the same program
 
+// Only the counter is advanced, by a constant.
 static HloStatus rng_state_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     SpmdSharding *whole = spmd_sharding_new(partitioner->arena, op->shape->rank, spmd_manual_axes(partitioner, op));
     HloInstruction *state = spmd_clone(partitioner, op, op->shape, NULL, 0);
@@ -268,6 +290,7 @@ static HloStatus rng_state_partition(SpmdPartitioner *partitioner, const HloInst
 }
 const SpmdOp spmd_op_rng_state = {.name = "rng-get-and-update-state", .partition = rng_state_partition};
 
+// All dimensions pass: no part of the array depends on another.
 static void rng_rule(SpmdRule *rule, const HloInstruction *op) {
     for (int32_t d = 0; d < op->shape->rank; d++) {
         spmd_rule_map(rule, spmd_rule_result(rule, 0), d, spmd_rule_factor(rule, SPMD_PASS, op->shape->dims[d]));
@@ -296,6 +319,7 @@ static HloInstruction *real_number(const Bits *bits, HloType type, double value)
 }
 
 // Uniform in [0, 1): as many of the highest bits as the type's numbers below one have.
+// `type` is f32 or f64: narrower types are rounded from f32 by the caller.
 static HloInstruction *unit_interval(const Bits *bits, HloInstruction *words, HloType type) {
     uint64_t width = (uint64_t)hlo_type_info(words->shape->type)->bits, digits = type == HLO_F64 ? 53 : 24;
     if (digits > width) digits = width;

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions. One operand and a known op: partial results, finished late. Everything else: the partial results of the
-// devices are gathered and reduced once more.
-// Padding of an uneven cut would be taken in, so it is set to a value that changes nothing first. An init value that is
-// no identity must count once, not once a device: the devices then start from the identity, and the init value is
-// applied to the finished result.
+// Reductions. One operand and a known op: partial results, finished late. Everything else: the
+// partial results of the devices are gathered and reduced once more.
+//
+//     f32[8] reduce(f32[8,16] %a, %init), dimensions={1}, add, %a cut along dimension 1 by x
+//     local   reduce(f32[8,4] %a', 0), partial over {x}: an all-reduce finishes it, then %init is added
+//     any     argmax-like, of two operands: reduce each, all-gather f32[4,8] and s32[4,8], reduce those
+//
+// Padding of an uneven cut would be taken in, so it is set to a value that changes nothing first.
+// An init value that is no identity must count once, not once a device: the devices then start from
+// the identity, and the init value is applied to the finished result.
 #include <assert.h>
 #include <string.h>
 
@@ -92,6 +97,7 @@ static HloInstruction **emit_reduce(SpmdPartitioner *partitioner, const HloInstr
 }
 
 // Gathers the devices' partial results along a new leading dimension and reduces that.
+// `operands` are the op's, whose arrays are replaced; the init values behind them stay.
 static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                         HloInstruction *const *partials, HloInstruction **operands,
                                         const HloShape *const *results) {

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each device asks its
-// neighbours for what it lacks.
-// Each of them is an interval of the operand for every shard of the result: a slice begins further on, a pad earlier
-// (in holes, if it puts some between elements), a reversal counts backwards. spmd_emit_window() brings the interval,
-// and what is left to do locally is the same op without its offset. Concatenation has several sources and plans its
-// moves itself.
+// Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each
+// device asks its neighbours for what it lacks.
+//
+// Each of them is an interval of the operand for every shard of the result: a slice begins further
+// on, a pad earlier (in holes, if it puts some between elements), a reversal counts backwards.
+// spmd_emit_window() brings the interval, and what is left to do locally is the same op without its
+// offset. Concatenation has several sources and plans its moves itself.
+//
+// Where shard i of the result (s elements) begins in the operand (n elements), and how many it
+// takes there:
+//     slice [a:b:t]          t s i + a              (s - 1) t + 1
+//     pad lo, hi, inside k   (s i - lo) / (k + 1)   about s / (k + 1); the remainder is the phase
+//     reverse                n - s (i + 1)          s
+//
+//     concatenate of %a, %b, cut: everybody sends of a local array "shard of %a, shard of %b" behind each other
+//     position i needs [s i, s i + s) of the result; what lies in %a and what lies in %b are moves of their own
+//     (moves.c)
+// A concatenation of two slices that turns an array round, as jnp.roll is lowered, is one exchange
+// and nothing else.
 #include <assert.h>
 #include <string.h>
 
@@ -18,6 +31,7 @@ static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, i
 }
 
 // One factor a dimension.
+// Of operand 0 and of the result.
 static void add_dim(SpmdRule *rule, int32_t dim, SpmdFactorKind kind) {
     int32_t result = spmd_rule_result(rule, 0);
     int64_t size = rule->tensors[result].shape->dims[dim];
@@ -51,6 +65,7 @@ static Windowed begin(SpmdPartitioner *partitioner, const HloInstruction *op, bo
 }
 
 // True if dimension `dim` is windowed and sharded.
+// Each dimension here has exactly one factor (add_dim).
 static bool moves(const Windowed *windowed, int32_t dim) {
     int32_t factor = windowed->rule->tensors[0].dims[dim].items[0];
     return windowed->rule->factors.items[factor].kind == SPMD_PERMUTE && windowed->sharding->dims[dim].count;
@@ -255,6 +270,8 @@ static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
 
 // What goes where along a cut dimension: everybody sends from its shards of all parts, one behind the other. Free parts
 // are made where they are needed. NULL if that cannot be planned.
+// `first` is where the part begins in the result; `cut.base` where its shard begins in what
+// everybody sends.
 static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
     int64_t shards = spmd_axes_product(partitioner->mesh, axes);
@@ -291,6 +308,8 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
 }
 
 // This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.
+// `at` is clamped, so that devices whose shard the part does not reach get padding, which
+// choose_by_position() leaves out.
 static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
                                 int64_t first, int64_t size) {
     assert(along >= 0 && size >= 0);
@@ -373,6 +392,7 @@ static int64_t rotated_at(const HloInstruction *op, int64_t along) {
 }
 
 // A rotation of an array that is cut along the rotated dimension: one exchange, as it lies. False if it is not that.
+// Beyond the end an uneven last shard gets nothing; its padding is undefined as everywhere.
 static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], at = rotated_at(op, along);

@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort. Where another dimension can take the axes of the sorted one, they move there and back, or it is gathered,
-// whatever moves less. Along many shards it is cheaper that they sort themselves and merge with one another, two at a
-// time, as an odd-even merge network says. If only the first few elements are asked for, each shard gives its first,
-// and those are sorted.
-// Invariant of the merging: with places as a last key there are no ties and padding comes last, so the sorted order is
-// one, and what each stage keeps does not depend on who keeps it. A stage's pair sort their two shards together and
-// keep a half each; after the last stage shard i holds what belongs there.
+// Sort. Where another dimension can take the axes of the sorted one, they move there and back, or
+// it is gathered, whatever moves less. Along many shards it is cheaper that they sort themselves
+// and merge with one another, two at a time, as an odd-even merge network says. If only the first
+// few elements are asked for, each shard gives its first, and those are sorted.
+//
+//     four shards, sorted each; a stage is a list of pairs, of which the lower keeps the smaller half
+//     stage 1   0-2  1-3        stage 2   0-1  2-3        stage 3   1-2
+//     5 9 | 2 7 | 1 8 | 3 6  ->  1 5 | 2 3 | 8 9 | 6 7  ->  1 2 | 3 5 | 6 7 | 8 9  ->  as it is
+// For p shards there are t (t + 1) / 2 stages, t = log2 p rounded up, and each sends every shard
+// once; gathering would send p - 1 shards. sort_moved() counts the stages, and spmd_choose()
+// decides.
+//
+// Invariant of the merging: with places as a last key there are no ties and padding comes last, so
+// the sorted order is one, and what each stage keeps does not depend on who keeps it. A stage's
+// pair sort their two shards together and keep a half each; after the last stage shard i holds what
+// belongs there.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -32,6 +41,8 @@ static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
 // ---- an order without ties
 
 // True if elements that the comparator does not tell apart cannot be told apart at all: one array of integers.
+// The comparator must compare the two elements themselves: of keys made from them equal ones may
+// belong to different elements.
 static bool has_no_ties(const HloInstruction *op) {
     const HloComputation *comparator = op->called[0];
     const HloInstruction *root = comparator->root;
@@ -56,6 +67,7 @@ static HloInstruction *make_less(SpmdPartitioner *partitioner, HloComputation *c
 }
 
 // What the source's comparator says of `parameters`, left and right exchanged if `swapped`.
+// Parameters 2k and 2k + 1 are the two elements of array k, hence the exclusive or.
 static HloInstruction *copy_comparator(SpmdPartitioner *partitioner, const HloComputation *source, HloComputation *made,
                                        HloInstruction *const *parameters, bool swapped) {
     HloInstruction **copies = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, source->module->instruction_limit);
@@ -90,6 +102,7 @@ static HloInstruction *make_parameter(SpmdPartitioner *partitioner, HloComputati
 
 // A comparator with one more array, the elements' places: ties go by place, and places from `limit` on, which are
 // padding, come last.
+// `place` is the type of the places; `limit` the size of the sorted dimension in the whole array.
 static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstruction *op, HloType place,
                                    int64_t limit) {
     assert(limit >= 0);
@@ -185,6 +198,8 @@ typedef struct Network {
 } Network;
 
 // Batcher's merge exchange (Knuth, The Art of Computer Programming 5.2.2, algorithm M): any number of positions.
+// p, q, r and the distance are named as Knuth does; `top` is the largest power of two below the
+// number of positions.
 static void fill_network(Network *network) {
     int64_t top = 1, n = network->positions;
     while (2 * top < n) top *= 2;
@@ -219,6 +234,8 @@ static Network network_of(HloArena *arena, int64_t positions) {
 }
 
 // Every stage sends every array's shard once, and the places too where they are needed.
+// Without axes on the sorted dimension nothing is merged; what gathering it costs is the operands'
+// reshard.
 static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
@@ -237,6 +254,8 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
 }
 
 // Merges with the partner of one stage and keeps a half.
+// Devices without a partner receive nothing, sort all the same (it is one program), and keep what
+// they had.
 static void merge_with_partner(const Sorting *sorting, const int64_t *partners, int64_t positions) {
     assert(positions > 0);
     SpmdPartitioner *partitioner = sorting->partitioner;

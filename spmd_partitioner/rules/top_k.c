@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k: each shard names its best, and the best of those are chosen.
-// Each shard gives its k best with their places in the whole array; those are gathered, and the k best of them are the
-// answer. Padding behind the last element is set to what a top-k takes last.
+// Top-k: each shard names its best, and the best of those are chosen. Each shard gives its k best
+// with their places in the whole array; those are gathered, and the k best of them are the answer.
+// Padding behind the last element is set to what a top-k takes last.
+//
+//     topk(f32[10], k=2) on 2 devices    shards   3 9 1 7 4  |  8 2 6 9 5
+//     best of each, with places          9@1 7@3             |  9@8 8@5
+//     gathered 9 7 9 8, places 1 3 8 5   chosen 9@1, 9@8
+// Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties fall as
+// in the whole array. What is sent is k values and k places a shard instead of the row.
 #include <assert.h>
 #include <string.h>
 

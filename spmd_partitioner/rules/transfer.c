@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers to and from the host. Inside a manual region each device makes its own; outside of one the annotation
-// {maximal device=N} names the device that speaks for all, and what it receives is broadcast. Feeds are the same: each
-// device has a queue of its own, or one speaks for all. Transfers between devices are a matter of manual regions.
-// Outside of manual regions a start and its done are written together where the start stands, since what is sent or
-// received may have to be resharded; the leaves of the start then hold the done's results, which the done only passes
-// on.
+// Transfers to and from the host. Inside a manual region each device makes its own; outside of one
+// the annotation {maximal device=N} names the device that speaks for all, and what it receives is
+// broadcast. Feeds are the same: each device has a queue of its own, or one speaks for all.
+// Transfers between devices are a matter of manual regions.
+//
+//     %r = (f32[8], u32[], token[]) recv(%t), is_host_transfer=true, sharding={maximal device=2}
+//     becomes, on every device
+//     %c = (f32[8], token[]) conditional(partition-id == 2, %t, %t), branches: recv and recv-done | zeros, %t
+//     %d = f32[8] collective-broadcast(get-tuple-element(%c), index=0), replica_groups={{2,0,1,3}}
+//
+// Outside of manual regions a start and its done are written together where the start stands, since
+// what is sent or received may have to be resharded; the leaves of the start then hold the done's
+// results, which the done only passes on. Between devices the halves stay apart (keep_start,
+// emit_done).
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
 
-// The leaves of the value of a send or recv: the data's, the context, the token.
+// A send or recv on its way: its value has three leaves, the data's, the context and the token.
 typedef struct Transfer {
     SpmdPartitioner *partitioner;
     const HloInstruction *op;
@@ -26,6 +34,7 @@ static int64_t acting_device(const HloInstruction *op) {
     return sharding && sharding->kind == HLO_SHARDING_MAXIMAL ? sharding->maximal_device : -1;
 }
 
+// With one device in the mesh it makes its own transfers, whatever the annotation says.
 static Transfer transfer_of(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloArena *arena = partitioner->module->arena;
     const HloShape *data = hlo_shape_copy(arena, op->shape->elements[0]);
@@ -37,6 +46,7 @@ static Transfer transfer_of(SpmdPartitioner *partitioner, const HloInstruction *
                       .device = partitioner->mesh->device_count > 1 ? acting_device(op) : -1};
 }
 
+// Element `index` of a tuple.
 static HloInstruction *emit_element(SpmdPartitioner *partitioner, HloInstruction *tuple, int64_t index) {
     HloTupleIndexAttributes attributes = {.index = index};
     return spmd_emit(partitioner, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1, &attributes);
@@ -140,12 +150,14 @@ static void define_scalar(const Transfer *transfer, int64_t leaf, HloInstruction
     spmd_define_as(transfer->partitioner, leaf, &local);
 }
 
+// `what` names the op in the message.
 static HloStatus check_device(const SpmdPartitioner *partitioner, int64_t device, const char *what) {
     HLO_FAIL_IF(device >= partitioner->mesh->device_count, HLO_INVALID_ARGUMENT, "%s on device %lld of %lld", what,
                 (long long)device, (long long)partitioner->mesh->device_count);
     return HLO_SUCCESS;
 }
 
+// What the local forms below cannot express.
 static HloStatus check_transfer(const Transfer *transfer) {
     assert(transfer->partitioner);
     const SpmdPartitioner *partitioner = transfer->partitioner;
@@ -246,6 +258,7 @@ static void emit_done(SpmdPartitioner *partitioner, const HloInstruction *op, Hl
     }
 }
 
+// The last leaf of the start holds the token of the done that was written with it.
 static HloStatus send_done_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *start = kept_start(partitioner, op);
     if (start) {
@@ -257,6 +270,7 @@ static HloStatus send_done_partition(SpmdPartitioner *partitioner, const HloInst
 }
 const SpmdOp spmd_op_send_done = {.name = "send-done", .partition = send_done_partition};
 
+// Of a recv whose done was written with it: leaf 0 is the data, leaf 2 the token.
 static HloStatus recv_done_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *start = kept_start(partitioner, op);
     if (start) {
@@ -278,11 +292,13 @@ typedef struct Feed {
     const HloShape *shape;  // of what it gives, in the new module
 } Feed;
 
+// As act_recv(), of the device's own queue.
 static HloInstruction *act_infeed(const void *context, HloInstruction *argument) {
     const Feed *feed = context;
     return spmd_clone(feed->partitioner, feed->op, feed->shape, &argument, 1);
 }
 
+// The attribute names the shape that is fed: that of what one device gives.
 static HloInstruction *emit_outfeed(const Feed *feed, HloInstruction *data, HloInstruction *token) {
     HloInstruction *operands[2] = {data, token};
     HloInstruction *made = spmd_clone(feed->partitioner, feed->op, feed->shape, operands, 2);
@@ -292,6 +308,7 @@ static HloInstruction *emit_outfeed(const Feed *feed, HloInstruction *data, HloI
     return made;
 }
 
+// `argument` is (data, token).
 static HloInstruction *act_outfeed(const void *context, HloInstruction *argument) {
     const Feed *feed = context;
     HloInstruction *data = emit_element(feed->partitioner, argument, 0);

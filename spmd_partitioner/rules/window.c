@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask neighbours for their borders.
-// A window that lies over two shards needs elements of both. So each device first takes the interval of the operand
-// that its own windows reach over (spmd_emit_window() knows how to bring it), and then the op runs on that alone, with
-// padding adjusted: what the program's padding would have added outside of the array is in the interval already, as a
-// fill that counts nothing.
+// Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask
+// neighbours for their borders.
 //
-// Invariants: a dimension that is not cut keeps the program's own window; a cut one has a window over the interval
-// whose first output is the shard's first one, or, where shards begin at different phases of a dilated base, some
-// outputs more of which each device keeps its own. Results of padding rows (an uneven cut's last shard) are never
-// looked at by anybody.
+// A window that lies over two shards needs elements of both. So each device first takes the
+// interval of the operand that its own windows reach over (spmd_emit_window() knows how to bring
+// it), and then the op runs on that alone, with padding adjusted: what the program's padding would
+// have added outside of the array is in the interval already, as a fill that counts nothing.
+//
+//     ROOT %d = f32[10] reduce-window(f32[10] %a, %z), window={size=3 pad=1_1}, on 4 devices
+//     taken   f32[5] from element 3i - 1 of the array on (i: the shard's number), 0 where there is none
+//     local   f32[3] reduce-window(f32[5], %z), window={size=3}
+//
+// A base dilated by d has its elements d apart and holes between them, so that windows of a shard
+// begin at some phase of 0 to d - 1 behind an element. Where the phases of all shards are equal the
+// local padding makes up for it (padding_low = -phase); where they differ the stride must be 1:
+// every device then computes d - 1 windows more at most, and cuts its own out (own_windows). All
+// else is irregular and not cut.
+//
+// Invariants: a dimension that is not cut keeps the program's own window; a cut one has a window
+// over the interval whose first output is the shard's first one, or, where shards begin at
+// different phases of a dilated base, some outputs more of which each device keeps its own. Results
+// of padding rows (an uneven cut's last shard) are never looked at by anybody.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -29,12 +41,14 @@ static SpmdFactorKind window_kind(const HloWindowDimension *window) {
 }
 
 // Elements of the dilated base that `size` windows reach over.
+// 0 for no window at all.
 static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
     return size ? (size - 1) * window->stride + (window->size - 1) * window->window_dilation + 1 : 0;
 }
 
 // What `size` windows of a shard need of a dimension that is cut by `axes`. With a dilated base they begin anywhere
 // between two elements; room is made for the shard that begins furthest behind one.
+// In elements of the array, not of the dilated base: the divisor is the dilation.
 static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                     int64_t size) {
     SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0, 1, 0};
@@ -46,6 +60,7 @@ static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimensi
 
 // True if the windows of all shards can be computed: those of a dilated base begin alike in every shard, or follow each
 // other element by element.
+// With a stride of 1 the windows of another phase are those of the next outputs.
 static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes, int64_t size) {
     const SpmdInterval interval = window_interval(mesh, window, axes, size);
     int64_t least, largest;
@@ -55,6 +70,7 @@ static bool is_regular(const SpmdMesh *mesh, const HloWindowDimension *window, c
 
 // The window of a dimension as it is over what was taken for it. The shard's windows are the first ones, or, where
 // shards begin differently, those from each one's phase on.
+// `interval` is what was taken: its elements, dilated again, reach over `spread`.
 static HloWindowDimension local_window(const HloWindowDimension *window, const SpmdInterval *interval, int64_t least,
                                        int64_t largest, int64_t size) {
     HloWindowDimension local = *window;
@@ -65,6 +81,8 @@ static HloWindowDimension local_window(const HloWindowDimension *window, const S
 }
 
 // Takes what a cut dimension's windows need; *local becomes the window over it.
+// The next dimension is taken of what this one gives, so that corners of several cut dimensions
+// come along.
 static HloInstruction *take_window(SpmdPartitioner *partitioner, SpmdLocal array, int64_t dim, const SpmdAxes *axes,
                                    const HloWindowDimension *window, int64_t size, HloInstruction *fill,
                                    HloWindowDimension *local) {
@@ -303,6 +321,8 @@ static bool may_exchange(const HloInstruction *op, const HloWindowDimension *win
 // Sources stand where the windows stand, so array, source and result are cut along the same factor although their sizes
 // differ: shard i of the sources is what the windows of shard i give, about. Dimensions that may not be exchanged get
 // no factor and stay whole.
+// The factor has the size of the array, not that of the sources: spmd_rule_project() goes by axes
+// alone.
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     for (int32_t d = 0; d < op->shape->rank; d++) {
@@ -325,6 +345,8 @@ typedef struct ScatterHalo {
     int64_t before;          // of the shard in them, where the phase is 0
 } ScatterHalo;
 
+// `size` is at least what the shard needs behind the first window: elements that no window covers
+// are the shard's too, and get the init value.
 static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                 int64_t shard) {
     int64_t stride = window->stride;
@@ -432,6 +454,7 @@ static int64_t group_count(int64_t written) {
 
 // True if spatial dimension `i` is one where the kernel is what is cut: it has more elements than there are windows, as
 // in the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum.
+// Reversed kernels and dilated images are left to the exchange of borders.
 static bool sums_window(const HloInstruction *op, int64_t i) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloWindowDimension *window = &convolution->window->dims[i];
@@ -495,6 +518,8 @@ static void convolution_adjust(const SpmdRule *rule, HloArena *arena, void *attr
 }
 
 // What a shard of the kernel's elements, `size` of them, needs for all windows.
+// Each position has other elements of the kernel, and each element of the kernel meets the image
+// under all windows: what is taken begins further on by a kernel shard.
 static SpmdInterval summed_interval(const HloWindowDimension *window, int64_t outputs, int64_t size) {
     int64_t reach = (outputs - 1) * window->stride + (size - 1) * window->window_dilation + 1;
     return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0, 1, 0};
@@ -512,6 +537,8 @@ typedef struct Spatial {
 } Spatial;
 
 // Spatial dimension `i` for given factors; false if it is not cut, or has nothing to exchange.
+// The axes are those of the input's dimension, which the factor shares with the output's or the
+// kernel's.
 static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
                         Spatial *spatial) {
     const HloInstruction *op = rule->op;
