@@ -3,16 +3,22 @@
 // these functions go between the two for code beside the fused loops.
 #include "targets/cpu/held.h"
 
+#include <assert.h>
 #include <string.h>
 
-// NULL where the type has no such op (and, or, xor of floats).
-CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op) {
+CpuLoopOp cpu_pair_op(CpuReduceOp op) {
+    assert(op >= 0 && op < CPU_REDUCE_COUNT);
     static const CpuLoopOp ops[CPU_REDUCE_COUNT] = {
         [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
         [CPU_REDUCE_MAXIMUM] = CPU_OP_MAXIMUM, [CPU_REDUCE_MINIMUM] = CPU_OP_MINIMUM,   [CPU_REDUCE_OR] = CPU_OP_OR,
         [CPU_REDUCE_XOR] = CPU_OP_XOR,
     };
-    return kernels->operation[ops[op]][cpu_register_of(type)];
+    return ops[op];
+}
+
+// NULL where the type has no such op (and, or, xor of floats).
+CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op) {
+    return kernels->operation[cpu_pair_op(op)][cpu_register_of(type)];
 }
 
 bool cpu_is_widened(const CpuLoopKernels *kernels, HloType type) {

@@ -7,6 +7,8 @@
 
 #include "targets/cpu/loop_internal.h"
 
+// The operation on two elements that a reduction repeats.
+CpuLoopOp cpu_pair_op(CpuReduceOp op);
 // The block kernel that combines two elements of a type, or NULL where the type does not have the reduction.
 CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op);
 

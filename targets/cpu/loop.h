@@ -137,12 +137,6 @@ HLO_NODISCARD HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *c
 // Elements of the domain times instructions: what a run costs, for scheduling.
 double cpu_loop_cost(const CpuLoop *loop);
 
-// Machine code generated for a loop takes the place of interpretation here: called instead of the interpreter for the
-// blocks [begin, end) of the loop, with that worker's scratch memory. Not set by cpu_loop_finish().
-typedef void CpuLoopCode(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch);
-// Sets it, or with NULL goes back to interpretation; no run may be under way.
-void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code);
-
 HLO_END_C
 
 #endif

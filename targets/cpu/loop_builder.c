@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/held.h"
 
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
 
@@ -297,8 +297,6 @@ static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuVal
     return cpu_loop_convert(b, type, cpu_loop_op(b, shift, product, distance, -1));
 }
 
-// The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
-// leaves the range of a narrow type is brought back at once, as if each operation were in that type.
 // The power of 2 that a constant of an unsigned type is, or -1.
 static int constant_power(const CpuLoopBuilder *b, CpuValue v) {
     if (v < 0 || b->values.items[v].kind != CPU_VALUE_CONSTANT) return -1;
@@ -318,6 +316,8 @@ static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, Cpu
     return cpu_loop_op(b, op == CPU_OP_DIVIDE ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_AND, a, by, -1);
 }
 
+// The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
+// leaves the range of a narrow type is brought back at once, as if each operation were in that type.
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
@@ -482,12 +482,6 @@ static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
 
 // ---- reductions
 
-static const CpuLoopOp kPairOps[CPU_REDUCE_COUNT] = {
-    [CPU_REDUCE_ADD] = CPU_OP_ADD,         [CPU_REDUCE_MULTIPLY] = CPU_OP_MULTIPLY, [CPU_REDUCE_AND] = CPU_OP_AND,
-    [CPU_REDUCE_MAXIMUM] = CPU_OP_MAXIMUM, [CPU_REDUCE_MINIMUM] = CPU_OP_MINIMUM,   [CPU_REDUCE_OR] = CPU_OP_OR,
-    [CPU_REDUCE_XOR] = CPU_OP_XOR,
-};
-
 CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue init) {
     const HloType type = cpu_loop_value_type(b, a);
     const CpuRegisterType held = cpu_register_of(type);
@@ -500,7 +494,7 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
     reduce.partial = b->reduce_count++;
     const CpuValue result = push(b, reduce);
     value_at(b, result)->after_reduce = true;
-    return cpu_loop_op(b, kPairOps[op], init, result, -1);
+    return cpu_loop_op(b, cpu_pair_op(op), init, result, -1);
 }
 
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,

@@ -113,7 +113,6 @@ struct CpuLoop {
     const CpuLoopKernels *kernels;
     const CpuTinyLoop *tiny;  // or NULL
     CpuLoopMode mode;
-    CpuLoopCode *code;
     int64_t outer, reduced, inner;  // sizes of the three groups
     int64_t kept;                   // outer * inner
     CpuLoopValue *values;

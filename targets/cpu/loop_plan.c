@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/held.h"
 
 enum { kSlotAlignment = 64 };
 
@@ -406,13 +406,11 @@ static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
 }
 
 static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
-    static const CpuLoopOp pair[CPU_REDUCE_COUNT] = {CPU_OP_ADD, CPU_OP_MULTIPLY, CPU_OP_MAXIMUM, CPU_OP_MINIMUM,
-                                                     CPU_OP_AND, CPU_OP_OR,       CPU_OP_XOR};
     loop->fold = HLO_ARENA_NEW(b->arena, CpuBlockKernel *, b->reduce_count + 1);
     for (int i = 0; i < loop->value_count; i++) {
         const CpuLoopValue *value = &loop->values[i];
         if (value->kind == CPU_VALUE_REDUCE)
-            loop->fold[value->partial] = b->kernels->operation[pair[value->reduce_op]][value->held];
+            loop->fold[value->partial] = b->kernels->operation[cpu_pair_op(value->reduce_op)][value->held];
     }
 }
 
@@ -448,10 +446,6 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     cpu_tiny_loop_plan(b->arena, loop);
     *result = loop;
     return HLO_SUCCESS;
-}
-
-void cpu_loop_set_code(CpuLoop *loop, CpuLoopCode *code) {
-    loop->code = code;
 }
 
 double cpu_loop_cost(const CpuLoop *loop) {

@@ -559,8 +559,7 @@ static char *scratch_of(const RunJob *job, int worker) {
 
 static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     const RunJob *job = argument;
-    CpuLoopCode *code = job->loop->code ? job->loop->code : run_row_blocks;
-    code(job->loop, job->buffers, begin, end, scratch_of(job, worker));
+    run_row_blocks(job->loop, job->buffers, begin, end, scratch_of(job, worker));
 }
 
 static void first_pass_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -613,13 +612,13 @@ static bool is_small(const CpuLoop *loop) {
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;
-    if (loop->tiny && !loop->code) {
+    if (loop->tiny) {
         cpu_tiny_loop_run(loop->tiny, buffers);
         return HLO_SUCCESS;
     }
     if (is_small(loop)) {
         _Alignas(64) char scratch[kSmallScratch];
-        (loop->code ? loop->code : run_row_blocks)(loop, buffers, 0, 1, scratch);
+        run_row_blocks(loop, buffers, 0, 1, scratch);
         return HLO_SUCCESS;
     }
     RunJob job = {.loop = loop, .buffers = buffers};
