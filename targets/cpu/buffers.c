@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer assignment. Positions are even numbers in execution order, counted through nested regions; a step at position
-// p writes at p and reads until p + 1, so that an array that dies at a step and one that is born there overlap: they
-// may share memory only when the step says that it works in place.
-// A storage is one place in memory and the segments of time in which some array needs it. Arrays that would otherwise
-// be copied into each other are joined into one storage if no two values are needed at once (conflict()); storages that
-// are left in the arena are packed by best fit. Invariant: at any position, the values that are alive lie in disjoint
-// memory, but for the hand-over of a step that works in place.
+// Buffer assignment. Positions are even numbers in execution order, counted through nested regions;
+// a step at position p writes at p and reads until p + 1, so that an array that dies at a step and
+// one that is born there overlap: they may share memory only when the step says that it works in
+// place.
+//
+//     position 0   %a = loop        %a lives [0, 3]
+//     position 2   %b = loop(%a)    %b lives [2, 5]   overlaps %a in [2, 3]: one place only if the loop works in place
+//     position 4   %c = kernel(%b)  %c lives [4, ...] may take %a's place, which ended before
+//
+// A storage is one place in memory and the segments of time in which some array needs it. Arrays
+// that would otherwise be copied into each other are joined into one storage if no two values are
+// needed at once (conflict()); storages that are left in the arena are packed by best fit.
+// Invariant: at any position, the values that are alive lie in disjoint memory, but for the
+// hand-over of a step that works in place.
+//
+// Order: number the steps and their reads, make a storage for each array that is written, bind
+// results to the caller's memory, join in three rounds (loop states, updates in place, elementwise
+// loops), see which arguments a result may take over, pack. Joining looks the shorter of two
+// histories up in the longer by bisection; packing is O(storages x gaps).
 #include "targets/cpu/buffers.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+// Where an array (the root of its views) is read.
 typedef struct Uses {
     int64_t last;        // last reading position, -1 for none
     HloInt64Vector all;  // every reading position
@@ -90,6 +103,7 @@ static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
 
 // ---- storages
 
+// In the arena until somebody binds it to another base.
 static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
     CpuStorage *storage = HLO_ARENA_NEW(buffers->arena, CpuStorage, 1);
     storage->bytes = array->bytes;
@@ -97,6 +111,7 @@ static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
     return storage;
 }
 
+// In order of their beginnings: callers go through the program in order.
 static void add_segment(Buffers *buffers, CpuStorage *storage, CpuArray *array, int64_t begin, int64_t end) {
     const CpuSegment segment = {array, begin, end};
     hlo_vector_push(buffers->arena, &storage->segments, segment);
@@ -111,6 +126,7 @@ static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, in
 }
 
 // The outermost conditional in whose branches the life ends, and does not begin; NULL without one.
+// `begin` and `end` are positions of a life.
 static const CpuStep *conditional_at_end(const Buffers *buffers, int64_t begin, int64_t end) {
     const CpuStep *found = NULL;
     const CpuStep *owner = buffers->moments.items[end / 2].owner;

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO to the program graph.
-// The graph has arrays instead of values: tuples are gone (an instruction's value is the list of its leaves), calls and
-// fusions are written into their callers, and what only renames bytes is a view. Loops and branches keep regions of
-// their own, unless a loop is so short that it is written out. Constants are folded as far as counters of such loops
-// need it, and no further: that is the passes' business.
+//
+// The graph has arrays instead of values: tuples are gone (an instruction's value is the list of
+// its leaves), calls and fusions are written into their callers, and what only renames bytes is a
+// view. Loops and branches keep regions of their own, unless a loop is so short that it is written
+// out. Constants are folded as far as counters of such loops need it, and no further: that is the
+// passes' business.
+//
+//     %t = (f32[8], f32[8]) fusion(%p)        the fusion's nodes stand here, %t is the leaves (a, b)
+//     %x = f32[8] get-tuple-element(%t)       no node: leaf a
+//     %y = f32[2,4] reshape(%x)               a node whose result is a view of a
+//     %w = (s32[], f32[8]) while(%init)       a node with two regions; their parameters are views of its results
+//
+// Order: instructions are taken in post-order, so that nodes stand behind their operands; then what
+// nobody uses is dropped (mark_region, from the results backwards) and the rest is numbered. What
+// becomes of an opcode is a row of kBuildRows; opcodes without a row become one node.
+//
+// Invariants: `id` of an array is its place in program->arrays; reshapes in a row are views of one
+// array (make_view), so that the way to memory stays short; a node's `parent` is the region in
+// whose list it stands.
 #include "targets/cpu/program.h"
 
 #include <assert.h>
@@ -21,7 +36,8 @@ typedef struct Leaves {
     int64_t count;
 } Leaves;
 
-// One instantiation of a computation: the values of its instructions.
+// One instantiation of a computation: the values of its instructions. A computation that is called
+// twice has two, and its nodes are made twice.
 typedef struct Frame {
     CpuProgram *program;
     CpuRegion *region;  // where nodes go
@@ -60,6 +76,7 @@ CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
 }
 
 // To be filled by the caller.
+// Lives as long as the program.
 static Leaves new_leaves(CpuProgram *program, int64_t count) {
     return (Leaves){HLO_ARENA_NEW(program->arena, CpuArray *, count), count};
 }
@@ -70,6 +87,7 @@ static Leaves operand_leaves(const Frame *frame, const HloInstruction *instructi
 }
 
 // Leaves of all operands, one after the other.
+// Operands from `begin` on.
 static Leaves all_operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t begin) {
     int64_t count = 0;
     for (int64_t i = begin; i < instruction->operand_count; i++) count += operand_leaves(frame, instruction, i).count;
@@ -157,6 +175,8 @@ static HloStatus fold(const Frame *frame, const HloInstruction *instruction, con
 }
 
 // x + a, where x is y + b, is y + (a + b): the counters of loops whose body is repeated.
+// Without it a body that is built eight times in a row would add 1 eight times, each behind the
+// other. The evaluator adds the constants, so that they wrap as the type does.
 static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction, Leaves *operands) {
     if (instruction->opcode != HLO_OP_ADD || frame->map_shape || instruction->shape->rank != 0 ||
         !hlo_type_is_integer(instruction->shape->type) || !operands->items[1]->literal)
@@ -178,11 +198,14 @@ static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
+// Whether two operands are one value: constants by their elements, others by what they are views
+// of.
 static bool same_operand(CpuArray *a, CpuArray *b) {
     if (a->literal && b->literal) return hlo_literal_equal(a->literal, b->literal);
     return cpu_array_root(a) == cpu_array_root(b) && a->shape->type == b->shape->type;
 }
 
+// By what same_operand() compares, so that equal operations have one hash.
 static uint64_t hash_scalar(const HloInstruction *instruction, const Leaves *operands) {
     uint64_t hash = hlo_attributes_hash(hlo_op_info(instruction->opcode)->family, instruction->attributes);
     hash = hlo_hash_mix(hash, (uint64_t)instruction->opcode * HLO_TYPE_COUNT + (uint64_t)instruction->shape->type);
@@ -249,11 +272,13 @@ static HloStatus build_identity(Frame *frame, const HloInstruction *instruction,
 
 // The same bytes under another shape. A view of a view is one of what that looks at: reshapes in a row would make every
 // step towards the array in memory as long as the row.
+// The operand may be a parameter of a region, which is a view itself.
 static void make_view(const CpuNode *node) {
     CpuArray *operand = node->operands[0];
     node->results[0]->view = operand->view ? operand->view : operand;
 }
 
+// Folded to a constant it is no view.
 static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(build_plain(frame, instruction, result));
     const CpuNode *node = result->items[0]->producer;
@@ -349,6 +374,7 @@ static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
+// The leaves of an element follow each other among those of the tuple.
 static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
     const HloShape *shape = instruction->operands[0]->shape;
@@ -393,6 +419,7 @@ static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leav
     return build_callee(frame, instruction, instruction->shape, result);
 }
 
+// Empty; nodes, parameters and results are pushed by the caller.
 static CpuRegion *new_region(CpuProgram *program) {
     return HLO_ARENA_NEW(program->arena, CpuRegion, 1);
 }
@@ -446,6 +473,8 @@ static HloStatus inline_state(Frame *frame, const HloComputation *computation, L
 
 // Writes a loop out while its condition folds to a constant; a loop of a few short rounds then takes part in fusion.
 // *done is false, and nothing has changed, when it does not end in time.
+// What has been built of a loop that does not end in time is cut off again; its arrays stay in the
+// program, without users.
 static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leaves *result, bool *done) {
     enum { kRounds = 8, kInstructions = 640 };
     const int64_t begin = frame->region->nodes.count;
@@ -479,6 +508,7 @@ static bool read_integer(const CpuArray *array, int64_t *value) {
 
 // The rounds of a loop whose condition is "state j < constant", where j starts at a constant and the body adds 1; else
 // 0.
+// Only counters of this form are recognised, which is how jax.lax.scan and fori_loop write them.
 static int64_t count_rounds(const CpuRegion *condition, const CpuRegion *body, Leaves initial) {
     const CpuNode *compare = condition->results.items[0]->producer;
     int64_t first, last, step;
@@ -514,6 +544,7 @@ static bool is_short(const CpuRegion *body) {
 }
 
 // The largest divisor of `rounds` that keeps the body below some size.
+// `rounds` is a multiple of the result, so that no round is done too often.
 static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
     enum { kLargest = 64, kNodes = 256 };
     int64_t factor = kNodes / (body->nodes.count + 1);
@@ -522,6 +553,7 @@ static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
 }
 
 // Builds the body again behind itself, so that one round does the work of several.
+// The last results of the body are the state that its next copy begins with.
 static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, const CpuNode *node, Leaves initial) {
     CpuRegion *body = node->regions[1];
     const int64_t rounds = count_rounds(node->regions[0], body, initial);
@@ -563,6 +595,7 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
+// Operand 0 is the choice; each branch reads its own operand by views.
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     CpuProgram *program = frame->program;
@@ -606,6 +639,7 @@ static HloStatus check_transfer(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
+// The data passes through as leaf 0, so that nothing has to be read back of what was sent.
 static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(check_transfer(instruction));
     const HloShape *results = hlo_shape_tuple(frame->program->arena, instruction->shape->elements + 1, 2);
@@ -617,6 +651,7 @@ static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Lea
     return HLO_SUCCESS;
 }
 
+// All three leaves are results of the node.
 static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(check_transfer(instruction));
     *result = node_leaves(new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape));
@@ -661,12 +696,14 @@ static HloStatus build_outfeed(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
+// Leaf 2 of a start is its token.
 static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     *result = (Leaves){start.items + 2, 1};
     return HLO_SUCCESS;
 }
 
+// A host transfer has happened at the start; between devices the data comes now.
 static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     const HloInstruction *begin = instruction->operands[0];
@@ -752,6 +789,7 @@ static const BuildRow kBuildRows[] = {
     {HLO_OP_OUTFEED, build_outfeed},
 };
 
+// The row of an opcode; searched for each instruction, since rows are few.
 static BuildFunction *build_function(HloOpcode opcode) {
     for (size_t i = 0; i < HLO_COUNT_OF(kBuildRows); i++)
         if (kBuildRows[i].opcode == opcode) return kBuildRows[i].build;
@@ -760,6 +798,7 @@ static BuildFunction *build_function(HloOpcode opcode) {
 
 // ---- computations
 
+// Values are found by instruction id, of which a computation has a stretch.
 static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
     int32_t low = INT32_MAX, high = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -770,6 +809,8 @@ static void number_values(Frame *frame, HloInstruction *const *order, int64_t co
     frame->values = HLO_ARENA_NEW(frame->program->arena, Leaves, count ? (int64_t)high - low + 1 : 0);
 }
 
+// Types are checked here, before anything is compiled: the evaluator and the engine refuse the
+// same.
 static HloStatus build_computation(Frame *frame, Leaves *result) {
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(frame->computation, frame->program->arena, &count);
@@ -789,12 +830,15 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
 
 // ---- dead nodes
 
+// What must run although nobody reads its results.
 static bool has_effect(const CpuNode *node) {
     return hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(node->instruction);
 }
 
 static void mark_region(CpuRegion *region);
 
+// Counts a use and marks the producer; a region's parameter, which has none, passes the use on to
+// what it is a view of.
 static void mark_array(CpuArray *array) {
     for (;;) {
         array->use_count++;
@@ -809,11 +853,13 @@ static void mark_array(CpuArray *array) {
     }
 }
 
+// Operands, and what the node's regions use of outside.
 static void mark_node(CpuNode *node) {
     for (int32_t i = 0; i < node->operand_count; i++) mark_array(node->operands[i]);
     for (int32_t i = 0; i < node->region_count; i++) mark_region(node->regions[i]);
 }
 
+// Backwards, so that all users of a node have been seen when it is looked at.
 static void mark_region(CpuRegion *region) {
     for (int64_t i = 0; i < region->results.count; i++) mark_array(region->results.items[i]);
     for (int64_t i = region->nodes.count; i-- > 0;) {
@@ -827,6 +873,7 @@ static void mark_region(CpuRegion *region) {
     region->nodes.count = kept;
 }
 
+// Depth first, as the nodes will run.
 static void number_nodes(CpuProgram *program, CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
@@ -835,6 +882,7 @@ static void number_nodes(CpuProgram *program, CpuRegion *region) {
     }
 }
 
+// Leaves of parameters are numbered through all of them: the numbering of CpuArray.parameter.
 static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry) {
     Leaves *arguments = HLO_ARENA_NEW(program->arena, Leaves, entry->parameters.count);
     int32_t number = 0;

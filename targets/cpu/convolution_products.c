@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as products of patches and the kernel: output positions are taken in tiles, the kernel's places in
-// blocks, and for each pair a small patch matrix is written that stays in the second-level cache while it is
-// multiplied.
+// Convolution as products of patches and the kernel: output positions are taken in tiles, the
+// kernel's places in blocks, and for each pair a small patch matrix is written that stays in the
+// second-level cache while it is multiplied.
+//
+//     input  [batch][y][x][feature]     kernel [place][feature][output]    (place = one element of its window)
+//     patch  row of output position (n, y, x): the input features under each place of its window, zeros in padding
+//     tile   256 positions x (places x features) times (places x features) x outputs, added block by block
+//
+// Patches are written as rows of positions where features are neighbours in memory, else as columns
+// (a row for each place and feature), whichever copies longer runs. Where a kernel is 1 x 1 and the
+// input lies as its own patch matrix nothing is copied. Results go straight to the output where its
+// features are neighbours, or its positions, else through a tile of results.
+//
+// Sizes: kTilePositions x kBlockElements numbers of f32 are 512 KiB at most. Tiles and blocks
+// depend on the problem alone, so that the bits of a result do not depend on the number of workers.
+// Groups of features or batches are products of their own.
+//
+// Precondition (convolution_internal.h): both types equal, no base dilation, a kernel that has
+// elements.
 #include <assert.h>
 #include <string.h>
 
@@ -59,6 +75,7 @@ static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
     return index >= 0 && index < d->input_size ? index : -1;
 }
 
+// The index in each dimension of positions, in the order of job->dims.
 static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t *index) {
     for (int i = job->dim_count - 1; i >= 0; i--) {
         index[i] = flat % job->dims[i].size;
@@ -66,6 +83,7 @@ static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t 
     }
 }
 
+// The index in each dimension of the kernel.
 static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *place) {
     for (int d = c->rank - 1; d >= 0; d--) {
         place[d] = flat % c->dims[d].kernel_size;
@@ -73,6 +91,7 @@ static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *plac
     }
 }
 
+// Where a group's input begins: groups cut the features, or the batch.
 static int64_t group_input_offset(const ConvolutionJob *job, int64_t group) {
     const CpuConvolution *c = job->c;
     return c->batch_groups > 1 ? group * job->group_batch * c->input_batch_stride
@@ -96,6 +115,7 @@ static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, con
     return offset;
 }
 
+// Of feature 0 of the group at that position, in elements.
 static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t position) {
     int64_t index[kRankLimit + 1], offset = group * job->group_outputs * job->c->output_feature_stride;
     unflatten_position(job, position, index);
@@ -215,6 +235,7 @@ static void copy_merged(const ConvolutionJob *job, const RowRun *run, char *to) 
     for (int64_t p = high; p < run->count; p++) copy_cut(job, run, to, p);
 }
 
+// What lies in padding.
 static void zero_rows(char *to, int64_t step, int64_t rows, int64_t bytes) {
     for (int64_t i = 0; i < rows; i++) memset(to + i * step, 0, (size_t)bytes);
 }
@@ -384,6 +405,7 @@ static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_
     return p;
 }
 
+// How many blocks of places the kernel is cut into.
 static int64_t blocks_of(const ConvolutionJob *job) {
     return (job->places + job->block_places - 1) / job->block_places;
 }
@@ -401,6 +423,7 @@ static size_t kernel_tile_bytes(ConvolutionJob *job) {
     return job->tile_bytes * (size_t)(job->groups * blocks_of(job));
 }
 
+// Leaves kernel_tiles NULL where tiles have no form for such a product.
 static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
     if (job->tile_bytes == 0) return;
     const int64_t blocks = blocks_of(job), place_bytes = job->group_inputs * job->group_outputs * job->width;
@@ -441,6 +464,7 @@ static void write_turned(const ConvolutionJob *job, int64_t group, int64_t p0, i
     }
 }
 
+// From a tile of results in the type of the arithmetic to the output, position by position.
 static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
     const int out_width = hlo_type_bytes(job->c->out_type);
     if (job->c->out_type == job->compute && job->c->output_feature_stride != 1) {
@@ -453,6 +477,8 @@ static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int
             result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
 }
 
+// A unit is a tile of positions of one group; blocks of places are added up in it one after the
+// other.
 static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ConvolutionJob *job = argument;
@@ -486,6 +512,7 @@ static void convolution_task(void *argument, int64_t begin, int64_t end, int wor
 
 // ---- planning
 
+// The batch is the slowest dimension, unless images are neighbours in memory and features are not.
 static void plan_positions(ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     const PositionDim batch = {-1, job->group_batch, c->output_batch_stride};
@@ -524,6 +551,7 @@ static bool reads_in_place(const ConvolutionJob *job) {
     return c->batch == 1 || c->input_batch_stride == expected;
 }
 
+// See the fields of ConvolutionJob for what each flag says.
 static void plan_layout(ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;

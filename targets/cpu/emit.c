@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions over arrays to fused loops.
-// An expression is emitted from its result towards its operands: each array is read through an access (which element of
-// it, as sums of loop counters), and ops that only move elements change the access instead of emitting anything. What
-// is kept in memory is loaded; everything else is computed in registers. An expression that loops have no form for ends
-// with the array that needs a buffer first (`blocked`), for which the caller makes a loop of its own and comes again.
+//
+// An expression is emitted from its result towards its operands: each array is read through an
+// access (which element of it, as sums of loop counters), and ops that only move elements change
+// the access instead of emitting anything. What is kept in memory is loaded; everything else is
+// computed in registers. An expression that loops have no form for ends with the array that needs a
+// buffer first (`blocked`), for which the caller makes a loop of its own and comes again.
+//
+//     %b = f32[4,8] broadcast(f32[8] %v), dimensions={1}
+//     %t = f32[4,8] transpose(f32[8,4] %m), dimensions={1,0}
+//     %r = f32[4,8] add(%b, %t), stored          loop over i < 4, j < 8
+//     add at (i, j) = load %v[j], load %m[j, i] = element 4 j + i, one ADD, store at 8 i + j
+//
+// Kinds of loops, each an entry point: elementwise (one store a result, perhaps into a box of a
+// larger array), fill, rows (elementwise ops with reductions over whole rows between them), reduce,
+// and a dot without a kernel. The work is linear in the expression, since an array that is read the
+// same way twice is computed once (Memo); read in two ways it is computed twice.
+//
+// A loop may write over an operand's memory where each element is read in the iteration that
+// overwrites it: `in_place` of a read buffer says that all its loads have the map of the store.
 #include "targets/cpu/emit.h"
 
 #include <assert.h>
@@ -70,12 +85,15 @@ CpuLoopOp cpu_emit_loop_op(HloOpcode opcode) {
 
 // ---- the emitter
 
+// An array's value in a register, for one access to it.
 typedef struct Memo {
     const CpuArray *array;
     CpuAccess access;
     CpuValue value;
 } Memo;
 
+// One loop that is being emitted. `builder` has the program so far, `buffers` what it will read and
+// write.
 typedef struct Emitter {
     HloArena *arena;
     CpuLoopBuilder *builder;
@@ -123,12 +141,14 @@ static void remember(Emitter *emitter, const CpuArray *array, const CpuAccess *a
     hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
 }
 
+// The number by which loads and stores name it.
 static int new_buffer(Emitter *emitter, CpuLoopBuffer buffer) {
     hlo_vector_push(emitter->arena, &emitter->buffers, buffer);
     return (int)emitter->buffers.count - 1;
 }
 
 // The buffer through which `root` is read without run-time starts.
+// Assumed to be read in place until a load says otherwise.
 static int read_buffer(Emitter *emitter, CpuArray *root) {
     for (int64_t i = 0; i < emitter->buffers.count; i++) {
         const CpuLoopBuffer *buffer = &emitter->buffers.items[i];
@@ -139,6 +159,7 @@ static int read_buffer(Emitter *emitter, CpuArray *root) {
 
 // Without terms of loop dimensions of size 1, which never move. Those of size 0 stay: what depends on one is not there
 // to be read.
+// In place; returns its argument.
 static int64_t *significant(const Emitter *emitter, int64_t *linear) {
     for (int64_t k = 0; k < emitter->loop_rank; k++)
         if (emitter->loop_dims[k] == 1) linear[1 + k] = 0;
@@ -153,6 +174,8 @@ static bool is_read_as_stored(const Emitter *emitter, const int64_t *linear, Hlo
            hlo_type_bytes(type) == emitter->store_width;
 }
 
+// The element number is worked out of the access and the array's own dimensions; the address is
+// that of the root of its views.
 static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
@@ -163,6 +186,7 @@ static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *ac
 }
 
 // The starts of a dynamic-slice or dynamic-update-slice as moves of the base address of an array of `shape`.
+// In bytes: one index further along dimension d is `stride` bytes.
 static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *indices, const HloShape *shape,
                                              const int64_t *sizes) {
     CpuDynamicStart *starts = HLO_ARENA_NEW(arena, CpuDynamicStart, shape->rank);
@@ -308,6 +332,7 @@ static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *ac
 
 // What is read of an array without elements: a constant that takes part in nothing. Where a reduction over nothing
 // reads it, all terms of the access may be 0, and a load would be done once ahead of the loop, beside the array.
+// `zero` is taken for any type: what it stands for is never read.
 static CpuValue emit_nothing(Emitter *emitter, const CpuArray *array) {
     static const uint64_t zero[2] = {0, 0};  // the widest element
     assert(hlo_shape_elements(array->shape) == 0);
@@ -341,6 +366,7 @@ static Emitter new_emitter(HloArena *arena, CpuFeatures features, const CpuLoopD
                      .loop_dims = domain->dims};
 }
 
+// ABORTED where an array needs a buffer first, which `failure` then names.
 static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *failure) {
     failure->materialize = emitter->blocked;
     HLO_FAIL_IF(emitter->blocked, HLO_ABORTED, "an array of the loop needs a buffer");
@@ -362,6 +388,8 @@ static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, 
     return access;
 }
 
+// Where in `target` the iteration stores: 1 + loop rank numbers. A box moves and spreads the
+// result, as padding and concatenation want it.
 static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const CpuStoreBox *box, const HloShape *target) {
     assert(value && target);
     const CpuAccess access = cpu_access_new(arena, value->rank, value->loop_rank);
@@ -375,6 +403,7 @@ static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const Cpu
     return cpu_access_linear(arena, &access, target->dims);
 }
 
+// A scalar's loop has one dimension of size 1.
 static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, const int64_t *trim, int64_t loop_rank) {
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, loop_rank);
     dims[0] = 1;
@@ -382,6 +411,7 @@ static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, c
     return dims;
 }
 
+// Whether a slice's start is read from this array.
 static bool starts_at(const CpuLoopBuffer *buffer, const CpuArray *array) {
     for (int64_t d = 0; d < buffer->start_count; d++)
         if (cpu_array_root(buffer->starts[d].index) == array) return true;
@@ -503,6 +533,7 @@ typedef struct ReduceOrder {
     int64_t *result_terms;  // linear map of the result: 1 + loop rank numbers
 } ReduceOrder;
 
+// The operand's dimension `d` becomes the loop's next one.
 static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, const HloShape *operand, int64_t d) {
     order->place[d] = *next;
     dims[(*next)++] = operand->dims[d];
@@ -555,6 +586,7 @@ static bool is_associative(const HloComputation *computation, int32_t count) {
     return true;
 }
 
+// `results` get the reduced values; the combiner is emitted once and called for each element.
 static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, const CpuValue *values,
                          const CpuValue *inits, CpuValue *results) {
     CpuValue *parameters = HLO_ARENA_NEW(emitter->arena, CpuValue, 2 * count);
@@ -627,6 +659,7 @@ static void dot_accesses(const HloDotAttributes *dot, const CpuView *views, CpuA
     }
 }
 
+// To bf16, nearest even, as an f32 again.
 static CpuValue rounded(CpuLoopBuilder *builder, CpuValue x) {
     return cpu_loop_convert(builder, HLO_F32, cpu_loop_convert(builder, HLO_BF16, x));
 }

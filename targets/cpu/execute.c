@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers take a device that
-// can go on and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last
-// device to arrive at a collective turns it into parts, which workers take like devices; the last part lets the group
-// go on.
+// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers
+// take a device that can go on and run it until it waits at a collective or has finished; no thread
+// ever blocks for a device. The last device to arrive at a collective turns it into parts, which
+// workers take like devices; the last part lets the group go on.
 //
-// Locks: run->lock guards the queue of work, meetings, the mail, and who waits where; no kernel runs under it. `news`
-// counts changes, so that waiting workers need not take the lock to see that there is nothing. A run ends when all
-// devices have finished or one error is there; then every worker leaves, and nothing of the run is used any more.
+//     device 0   thunks ... | all-reduce: parked                            | thunks ...
+//     device 1   thunks ................... | all-reduce: last to arrive    | thunks ...
+//     queue                                 part 0, part 1, ... (any worker), then devices 0 and 1
+//
+// Locks: run->lock guards the queue of work, meetings, the mail, and who waits where; no kernel
+// runs under it. `news` counts changes, so that waiting workers need not take the lock to see that
+// there is nothing. A run ends when all devices have finished or one error is there; then every
+// worker leaves, and nothing of the run is used any more.
 //
 // A deadlock is seen at once: nothing is queued, nobody is busy, and not all have finished.
+//
+// Memory: a device's slices are offsets behind its own base addresses (arena, constants, arguments,
+// results), so that one list of thunks serves all devices. Devices, frames, meetings and the queue
+// are allocated before a run starts.
 #include "targets/cpu/execute.h"
 
 #include <assert.h>
@@ -196,6 +205,7 @@ typedef struct RoundContext {
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool);
 
+// Names the thunk in an error: the loop around it is left in one step.
 static HloStatus run_thunk_of_round(void *context, const CpuThunk *thunk) {
     const RoundContext *c = context;
     const HloStatus status = run_thunk(c->run, c->device, thunk, c->pool);
@@ -408,6 +418,7 @@ static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *
     }
 }
 
+// One clause for a device that is parked at a recv-done.
 static void print_receiver(const CpuDevice *device, HloText *text) {
     const CpuPeer *peer = device->waits_at->kernel;
     hlo_text_format(text, "%sdevice %lld waits at recv-done %%%s for a message on channel %lld",
@@ -534,6 +545,7 @@ static void work_on_run(CpuRun *run, CpuPool *pool) {
     pthread_mutex_unlock(&run->lock);
 }
 
+// The range says nothing: a worker does what there is.
 static void worker_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     (void)begin;
@@ -598,6 +610,7 @@ static HloStatus allocate_meetings(CpuRun *run) {
     return HLO_SUCCESS;
 }
 
+// Whatever was taken, also by a run that failed half-way.
 static void free_run(CpuRun *run) {
     for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
     cpu_mail_free(&run->mail);

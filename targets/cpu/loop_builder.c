@@ -1,5 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recording a fused loop's program: types, levels, rounding of narrow types.
+//
+// Every function of loop.h that gives a value appends to one list; operands stand before their
+// users. Each value knows how often it exists (its level), its HLO type and what register holds it:
+//     load bf16 %v[j]      level full, held u16: the bits as they stand in memory
+//     decode               level full, held f32
+//     constant f32 2       level uniform
+//     multiply             level full, held f32, then round to bf16 (narrow results are rounded after every operation)
+//     store bf16           encode to u16 first
+//
+// Operands of one operation are raised to the highest level among them: a value of a row is
+// repeated over its elements (EXPAND), a uniform one serves every level as it is. Narrow integers
+// are computed in a byte and wrapped; what differs between a byte and its low bits (right shifts of
+// the other signedness, counts of bits, high halves of products) is rewritten here.
+//
+// Errors are kept in the builder and told by cpu_loop_finish(), so that callers need not check each
+// value; after an error values are still given, and mean nothing.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -7,6 +23,7 @@
 #include "hlo/ir/literal.h"
 #include "targets/cpu/held.h"
 
+// What the result's type is, given the operands'.
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
 
 typedef struct OpInfo {
@@ -52,9 +69,11 @@ int cpu_register_bytes(CpuRegisterType type) {
     return bytes[type];
 }
 
+// Their registers hold f32, memory their bits.
 static bool is_narrow_float(HloType type) {
     return cpu_register_raw(type) != cpu_register_of(type);
 }
+// Their registers hold a whole byte.
 static bool is_narrow_integer(HloType type) {
     return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8;
 }
@@ -66,6 +85,7 @@ static bool lacks_negative_zero(HloType type) {
 
 // ---- values
 
+// The first error counts; takes ownership of the status.
 static void fail(CpuLoopBuilder *b, HloStatus status) {
     if (b->status)
         hlo_status_free(status);
@@ -73,6 +93,7 @@ static void fail(CpuLoopBuilder *b, HloStatus status) {
         b->status = status;
 }
 
+// The pointer is good until the next value is pushed.
 static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
     HLO_BUG_IF(value < 0 || value >= b->values.count);
     return &b->values.items[value];
@@ -82,6 +103,7 @@ HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value) {
     return value_at(builder, value)->type;
 }
 
+// Without operands; to be completed by the caller and pushed.
 static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel level, HloType type,
                               CpuRegisterType held) {
     return (CpuLoopValue){.kind = kind,
@@ -95,6 +117,7 @@ static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel lev
                           .slot = -1};
 }
 
+// What depends on a reduction's result is marked, since it must wait for the whole row.
 static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
     for (int i = 0; i < 3; i++)
         if (value.operands[i] >= 0 && value_at(b, value.operands[i])->after_reduce) value.after_reduce = true;
@@ -239,6 +262,7 @@ CpuValue cpu_loop_index(CpuLoopBuilder *b, HloType type, const CpuIndexMap *map)
     return cpu_loop_convert(b, type, push(b, index));
 }
 
+// By the op's row in loop_ops.def.
 static HloType result_type(ResultRule rule, HloType operand) {
     switch (rule) {
         case RESULT_PRED: return HLO_PRED;
@@ -248,6 +272,7 @@ static HloType result_type(ResultRule rule, HloType operand) {
     }
 }
 
+// Gives a value all the same, which nobody will compute.
 static CpuValue unsupported(CpuLoopBuilder *b, const char *what, HloType type) {
     fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %s of %s", what, hlo_type_text(type)));
     return 0;
@@ -340,6 +365,7 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
     return value;
 }
 
+// Conversions of complex numbers to real ones; to pred both parts count.
 static CpuValue real_part_first(CpuLoopBuilder *b, HloType type, CpuValue a) {
     const HloType from = cpu_loop_value_type(b, a);
     if (!hlo_type_is_complex(from) || hlo_type_is_complex(type) || type == HLO_PRED) return a;

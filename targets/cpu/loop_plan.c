@@ -1,5 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning a fused loop: how the domain is walked, which register lives where, when each value is computed.
+// Planning a fused loop: how the domain is walked, which register lives where, when each value is
+// computed.
+//
+// In order (cpu_loop_finish): joined operations (loop_peephole.c), walks of all loads and stores,
+// the mode, the lists of values by when they run, block sizes, registers, steps, what is fetched
+// early, and at last a list of calls where the loop is tiny (loop_tiny.c). All of it is linear in
+// the program's length, but for registers, which look for the best of the free slots.
+//
+//     mode ROWS      lists uniform (once a task) and body (once a block)
+//     two passes     uniform | before, body a segment (and combiner) | before, after a kept block
+//
+// Dimensions that lie one behind the other in memory are merged, so that a walk has as few as it
+// can; one that ends up with a single dimension of stride 1 is contiguous, and is read and written
+// in place.
+//
+// Registers are slots of scratch memory, given by linear scan in the order of execution: a value
+// takes the smallest free slot that holds a block of it, and gives it back behind its last reader.
+//
+// Invariant: a register whose memory another list reads is never given back (find_last_uses); a
+// stored value may live in the output only if no input is read in place behind it, because the two
+// may be one buffer (place_stores).
 #include <assert.h>
 #include <string.h>
 
@@ -24,6 +44,7 @@ static void add_dims(CpuWalk *walk, const CpuLoopBuilder *b, const CpuIndexMap *
     }
 }
 
+// Innermost dimensions first. The level says which dimensions the value moves along at all.
 static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLevel level) {
     const size_t bytes = sizeof(int64_t) * (size_t)(b->rank ? b->rank : 1);
     CpuWalk walk = {.offset = map->offset,
@@ -38,6 +59,7 @@ static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLev
     return walk;
 }
 
+// Every value that names an array or counts.
 static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
     for (int i = 0; i < loop->value_count; i++) {
         CpuLoopValue *value = &loop->values[i];
@@ -63,6 +85,8 @@ static bool needs_whole_rows(const CpuLoop *loop) {
     return false;
 }
 
+// Short rows, and rows whose elements meet their own sums again, go in one pass; all other
+// reductions in two.
 static CpuLoopMode choose_mode(const CpuLoop *loop, const CpuLoopBuilder *b) {
     if (loop->combine_count > 0) return CPU_MODE_COLUMNS;
     if (b->reduce_count == 0 || b->reduced == 0 || loop->reduced == 0) return CPU_MODE_ROWS;
@@ -83,6 +107,7 @@ static int64_t shortest_run(const CpuLoop *loop) {
     return shortest >= CPU_LOOP_BLOCK / 4 && loop->kept % shortest == 0 ? shortest : loop->kept;
 }
 
+// Blocks of about equal size, at most `block`.
 static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->row_run = run > 0 ? run : 1;
     loop->blocks_per_run = (loop->row_run + block - 1) / block;
@@ -118,6 +143,7 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
 
 // ---- schedule
 
+// The list in which a value is computed; see CpuLoop for what each is.
 static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
     if (value->level == CPU_LEVEL_UNIFORM) return &loop->uniform;
     if (loop->mode == CPU_MODE_ROWS) return &loop->body;
@@ -128,6 +154,7 @@ static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
 }
 
 // Stores come last in their list: what they overwrite may be an input.
+// Reductions are numbered by their place in `reductions`.
 static void schedule(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     for (CpuValue v = 0; v < loop->value_count; v++) {
@@ -142,6 +169,7 @@ static void schedule(CpuLoopPlanner *p) {
         if (loop->values[v].kind == CPU_VALUE_STORE) hlo_vector_push(p->b->arena, list_of(loop, &loop->values[v]), v);
 }
 
+// Positions are value numbers: a value is computed at its own.
 static void note_use(CpuLoopPlanner *p, CpuValue value, int position) {
     if (value >= 0 && p->last_use[value] < position) p->last_use[value] = position;
 }
@@ -199,6 +227,7 @@ static void place_stores(CpuLoopPlanner *p) {
 
 // ---- registers
 
+// Whole cache lines, so that registers begin on one.
 static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     int64_t count = loop->uniform_count;
     if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
@@ -207,6 +236,7 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
+// Best fit among the free ones, else a new one at the end of the scratch memory.
 static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
     assert(bytes > 0);
     int best = -1;
@@ -223,6 +253,7 @@ static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
     return best;
 }
 
+// A kernel may write over an operand of equal width; one of another width it must have read before.
 static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_width) {
     const CpuLoopValue *value = &p->loop->values[v];
     for (int i = 0; i < 3; i++) {
@@ -233,6 +264,7 @@ static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_widt
     }
 }
 
+// Contiguous loads are read where they are.
 static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_DROPPED ||
         value->stored_by >= 0)
@@ -273,6 +305,7 @@ static HloStatus assign_registers(CpuLoopPlanner *p) {
     return HLO_SUCCESS;
 }
 
+// Everything is set anew: block sizes may change and the registers be planned again.
 static HloStatus plan_registers(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const size_t count = (size_t)loop->value_count + 1;  // the interpreter's registers: one more, for no operand
@@ -317,6 +350,7 @@ static bool fetches_more(const CpuLoop *loop) {
     return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX2);
 }
 
+// By kernel: joined operations have kernels of their own, and are taken for fast.
 static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
     static const CpuLoopOp slow[] = {CPU_OP_EXP,  CPU_OP_EXPM1, CPU_OP_LOG, CPU_OP_LOG1P, CPU_OP_LOGISTIC,
                                      CPU_OP_TANH, CPU_OP_ERF,   CPU_OP_SIN, CPU_OP_COS,   CPU_OP_POWER};
@@ -337,6 +371,7 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
                          .slow = is_slow(loop, value)};
 }
 
+// The body in the form that the interpreter reads: all that a step needs in one place.
 static void list_steps(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
@@ -351,6 +386,7 @@ static void list_steps(CpuLoopPlanner *p) {
 
 // ---- fetching early
 
+// What takes time: loads and expansions are not counted.
 static bool computes(const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_KERNEL || value->kind == CPU_VALUE_REDUCE;
 }
@@ -362,6 +398,7 @@ static int64_t calls_of(const CpuLoop *loop, const CpuLoopValue *value, int64_t 
     return (count + each - 1) / each;
 }
 
+// Only where the next block's elements follow this one's.
 static bool is_fetched(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->kind != CPU_VALUE_LOAD && !(value->kind == CPU_VALUE_STORE && fetches_more(loop))) return false;
     return value->walk.contiguous && value->walk.count == 1;
@@ -405,6 +442,7 @@ static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->combine_values = b->combine_values;
 }
 
+// The kernel that combines two partials of each built-in reduction.
 static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->fold = HLO_ARENA_NEW(b->arena, CpuBlockKernel *, b->reduce_count + 1);
     for (int i = 0; i < loop->value_count; i++) {

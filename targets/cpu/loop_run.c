@@ -1,12 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting a fused loop: blocks of kept indices, for each the values in order, each by one block kernel.
+// Interpreting a fused loop: blocks of kept indices, for each the values in order, each by one
+// block kernel.
+//
+// A worker takes blocks of some thousand elements. For a block it goes through the loop's steps;
+// each is one call of a kernel that reads whole registers (stretches of scratch memory, or of an
+// array where its elements are neighbours) and writes another. So the dispatch is paid once a
+// thousand elements, and all that a block needs stays in the first-level cache.
+//
+//     rows       [kept][reduced]: a block is some whole rows, and everything is done in one pass
+//     in chunks  rows too long for registers: one row at a time in phases, chunk by chunk (loop_chunks.c)
+//     partial    long rows that are only reduced: pass 1 reduces segments to partials, pass 2 folds those
+//     columns    [outer][reduced][inner]: pass 1 goes down some columns a segment, pass 2 folds the segments
+//
+// Invariant: what is combined with what depends on the sizes alone, never on the number of workers:
+// segments are of fixed length and folded in order, so that results are the same bits on any
+// machine with these kernels.
+//
+// Memory: a worker's scratch is [addresses of registers][registers]; partials are one block for all
+// workers.
 #include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/copy.h"
 #include "targets/cpu/loop_internal.h"
 
-// One worker's view while it runs blocks.
+// One worker's view while it runs blocks. Counts are in elements; "kept" and "full" positions are
+// flat, in row-major order.
 typedef struct Frame {
     const CpuLoop *loop;
     void *const *buffers;
@@ -54,6 +73,7 @@ static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t s
 }
 
 // A place in a walk: the index of every merged dimension and the element number there.
+// Walks visit elements in the order of the domain, `element` may jump or run backwards.
 typedef struct Cursor {
     const CpuWalk *walk;
     int64_t index[CPU_LOOP_RANK_LIMIT];
@@ -62,6 +82,7 @@ typedef struct Cursor {
     int64_t run;   // elements left in the innermost dimension
 } Cursor;
 
+// At the flat position `flat` of the walk.
 static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
     cursor->walk = walk;
     cursor->element = walk->offset;
@@ -110,6 +131,7 @@ static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, 
     return reg;
 }
 
+// The inverse of load_run(). Where the register is the output's own memory nothing is copied.
 static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
     const int width = value->width;
     char *base = buffer;
@@ -126,6 +148,7 @@ static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, 
     }
 }
 
+// The element number of the walk, as the index's value: s32 where it fits, else s64.
 static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start,
                       int64_t count) {
     Cursor cursor;
@@ -145,19 +168,24 @@ static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, 
 
 // ---- one value
 
+// Of a value that is kept for the whole row, the part of the current chunk.
 static void *own_register(const Frame *frame, const CpuLoopValue *value) {
     return frame->scratch + value->slot + (value->whole_row ? frame->chunk_start * value->width : 0);
 }
 
+// NULL for an operand that the value does not have.
 static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
     return value->operands[i] < 0 ? NULL : frame->registers[value->operands[i]];
 }
 
+// Where the store of the value would write the elements from `start` on: it is computed there at
+// once.
 static void *output_place(const Frame *frame, const CpuLoopValue *value, int64_t start) {
     const CpuLoopValue *store = &frame->loop->values[value->stored_by];
     return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
 }
 
+// Returns where the result stands.
 static void *run_kernel(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
     void *dst = value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
     value->kernel(dst, operand_of(frame, value, 0), operand_of(frame, value, 1), operand_of(frame, value, 2), count,
@@ -197,6 +225,7 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
 static void *combine_partials(const Frame *frame, CpuValue v);
 static void fetch_ahead(Frame *frame);
 
+// One value of any kind; run_steps() calls plain kernels itself.
 static void run_value(Frame *frame, CpuValue v) {
     const CpuLoopValue *value = &frame->loop->values[v];
     const bool full = value->level == CPU_LEVEL_FULL;
@@ -263,6 +292,7 @@ static void run_uniform(Frame *frame) {
 
 // ---- blocks
 
+// Of the kept domain: each run of `row_run` is cut into blocks for itself.
 static int64_t block_count(const CpuLoop *loop) {
     return (loop->kept + loop->row_run - 1) / loop->row_run * loop->blocks_per_run;
 }
@@ -278,6 +308,7 @@ static bool set_block(Frame *frame, int64_t block) {
     return frame->kept_count > 0;
 }
 
+// Once a task; uniform values are made here, since they are the same in all its blocks.
 static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, char *scratch, char *partials) {
     frame->loop = loop;  // one by one: clearing the whole of it takes longer than a small loop
     frame->buffers = buffers;
@@ -322,6 +353,7 @@ static void fetch_ahead(Frame *frame) {
     if (stop == end) open_ahead(frame, frame->ahead_array + 1);
 }
 
+// The same kernel in parts, with fetches between them.
 static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     const int64_t count = step->full ? frame->full_count : frame->kept_count;
     float *dst = frame->registers[step->value];
@@ -333,6 +365,7 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     }
 }
 
+// Inline and without a switch: this is the loop that all fused work goes through.
 static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
     void **registers = frame->registers;
     for (const CpuLoopStep *step = steps; step < steps + count; step++) {
@@ -350,6 +383,8 @@ static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t cou
     }
 }
 
+// Registers that later phases read again are views into the row's whole register, and move on with
+// the chunk.
 static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
     const CpuLoop *loop = frame->loop;
     frame->chunk_start = start;
@@ -362,6 +397,7 @@ static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
     run_steps(frame, phase->steps, phase->step_count);
 }
 
+// Phase by phase over all of the row: a phase reads the results of the reductions before it.
 static void run_row_in_chunks(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     assert(frame->kept_count == 1);  // a block is a row
@@ -375,6 +411,7 @@ static void run_row_in_chunks(Frame *frame) {
     }
 }
 
+// Blocks [begin, end) of a loop in one pass.
 static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
     assert(begin >= 0 && begin <= end);
     Frame frame;
@@ -413,6 +450,7 @@ static void run_combiner(Frame *frame, void *const *elements) {
     }
 }
 
+// Accumulators are addressed by the combiner like any value.
 static void bind_accumulators(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     for (int i = 0; i < loop->combine_count; i++)
@@ -447,6 +485,7 @@ static void combine_generic(Frame *frame) {
     }
 }
 
+// The first segment's partial is copied, the others are folded into it in their order.
 static void *combine_partials(const Frame *frame, CpuValue v) {
     const CpuLoop *loop = frame->loop;
     const CpuLoopValue *value = &loop->values[v];
@@ -459,6 +498,7 @@ static void *combine_partials(const Frame *frame, CpuValue v) {
     return reg;
 }
 
+// The second pass: what the reductions gave, and what is made of it.
 static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, char *scratch,
                             char *partials) {
     assert(begin >= 0 && begin <= end);
@@ -497,7 +537,8 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     }
 }
 
-// First pass of columns: unit = block * segments + segment.
+// One reduced index of some columns. The first of a segment starts the partials, all others are
+// folded in.
 static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
     assert(segment >= 0);
     const CpuLoop *loop = frame->loop;
@@ -523,6 +564,8 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
     }
 }
 
+// First pass of columns: unit = block * segments + segment. `before` has values that do not change
+// along the reduced dimensions.
 static void run_column_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
@@ -583,12 +626,14 @@ static void second_pass_task(void *argument, int64_t begin, int64_t end, int wor
 // Work that is not worth waking another thread runs here.
 enum { kParallelCost = 40000 };
 
+// Eight pieces a worker, so that one that is held up does not hold up all.
 static void spread(const RunJob *job, CpuPool *pool, int64_t units, CpuTask *task) {
     const bool small = cpu_loop_cost(job->loop) < kParallelCost;
     const int64_t pieces = (int64_t)cpu_pool_worker_count(pool) * 8;
     cpu_pool_parallel_for_grain(small ? NULL : pool, units, units / pieces + 1, task, (void *)(uintptr_t)job);
 }
 
+// Partials take 16 bytes an element whatever their width, which keeps their addresses simple.
 static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
     const CpuLoop *loop = job->loop;
     const size_t bytes = hlo_array_bytes((size_t)(loop->reductions.count * loop->segments), 16 * (size_t)loop->kept);

@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes to steps: loops, structure and what has no form of its own.
+//
+// A step is what runs: fused loops, a kernel on whole arrays, a collective, a nested list.
+// lower_region() goes through the nodes of a region; nodes whose values are computed inside other
+// loops have no step. What can stand in a loop becomes one (lower_elementwise), other opcodes have
+// a row in kLowerRows, and the rest is run by the evaluator (lower_fallback).
+//
+//     %m = multiply(%a, %b); %s = add(%m, %c); %r = reduce(%s)
+//     fuse.c gives buffers to %r alone: one step, a loop that multiplies, adds and reduces
+//
+// Fusion decides without having tried, so emitting may fail: an array turns out to need a buffer,
+// or a node a loop of its own. Then it is marked and lowering starts again (`retry`). Every round
+// marks something that was not marked before, so the rounds end.
 #include "targets/cpu/lower.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/ir/transfer.h"
@@ -45,6 +57,7 @@ void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *lo
     step->write_count = (int32_t)writes.count;
 }
 
+// The cost is the number of elements that come and go.
 static void read_operands_write_results(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, node->operand_count);
     step->read_count = node->operand_count;
@@ -134,6 +147,7 @@ static HloStatus run_transpose(const void *data, void *const *arguments, CpuPool
     return HLO_SUCCESS;
 }
 
+// In elements.
 static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
     for (int64_t d = shape->rank, stride = 1; d-- > 0; stride *= shape->dims[d]) strides[d] = stride;
@@ -253,6 +267,7 @@ static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
+// Whether two slices begin at the same place whatever the indices are.
 static bool same_starts(const CpuDynamicStart *a, const CpuDynamicStart *b, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         const bool same = cpu_array_root(a[i].index) == cpu_array_root(b[i].index) && a[i].limit == b[i].limit &&
@@ -311,6 +326,7 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
 // of a caller who wants to go on, cheap enough that a loop over a few scalars still is.
 enum { kUnknownRounds = 1000 };
 
+// The trip count where it can be read off the loop.
 static double rounds_of(const CpuNode *node) {
     const int64_t known = node->opcode == HLO_OP_WHILE ? hlo_trip_count(node->instruction) : 1;
     return known < 0 ? kUnknownRounds : (double)known;
@@ -336,6 +352,7 @@ static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
+// The factor stands for the generator's work; it only guides scheduling.
 static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuDraw *draw = HLO_ARENA_NEW(lowering->arena, CpuDraw, 1);
     draw->shape = hlo_shape_copy(lowering->arena, node->results[0]->shape);
@@ -351,12 +368,14 @@ static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return HLO_SUCCESS;
 }
 
+// Feeds have channels of their own, which no program can name.
 static int64_t channel_of(const CpuNode *node) {
     if (node->opcode == HLO_OP_INFEED) return CPU_CHANNEL_INFEED;
     if (node->opcode == HLO_OP_OUTFEED) return CPU_CHANNEL_OUTFEED;
     return HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id;
 }
 
+// Transfers between devices are another file's (peer.h).
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
     if (!feed && !hlo_transfer_is_host(node->instruction))
@@ -423,6 +442,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_RAGGED_ALL_TO_ALL, cpu_lower_collective},
 };
 
+// In order: what failed before, what can stand in loops, the table.
 static CpuLowerFunction *lower_function(const CpuNode *node) {
     if (node->state == CPU_NODE_FALLBACK) return lower_fallback;
     if (cpu_emit_role(node) != CPU_ROLE_NONE) return lower_elementwise;

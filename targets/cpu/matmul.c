@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of any types and strides: cut into tiles that workers take, each packed into the type that is computed in
-// where it is another one. Tiles are chosen by the problem alone and never by the number of workers, so that the bits
-// of a result do not depend on the machine's cores.
+// Products of any types and strides: cut into tiles that workers take, each packed into the type
+// that is computed in where it is another one. Tiles are chosen by the problem alone and never by
+// the number of workers, so that the bits of a result do not depend on the machine's cores.
+//
+// Ways, in the order in which they are asked (cpu_matmul):
+//     by vector   a small matrix times a vector: one call of a kernel
+//     small       products of a few elements: one call each
+//     tiles       AMX, AVX-512 or AVX2 tile instructions for bf16, 8-bit integers and, with AMX, f32 (tiles.c)
+//     plain       types that kernels multiply in place: packed once for all workers (gemm.c)
+//     exact       8-bit integers as f32 in depths of 256, whose sums are below 2^24, added up as integers
+//     any         pack a tile of each side to the type of the arithmetic, multiply, convert the result back
+//
+// Scratch of a tile: [left side packed][right side packed][result][what the product itself needs],
+// each part empty where the operand can be used as it stands.
 #include "targets/cpu/matmul.h"
 
 #include <assert.h>
@@ -17,6 +28,7 @@
 
 // ---- types
 
+// INVALID where no kernel computes the product.
 HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     if (hlo_type_is_complex(out)) return out;
     if (hlo_type_is_float(out)) {
@@ -78,6 +90,7 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
         }
 }
 
+// The inverse of packing: `source` is rows x columns without gaps.
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
@@ -106,6 +119,8 @@ struct CpuSmallMatmul {
     CpuGemm gemm;
 };
 
+// One call: what is multiplied, how it is tiled, and where things stand. Sizes of tiles are in
+// elements, the rest in bytes.
 typedef struct MatmulJob {
     const CpuMatmul *mm;
     const CpuLoopKernels *kernels;
@@ -119,6 +134,7 @@ typedef struct MatmulJob {
     size_t scratch_each, lhs_bytes, rhs_bytes, out_bytes;
 } MatmulJob;
 
+// A product of m x n x k as kernels take it, of sides that are packed or not.
 static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
     const CpuMatmul *mm = job->mm;
     return (CpuProduct){.type = job->compute,
@@ -167,6 +183,7 @@ static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int
 // are.
 enum { kExactDepth = 256 };
 
+// One byte an element, pred included.
 static bool is_small_integer(HloType type) {
     return type == HLO_PRED || (hlo_type_is_integer(type) && hlo_type_bytes(type) == 1);
 }
@@ -191,6 +208,7 @@ static void add_part(const CpuMatmul *mm, char *out, const float *part, int64_t 
         ADD_PART(uint64_t)
 }
 
+// Of sides that have been packed as f32.
 static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int64_t depth) {
     return (CpuProduct){.type = HLO_F32,
                         .features = job->features,
@@ -243,6 +261,7 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
+// Rounded up.
 static int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
@@ -276,6 +295,7 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+// Bytes of the parts of the scratch memory, as choose_packing().
 static void choose_exact_packing(MatmulJob *job) {
     const size_t tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
     const CpuProduct product = exact_product(job, job->tile_m, job->tile_n, kExactDepth);
@@ -367,6 +387,7 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
 
 // ---- small products
 
+// All three arrays are of a type that kernels multiply as it is.
 static bool is_of_elements(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     return cpu_matmul_has_element(job->compute) && mm->lhs_type == job->compute && mm->rhs_type == job->compute &&
@@ -397,6 +418,7 @@ static bool is_small(const MatmulJob *job) {
     return cpu_gemm_is_small(&gemm);
 }
 
+// Products [begin, end) of the batch, one call each.
 static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MatmulJob *job = argument;

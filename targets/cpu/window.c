@@ -1,12 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
 //
-// A window of k x k places over n elements is k^2 n steps by the definition. Where the operation is known and does not
-// mind the order (sums, extremes), a pass a dimension takes 2 k n, and a window that reaches to the array's end is a
-// running total, n steps whatever its size. Passes begin with the operation's identity; the initial value joins once,
-// at the end. Other computations are called place by place, in the definition's order. select-and-scatter cannot be
-// taken apart: which element a window chooses depends on all of its places. Its windows overlap, so only batches, which
-// share nothing, are shared out to workers.
+// A window of k x k places over n elements is k^2 n steps by the definition. Where the operation is
+// known and does not mind the order (sums, extremes), a pass a dimension takes 2 k n, and a window
+// that reaches to the array's end is a running total, n steps whatever its size. Passes begin with
+// the operation's identity; the initial value joins once, at the end. Other computations are called
+// place by place, in the definition's order. select-and-scatter cannot be taken apart: which
+// element a window chooses depends on all of its places. Its windows overlap, so only batches,
+// which share nothing, are shared out to workers.
+//
+//     sum over windows of 2 x 2, stride 1, of a 3 x 3 array
+//     1 2 3      pass over         5  7  9     pass over       12 16
+//     4 5 6  ->  dimension 0:     11 13 15 ->  dimension 1:    24 28
+//     7 8 9      add what is below             add the right neighbour
+//
+// A pass sees the array as [outer][length][inner]: where something is inside, whole stretches of
+// `inner` elements are combined at once (pass_over_inner), else neighbouring windows are
+// (pass_over_windows). Between passes results lie in two stages of scratch memory, used in turns.
+//
+// Where place k of window o lies in the input (source_of): position p = o stride + k
+// window_dilation - padding_low; with a base dilation d only multiples of d are elements, and
+// element p / d is read.
 #include "targets/cpu/window.h"
 
 #include <assert.h>
@@ -35,6 +49,7 @@ static int64_t source_of(const CpuWindowDim *dim, int64_t in_length, int64_t o, 
     return source < in_length ? source : -1;
 }
 
+// `count` copies of one element.
 static void fill_identity(char *out, const char *identity, int64_t count, int width) {
     for (int64_t i = 0; i < count; i++) memcpy(out + i * width, identity, (size_t)width);
 }
@@ -61,6 +76,7 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
 }
 
 // Windows [*low, *high) whose place k is on an element, for a base dilation of 1.
+// No element in between needs a test of its own.
 static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) {
     const int64_t shift = job->dim.padding_low - k * job->dim.window_dilation, stride = job->dim.stride;
     const int64_t last = job->in_length - 1 + shift;
@@ -134,6 +150,7 @@ static int64_t product(const int64_t *sizes, int count) {
     return result;
 }
 
+// Each window is one element, its own.
 static bool is_trivial(const CpuWindowDim *d, int64_t in_size, int64_t out_size) {
     return d->size == 1 && d->stride == 1 && d->padding_low == 0 && d->base_dilation == 1 && in_size == out_size;
 }
@@ -271,6 +288,7 @@ static int64_t element_under(int rank, const int64_t *in_sizes, const CpuWindowD
     return element;
 }
 
+// The index of a row-major element number.
 static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *index) {
     for (int d = rank - 1; d >= 0; d--) {
         index[d] = flat % sizes[d];
@@ -278,6 +296,7 @@ static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *ind
     }
 }
 
+// Each output element for itself: its accumulators stand in the outputs.
 static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CallJob *job = argument;
@@ -328,6 +347,8 @@ typedef struct SelectJob {
     const char *operand, *source;
 } SelectJob;
 
+// Whether the select computation gives up `best` for `element`; ties go by its comparison, as HLO
+// has it.
 static bool prefers(const SelectJob *job, int64_t best, int64_t element) {
     uint8_t keep;
     job->select(&keep, job->operand + best * job->width, job->operand + element * job->width, NULL, 1, 0);
