@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/index_plan.h"
 #include "targets/cpu/loop_internal.h"
@@ -202,23 +203,14 @@ static bool has_owners(const CpuIndexPlan *plan) {
     return apart;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 // True where an element that two windows share is in the same column of both, so that columns may be shared out: all
 // moves of a window are multiples of a number that no column reaches. Windows that are shifted along their columns
 // overlap in different ones, where workers would update an element at once, and in any order.
 static bool columns_are_apart(const CpuIndexPlan *plan) {
     int64_t move = 0;
-    for (int i = 0; i < plan->start_count; i++) move = common_divisor(move, plan->starts[i].operand);
-    for (int i = 0; i < plan->batch_rank; i++) move = common_divisor(move, plan->batch[i].operand);
-    for (int d = 1; d < plan->window_rank; d++) move = common_divisor(move, plan->window[d].operand);
+    for (int i = 0; i < plan->start_count; i++) move = hlo_gcd(move, plan->starts[i].operand);
+    for (int i = 0; i < plan->batch_rank; i++) move = hlo_gcd(move, plan->batch[i].operand);
+    for (int d = 1; d < plan->window_rank; d++) move = hlo_gcd(move, plan->window[d].operand);
     return move == 0 || move > (plan->window[0].size - 1) * plan->window[0].operand;
 }
 
