@@ -129,6 +129,7 @@ static HloStatus make_signature(CompileCall *call, const CpuProgram *program, in
     return HLO_SUCCESS;
 }
 
+// One line for each instruction that the evaluator will run, for reports.
 static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) {
     HloText list = {0};
     for (int64_t i = 0; i < lowering->fallbacks.count; i++) {
@@ -172,6 +173,7 @@ typedef HLO_VECTOR(const CpuCollective *) CollectiveVector;
 
 typedef HLO_VECTOR(CpuTransfer) TransferVector;
 
+// Also within loops and branches.
 static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         const CpuStep *step = &steps->steps.items[i];
@@ -346,6 +348,7 @@ const char *cpu_fallback_ops(const CpuExecutable *executable) {
 
 // ---- text
 
+// What cpu_executable_print() calls a step.
 static const char *kind_name(CpuStepKind kind) {
     static const char *const kNames[] = {[CPU_STEP_LOOPS] = "loops",
                                          [CPU_STEP_COPY_LOOPS] = "update",
@@ -376,6 +379,7 @@ static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText
         hlo_text_format(text, " result%lld", (long long)(argument - executable->signature.argument_count));
 }
 
+// A region's lists stand indented below their thunk.
 static void print_list(const CpuExecutable *executable, const CpuThunkList *list, int indent, HloText *text) {
     assert(text && indent >= 0);
     for (int64_t i = 0; i < list->count; i++) {

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of few features a group, as sums of weighted rows. Two forms, by what is next to what in memory:
+// Convolutions of few features a group, as sums of weighted rows. Two forms, by what is next to
+// what in memory:
 //
 //   across  A row is the groups of one output position (depthwise convolutions with the features last, and the
 //           gradients of their kernels, whose groups are of the batch). Groups of a few features join in: the input is
 //           then copied so that each output feature finds what it reads below itself.
 //   along   A row is the neighbours of one spatial dimension. The input's rows are copied between zeros, and taken
 //           apart by the stride, so that all rows of a sum have one length and no gaps.
+//
+//     across   out[y][x][0..C) += in[y+dy][x+dx][0..C) * kernel[dy][dx][0..C)      one term a place of the kernel
+//     along    out[f][y][0..W) += in[c][y+dy][dx .. dx+W) * kernel[f][c][dy][dx]   one number for a whole row
+//              stride 2: the padded row x0 x1 x2 x3 x4 ... is kept as x0 x2 x4 ... | x1 x3 x5 ...
+//
+// Up to kTaps terms are collected and summed by one call of a kernel, which keeps the output in
+// registers meanwhile. Each output is summed by one worker in the order of the kernel's places, so
+// that its bits depend on nothing else. Matrix products of such narrow sides would mostly multiply
+// padding.
 #include <assert.h>
 #include <string.h>
 
@@ -116,6 +126,7 @@ static bool walk_begin(Walk *walk, const DirectJob *job, const int64_t *position
     return any;
 }
 
+// The next place, last dimension first; false after the last.
 static bool walk_next(Walk *walk) {
     for (int d = walk->job->c->rank - 1; d >= 0; d--) {
         if (++walk->place[d] < walk->high[d]) return true;
@@ -162,6 +173,7 @@ static void sums_flush(Sums *sums) {
     sums->accumulate = true;
 }
 
+// `weight` is read at once as a number, or later as a row.
 static void sums_add(Sums *sums, const void *input, const char *weight) {
     if (sums->taps == kTaps) sums_flush(sums);
     sums->inputs[sums->taps] = input;
@@ -186,12 +198,14 @@ static void position_of(const DirectJob *job, int64_t number, int64_t *image, in
     *out += number * c->output_batch_stride;
 }
 
+// Without the row's dimension, which counts as one position.
 static int64_t positions_of(const DirectJob *job) {
     int64_t count = job->sizes.group_batch;
     for (int d = 0; d < job->c->rank; d++) count *= d == job->row ? 1 : job->c->dims[d].output_size;
     return count;
 }
 
+// NULL where the work does not pay for waking workers.
 static CpuPool *pool_for(CpuPool *pool, const DirectJob *job) {
     double work = (double)job->c->output_features * (double)job->sizes.places * (double)job->sizes.group_inputs *
                   (double)positions_of(job);
@@ -209,6 +223,7 @@ typedef struct Spread {
     int64_t pixels;  // of an image
 } Spread;
 
+// Pixels [begin, end), counted over all images.
 static void spread_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Spread *s = argument;
@@ -229,6 +244,7 @@ static void spread_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
+// Unit = position * parts + part of the lanes.
 static void across_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const DirectJob *job = argument;
@@ -320,6 +336,7 @@ static HloStatus run_across(CpuPool *pool, DirectJob *job) {
 
 // ---- along
 
+// The copy of the input's rows that run_along() makes.
 typedef struct Rows {
     const DirectJob *job;
     const char *from;
@@ -400,6 +417,7 @@ static void along_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// What the strides are of the copy: [image][feature][other dimensions][phase][element].
 static HloStatus run_along(CpuPool *pool, DirectJob *job) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionDim *dim = &c->dims[job->row];

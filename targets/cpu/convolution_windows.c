@@ -1,8 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions whose products read the input where it stands: windows of neighbouring outputs overlap, so that a matrix
-// of patches would hold each element as often as the kernel has places, and copying them takes as long as multiplying
-// where the output features are few. The input is brought between zeros, its features next to each other, if it is not
-// so already; the kernel is packed in panels.
+// Convolutions whose products read the input where it stands: windows of neighbouring outputs
+// overlap, so that a matrix of patches would hold each element as often as the kernel has places,
+// and copying them takes as long as multiplying where the output features are few. The input is
+// brought between zeros, its features next to each other, if it is not so already; the kernel is
+// packed in panels.
+//
+//     input of one feature, kernel of 3 places, stride 1:   0 a b c d 0
+//     rows of the patch matrix, never written:   [0 a b] [a b c] [b c d] [c d 0]: row i begins one element further on
+//
+// A window is some runs of memory (`offsets`): the features under one place of the kernel, or under
+// a whole row of places where those follow each other. The kernel multiplies mr rows by a panel of
+// nr output features; the row's address is the first one's plus i row_step. Where there are few
+// output features and runs are long, vectors go along the depth instead (`dots`).
+//
+// Memory, in this order: [input between zeros][dense kernel][panels][offsets][results of each
+// worker], each part empty where it is not needed. Rows of outputs are shared out to workers; a
+// panel is used for many rows before the next one.
 #include <assert.h>
 #include <string.h>
 
@@ -72,6 +85,7 @@ static int64_t reached(const CpuConvolutionDim *d) {
     return (d->output_size - 1) * d->stride + (d->kernel_size - 1) * d->window_dilation + 1;
 }
 
+// Neighbouring features, and no window that reaches outside.
 static bool reads_in_place(const CpuConvolution *c) {
     bool inside = c->input_feature_stride == 1 || c->input_features == 1;
     for (int d = 0; d < c->rank; d++)
@@ -253,6 +267,7 @@ static void multiply_row(const WindowJob *job, const char *input, const char *pa
     }
 }
 
+// A unit is `rows_each` rows of outputs, all their features.
 static void windows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const WindowJob *job = argument;
@@ -284,6 +299,7 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
+// Parts of the work are some whole rows of outputs.
 static void plan_rows(WindowJob *job) {
     const CpuConvolution *c = job->c;
     job->row_length = c->dims[c->rank - 1].output_size;

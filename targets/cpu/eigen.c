@@ -1,6 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and vectors of Hermitian matrices: reflections make the matrix tridiagonal and real, implicit QL steps
-// make that diagonal, and the reflections turn the vectors back.
+// Eigenvalues and vectors of Hermitian matrices: reflections make the matrix tridiagonal and real,
+// implicit QL steps make that diagonal, and the reflections turn the vectors back.
+//
+//     A = Q T Q^H        tridiagonalise(): n - 1 reflections, 4/3 n^3 operations, half of them matrix times vector
+//     T = S D S^T        by halves (eigen_merge.c) where vectors of more than CPU_EIGEN_SMALL rows are wanted, else QL
+//     vectors = Q S      turn_back(): blocks of reflections, matrix products
+//
+// The matrix is scaled by a power of two first, so that no square overflows or vanishes, and values
+// are scaled back. Rows that rotations act on are kept as rows of the transposed vectors, so that a
+// rotation is two neighbouring stretches of memory; rotations are collected and applied many at a
+// time (CpuRotations), which keeps the rows in the cache.
+//
+// A matrix with elements that are not finite, or for which QL takes too many steps, gives NaN
+// throughout and info 1. Vectors are unique up to a phase, which settle_phases() fixes.
+//
+// Sources: Golub and Van Loan, Matrix Computations, 8.3 (tridiagonal form, implicit QL with
+// Wilkinson's shift).
 #include "targets/cpu/eigen.h"
 
 #include <assert.h>
@@ -14,6 +29,7 @@
 
 // ---- rotations
 
+// A unit is a stripe of columns; all collected rotations go over it.
 static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CpuRotations *r = argument;
@@ -207,6 +223,7 @@ typedef struct RankTwo {
 
 enum { kRows = 64 };  // rows of one part of the work
 
+// p = A v, rows [begin, end) in parts of kRows.
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
@@ -216,6 +233,7 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
                        r->matrix->vector->dot(r->n, r->v_conjugate, cpu_matrix_at(r->matrix, r->a, i * r->stride)));
 }
 
+// A -= v w^H + w v^H, rows in parts.
 static void subtract_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
@@ -267,12 +285,14 @@ static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_
     }
 }
 
+// Equal values in the order in which they stand: no other order would be the same on every machine.
 static int by_value(const void *a, const void *b) {
     const Pair *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
+// In the real type that belongs to the matrix.
 static void set_real(const CpuMatrix *matrix, void *to, int64_t i, double value) {
     if (matrix->width == 4 || matrix->type == HLO_C64)
         ((float *)to)[i] = (float)value;
@@ -326,6 +346,7 @@ typedef struct SmallParts {
     CpuRotations *rotations;
 } SmallParts;
 
+// Rows [first, first + n) of a matrix that is solved by halves.
 static bool solve_small(void *context, int64_t first, int64_t n) {
     const SmallParts *parts = context;
     CpuRotations *all = parts->rotations, part = *all;
@@ -335,6 +356,7 @@ static bool solve_small(void *context, int64_t first, int64_t n) {
     return tridiagonal_values(parts->d, parts->e, first, first + n, &part);
 }
 
+// The rotations' rows end as the vectors.
 static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n, CpuRotations *rotations) {
     SmallParts parts = {d, e, rotations};
     CpuEigenHalves halves = {.matrix = matrix,
@@ -348,6 +370,7 @@ static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n,
     return cpu_eigen_halves(&halves);
 }
 
+// Matrix number `index` of the batch.
 static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const EighJob *job = argument;
     const int64_t n = job->n, real = matrix->is_complex ? matrix->width / 2 : matrix->width;

@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and vectors of symmetric tridiagonal matrices by halves (Cuppen's method): what is left between the
-// halves is one more term of rank one, whose eigenvalues are the roots of a sum of poles, one between each two of them,
-// and whose vectors are products of matrices. The roots are found by rational interpolation, and the term's vector is
-// made anew from them (Gu and Eisenstat), so that the vectors are orthogonal however close the roots are.
+// Eigenvalues and vectors of symmetric tridiagonal matrices by halves (Cuppen's method): what is
+// left between the halves is one more term of rank one, whose eigenvalues are the roots of a sum of
+// poles, one between each two of them, and whose vectors are products of matrices. The roots are
+// found by rational interpolation, and the term's vector is made anew from them (Gu and Eisenstat),
+// so that the vectors are orthogonal however close the roots are.
+//
+//     T = [T1  0; 0  T2] + rho u u^T     rho the element that joined the halves, u 1 or -1 at both sides of the cut
+//       = Q (D + rho z z^T) Q^T          Q, D from the halves, z = Q^T u
+//     eigenvalues of D + rho z z^T: roots of 1 + rho sum z_i^2 / (d_i - x), d_1 < x_1 < d_2 < x_2 < ...
+//     eigenvector k: z_i / (d_i - x_k), made of length one
+//
+// A pole whose z is negligible, or which is so close to the next one that a rotation makes it so,
+// keeps its eigenvalue and vector (deflate); in practice that is many of them. Columns of Q that
+// are zero in one half are kept side by side (`sides`), so that the products leave the zeros out.
+//
+// Cost: roots O(k^2) a merge of k poles that are left, products about 4/3 n^3 in all at most, both
+// shared by the workers. Roots are kept as distances from the nearer pole (`gaps`), since the
+// difference of two close numbers would lose its digits.
+//
+// Sources: Cuppen 1981; Gu and Eisenstat 1995.
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -40,12 +56,14 @@ static int64_t smaller(int64_t a, int64_t b) {
 
 // ---- rows of the real type of the matrix
 
+// An element of the rows, in double whatever the type.
 static double get(const CpuEigenHalves *h, int64_t row, int64_t column) {
     const int64_t at = row * h->n + column;
     return h->is_double ? ((const double *)(const void *)h->rows)[at]
                         : (double)((const float *)(const void *)h->rows)[at];
 }
 
+// The address of an element of an n x n array of the real type.
 static char *row_at(const CpuEigenHalves *h, char *rows, int64_t row, int64_t column) {
     return rows + (row * h->n + column) * (h->is_double ? 8 : 4);
 }
@@ -71,6 +89,7 @@ typedef struct Sum {
     double below, above, below_slope, above_slope;
 } Sum;
 
+// Poles [from, to); *slope is the derivative by t.
 static void part_of_sum(const Merge *m, const double *shifted, double t, int64_t from, int64_t to, double *sum,
                         double *slope) {
     double sums[4] = {0}, slopes[4] = {0};  // side by side: divisions overlap
@@ -90,6 +109,7 @@ static void part_of_sum(const Merge *m, const double *shifted, double t, int64_t
     *slope = m->rho * ((slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
 }
 
+// 1 + below + above is the function whose root is sought.
 static Sum sum_at(const Merge *m, const double *shifted, int64_t root, double t) {
     Sum sum;
     part_of_sum(m, shifted, t, 0, root + 1, &sum.below, &sum.below_slope);
@@ -138,6 +158,7 @@ static double find_root(const Merge *m, int64_t root, double *shifted, double *g
     return origin + t;
 }
 
+// Roots in groups of kRootsEach.
 static void roots_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Merge *m = argument;
@@ -159,6 +180,7 @@ static void renew_vector(const Merge *m) {
 
 // ---- vectors
 
+// Of rows that are h->n apart.
 static CpuProduct product_of(const CpuEigenHalves *h, int64_t m, int64_t n, int64_t k, int64_t lda) {
     return (CpuProduct){.type = h->is_double ? HLO_F64 : HLO_F32,
                         .features = h->matrix->features,
@@ -250,6 +272,8 @@ static void deflate(Merge *m, Pole *all) {
     memcpy(m->poles + m->count, stay, sizeof(Pole) * (size_t)staying);
 }
 
+// Numbers of the poles, those of the first half's columns first, then those of both, then the
+// second's.
 static void group_sides(Merge *m) {
     int64_t at = 0;
     for (int side = 0; side < kSides; side++) {
@@ -261,6 +285,7 @@ static void group_sides(Merge *m) {
     assert(at == m->count);
 }
 
+// The columns of the merge only.
 static void copy_row(const CpuEigenHalves *h, const Merge *m, char *to, int64_t to_row, const char *from,
                      int64_t from_row) {
     memcpy(row_at(h, to, to_row, m->first), row_at(h, (char *)(uintptr_t)from, from_row, m->first),
@@ -304,6 +329,7 @@ static void merge(const CpuEigenHalves *h, int64_t first, int64_t half, int64_t 
     }
 }
 
+// The halves' values and vectors, then their merge; false where a small part does not converge.
 static bool solve(const CpuEigenHalves *h, int64_t first, int64_t n) {
     if (n <= CPU_EIGEN_SMALL) return h->small(h->context, first, n);
     const int64_t half = n / 2;
@@ -318,6 +344,7 @@ static bool solve(const CpuEigenHalves *h, int64_t first, int64_t n) {
 
 // ---- memory
 
+// For the larger of the two products of a part.
 static size_t scratch_bytes(const CpuEigenHalves *h) {
     const CpuProduct product = product_of(h, kRowsEach, (h->n + 1) / 2, h->n, h->n);
     return cpu_product_scratch_bytes(&product);

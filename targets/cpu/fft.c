@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs Fourier transforms. Lines are transformed side by side, as many as a vector has lanes; real lines twice as many,
-// two in one complex line. Lines that stand alone or are too long for a cache are cut into a matrix, whose columns and
-// rows are many lines again. The bits of a line depend on its length, on how many lines there are, and on the
-// instruction set.
+// Runs Fourier transforms. Lines are transformed side by side, as many as a vector has lanes; real
+// lines twice as many, two in one complex line. Lines that stand alone or are too long for a cache
+// are cut into a matrix, whose columns and rows are many lines again. The bits of a line depend on
+// its length, on how many lines there are, and on the instruction set.
+//
+//     block   x[point][re, im][lane]: one point of all lines of the block side by side, so that a butterfly is a few
+//             instructions on whole vectors, without shuffles
+//     real    lines a and b as a + ib; the transforms are told apart by symmetry: A[k] = (X[k] + conj X[n-k]) / 2
+//     cut     n = r c: c lines of r points down the columns, a factor for each point, r lines of c points (Cooley,
+//     Tukey)
+//
+// Inverse transforms are forward ones between exchanges of real and imaginary parts (`swap`), times
+// 1 / n. Several dimensions are transformed one after the other; of IRFFT the outer ones first, in
+// a copy. fft_plan.h has the factors of each length, which are worked out when a program is
+// compiled.
 #include <assert.h>
 #include <string.h>
 
@@ -32,10 +43,13 @@ typedef struct Lines {
     size_t scratch_each;
 } Lines;
 
+// Of `points` complex points of all lanes.
 static int64_t block_bytes(const Lines *l, int64_t points) {
     return 2 * points * l->kernels->lanes * l->width;
 }
 
+// Lines first to first + count of one outer block, where they follow each other as rows or as
+// columns.
 static void complex_block(const Lines *l, int64_t outer, int64_t first, int count, char *x, char *spare) {
     assert(count > 0);
     const int64_t n = l->plan->n, point = 2 * l->width;
@@ -82,10 +96,12 @@ static void real_block(const Lines *l, int64_t first, int count, char *x, char *
     k->store_reals(result, to + low * n * width, n, high, n, 0, l->scale);
 }
 
+// Real lines go two by two.
 static int64_t lines_of_block(const Lines *l) {
     return l->form == LINES_COMPLEX ? l->kernels->lanes : 2 * l->kernels->lanes;
 }
 
+// A unit is a block of lines.
 static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Lines *l = argument;
@@ -124,6 +140,7 @@ typedef struct Run {
     int64_t width;  // bytes of a real number
 } Run;
 
+// Of one outer block; the caller sets distances and arrays.
 static Lines new_lines(const Run *run, const CpuFftPlan *plan, int swap, double scale) {
     return (Lines){.kernels = run->kernels,
                    .plan = plan,

@@ -1,6 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion. Walks each region backwards, so that the users of an array are decided before the array is: an array whose
-// loop users all end in one loop joins it; an array that others need in memory gets a buffer and a loop of its own.
+// Fusion. Walks each region backwards, so that the users of an array are decided before the array
+// is: an array whose loop users all end in one loop joins it; an array that others need in memory
+// gets a buffer and a loop of its own.
+//
+//     %e = exp(%x); %s = reduce(%e) over rows; %b = broadcast(%s); %r = divide(%e, %b)
+//     backwards: %r has a loop; %b and %e are used by it alone and join; %s reduces the rows that the loop runs over,
+//     and all its users are in it, so it joins too: one loop over rows, nothing but %x and %r in memory
+//
+// What stops an array from joining: a user that reads memory (kernels, regions, dynamic slices,
+// results), two loops that would both compute it unless it is light (cheap, and reading nothing
+// large), a broadcast that would compute it again for every copy, or a loop that is full
+// (kMaximumNodes).
+//
+// A reduction that was counted on and cannot join after all is marked, and everything is decided
+// anew (`again`): each round marks at least one. A round is linear in the program, but for the
+// bounded searches for rows.
+//
+// What comes out are CpuArray.materialized and .light, and CpuNode.row_shape, .row_kept of loops
+// over rows; emit.c makes the loops.
 #include "targets/cpu/fuse.h"
 
 #include <assert.h>
@@ -32,6 +49,7 @@ typedef struct Fusion {
 // ---- light arrays
 
 // Depth of the expression if it reads nothing large, else -1.
+// Costly operations count as large, whatever they read.
 static int light_depth(const Fusion *fusion, const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node) return array->elements <= 1 ? 0 : -1;
@@ -50,6 +68,7 @@ static int light_depth(const Fusion *fusion, const CpuArray *array) {
     return depth < kLightDepth ? depth + 1 : -1;
 }
 
+// In the order of the program: operands have their depths.
 static void find_light(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = 0; i < region->parameters.count; i++) {
         CpuArray *array = region->parameters.items[i];
@@ -85,6 +104,7 @@ static bool reduces_rows(const CpuNode *node) {
            cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op);
 }
 
+// Types may differ: a loop over rows converts inside.
 static bool same_dims(const HloShape *a, const HloShape *b) {
     if (a->rank != b->rank) return false;
     for (int64_t d = 0; d < a->rank; d++)
@@ -122,6 +142,7 @@ static bool search_rows(Fusion *fusion, const CpuArray *array, const HloShape *r
     return false;
 }
 
+// A search of its own each time: `looked` knows searches by their number.
 static bool comes_from_rows(Fusion *fusion, const CpuArray *array, const HloShape *rows) {
     fusion->search++;
     return search_rows(fusion, array, rows, kRowSearchDepth);
@@ -137,12 +158,14 @@ static void need(Fusion *fusion, CpuArray *array) {
     }
 }
 
+// Counted by loops, not by operands.
 static void add_use(Fusion *fusion, CpuArray *array, CpuNode *root, bool several) {
     Use *use = &fusion->uses[array->id];
     use->several |= several || (use->root && use->root != root);
     use->root = root;
 }
 
+// What no loop can compute: parameters, results of kernels, constants of many numbers.
 static bool must_be_in_memory(const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_ALONE)
@@ -170,6 +193,7 @@ static bool repeats_work(Fusion *fusion, const CpuNode *node) {
            node->results[0]->elements > operand->elements && !comes_from_rows(fusion, operand, node->results[0]->shape);
 }
 
+// Of a node that is computed within the loop of `root`.
 static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool several) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
@@ -196,6 +220,7 @@ static bool takes_expression(const CpuNode *node, int32_t operand) {
     }
 }
 
+// Of a node that has a step of its own.
 static void use_step_operands(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
@@ -227,6 +252,8 @@ static bool joins_users(Fusion *fusion, CpuNode *node) {
 
 static void fuse_region(Fusion *fusion, CpuRegion *region);
 
+// In order: join the users' loop over rows, stay inside of the users' loop, or get a buffer and
+// begin a loop.
 static void fuse_node(Fusion *fusion, CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
     if (joins_users(fusion, node)) return;
@@ -245,12 +272,14 @@ static void fuse_node(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->region_count; i++) fuse_region(fusion, node->regions[i]);
 }
 
+// Results and parameters of a region are read and written by others, and stand in memory.
 static void fuse_region(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = 0; i < region->results.count; i++) need(fusion, region->results.items[i]);
     for (int64_t i = 0; i < region->parameters.count; i++) need(fusion, region->parameters.items[i]);
     for (int64_t i = region->nodes.count; i-- > 0;) fuse_node(fusion, region->nodes.items[i]);
 }
 
+// Before each round; `all` also forgets which reductions could not join.
 static void forget_rows(CpuRegion *region, bool all) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];

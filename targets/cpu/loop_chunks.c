@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long rows in chunks: which phase computes a value, what is kept for the whole row, and where registers live. See
-// CpuLoopPhase.
+// Long rows in chunks: which phase computes a value, what is kept for the whole row, and where
+// registers live. See CpuLoopPhase.
+//
+// A row that is longer than a chunk and whose elements meet its own sums again (a softmax) is
+// walked several times, chunk by chunk; each walk is a phase. A reduction ends the phase that feeds
+// it, since its result is there only when the whole row has gone by.
+//
+//     x = load; m = reduce-max x; e = exp(x - m); s = reduce-add e; store e / s
+//     phase 0   x -> m                      a load is repeated in each phase that reads it
+//     phase 1   x, m -> e -> s              e is read again: it is kept for the whole row
+//     phase 2   e, s -> store               s is expanded once and shared by all chunks
+//
+// A value stands in the first phase in which its operands are there. Stores wait for the last phase
+// that reads any array, since input and output may be one buffer. Chunks are leaves of the tree by
+// which long reductions are summed, so that a row gives the same bits in chunks as in one piece.
 #include <assert.h>
 
 #include "targets/cpu/loop_internal.h"
@@ -8,10 +21,12 @@
 // As many as `used_in` has bits.
 enum { kMostPhases = 60 };
 
+// The set of one phase.
 static uint64_t bit(int phase) {
     return (uint64_t)1 << phase;
 }
 
+// Of a set that is not empty.
 static int lowest(uint64_t set) {
     return __builtin_ctzll(set);
 }
@@ -28,6 +43,7 @@ static bool is_once(const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_EXPAND || (value->level == CPU_LEVEL_KEPT && value->kind != CPU_VALUE_REDUCE);
 }
 
+// Uniform values are computed once a task, before all rows.
 static bool takes_part(const CpuLoopValue *value) {
     return value->kind != CPU_VALUE_DROPPED && value->level != CPU_LEVEL_UNIFORM;
 }
@@ -49,6 +65,8 @@ static uint64_t computed_in(const CpuLoopValue *value) {
     return is_repeated(value) ? value->used_in : bit(value->phase);
 }
 
+// From the last value to the first, so that a repeated one knows its readers' phases before its
+// operands ask.
 static void find_uses(CpuLoop *loop) {
     for (CpuValue v = 0; v < loop->value_count; v++) loop->values[v].used_in = 0;
     for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
@@ -105,6 +123,8 @@ bool cpu_loop_plan_phases(CpuLoopPlanner *p) {
     return true;
 }
 
+// A value that is kept for the row is needed after the store, and a store in another phase comes
+// too late.
 bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store) {
     const CpuLoopValue *placed = &loop->values[value];
     return loop->values[store].phase == placed->phase && !placed->whole_row;
@@ -138,6 +158,7 @@ static void assign_phase(CpuLoopPlanner *p, int phase) {
     free_after(p, phase);
 }
 
+// Stores come last in each phase; `moving` are the registers whose place depends on the chunk.
 static void list_phase(CpuLoopPlanner *p, int number) {
     CpuLoop *loop = p->loop;
     CpuLoopPhase *phase = &loop->phases[number];

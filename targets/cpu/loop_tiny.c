@@ -1,7 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over a handful of elements, such as those of a solver's round: what the interpreter finds out in every run
-// (where values stand, what constants and indices are) takes longer than such a loop's arithmetic. Here it is found out
-// once, when the loop is planned; a run is one call a kernel.
+// Loops over a handful of elements, such as those of a solver's round: what the interpreter finds
+// out in every run (where values stand, what constants and indices are) takes longer than such a
+// loop's arithmetic. Here it is found out once, when the loop is planned; a run is one call a
+// kernel.
+//
+//     add(f32[3] %a, broadcast(f32[] %c)), stored, as a list of calls
+//     copy_from  scratch+64 <- buffer 1, table 0 0 0       the broadcast, by a table of element numbers
+//     add        buffer 2   <- buffer 0, scratch+64        count 3, straight into the result
+//
+// A place is an offset behind a base: scratch, constants (numbers, indices and tables, all worked
+// out here) or a buffer of the run. Every call has the form of a block kernel, so that running is
+// one loop without a branch; copies and reductions have such kernels of their own.
+//
+// Limits: CPU_TINY_ELEMENTS elements, CPU_TINY_SCRATCH bytes, CPU_TINY_BUFFERS buffers, offsets of
+// 32 bits. A loop beyond them is left to the interpreter (`fits`). Lists may also be bound to
+// addresses once and run many times (cpu_tiny_loop_bind, for round.c).
 #include <assert.h>
 #include <string.h>
 
@@ -31,6 +44,7 @@ struct CpuTinyLoop {
 
 // ---- kernels
 
+// The widest element, c128, as bytes.
 typedef struct Pair {
     uint64_t halves[2];
 } Pair;
@@ -131,6 +145,7 @@ bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int b
 
 // ---- planning
 
+// Steps and constants are written into memory of the largest size that they can have.
 typedef struct Planner {
     HloArena *arena;
     const CpuLoop *loop;
@@ -143,14 +158,17 @@ typedef struct Planner {
     bool fits;
 } Planner;
 
+// Elements of a row; 1 where nothing is reduced.
 static int64_t row_elements(const CpuLoop *loop) {
     return loop->reduced > 1 ? loop->reduced : 1;
 }
 
+// Uniform values get a full register too: they are operands of full ones.
 static int64_t count_of(const CpuLoop *loop, const CpuLoopValue *value) {
     return value->level == CPU_LEVEL_KEPT ? loop->kept : loop->kept * row_elements(loop);
 }
 
+// The slot that the planner of registers gave.
 static Place in_scratch(const CpuLoopValue *value) {
     return (Place){kScratch, (int32_t)value->slot};
 }
@@ -198,6 +216,7 @@ static size_t constant_bytes(const CpuLoop *loop) {
     return (size_t)bytes + 16 * (size_t)loop->value_count;
 }
 
+// *at is where the bytes are to be written.
 static Place add_constant(Planner *p, int64_t bytes, char **at) {
     const int64_t offset = p->constant_bytes;
     *at = p->constants + offset;
@@ -205,6 +224,7 @@ static Place add_constant(Planner *p, int64_t bytes, char **at) {
     return (Place){kConstants, (int32_t)offset};
 }
 
+// Element numbers as the copy kernels read them; those that are not 32 bits wide do not fit.
 static Place make_table(Planner *p, const int64_t *elements, int64_t count) {
     char *at;
     const Place place = add_constant(p, count * (int64_t)sizeof(int32_t), &at);
@@ -216,6 +236,7 @@ static Place make_table(Planner *p, const int64_t *elements, int64_t count) {
     return place;
 }
 
+// Operands that are not set name a place that may be read, and is not.
 static Step *add_step(Planner *p, CpuBlockKernel *kernel, Place to, int64_t count) {
     Step *step = &p->steps[p->step_count++];
     *step = (Step){.kernel = kernel, .places = {to}, .count = count};
@@ -239,6 +260,8 @@ static bool is_read_in_time(const CpuLoop *loop, CpuValue v) {
     return true;
 }
 
+// Read where it is if its elements follow each other, or if it is one that nobody overwrites first;
+// else copied.
 static void plan_load(Planner *p, CpuValue v, Place *place, int64_t count) {
     const CpuLoopValue *value = &p->loop->values[v];
     int64_t elements[CPU_TINY_ELEMENTS];
@@ -266,6 +289,7 @@ static bool is_last_result(const Planner *p, CpuValue v) {
     return uses == 1 && made.base == at.base && made.offset == at.offset;
 }
 
+// The last result is written where it belongs at once, if that is all that is left to do.
 static void plan_store(Planner *p, const CpuLoopValue *value, int64_t count) {
     int64_t elements[CPU_TINY_ELEMENTS];
     const bool table = list_elements(&value->walk, count, elements);
@@ -293,6 +317,7 @@ static Place plan_index(Planner *p, const CpuLoopValue *value, int64_t count) {
     return place;
 }
 
+// Element i of the row's elements is the value of row i / length.
 static void plan_expand(Planner *p, const CpuLoopValue *value, Place place) {
     const int64_t each = row_elements(p->loop), count = p->loop->kept * each;
     int64_t elements[CPU_TINY_ELEMENTS];
@@ -302,6 +327,7 @@ static void plan_expand(Planner *p, const CpuLoopValue *value, Place place) {
     step->places[2] = make_table(p, elements, count);
 }
 
+// Blocks of one element have kernels of their own, without the loop.
 static void plan_kernel(Planner *p, const CpuLoopValue *value, Place *place, int64_t count) {
     const CpuLoopValue *store = value->stored_by >= 0 ? &p->loop->values[value->stored_by] : NULL;
     *place = store ? in_buffer(p, store, store->walk.offset) : in_scratch(value);
@@ -317,6 +343,7 @@ static void plan_kernel(Planner *p, const CpuLoopValue *value, Place *place, int
     memcpy(at, &value->reduce, sizeof value->reduce);
 }
 
+// Values come in the order of execution, operands first.
 static void plan_value(Planner *p, CpuValue v) {
     const CpuLoop *loop = p->loop;
     const CpuLoopValue *value = &loop->values[v];
@@ -344,6 +371,7 @@ static void plan_value(Planner *p, CpuValue v) {
     }
 }
 
+// One block, one pass, no combiner.
 static bool is_tiny(const CpuLoop *loop) {
     return loop->mode == CPU_MODE_ROWS && !loop->phases && loop->combine_count == 0 && loop->kept > 0 &&
            loop->reduced > 0 && loop->kept <= CPU_TINY_ELEMENTS && loop->reduced <= CPU_TINY_ELEMENTS &&

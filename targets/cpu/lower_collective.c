@@ -15,6 +15,7 @@
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 
+// One collective while it is lowered; `group_size` is that of the group that loops are made for.
 typedef struct CollectiveLowering {
     CpuLowering *lowering;
     CpuNode *node;
@@ -151,6 +152,7 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
     return HLO_SUCCESS;
 }
 
+// Member 0 of a group speaks; devices in no group get zeros.
 static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -343,6 +345,7 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
     return HLO_SUCCESS;
 }
 
+// Operand by operand, since types and lengths may differ.
 static HloStatus make_loops(const CollectiveLowering *context) {
     CpuCollectiveArray *arrays = (CpuCollectiveArray *)(uintptr_t)context->collective->arrays;
     for (int32_t i = 0; i < context->collective->array_count; i++) {

@@ -58,10 +58,12 @@ static void append(DotDims *dims, DotDim dim) {
     for (int i = 0; i < 3; i++) last->strides[i] = dim.strides[i];
 }
 
+// The dimensions of a dot by role, merged.
 typedef struct DotRoles {
     DotDims batch, m, n, k;
 } DotRoles;
 
+// Room for all dimensions of one role.
 static DotDims new_dims(HloArena *arena, int64_t count) {
     return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
 }
@@ -131,6 +133,7 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
     return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
 }
 
+// Of a dot; convolutions ask cpu_lower_precision() themselves.
 static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node, bool matrix_vector) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
     return cpu_lower_precision(lowering, node, dot->precision, dot->algorithm, matrix_vector);
@@ -316,6 +319,7 @@ static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *p
     return HLO_SUCCESS;
 }
 
+// The array as it stands in memory.
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank + 1);
     for (int64_t d = shape->rank, next = 1; d-- > 0; next *= shape->dims[d]) strides[d] = next;

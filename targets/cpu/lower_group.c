@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several results from one loop: elementwise nodes over the same dims that read the same arrays, or each other, become
-// one step, which reads what they share once. A result that only the loop's other results use is not stored at all.
+// Several results from one loop: elementwise nodes over the same dims that read the same arrays, or
+// each other, become one step, which reads what they share once. A result that only the loop's
+// other results use is not stored at all.
 //
-// A group runs where its last member stands. It is closed as soon as another step reads one of its results, and by
-// every step that is not elementwise, so that no member moves past one that may overwrite its operands.
+//     %u = add(%p, %g); %v = multiply(%p, %p)      both over f32[4096], both read %p
+//     one loop: load %p, load %g, add, store %u, multiply, store %v
+//
+// A group runs where its last member stands. It is closed as soon as another step reads one of its
+// results, and by every step that is not elementwise, so that no member moves past one that may
+// overwrite its operands.
+//
+// Nodes are taken in order and put into the first open group that they fit: same dims, same width,
+// an array of the result's size in common, and within the limits below. An expression's arrays are
+// found by a walk that looks at each node once (`seen` by stamps). A group whose loop cannot be
+// emitted is dissolved (`ungrouped`) and lowering starts again.
 #include <assert.h>
 
 #include "targets/cpu/lower.h"
@@ -36,12 +46,14 @@ struct CpuGrouping {
     int32_t open_count;
 };
 
+// By identity.
 static bool contains(CpuArray *const *list, int32_t count, const CpuArray *array) {
     for (int32_t i = 0; i < count; i++)
         if (list[i] == array) return true;
     return false;
 }
 
+// Views count as what they look at.
 static bool is_in_memory(const CpuArray *array) {
     return array->materialized || (array->view && cpu_array_root((CpuArray *)(uintptr_t)array)->materialized);
 }
@@ -50,6 +62,7 @@ static bool is_in_memory(const CpuArray *array) {
 
 static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk);
 
+// Ends at arrays in memory, which are the expression's inputs.
 static void walk_array(Grouping *grouping, CpuArray *array, Walk *walk) {
     if (!walk->fits || grouping->seen[array->id] == grouping->stamp) return;
     grouping->seen[array->id] = grouping->stamp;
@@ -69,6 +82,7 @@ static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk) {
     for (int32_t i = 0; i < node->operand_count && walk->fits; i++) walk_array(grouping, node->operands[i], walk);
 }
 
+// A stamp of its own, so that `seen` need not be cleared.
 static Walk walk_node(Grouping *grouping, const CpuNode *node) {
     Walk walk = {.fits = true, .nodes = 1};
     grouping->stamp++;
@@ -78,12 +92,14 @@ static Walk walk_node(Grouping *grouping, const CpuNode *node) {
 
 // ---- who may join
 
+// Has a loop of its own and stores one array.
 static bool is_eligible(const CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
     return (role == CPU_ROLE_CHEAP || role == CPU_ROLE_COSTLY) && node->state == CPU_NODE_NORMAL && !node->row_shape &&
            !node->ungrouped && !node->results[0]->view && node->results[0]->materialized;
 }
 
+// One loop, and one map for all stores: same dims and width.
 static bool same_frame(const CpuArray *a, const CpuArray *b) {
     if (a->shape->rank != b->shape->rank || hlo_type_bytes(a->shape->type) != hlo_type_bytes(b->shape->type))
         return false;
@@ -92,6 +108,7 @@ static bool same_frame(const CpuArray *a, const CpuArray *b) {
     return true;
 }
 
+// Of an earlier member: then the group computes it itself.
 static bool is_result(const CpuGroup *group, const CpuArray *array) {
     for (int32_t i = 0; i < group->count; i++)
         if (group->members[i]->results[0] == array) return true;
@@ -119,6 +136,7 @@ static bool may_join(const CpuGroup *group, const CpuNode *node, const Walk *wal
     return shared > 0 && group->input_count + added <= kMostInputs;
 }
 
+// `at` is the node's index in its region.
 static void join(CpuGroup *group, CpuNode *node, const Walk *walk, int64_t at) {
     assert(group->count < kMostMembers);  // may_join() or a new group
     for (int32_t i = 0; i < walk->input_count; i++)
@@ -129,10 +147,12 @@ static void join(CpuGroup *group, CpuNode *node, const Walk *walk, int64_t at) {
     group->last = at;
 }
 
+// The last open group takes its number.
 static void close_group(Grouping *grouping, int32_t number) {
     grouping->open[number] = grouping->open[--grouping->open_count];
 }
 
+// Groups whose results the node reads from memory must have run before it.
 static CpuGroup *place(Grouping *grouping, CpuNode *node, int64_t at) {
     const Walk walk = walk_node(grouping, node);
     CpuGroup *group = NULL;
@@ -191,6 +211,7 @@ typedef struct Expressions {
     int32_t count;
 } Expressions;
 
+// Sorted by order in the program, latest first.
 static void collect(Expressions *expressions, Grouping *grouping, const CpuNode *node) {
     assert(expressions->count < kMostNodes);  // may_join() counted them
     int32_t at = expressions->count++;
@@ -221,6 +242,7 @@ static bool stays_inside(const Expressions *expressions, const CpuArray *array) 
     return uses == array->use_count;
 }
 
+// Users come before what they use, so that a value's users are judged before it is.
 static Expressions expressions_of(const CpuGroup *group) {
     Expressions expressions = {.count = 0};
     group->grouping->stamp++;
@@ -233,6 +255,7 @@ static Expressions expressions_of(const CpuGroup *group) {
     return expressions;
 }
 
+// The members get steps of their own in the next round.
 static void ungroup(CpuLowering *lowering, const CpuGroup *group) {
     for (int32_t i = 0; i < group->count; i++) group->members[i]->ungrouped = true;
     lowering->retry = true;

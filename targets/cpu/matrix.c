@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the decompositions share: batches, rows, triangles, reflections. One code serves four element types: where time
-// goes there are kernels by type (isa/vector.h, isa/triangle.h); elsewhere elements pass through double complex, which
-// holds all four exactly.
+// What the decompositions share: batches, rows, triangles, reflections. One code serves four
+// element types: where time goes there are kernels by type (isa/vector.h, isa/triangle.h);
+// elsewhere elements pass through double complex, which holds all four exactly.
+//
+// Reflections. H = I - tau v v^H with v[0] = 1 turns a vector into (beta, 0, ...), beta real. A
+// block of up to CPU_PANEL of them is applied at once in the compact form of Schreiber and Van
+// Loan, H_1 H_2 ... = I - V T V^H with T upper triangular, which makes matrix products of nearly
+// all the work:
+//     c := c + V (-T (V^H c))      in stripes of CPU_STRIPE columns, which workers share
+//
+// Memory is counted by the callers before they start (cpu_work_bytes, cpu_reflections_bytes) and
+// taken in order from the worker's part of one block (cpu_matrix_work); to take more than was
+// counted is a bug, and found.
 #include "targets/cpu/matrix.h"
 
 #include <assert.h>
@@ -24,6 +34,7 @@ typedef struct BatchJob {
     size_t bytes;
 } BatchJob;
 
+// Matrices [begin, end), each with this worker's memory from its beginning.
 static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BatchJob *batch = argument;
@@ -35,6 +46,7 @@ static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// The type's kernels, and nothing of any one matrix yet.
 static CpuMatrix describe(HloType type, CpuFeatures features) {
     const CpuVectorKernels *kernels = cpu_isa_vector_kernels(features);
     const CpuTriangleKernels *triangles = cpu_isa_triangle_kernels(features);
@@ -310,6 +322,7 @@ static size_t stripe_product_bytes(HloType type, int64_t rows) {
     return a > b ? a : b;
 }
 
+// Two blocks of CPU_PANEL x CPU_STRIPE elements, and what products need.
 static size_t stripe_bytes(HloType type, int64_t rows) {
     return 2 * cpu_work_bytes(CPU_PANEL * CPU_STRIPE, (size_t)hlo_type_bytes(type)) + stripe_product_bytes(type, rows);
 }
@@ -368,6 +381,7 @@ static char *inner_products(const CpuMatrix *matrix, const CpuReflections *block
 MAKE_T(make_real_t, double, TIMES, creal)
 MAKE_T(make_complex_t, double _Complex, hlo_complex_multiply, SAME)
 
+// T and its adjoint, negated, as apply_stripe() wants them.
 static void make_t(const CpuMatrix *matrix, CpuReflections *block, const void *taus) {
     const int64_t count = block->count;
     double real[CPU_PANEL][CPU_PANEL] = {{0}};
@@ -438,6 +452,7 @@ static void apply_stripe(const ApplyJob *job, int64_t first, int64_t columns, ch
     cpu_product_serial(&product, c, block->v, scaled, scratch);
 }
 
+// A unit is a stripe of columns.
 static void apply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ApplyJob *job = argument;

@@ -64,14 +64,18 @@ struct CpuPool {
 
 // ---- waiting
 
+// Returns at once if the word is not `seen` any more; may return for no reason, hence callers look
+// again.
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
     syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 }
 
+// Up to `count` sleepers.
 static void futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
+// A moment of spinning.
 static void relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -303,6 +307,7 @@ static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) 
     return HLO_SUCCESS;
 }
 
+// 0 where the variable is not set: as many as there are cores.
 static HloStatus read_thread_count(int *count) {
     const char *text = getenv("MESHLO_NUM_THREADS");
     *count = 0;

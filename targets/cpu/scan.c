@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the chain of additions
-// without changing its order; columns are scanned as vectors of neighbours. One long row is cut in fixed segments.
+// Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the
+// chain of additions without changing its order; columns are scanned as vectors of neighbours. One
+// long row is cut in fixed segments.
+//
+//     rows      [outer][length]: kLanes rows side by side, each in its own order
+//     columns   [outer][length][inner]: result row i = row i - 1 op input row i, for up to kColumnBlock columns at once
+//     long row  segments of 2^15, scanned alone; then, segment by segment, everything gets the total before it
+//               1 2 3 | 4 5 6  ->  1 3 6 | 4 9 15  ->  1 3 6 | 10 15 21
+//
+// Segments have a fixed length, so that the bits of a long row do not depend on the number of
+// workers. In reverse, step is -1 and the scan begins at the row's end. Narrow types are scanned in
+// f32 and rounded once an element.
 #include <assert.h>
 #include <string.h>
 
@@ -97,6 +107,7 @@ typedef struct ScanJob {
     char *out;
 } ScanJob;
 
+// One row, or a part of one, whose elements are `step` apart; the first is combined with `init`.
 static void scan_one(const ScanJob *job, const char *in, char *out, int64_t length, int64_t step, const char *init) {
     if (job->entry) {
         job->entry->one(in, out, length, step, init);
@@ -159,6 +170,7 @@ static void scan_columns_task(void *argument, int64_t begin, int64_t end, int wo
 
 // ---- one long row: segments scanned alone, then their totals, then every segment shifted by what stands before it
 
+// In scanning order, from the start of the scan.
 static void segment_range(const ScanJob *job, int64_t segment, int64_t *begin, int64_t *length) {
     *begin = segment * kSegment;
     *length = job->length - *begin < kSegment ? job->length - *begin : kSegment;
@@ -203,6 +215,7 @@ static void shift_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// Totals are final from left to right: segment s is shifted when s - 1 has been.
 static void scan_long_rows(CpuPool *pool, ScanJob *job) {
     job->segments = (job->length + kSegment - 1) / kSegment;
     cpu_pool_parallel_for_grain(pool, job->outer * job->segments, 1, segment_task, job);
@@ -218,6 +231,7 @@ static void scan_long_rows(CpuPool *pool, ScanJob *job) {
         }
 }
 
+// By what stands inside: columns, one long row, or many rows.
 static void run_scan(CpuPool *pool, ScanJob *job) {
     const int64_t total = job->outer * job->length * job->inner;
     CpuPool *use = total < 32768 ? NULL : pool;
@@ -230,6 +244,7 @@ static void run_scan(CpuPool *pool, ScanJob *job) {
         cpu_pool_parallel_for_grain(use, (job->outer + kUnitRows - 1) / kUnitRows, 1, scan_rows_task, job);
 }
 
+// NULL where elements are combined one at a time.
 static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
     for (size_t i = 0; i < HLO_COUNT_OF(kScans); i++)
         if (kScans[i].type == type && kScans[i].op == op) return &kScans[i];

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scatter applies windows of updates to places of the operand that are known only when it runs, and any two windows
-// may meet. The order of what meets is the order of the index vectors, on any number of workers: sums of floats depend
-// on it. So the updates are never shared out, but what is written is, in one of two ways (ScatterSplit), and every
-// worker goes through all windows and applies its part of each. Where neither way keeps two workers from one element
-// (windows that overlap shifted), one worker does it all.
+// A scatter applies windows of updates to places of the operand that are known only when it runs,
+// and any two windows may meet. The order of what meets is the order of the index vectors, on any
+// number of workers: sums of floats depend on it. So the updates are never shared out, but what is
+// written is, in one of two ways (ScatterSplit), and every worker goes through all windows and
+// applies its part of each. Where neither way keeps two workers from one element (windows that
+// overlap shifted), one worker does it all.
 //
-// From the most general to the fastest: any windows run by run, a computation of the program called for each element;
-// blocks of a few hundred windows by one call of a kernel; windows whose place one 32-bit index tells, without blocks
-// (a line: index_plan.h); and for long rows of an operand that must be copied anyway, the updates sorted by row first,
-// so that each row goes through the cache once (run_rows()).
+//     operand f32[6,8], windows of one row, indices 2 0 2    by owners: worker A rows 0-2, worker B rows 3-5
+//     worker A   window 0 -> row 2, window 1 -> row 0, window 2 -> row 2      in this order
+//     worker B   the same three windows, none of which is its own
+//     by columns: worker A columns 0-3 of every window, worker B columns 4-7
+//
+// From the most general to the fastest: any windows run by run, a computation of the program called
+// for each element; blocks of a few hundred windows by one call of a kernel; windows whose place
+// one 32-bit index tells, without blocks (a line: index_plan.h); and for long rows of an operand
+// that must be copied anyway, the updates sorted by row first, so that each row goes through the
+// cache once (run_rows()).
+//
+// Narrow types are decoded, combined in f32 and encoded for each update, so that each update rounds
+// as HLO's definition does. Windows that are not wholly inside of the operand come as -1 from the
+// index plan and are left out.
 #include <assert.h>
 #include <string.h>
 
@@ -82,6 +93,7 @@ static void combine_run(const ScatterJob *job, int which, char *target, const ch
     }
 }
 
+// One element by the program's computation, all operands at once.
 static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
     void *targets[CPU_KERNEL_RANK_LIMIT];
     const void *sources[CPU_KERNEL_RANK_LIMIT];
@@ -114,6 +126,8 @@ static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, in
     }
 }
 
+// One window, its columns [begin, end) only; runs along the innermost dimension are applied one
+// after the other.
 static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
     assert(begin >= 0 && begin <= end);
     const CpuIndexPlan *plan = &job->plan;
@@ -154,6 +168,7 @@ static CpuScatterKernel *run_kernel(const ScatterJob *job, CpuIndexKind kind) {
     return job->index_kernels->scatter[kind][kOps[scatter->op]][by_width ? kUnsigned[width] : cpu_register_of(type)];
 }
 
+// One block of windows; [begin, end) as in scatter_task().
 static void scatter_block(const ScatterJob *job, const CpuIndexBlock *block, int64_t begin, int64_t end) {
     const bool owners = job->split == SPLIT_OWNERS;
     const int64_t first = owners ? 0 : begin, columns = owners ? job->plan.window[0].size : end - begin,
@@ -256,6 +271,7 @@ static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
     for (int64_t i = 0; i < size * width && i < kPieceBytes; i += kLine) __builtin_prefetch(next + i, 0, 2);
 }
 
+// Rows without updates are copied in long stretches, the others combined on the way.
 static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScatterJob *job = argument;
@@ -280,6 +296,7 @@ static bool goes_by_rows(const ScatterJob *job) {
            job->plan.batch_count < INT32_MAX;
 }
 
+// O(rows + updates) memory for sorting by counting.
 static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
     enum { kRowsEach = 64 };
     const int64_t rows = job->operand_count / job->plan.window[0].size;
@@ -321,6 +338,7 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
         job->kernel = builtin_kernel(job->scatter, job->kernels, 0);
 }
 
+// Assignments and calls take any type.
 static HloStatus check_types(const ScatterJob *job) {
     const CpuScatter *s = job->scatter;
     HLO_FAIL_IF(s->count < 1 || s->count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "scatter of %d operands",
@@ -362,6 +380,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
 
 // ---- one run
 
+// A scatter that assigns one run, with all that is needed to find its place.
 struct CpuSmallScatter {
     int64_t operand_bytes, bytes;  // of the run
     int width;

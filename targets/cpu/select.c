@@ -1,5 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Top-k and arg-max: what needs only a part of an order.
+//
+// Top-k of few keeps the k best in a sorted list and goes through the row in blocks: the extreme
+// element of a block, which vectors find, mostly shows that nothing in it belongs among the best,
+// so that a row costs little more than one reduction. Ties go to the earlier element, since a
+// candidate is put behind its equals. Of many (kInsertionLimit) the row is sorted whole.
+//
+//     k = 2, row 3 9 1 7 | 4 2 5 6 | 8 0 ...     best 9 7 after the first block
+//     block 2: its largest is 6, not better than 7: skipped;  block 3: 8 is, and takes the place of 7
+//
+// Arg-max works in chunks of a row (the extreme of each, then its place in the best one), or down
+// columns with the best of each so far. A NaN wins over every number, and the first one stays.
+// Elements of narrow float types are decoded first; the value that is given back is the stored one.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -100,6 +112,7 @@ static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
     }
 }
 
+// Rows [begin, end), with this worker's list of candidates.
 static void top_k_task(void *argument, int64_t begin, int64_t end, int worker) {
     const TopKJob *job = argument;
     Candidate *best = (Candidate *)(void *)(job->scratch + (size_t)worker * job->scratch_each);
@@ -177,6 +190,7 @@ typedef struct ArgJob {
     const char *input;
 } ArgJob;
 
+// In s32 or s64 width; signedness does not matter below 2^31.
 static void put_position(const ArgJob *job, int64_t at, int64_t position) {
     if (hlo_type_bytes(job->position_type) == 8)
         ((int64_t *)(void *)job->positions)[at] = position;
@@ -205,6 +219,7 @@ FIND_FUNCTION(uint64_t, 64)
 FIND_FUNCTION(float, f32)
 FIND_FUNCTION(double, f64)
 
+// By bits for all but f32 and f64, whose zeros have two forms.
 static int64_t find(CpuRegisterType held, const void *in, int64_t n, const void *wanted) {
     switch (held) {
         case CPU_REGISTER_F32: return find_f32(in, n, *(const float *)wanted);
@@ -278,6 +293,7 @@ COLUMN_FUNCTION(uint64_t, u64)
 COLUMN_FUNCTION(float, f32)
 COLUMN_FUNCTION(double, f64)
 
+// Each type has a loop of its own, which compilers vectorise.
 static void run_columns(CpuRegisterType held, const void *in, int64_t stride, int64_t length, int64_t n, bool largest,
                         void *best, int32_t *position) {
     switch (held) {
@@ -317,6 +333,7 @@ static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t
     }
 }
 
+// A unit is a block of neighbouring columns.
 static void arg_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ArgJob *job = argument;

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values are equal on which devices: a partition of the devices for every array, as the first device of each
-// device's class, found by walking the thunks once (loops until nothing changes).
-// Devices that hold equal values compute equal results: such kernels are run once and their results copied. The
-// analysis is a partition of the devices for every array, which is refined by whatever could tell two devices apart:
-// their arguments, their numbers, control flow that depends on either, and what varies by itself (random numbers,
-// callbacks). Arguments are equal if they are the same memory; a plan is made again when that pattern changes.
-// A device that waits for another to share its work must be sure that the other comes there, as often as itself: so
-// classes are split by whatever sends devices different ways (`control` below), the conditions of loops included.
+// Which values are equal on which devices: a partition of the devices for every array, as the first
+// device of each device's class, found by walking the thunks once (loops until nothing changes).
+//
+// Devices that hold equal values compute equal results: such kernels are run once and their results
+// copied. The analysis is a partition of the devices for every array, which is refined by whatever
+// could tell two devices apart: their arguments, their numbers, control flow that depends on
+// either, and what varies by itself (random numbers, callbacks). Arguments are equal if they are
+// the same memory; a plan is made again when that pattern changes.
+//
+//     devices       0 1 2 3
+//     weights       0 0 0 0    one buffer for all
+//     batch         0 1 2 3    a shard each
+//     dot           0 1 2 3    as its operands: the finest of both
+//     all-reduce    0 0 0 0    all members get the same, whatever went in
+//     optimiser     0 0 0 0    computed by device 0 for all four
+//
+// A device that waits for another to share its work must be sure that the other comes there, as
+// often as itself: so classes are split by whatever sends devices different ways (`control` below),
+// the conditions of loops included.
 #include "targets/cpu/share.h"
 
 #include <string.h>
@@ -83,6 +94,7 @@ static void exchange(const Analysis *analysis, const CpuCollective *collective, 
     memcpy(value, result, sizeof(int16_t) * (size_t)analysis->devices);
 }
 
+// Devices of one number stay together, as replicas of one partition.
 static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     const int64_t partitions = analysis->executable->partition_count;
     Classes ids;
@@ -90,6 +102,7 @@ static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     refine(analysis, value, ids);
 }
 
+// Equal only where every operand is, and where control flow is.
 static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int16_t *control, int16_t *value) {
     memcpy(value, control, sizeof(int16_t) * (size_t)analysis->devices);
     for (int32_t i = 0; i < thunk->read_count; i++) refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
@@ -127,6 +140,8 @@ static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t 
     } while (analysis->changed);
 }
 
+// The branch is chosen by the first operand: devices that may choose differently differ in all that
+// follows inside.
 static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     Classes inside;
     memcpy(inside, control, sizeof inside);
@@ -141,6 +156,7 @@ static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const in
     }
 }
 
+// Everything without regions.
 static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     Classes value;
     read_all(analysis, thunk, control, value);
@@ -153,6 +169,7 @@ static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t 
                sizeof(int16_t) * (size_t)analysis->devices);
 }
 
+// Thunks in the order of execution.
 static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control) {
     for (int64_t i = 0; i < list->count; i++) {
         const CpuThunk *thunk = &list->thunks[i];

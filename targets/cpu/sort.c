@@ -1,5 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting. A stable sort has one right answer, so rows may be cut for workers in any way.
+//
+// Elements become keys: unsigned integers that are ordered as the elements are (sort_keys.h), with
+// the element's number beside each unless the key alone says everything. Keys are sorted, then
+// every operand is rearranged once by the numbers. Several keys are sorted one after the other, the
+// least significant first, which a stable sort allows.
+//
+//     short rows   merge sort from runs of 16, each by insertion
+//     long rows    radix sort by bytes, from the lowest; bytes that are equal in all keys are passed over
+//     one row on many workers   each sorts a part, then rounds of merges in which every worker has an equal slice
+//     comparators without keys  a merge sort that calls the program's computation; it ends whatever that answers
+//
+//     merge of a = 1 4 9 and b = 2 3 8, the second of three slices: 3 and 4
+//     merge_split() finds by bisection that of the first 2 results one comes from a and one from b
+//
+// Scratch of a worker, for n elements rounded up to 16: [keys 8n][spare 8n][numbers 4n][spare
+// 4n][one row of the widest operand].
 #include "targets/cpu/sort.h"
 
 #include <assert.h>
@@ -123,10 +139,12 @@ typedef struct LongRow {
     uint32_t *index, *spare_index;
 } LongRow;
 
+// Parts differ by one element at most.
 static int64_t part_start(const LongRow *row, int64_t part) {
     return row->n * part / row->parts;
 }
 
+// NULL stays NULL: rows without numbers.
 static uint32_t *offset_index(uint32_t *index, int64_t by) {
     return index ? index + by : NULL;
 }
@@ -208,6 +226,7 @@ typedef struct SortJob {
     int widest;
 } SortJob;
 
+// Element i of the row that begins at `base`.
 static const char *element_address(const CpuSort *s, const void *array, int operand, int64_t base, int64_t i) {
     return (const char *)array + (base + i * s->inner) * hlo_type_bytes(s->types[operand]);
 }
@@ -242,6 +261,7 @@ static void apply_permutation(const SortJob *job, int64_t base, const uint32_t *
     }
 }
 
+// Stable; keys and numbers end where `row` says then.
 static void sort_row_of_keys(const SortJob *job, LongRow *row) {
     if (job->pool)
         sort_long_row(job->pool, row);
@@ -251,6 +271,7 @@ static void sort_row_of_keys(const SortJob *job, LongRow *row) {
     }
 }
 
+// The parts of a worker's scratch memory.
 typedef struct RowMemory {
     char *keys, *spare, *line;
     uint32_t *index, *spare_index;
@@ -304,6 +325,7 @@ static void sort_one_row(const SortJob *job, int64_t base, int worker) {
 
 // ---- comparators
 
+// The comparator on two elements of a row, by their numbers.
 static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t right) {
     const CpuSort *s = job->sort;
     const void *a[CPU_LOOP_RANK_LIMIT], *b[CPU_LOOP_RANK_LIMIT];
@@ -336,6 +358,7 @@ static void compare_one_row(const SortJob *job, int64_t base, int worker) {
     apply_permutation(job, base, from, m.line);
 }
 
+// Row r is (outer, inner): the elements of one are `inner` apart.
 static void sort_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const SortJob *job = argument;
@@ -349,6 +372,7 @@ static void sort_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
+// What the numbers of 32 bits and the arrays of fixed length hold.
 static HloStatus check_sort(const CpuSort *s) {
     HLO_FAIL_IF(s->length > UINT32_MAX, HLO_UNIMPLEMENTED, "sorting more than 2^32 elements");
     HLO_FAIL_IF(s->count < 1 || s->count > CPU_LOOP_RANK_LIMIT, HLO_UNIMPLEMENTED, "sorting %d operands", s->count);

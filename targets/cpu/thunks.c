@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps to thunks: arrays become addresses.
-// The last step of compiling. Buffers have been assigned, so each array of a step is a slice: a base (arena, constants,
-// argument or result) and an offset. Thunks know nothing of graphs or arrays and are read by all devices at once, hence
-// never written to after this. What a region hands to the next round of its loop, or to its conditional, is a parallel
-// assignment, which is turned into copies in an order here.
+//
+// The last step of compiling. Buffers have been assigned, so each array of a step is a slice: a
+// base (arena, constants, argument or result) and an offset. Thunks know nothing of graphs or
+// arrays and are read by all devices at once, hence never written to after this. What a region
+// hands to the next round of its loop, or to its conditional, is a parallel assignment, which is
+// turned into copies in an order here.
+//
+//     a loop's body ends with the state (b, a) for the places (A, B): both must be read before either is written
+//     copies   temp <- B;  B <- A;  A <- temp      a circle, broken by a staging place behind the arena's end
+// A chain (A <- B, B <- C) needs no staging place, only its order: A first, since B is overwritten
+// next.
 #include <stdlib.h>
 
 #include "targets/cpu/fallback.h"
@@ -13,16 +20,19 @@
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;
 
+// `shareable` counts the kernels that devices with equal operands may share (share.h).
 typedef struct ThunkBuilder {
     HloArena *arena;
     CpuAssignment *assignment;
     int32_t shareable;
 } ThunkBuilder;
 
+// One place in memory.
 static bool same_slice(CpuSlice a, CpuSlice b) {
     return a.base == b.base && a.offset == b.offset;
 }
 
+// Limits and strides were worked out by emit.c; here the index gets its address.
 static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuffer *buffer) {
     CpuThunkStart *starts = HLO_ARENA_NEW(builder->arena, CpuThunkStart, buffer->start_count);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -64,11 +74,13 @@ typedef struct Sequencer {
     HLO_VECTOR(int64_t) ready;  // whose target nobody reads any more
 } Sequencer;
 
+// Any total order will do: targets are looked up by it.
 static int compare_slices(CpuSlice a, CpuSlice b) {
     if (a.base != b.base) return a.base < b.base ? -1 : 1;
     return (a.offset > b.offset) - (a.offset < b.offset);
 }
 
+// For qsort().
 static int compare_targets(const void *a, const void *b) {
     return compare_slices(((const CpuCopy *)a)->to, ((const CpuCopy *)b)->to);
 }
@@ -164,6 +176,7 @@ static bool is_worth_sharing(const CpuStep *step) {
     return step->kind == CPU_STEP_KERNEL && elements >= kMinimumElements && step->cost >= elements * kCostAnElement;
 }
 
+// Everything that a device needs at run time, and nothing else of the step.
 static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t level, int32_t *depth) {
     CpuThunk thunk = {.kind = step->kind,
                       .name = step->node->instruction->name,
