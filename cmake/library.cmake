@@ -2,6 +2,7 @@
 # libmeshlo, shared and static, from the rooms; its headers, pkg-config file and CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+include(cmake/public_headers.cmake)
 
 get_property(rooms GLOBAL PROPERTY MESHLO_ROOMS)
 get_property(links GLOBAL PROPERTY MESHLO_LINKS)
@@ -29,9 +30,11 @@ target_link_libraries(meshlo_static PUBLIC ${links})
 
 install(TARGETS meshlo EXPORT meshlo LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS meshlo_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-foreach(room hlo spmd_partitioner targets emulator)
-  install(DIRECTORY ${CMAKE_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshlo
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+meshlo_public_headers(headers hlo spmd_partitioner targets emulator)
+set_property(GLOBAL PROPERTY MESHLO_PUBLIC_HEADERS ${headers})
+foreach(header IN LISTS headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshlo/${folder})
 endforeach()
 install(EXPORT meshlo NAMESPACE meshlo:: FILE meshloTargets.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/meshlo)
 configure_package_config_file(cmake/meshloConfig.cmake.in ${CMAKE_BINARY_DIR}/meshloConfig.cmake

@@ -19,6 +19,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
+
 // An array shape with the default layout.
 // `dims` are copied into the module.
 static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank) {
@@ -126,7 +128,7 @@ HloInstruction *spmd_emit_identity(SpmdPartitioner *partitioner, HloOpcode opcod
         HloLiteral *literal = hlo_literal_in_arena(spmd_arena(partitioner), array_shape(partitioner, type, NULL, 0));
         const double value = hlo_float_extreme(hlo_type_real_part(type), opcode == HLO_OP_MINIMUM);
         if (hlo_type_is_complex(type)) {  // compared part by part
-            hlo_literal_set_complex(literal, 0, value + value * (double _Complex)_Complex_I);
+            hlo_literal_set_complex(literal, 0, CMPLX(value, value));
         } else {
             hlo_literal_set_double(literal, 0, value);
         }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/file.h"
 #include "tools/npy.h"
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/text/text.h"
 #include "tools/execute.h"
 #include "tools/machine.h"

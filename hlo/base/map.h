@@ -6,6 +6,8 @@
 
 #include "hlo/base/memory.h"
 
+HLO_BEGIN_C
+
 typedef struct HloStringMap {
     struct HloStringMapEntry *entries;
     int64_t count;
@@ -40,5 +42,7 @@ static inline uint64_t hlo_hash_mix(uint64_t seed, uint64_t value) {
     uint64_t x = (seed ^ value) * UINT64_C(0x9E3779B97F4A7C15);
     return x ^ (x >> 29);
 }
+
+HLO_END_C
 
 #endif

@@ -6,6 +6,8 @@
 
 #include "hlo/base/memory.h"
 
+HLO_BEGIN_C
+
 #define HLO_VECTOR(type)  \
     struct {              \
         type *items;      \
@@ -34,5 +36,7 @@ HLO_EXPORT void *hlo_vector_grow(HloArena *arena, const void *items, int64_t cou
 
 typedef HLO_VECTOR(int64_t) HloInt64Vector;
 typedef HLO_VECTOR(const char *) HloStringVector;
+
+HLO_END_C
 
 #endif

@@ -4,6 +4,7 @@
 #include <complex.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 #define COMPARE_LOOP(operator)                                       \

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 // A float as an integer of the type: NaN gives 0, out of range gives the nearest end.

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/matrices.h"
 
 typedef HloEvalComplex Complex;

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/matrices.h"
 
 typedef HloEvalComplex Complex;

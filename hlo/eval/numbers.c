@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 // Bits of a float and back; memcpy is how C says it.

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
 HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs) {

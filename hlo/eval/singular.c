@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/matrices.h"
 
 typedef HloEvalComplex Complex;

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/map.h"
 
 // Builds the tree below `literal`. On the heap every node owns itself; false when memory is short.

@@ -3,7 +3,6 @@
 #ifndef MESHLO_HLO_IR_LITERAL_H_
 #define MESHLO_HLO_IR_LITERAL_H_
 
-#include "hlo/base/complex.h"
 #include "hlo/ir/shape.h"
 
 HLO_BEGIN_C
@@ -48,14 +47,16 @@ HLO_EXPORT double hlo_literal_get_double(const HloLiteral *literal, int64_t inde
 // Exact for every integer type (u64 as the same 64 bits); floats are truncated, NaN
 // gives 0 and what is out of range the nearest end.
 HLO_EXPORT int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index);
+#ifndef __cplusplus  // which has no such type: read and write the two parts in `data`
 // Real elements have imaginary part 0.
 HLO_EXPORT double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index);
+// Real element types take the real part.
+HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value);
+#endif
 // Rounds as hlo_float_encode() for floats; integers are truncated, saturated at 64 bits, then wrapped to their width.
 HLO_EXPORT void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value);
 // Wraps to the width of integer types; pred becomes value != 0.
 HLO_EXPORT void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value);
-// Real element types take the real part.
-HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value);
 
 // One number of any floating type <-> double; the pattern lies in the low bits. Rounds to nearest even; overflow and
 // NaN as XLA's conversion to that type does.

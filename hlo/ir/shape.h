@@ -114,7 +114,7 @@ static inline bool hlo_shape_is_scalar(const HloShape *shape) {
 }
 // S(n) of an array's layout; HLO_SPACE_DEVICE where none is said.
 static inline int64_t hlo_shape_memory_space(const HloShape *shape) {
-    return shape->layout ? shape->layout->memory_space : HLO_SPACE_DEVICE;
+    return shape->layout ? shape->layout->memory_space : (int64_t)HLO_SPACE_DEVICE;
 }
 // Whether an array lies in the host's memory, of either kind.
 static inline bool hlo_shape_in_host_memory(const HloShape *shape) {

@@ -2,6 +2,7 @@
 // Instructions: one line each, in the order that XLA prints their parts; options leave parts out or write them short.
 #include <assert.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/text/printer.h"
 
 // The op that an async op wraps, when it is printed as that op's -start, -update or -done; else NULL.

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/matrix.h"

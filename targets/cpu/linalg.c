@@ -8,6 +8,7 @@
 #include <complex.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/matrix.h"
 

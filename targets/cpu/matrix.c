@@ -18,6 +18,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 
 bool cpu_matrix_has(HloType type) {

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/isa/isa.h"
 

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
 

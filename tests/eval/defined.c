@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "tests/eval/run.h"
 
 Defined defined_begin(uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "tests/eval/defined.h"
 #include "tests/support/cases.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/eval.h"
 #include "hlo/text/text.h"
 

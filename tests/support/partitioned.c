@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/complex.h"
 #include "hlo/eval/eval.h"
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "hlo/base/complex.h"
 #include "tools/npy.h"
 
 // An image of format version 1 with this dict and these elements; its size goes to *size.

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+# Which headers are public: those that declare something exported, those that gather others for embedding programs, and
+# what these include. Nothing else is installed or in the C reference.
+
+# Sets `result` to their paths below the source folder.
+function(meshlo_public_headers result)
+  set(public hlo/hlo.h emulator/emulator.h)
+  foreach(room IN LISTS ARGN)
+    file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/${room}/*.h)
+    foreach(header IN LISTS headers)
+      file(STRINGS ${CMAKE_SOURCE_DIR}/${header} exports REGEX "^HLO_EXPORT " LIMIT_COUNT 1)
+      if(exports)
+        list(APPEND public ${header})
+      endif()
+    endforeach()
+  endforeach()
+  set(unread ${public})
+  while(unread)
+    list(POP_FRONT unread header)
+    file(STRINGS ${CMAKE_SOURCE_DIR}/${header} includes REGEX "^#include \"")
+    foreach(line IN LISTS includes)
+      string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" included "${line}")
+      if(EXISTS ${CMAKE_SOURCE_DIR}/${included} AND NOT included IN_LIST public)
+        list(APPEND public ${included})
+        list(APPEND unread ${included})
+      endif()
+    endforeach()
+  endwhile()
+  list(SORT public)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${public})
+  set(${result} ${public} PARENT_SCOPE)
+endfunction()
