@@ -17,6 +17,7 @@
 #include "targets/cpu/expand.h"
 #include "targets/cpu/internal.h"
 #include "targets/cpu/peer.h"
+#include "targets/cpu/round.h"
 
 typedef struct CompileCall {
     const HloModule *module;
@@ -290,7 +291,7 @@ static HloStatus compile_protected(void *argument) {
     collect_transfers(executable->arena, steps, &transfers);
     executable->signature.transfers = transfers.items;
     executable->signature.transfer_count = transfers.count;
-    cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
+    cpu_thunks_build(executable->arena, call->scratch, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
     executable->array_count = (int32_t)program->arrays.count;
     int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
@@ -332,6 +333,7 @@ HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
 
 void cpu_executable_free(CpuExecutable *executable) {
     if (!executable) return;
+    cpu_rounds_free(&executable->entry);
     hlo_free(executable->constants);
     hlo_module_free(executable->module);
     hlo_arena_free(executable->arena);

@@ -110,7 +110,7 @@ typedef struct CpuTinyLoop CpuTinyLoop;
 enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 16384, CPU_TINY_BUFFERS = 32 };
 
 struct CpuLoop {
-    const CpuLoopKernels *kernels;
+    const CpuLoopKernels *kernels, *kernels_of_one;
     const CpuTinyLoop *tiny;  // or NULL
     CpuLoopMode mode;
     int64_t outer, reduced, inner;  // sizes of the three groups
@@ -191,8 +191,32 @@ void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
 // Runs it over the whole domain, on this thread.
 void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
 
-// Where a call's target and operands stand.
+// Where a call's target and operands stand: so many bytes behind a base.
 enum { CPU_TINY_PLACES = 4 };
+enum { CPU_TINY_IN_SCRATCH, CPU_TINY_IN_CONSTANTS, CPU_TINY_IN_FIRST_BUFFER };
+typedef struct CpuTinyPlace {
+    int32_t base, offset;
+} CpuTinyPlace;
+
+// Copies: one element; all in order; element number i from number table[i]; element number i to number table[i]. The
+// table, int32_t, is in place 2.
+typedef enum CpuTinyForm {
+    CPU_TINY_COPY_ONE,
+    CPU_TINY_COPY_ALL,
+    CPU_TINY_COPY_FROM,
+    CPU_TINY_COPY_TO,
+    CPU_TINY_KERNEL,
+    CPU_TINY_REDUCE,  // place 2 holds the address of the reduction's own kernel, `immediate` elements make a row
+} CpuTinyForm;
+
+// One call of a kernel; copies and reductions are such calls too. The target comes first, then the operands.
+typedef struct CpuTinyStep {
+    CpuBlockKernel *kernel;
+    CpuTinyPlace places[CPU_TINY_PLACES];
+    int64_t count, immediate;
+    CpuTinyForm form;
+    int width;  // bytes an element of the target
+} CpuTinyStep;
 
 // One call of such a list when it is known where everything stands.
 typedef struct CpuTinyCall {
@@ -201,8 +225,10 @@ typedef struct CpuTinyCall {
     int64_t count, immediate;
 } CpuTinyCall;
 
-// The number of calls.
+// The number of calls, the calls, and what CPU_TINY_IN_CONSTANTS stands for.
 int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
+const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny);
+char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny);
 // Writes as many calls, for a list that runs several times with the same buffers (those that it does not name may be
 // NULL) and CPU_TINY_SCRATCH bytes at `scratch`, aligned to 64, which nothing else uses while it runs.
 void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls);

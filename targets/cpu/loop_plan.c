@@ -462,6 +462,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     cpu_loop_peephole(b);
     CpuLoop *loop = HLO_ARENA_NEW(b->arena, CpuLoop, 1);
     loop->kernels = b->kernels;
+    loop->kernels_of_one = b->kernels_of_one;
     loop->values = b->values.items;
     loop->value_count = (int)b->values.count;
     loop->outer = product(b->dims, b->outer);

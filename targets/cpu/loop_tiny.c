@@ -21,22 +21,8 @@
 #include "targets/cpu/copy.h"
 #include "targets/cpu/loop_internal.h"
 
-// Where something stands: so many bytes behind a base.
-typedef struct Place {
-    int32_t base, offset;
-} Place;
-
-enum { kScratch, kConstants, kFirstBuffer };
-
-// One call of a kernel; copies and reductions are such calls too. The target comes first, then the operands.
-typedef struct Step {
-    CpuBlockKernel *kernel;
-    Place places[CPU_TINY_PLACES];
-    int64_t count, immediate;
-} Step;
-
 struct CpuTinyLoop {
-    const Step *steps;
+    const CpuTinyStep *steps;
     int64_t step_count;
     char *constants;
     int buffer_count;
@@ -79,19 +65,17 @@ COPY_KERNELS(uint32_t, 4)
 COPY_KERNELS(uint64_t, 8)
 COPY_KERNELS(Pair, 16)
 
-typedef enum CopyForm { COPY_ONE, COPY_ALL, COPY_FROM, COPY_TO, COPY_FORM_COUNT } CopyForm;
-
-static CpuBlockKernel *copy_kernel(CopyForm form, int width) {
+static CpuBlockKernel *copy_kernel(CpuTinyForm form, int width) {
 #define FORMS(width) \
     { copy_one_##width, copy_all_##width, copy_from_##width, copy_to_##width }
-    static CpuBlockKernel *const kernels[][COPY_FORM_COUNT] = {FORMS(1), FORMS(2), FORMS(4), FORMS(8), FORMS(16)};
+    static CpuBlockKernel *const kernels[][CPU_TINY_COPY_TO + 1] = {FORMS(1), FORMS(2), FORMS(4), FORMS(8), FORMS(16)};
 #undef FORMS
     return kernels[__builtin_ctz((unsigned)width)][form];
 }
 
 CpuBlockKernel *cpu_tiny_copy(int64_t bytes) {
     const bool one = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16;
-    return one ? copy_kernel(COPY_ONE, (int)bytes) : copy_all_1;
+    return one ? copy_kernel(CPU_TINY_COPY_ONE, (int)bytes) : copy_all_1;
 }
 
 // b points to the reduction's own kernel: n rows of `immediate` elements.
@@ -106,12 +90,12 @@ static void reduce_rows(void *dst, const void *a, const void *b, const void *c, 
 
 void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers) {
     _Alignas(64) char scratch[CPU_TINY_SCRATCH];
-    char *bases[kFirstBuffer + CPU_TINY_BUFFERS];  // clearing it would take longer than the loop
-    bases[kScratch] = scratch;
-    bases[kConstants] = tiny->constants;
-    for (int i = 0; i < tiny->buffer_count; i++) bases[kFirstBuffer + i] = buffers[i];
-    for (const Step *step = tiny->steps; step < tiny->steps + tiny->step_count; step++) {
-        const Place *at = step->places;
+    char *bases[CPU_TINY_IN_FIRST_BUFFER + CPU_TINY_BUFFERS];  // clearing it would take longer than the loop
+    bases[CPU_TINY_IN_SCRATCH] = scratch;
+    bases[CPU_TINY_IN_CONSTANTS] = tiny->constants;
+    for (int i = 0; i < tiny->buffer_count; i++) bases[CPU_TINY_IN_FIRST_BUFFER + i] = buffers[i];
+    for (const CpuTinyStep *step = tiny->steps; step < tiny->steps + tiny->step_count; step++) {
+        const CpuTinyPlace *at = step->places;
         step->kernel(bases[at[0].base] + at[0].offset, bases[at[1].base] + at[1].offset,
                      bases[at[2].base] + at[2].offset, bases[at[3].base] + at[3].offset, step->count, step->immediate);
     }
@@ -121,16 +105,24 @@ int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny) {
     return tiny->step_count;
 }
 
+const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny) {
+    return tiny->steps;
+}
+
+char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny) {
+    return tiny->constants;
+}
+
 void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls) {
     for (int64_t i = 0; i < tiny->step_count; i++) {
-        const Step *step = &tiny->steps[i];
+        const CpuTinyStep *step = &tiny->steps[i];
         CpuTinyCall *call = &calls[i];
         *call = (CpuTinyCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
         for (int k = 0; k < CPU_TINY_PLACES; k++) {
-            const Place place = step->places[k];
-            char *base = place.base == kScratch     ? scratch
-                         : place.base == kConstants ? tiny->constants
-                                                    : buffers[place.base - kFirstBuffer];
+            const CpuTinyPlace place = step->places[k];
+            char *base = place.base == CPU_TINY_IN_SCRATCH     ? scratch
+                         : place.base == CPU_TINY_IN_CONSTANTS ? tiny->constants
+                                                               : buffers[place.base - CPU_TINY_IN_FIRST_BUFFER];
             call->places[k] = base + place.offset;
         }
     }
@@ -138,9 +130,9 @@ void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buf
 
 bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int buffer, int64_t *offset) {
     assert(step >= 0 && step < tiny->step_count && place >= 0 && place < CPU_TINY_PLACES);
-    const Place at = tiny->steps[step].places[place];
+    const CpuTinyPlace at = tiny->steps[step].places[place];
     *offset = at.offset;
-    return at.base == kFirstBuffer + buffer;
+    return at.base == CPU_TINY_IN_FIRST_BUFFER + buffer;
 }
 
 // ---- planning
@@ -149,8 +141,8 @@ bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int b
 typedef struct Planner {
     HloArena *arena;
     const CpuLoop *loop;
-    Place *places;  // by value
-    Step *steps;
+    CpuTinyPlace *places;  // by value
+    CpuTinyStep *steps;
     int64_t step_count;
     char *constants;
     int64_t constant_bytes;
@@ -169,18 +161,18 @@ static int64_t count_of(const CpuLoop *loop, const CpuLoopValue *value) {
 }
 
 // The slot that the planner of registers gave.
-static Place in_scratch(const CpuLoopValue *value) {
-    return (Place){kScratch, (int32_t)value->slot};
+static CpuTinyPlace in_scratch(const CpuLoopValue *value) {
+    return (CpuTinyPlace){CPU_TINY_IN_SCRATCH, (int32_t)value->slot};
 }
 
 // Element number `element` of a buffer, which must be reachable.
-static Place in_buffer(Planner *p, const CpuLoopValue *value, int64_t element) {
+static CpuTinyPlace in_buffer(Planner *p, const CpuLoopValue *value, int64_t element) {
     if (value->buffer >= CPU_TINY_BUFFERS || element < 0 || element > INT32_MAX / 16) {
         p->fits = false;
-        return (Place){kConstants, 0};
+        return (CpuTinyPlace){CPU_TINY_IN_CONSTANTS, 0};
     }
     if (value->buffer >= p->buffer_count) p->buffer_count = value->buffer + 1;
-    return (Place){kFirstBuffer + value->buffer, (int32_t)(element * value->width)};
+    return (CpuTinyPlace){CPU_TINY_IN_FIRST_BUFFER + value->buffer, (int32_t)(element * value->width)};
 }
 
 // The element number in which each element of the domain stands; false where they simply follow each other.
@@ -217,17 +209,17 @@ static size_t constant_bytes(const CpuLoop *loop) {
 }
 
 // *at is where the bytes are to be written.
-static Place add_constant(Planner *p, int64_t bytes, char **at) {
+static CpuTinyPlace add_constant(Planner *p, int64_t bytes, char **at) {
     const int64_t offset = p->constant_bytes;
     *at = p->constants + offset;
     p->constant_bytes += padded(bytes);
-    return (Place){kConstants, (int32_t)offset};
+    return (CpuTinyPlace){CPU_TINY_IN_CONSTANTS, (int32_t)offset};
 }
 
 // Element numbers as the copy kernels read them; those that are not 32 bits wide do not fit.
-static Place make_table(Planner *p, const int64_t *elements, int64_t count) {
+static CpuTinyPlace make_table(Planner *p, const int64_t *elements, int64_t count) {
     char *at;
-    const Place place = add_constant(p, count * (int64_t)sizeof(int32_t), &at);
+    const CpuTinyPlace place = add_constant(p, count * (int64_t)sizeof(int32_t), &at);
     for (int64_t i = 0; i < count; i++) {
         if (elements[i] < INT32_MIN / 16 || elements[i] > INT32_MAX / 16) p->fits = false;
         const int32_t element = (int32_t)elements[i];
@@ -237,11 +229,16 @@ static Place make_table(Planner *p, const int64_t *elements, int64_t count) {
 }
 
 // Operands that are not set name a place that may be read, and is not.
-static Step *add_step(Planner *p, CpuBlockKernel *kernel, Place to, int64_t count) {
-    Step *step = &p->steps[p->step_count++];
-    *step = (Step){.kernel = kernel, .places = {to}, .count = count};
-    for (int i = 1; i < CPU_TINY_PLACES; i++) step->places[i] = (Place){kConstants, 0};
+static CpuTinyStep *add_step(Planner *p, CpuTinyForm form, CpuBlockKernel *kernel, CpuTinyPlace to, int width,
+                             int64_t count) {
+    CpuTinyStep *step = &p->steps[p->step_count++];
+    *step = (CpuTinyStep){.kernel = kernel, .places = {to}, .count = count, .form = form, .width = width};
+    for (int i = 1; i < CPU_TINY_PLACES; i++) step->places[i] = (CpuTinyPlace){CPU_TINY_IN_CONSTANTS, 0};
     return step;
+}
+
+static CpuTinyStep *add_copy(Planner *p, CpuTinyForm form, CpuTinyPlace to, int width, int64_t count) {
+    return add_step(p, form, copy_kernel(form, width), to, width, count);
 }
 
 // True if nothing is written before the last value that reads `v`, an element that exists once, has done so: it need
@@ -262,7 +259,7 @@ static bool is_read_in_time(const CpuLoop *loop, CpuValue v) {
 
 // Read where it is if its elements follow each other, or if it is one that nobody overwrites first;
 // else copied.
-static void plan_load(Planner *p, CpuValue v, Place *place, int64_t count) {
+static void plan_load(Planner *p, CpuValue v, CpuTinyPlace *place, int64_t count) {
     const CpuLoopValue *value = &p->loop->values[v];
     int64_t elements[CPU_TINY_ELEMENTS];
     const bool table = list_elements(&value->walk, count, elements), once = value->level == CPU_LEVEL_UNIFORM;
@@ -271,7 +268,7 @@ static void plan_load(Planner *p, CpuValue v, Place *place, int64_t count) {
         return;
     }
     *place = in_scratch(value);
-    Step *step = add_step(p, copy_kernel(count == 1 ? COPY_ONE : COPY_FROM, value->width), *place, count);
+    CpuTinyStep *step = add_copy(p, count == 1 ? CPU_TINY_COPY_ONE : CPU_TINY_COPY_FROM, *place, value->width, count);
     step->places[1] = in_buffer(p, value, count == 1 ? elements[0] : 0);
     if (count > 1) step->places[2] = make_table(p, elements, count);
 }
@@ -281,7 +278,8 @@ static bool is_last_result(const Planner *p, CpuValue v) {
     const CpuLoop *loop = p->loop;
     const CpuLoopValue *value = &loop->values[v];
     if ((value->kind != CPU_VALUE_KERNEL && value->kind != CPU_VALUE_REDUCE) || value->stored_by >= 0) return false;
-    const Place made = p->step_count ? p->steps[p->step_count - 1].places[0] : (Place){0}, at = p->places[v];
+    const CpuTinyPlace made = p->step_count ? p->steps[p->step_count - 1].places[0] : (CpuTinyPlace){0},
+                       at = p->places[v];
     int uses = 0;
     for (int i = 0; i < loop->value_count; i++)
         for (int k = 0; k < 3; k++)
@@ -297,18 +295,18 @@ static void plan_store(Planner *p, const CpuLoopValue *value, int64_t count) {
         p->steps[p->step_count - 1].places[0] = in_buffer(p, value, elements[0]);
         return;
     }
-    const CopyForm form = count == 1 ? COPY_ONE : table ? COPY_TO : COPY_ALL;
-    const Place to = in_buffer(p, value, form == COPY_TO ? 0 : elements[0]);
-    Step *step = add_step(p, copy_kernel(form, value->width), to, count);
+    const CpuTinyForm form = count == 1 ? CPU_TINY_COPY_ONE : table ? CPU_TINY_COPY_TO : CPU_TINY_COPY_ALL;
+    const CpuTinyPlace to = in_buffer(p, value, form == CPU_TINY_COPY_TO ? 0 : elements[0]);
+    CpuTinyStep *step = add_copy(p, form, to, value->width, count);
     step->places[1] = p->places[value->operands[0]];
-    if (form == COPY_TO) step->places[2] = make_table(p, elements, count);
+    if (form == CPU_TINY_COPY_TO) step->places[2] = make_table(p, elements, count);
 }
 
 // Indices of a domain are constants.
-static Place plan_index(Planner *p, const CpuLoopValue *value, int64_t count) {
+static CpuTinyPlace plan_index(Planner *p, const CpuLoopValue *value, int64_t count) {
     int64_t elements[CPU_TINY_ELEMENTS];
     char *at;
-    const Place place = add_constant(p, count * value->width, &at);
+    const CpuTinyPlace place = add_constant(p, count * value->width, &at);
     (void)list_elements(&value->walk, count, elements);
     for (int64_t i = 0; i < count; i++) {
         const int32_t narrow = (int32_t)elements[i];
@@ -318,22 +316,23 @@ static Place plan_index(Planner *p, const CpuLoopValue *value, int64_t count) {
 }
 
 // Element i of the row's elements is the value of row i / length.
-static void plan_expand(Planner *p, const CpuLoopValue *value, Place place) {
+static void plan_expand(Planner *p, const CpuLoopValue *value, CpuTinyPlace place) {
     const int64_t each = row_elements(p->loop), count = p->loop->kept * each;
     int64_t elements[CPU_TINY_ELEMENTS];
     for (int64_t i = 0; i < count; i++) elements[i] = i / each;
-    Step *step = add_step(p, copy_kernel(COPY_FROM, value->width), place, count);
+    CpuTinyStep *step = add_copy(p, CPU_TINY_COPY_FROM, place, value->width, count);
     step->places[1] = p->places[value->operands[0]];
     step->places[2] = make_table(p, elements, count);
 }
 
 // Blocks of one element have kernels of their own, without the loop.
-static void plan_kernel(Planner *p, const CpuLoopValue *value, Place *place, int64_t count) {
+static void plan_kernel(Planner *p, const CpuLoopValue *value, CpuTinyPlace *place, int64_t count) {
     const CpuLoopValue *store = value->stored_by >= 0 ? &p->loop->values[value->stored_by] : NULL;
     *place = store ? in_buffer(p, store, store->walk.offset) : in_scratch(value);
     const bool reduces = value->kind == CPU_VALUE_REDUCE;
     CpuBlockKernel *kernel = count == 1 ? value->kernel_of_one : value->kernel;
-    Step *step = add_step(p, reduces ? reduce_rows : kernel, *place, count);
+    CpuTinyStep *step = add_step(p, reduces ? CPU_TINY_REDUCE : CPU_TINY_KERNEL, reduces ? reduce_rows : kernel, *place,
+                                 value->width, count);
     step->immediate = reduces ? p->loop->reduced : value->immediate;
     for (int i = 0; i < (reduces ? 1 : 3); i++)
         if (value->operands[i] >= 0) step->places[i + 1] = p->places[value->operands[i]];
@@ -348,7 +347,7 @@ static void plan_value(Planner *p, CpuValue v) {
     const CpuLoop *loop = p->loop;
     const CpuLoopValue *value = &loop->values[v];
     const int64_t count = count_of(loop, value);
-    Place *place = &p->places[v];
+    CpuTinyPlace *place = &p->places[v];
     char *at;
     switch (value->kind) {
         case CPU_VALUE_CONSTANT:
@@ -384,8 +383,8 @@ void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop) {
     if (!is_tiny(loop)) return;
     const size_t values = (size_t)loop->value_count + 1;
     Planner p = {.arena = arena, .loop = loop, .fits = true};
-    p.places = HLO_ARENA_NEW(arena, Place, values);
-    p.steps = HLO_ARENA_NEW(arena, Step, values);
+    p.places = HLO_ARENA_NEW(arena, CpuTinyPlace, values);
+    p.steps = HLO_ARENA_NEW(arena, CpuTinyStep, values);
     p.constants = hlo_arena_allocate(arena, constant_bytes(loop));
     for (int64_t i = 0; i < loop->uniform.count; i++) plan_value(&p, loop->uniform.items[i]);
     for (int64_t i = 0; i < loop->body.count; i++) plan_value(&p, loop->body.items[i]);

@@ -4,45 +4,10 @@
 #include <assert.h>
 
 #include "targets/cpu/copy.h"
-#include "targets/cpu/loop_internal.h"
 #include "targets/cpu/number.h"
+#include "targets/cpu/round_internal.h"
 
-typedef enum RoundKind {
-    ROUND_CALL,    // a kernel, or a copy of a few bytes
-    ROUND_MOVE,    // finds out where a dynamic slice stands, for the calls that follow
-    ROUND_COPY,    // of many bytes
-    ROUND_THUNK,   // whatever else has no regions
-    ROUND_UNLESS,  // goes to `target` where the predicate is false
-    ROUND_GO,      // goes to `target`
-    ROUND_CHOOSE,  // goes to one of `targets` by a conditional's predicate
-} RoundKind;
-
-// A place of a call that moves with a dynamic slice.
-typedef struct Moved {
-    int32_t step, place;
-    int64_t offset;
-} Moved;
-
-typedef struct RoundStep {
-    RoundKind kind;
-    int32_t target;
-    const CpuThunkLoop *loop;  // of a call: this and the following ones are the loop's; else a thunk's or a copy
-    CpuCopy copy;
-    const CpuThunkBuffer *buffer;
-    const Moved *moved;
-    int64_t moved_count;
-    const CpuThunk *thunk;
-    CpuSlice predicate;
-    const int32_t *targets;
-} RoundStep;
-
-typedef HLO_VECTOR(RoundStep) RoundSteps;
-
-struct CpuRound {
-    const RoundStep *steps;
-    int64_t count;
-    bool may_share;
-};
+typedef HLO_VECTOR(CpuRoundStep) RoundSteps;
 
 // ---- planning
 
@@ -59,31 +24,31 @@ static int32_t here(const RoundPlanner *p) {
     return (int32_t)p->steps.count;
 }
 
-static RoundStep *add(RoundPlanner *p, RoundKind kind) {
+static CpuRoundStep *add(RoundPlanner *p, CpuRoundKind kind) {
     if (p->steps.count >= kMostSteps) p->fits = false;
-    const RoundStep step = {.kind = kind};
+    const CpuRoundStep step = {.kind = kind};
     hlo_vector_push(p->arena, &p->steps, step);
     return &p->steps.items[p->steps.count - 1];
 }
 
 static void plan_copies(RoundPlanner *p, const CpuCopy *copies, int32_t count) {
     for (int32_t i = 0; i < count; i++)
-        add(p, copies[i].bytes <= kCallBytes ? ROUND_CALL : ROUND_COPY)->copy = copies[i];
+        add(p, copies[i].bytes <= kCallBytes ? CPU_ROUND_CALL : CPU_ROUND_COPY)->copy = copies[i];
 }
 
 // The places of the loop's calls, the first of which is `first`, that stand in the buffer.
 static void plan_move(RoundPlanner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
     const CpuTinyLoop *tiny = loop->loop->tiny;
     const int64_t length = cpu_tiny_loop_length(tiny);
-    Moved *moved = HLO_ARENA_NEW(p->arena, Moved, length * CPU_TINY_PLACES);
-    RoundStep *step = add(p, ROUND_MOVE);
+    CpuRoundMoved *moved = HLO_ARENA_NEW(p->arena, CpuRoundMoved, length * CPU_TINY_PLACES);
+    CpuRoundStep *step = add(p, CPU_ROUND_MOVE);
     step->buffer = &loop->buffers[buffer];
     step->moved = moved;
     for (int64_t i = 0; i < length; i++)
         for (int place = 0; place < CPU_TINY_PLACES; place++) {
             int64_t offset;
             if (cpu_tiny_loop_names(tiny, i, place, buffer, &offset))
-                moved[step->moved_count++] = (Moved){first + (int32_t)i, place, offset};
+                moved[step->moved_count++] = (CpuRoundMoved){first + (int32_t)i, place, offset};
         }
 }
 
@@ -93,7 +58,7 @@ static void plan_tiny_loop(RoundPlanner *p, const CpuThunkLoop *loop) {
     const int32_t first = here(p) + moving;
     for (int32_t i = 0; i < loop->buffer_count; i++)
         if (loop->buffers[i].start_count > 0) plan_move(p, loop, i, first);
-    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, ROUND_CALL)->loop = loop;
+    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, CPU_ROUND_CALL)->loop = loop;
 }
 
 static bool is_tiny(const CpuThunk *thunk) {
@@ -109,22 +74,22 @@ static void plan_while(RoundPlanner *p, const CpuThunk *thunk) {
     const int32_t begin = here(p);
     plan_list(p, &thunk->regions[0]);
     const int32_t test = here(p);
-    add(p, ROUND_UNLESS)->predicate = thunk->regions[0].predicate;
+    add(p, CPU_ROUND_UNLESS)->predicate = thunk->regions[0].predicate;
     plan_list(p, &thunk->regions[1]);
-    add(p, ROUND_GO)->target = begin;
+    add(p, CPU_ROUND_GO)->target = begin;
     p->steps.items[test].target = here(p);
 }
 
 static void plan_conditional(RoundPlanner *p, const CpuThunk *thunk) {
     int32_t *targets = HLO_ARENA_NEW(p->arena, int32_t, 2 * thunk->region_count), *ends = targets + thunk->region_count;
-    RoundStep *choice = add(p, ROUND_CHOOSE);
+    CpuRoundStep *choice = add(p, CPU_ROUND_CHOOSE);
     choice->thunk = thunk;
     choice->targets = targets;
     for (int32_t i = 0; i < thunk->region_count && p->fits; i++) {
         targets[i] = here(p);
         plan_list(p, &thunk->regions[i]);
         ends[i] = here(p);
-        add(p, ROUND_GO);
+        add(p, CPU_ROUND_GO);
     }
     for (int32_t i = 0; i < thunk->region_count && p->fits; i++) p->steps.items[ends[i]].target = here(p);
 }
@@ -140,7 +105,7 @@ static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
         case CPU_STEP_SEND: p->fits = false; break;
         default:
             if (!is_tiny(thunk)) {
-                add(p, thunk->small ? ROUND_CALL : ROUND_THUNK)->thunk = thunk;
+                add(p, thunk->small ? CPU_ROUND_CALL : CPU_ROUND_THUNK)->thunk = thunk;
                 break;
             }
             if (thunk->kind == CPU_STEP_COPY_LOOPS) plan_copies(p, thunk->copies, thunk->copy_count);
@@ -154,21 +119,31 @@ static void plan_list(RoundPlanner *p, const CpuThunkList *list) {
     plan_copies(p, list->end_copies, list->end_copy_count);
 }
 
-static const CpuRound *plan_round(HloArena *arena, const CpuThunk *thunk) {
+static const CpuRound *plan_round(HloArena *arena, HloArena *scratch, const CpuThunk *thunk) {
     RoundPlanner p = {.arena = arena, .fits = true};
     plan_while(&p, thunk);
     if (!p.fits) return NULL;
     CpuRound *round = HLO_ARENA_NEW(arena, CpuRound, 1);
-    *round = (CpuRound){p.steps.items, p.steps.count, p.may_share};
+    *round = (CpuRound){p.steps.items, p.steps.count, p.may_share, NULL};
+    round->code = cpu_round_code_make(scratch, arena, round);
     return round;
 }
 
 // Loops and conditionals within a loop that has its list are in that.
-void cpu_rounds_plan(HloArena *arena, const CpuThunkList *list) {
+void cpu_rounds_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count; i++) {
         CpuThunk *thunk = (CpuThunk *)(uintptr_t)&list->thunks[i];
-        if (thunk->kind == CPU_STEP_WHILE) thunk->round = plan_round(arena, thunk);
-        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++) cpu_rounds_plan(arena, &thunk->regions[r]);
+        if (thunk->kind == CPU_STEP_WHILE) thunk->round = plan_round(arena, scratch, thunk);
+        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++)
+            cpu_rounds_plan(arena, scratch, &thunk->regions[r]);
+    }
+}
+
+void cpu_rounds_free(const CpuThunkList *list) {
+    for (int64_t i = 0; i < list->count; i++) {
+        const CpuThunk *thunk = &list->thunks[i];
+        if (thunk->round) cpu_round_code_free(thunk->round->code);
+        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++) cpu_rounds_free(&thunk->regions[r]);
     }
 }
 
@@ -205,25 +180,25 @@ static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *c
 // Steps that are no calls have no kernel; the predicate's address is the first place of its step.
 static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTinyCall *calls) {
     for (int64_t i = 0; i < round->count;) {
-        const RoundStep *step = &round->steps[i];
-        if (step->kind == ROUND_CALL && step->loop) {
+        const CpuRoundStep *step = &round->steps[i];
+        if (step->kind == CPU_ROUND_CALL && step->loop) {
             i += bind_loop(step->loop, bases, scratch, &calls[i]);
             continue;
         }
         calls[i] = (CpuTinyCall){0};
-        if (step->kind == ROUND_CALL && step->thunk)
+        if (step->kind == CPU_ROUND_CALL && step->thunk)
             bind_small(step->thunk, bases, &calls[i]);
-        else if (step->kind == ROUND_CALL)
+        else if (step->kind == CPU_ROUND_CALL)
             bind_copy(&step->copy, bases, &calls[i]);
-        if (step->kind == ROUND_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
+        if (step->kind == CPU_ROUND_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
         i++;
     }
 }
 
-static void move(const RoundStep *step, char *const *bases, CpuTinyCall *calls) {
+static void move(const CpuRoundStep *step, char *const *bases, CpuTinyCall *calls) {
     char *at = cpu_thunk_buffer_address(step->buffer, bases);
     for (int64_t i = 0; i < step->moved_count; i++) {
-        const Moved *moved = &step->moved[i];
+        const CpuRoundMoved *moved = &step->moved[i];
         calls[moved->step].places[moved->place] = at + moved->offset;
     }
 }
@@ -238,40 +213,52 @@ typedef struct Runner {
 } Runner;
 
 // A step that is no call; *at is the next one.
-static HloStatus run_step(const Runner *runner, const RoundStep *step, CpuTinyCall *calls, int64_t *at) {
+static HloStatus run_step(const Runner *runner, const CpuRoundStep *step, CpuTinyCall *calls, int64_t *at) {
     switch (step->kind) {
-        case ROUND_MOVE: move(step, runner->bases, calls); break;
-        case ROUND_COPY: {
+        case CPU_ROUND_MOVE: move(step, runner->bases, calls); break;
+        case CPU_ROUND_COPY: {
             char *to = cpu_slice_address(runner->bases, step->copy.to);
             const char *from = cpu_slice_address(runner->bases, step->copy.from);
             if (to != from) cpu_copy_bytes(runner->pool, to, from, step->copy.bytes);
             break;
         }
-        case ROUND_THUNK: return runner->run_thunk(runner->context, step->thunk);
-        case ROUND_GO: *at = step->target; break;
-        case ROUND_CHOOSE: *at = step->targets[cpu_thunk_branch(step->thunk, runner->bases)]; break;
-        case ROUND_CALL:
-        case ROUND_UNLESS: HLO_BUG_IF(true);
+        case CPU_ROUND_THUNK: return runner->run_thunk(runner->context, step->thunk);
+        case CPU_ROUND_GO: *at = step->target; break;
+        case CPU_ROUND_CHOOSE: *at = step->targets[cpu_thunk_branch(step->thunk, runner->bases)]; break;
+        case CPU_ROUND_CALL:
+        case CPU_ROUND_UNLESS: HLO_BUG_IF(true);
     }
     return HLO_SUCCESS;
 }
 
 static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
-    const RoundStep *steps = runner->round->steps;
+    const CpuRoundStep *steps = runner->round->steps;
     for (int64_t at = 0; at < runner->round->count;) {
         const CpuTinyCall *call = &calls[at];
         char *const *places = call->places;
         if (call->kernel) {
             call->kernel(places[0], places[1], places[2], places[3], call->count, call->immediate);
             at++;
-        } else if (steps[at].kind == ROUND_UNLESS) {
+        } else if (steps[at].kind == CPU_ROUND_UNLESS) {
             at = *places[0] ? at + 1 : steps[at].target;
         } else {
-            const RoundStep *step = &steps[at++];
+            const CpuRoundStep *step = &steps[at++];
             HLO_TRY(run_step(runner, step, calls, &at));
         }
     }
     return HLO_SUCCESS;
+}
+
+// The code leaves at steps that are not in it.
+static HloStatus run_code(const Runner *runner, char *scratch) {
+    const CpuRound *round = runner->round;
+    char *moved[CPU_ROUND_MOVED];
+    for (int64_t at = 0;;) {
+        at = cpu_round_code_run(round->code, at, runner->bases, scratch, moved);
+        if (at == round->count) return HLO_SUCCESS;
+        const CpuRoundStep *step = &round->steps[at++];
+        HLO_TRY(run_step(runner, step, NULL, &at));
+    }
 }
 
 // A loop of a few rounds is not to wait for memory.
@@ -281,12 +268,13 @@ HloStatus cpu_round_run(const CpuRound *round, char *const *bases, CpuPool *pool
                         void *context) {
     assert(round && bases && run_thunk);
     _Alignas(64) char scratch[CPU_TINY_SCRATCH];
+    const Runner runner = {round, bases, pool, run_thunk, context};
+    if (round->code) return run_code(&runner, scratch);
     _Alignas(64) CpuTinyCall small[kInlineCalls];
     CpuTinyCall *calls =
         round->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuTinyCall) * (size_t)round->count);
     HLO_FAIL_IF(!calls, HLO_RESOURCE_EXHAUSTED, "no memory to run a loop of %lld calls", (long long)round->count);
     bind(round, bases, scratch, calls);
-    const Runner runner = {round, bases, pool, run_thunk, context};
     const HloStatus status = run(&runner, calls);
     if (calls != small) hlo_free(calls);
     return status;

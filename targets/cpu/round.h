@@ -12,8 +12,11 @@ HLO_BEGIN_C
 // Runs one thunk that is no loop or conditional, for the device that `context` stands for.
 typedef HloStatus CpuRoundThunk(void *context, const CpuThunk *thunk);
 
-// Sets `round` of the while thunks that can be run so, outermost first.
-void cpu_rounds_plan(HloArena *arena, const CpuThunkList *list);
+// Sets `round` of the while thunks that can be run so, outermost first; `scratch` is for the planning alone.
+void cpu_rounds_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list);
+
+// Frees what rounds hold beside the arena.
+void cpu_rounds_free(const CpuThunkList *list);
 
 // Runs a loop to its end. `bases` are the device's; thunks that are no calls of kernels go to `run_thunk`.
 HLO_NODISCARD HloStatus cpu_round_run(const CpuRound *round, char *const *bases, CpuPool *pool,

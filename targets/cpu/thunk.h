@@ -80,9 +80,9 @@ int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases);
 
 // Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
 // temporaries may grow by staging places.
-// `shareable` gets the number of share indices.
-void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
-                      int32_t *depth, int32_t *shareable);
+// `shareable` gets the number of share indices; `scratch` is for the building alone.
+void cpu_thunks_build(HloArena *arena, HloArena *scratch, const CpuSteps *steps, CpuAssignment *assignment,
+                      CpuThunkList *list, int32_t *depth, int32_t *shareable);
 
 HLO_END_C
 

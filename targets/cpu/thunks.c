@@ -238,13 +238,13 @@ static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSl
                            .end_copy_count = (int32_t)copies.count};
 }
 
-void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
-                      int32_t *depth, int32_t *shareable) {
+void cpu_thunks_build(HloArena *arena, HloArena *scratch, const CpuSteps *steps, CpuAssignment *assignment,
+                      CpuThunkList *list, int32_t *depth, int32_t *shareable) {
     ThunkBuilder builder = {arena, assignment, 0};
     *depth = 0;
     build_list(&builder, steps, assignment->result_slices, list, 0, depth);
     *shareable = builder.shareable;
-    cpu_rounds_plan(arena, list);
+    cpu_rounds_plan(arena, scratch, list);
 }
 
 // ---- reading them

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code for rounds of short loops. A call of a kernel for one element takes several times as long as the
+// element, and what kernels hand to each other goes through memory; here the elements of short arrays are values in
+// registers, and all steps of a round but the few that are left to round.c follow each other.
+#include <assert.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <sys/mman.h>
+#endif
+
+#include "targets/cpu/round_emit.h"
+
+struct CpuRoundCode {
+    const int64_t *begins;  // by step: where its code is, or -1
+    int64_t count;
+    char *memory;
+    size_t bytes;
+};
+
+// Elements of arrays that become values each; arrays beyond are their kernels' own.
+enum { kElements = 4 };
+// Bytes of a copy that becomes values.
+enum { kCopiedBytes = 32 };
+
+typedef struct Maker {
+    HloArena *arena;
+    const CpuRound *round;
+    CpuRoundEmitter emitter;
+    CpuRoundBlock block;
+    bool *is_target;
+    int64_t *begins;
+    int32_t moved_count;
+    int32_t *moved_of;  // by step: the number of its moved address
+} Maker;
+
+static CpuRoundPlace place_of(CpuSlice slice) {
+    return (CpuRoundPlace){.base = slice.base, .moved = -1, .offset = slice.offset};
+}
+
+static CpuRoundPlace behind(CpuRoundPlace place, int64_t bytes) {
+    place.offset += bytes;
+    return place;
+}
+
+// ---- steps of small loops
+
+// A loop's buffers, of which some move: the numbers of their addresses.
+typedef struct Bound {
+    const CpuThunkLoop *loop;
+    int32_t moved[CPU_TINY_BUFFERS];
+} Bound;
+
+static CpuRoundPlace place_in(const Bound *bound, CpuTinyPlace place) {
+    if (place.base == CPU_TINY_IN_SCRATCH)
+        return (CpuRoundPlace){.base = CPU_ROUND_IN_SCRATCH, .moved = -1, .offset = place.offset};
+    if (place.base == CPU_TINY_IN_CONSTANTS)
+        return (CpuRoundPlace){.base = CPU_ROUND_CONSTANT,
+                               .moved = -1,
+                               .offset = place.offset,
+                               .constant = cpu_tiny_loop_constants(bound->loop->loop->tiny)};
+    const int32_t number = place.base - CPU_TINY_IN_FIRST_BUFFER;
+    const CpuThunkBuffer *buffer = &bound->loop->buffers[number];
+    CpuRoundPlace found = place_of(buffer->slice);
+    if (bound->moved[number] < 0) return behind(found, place.offset);
+    // A small loop names nothing that is further away than its elements are many and strides are long: the array's own
+    // extent is not known here, so the whole of the base is taken for it.
+    found.moved = bound->moved[number];
+    found.offset = place.offset;
+    found.low = 0;
+    found.high = INT64_MAX;
+    return found;
+}
+
+static const int32_t *table_of(const Bound *bound, const CpuTinyStep *step) {
+    return (const int32_t *)(const void *)(cpu_tiny_loop_constants(bound->loop->loop->tiny) + step->places[2].offset);
+}
+
+typedef struct Understood {
+    bool is;
+    CpuRoundKernel kernel;
+} Understood;
+
+static bool has_width(int width) {
+    return width == 1 || width == 4 || width == 8;
+}
+
+// True if the step can be said in values.
+static Understood understand(const Bound *bound, const CpuTinyStep *step) {
+    const CpuLoop *loop = bound->loop->loop;
+    Understood u = {.is = false};
+    if (step->form == CPU_TINY_KERNEL) {
+        u.is = step->count <= kElements && cpu_round_kernel_find(loop, step->kernel, &u.kernel);
+    } else if (step->form == CPU_TINY_REDUCE) {
+        CpuReduceKernel *reduce;
+        memcpy(&reduce, cpu_tiny_loop_constants(loop->tiny) + step->places[2].offset, sizeof reduce);
+        u.is = step->count * step->immediate <= 2 * kElements && step->immediate > 0 &&
+               cpu_round_kernel_find_reduce(loop, reduce, &u.kernel);
+    } else {
+        u.is = step->count <= kElements && has_width(step->width);
+    }
+    return u;
+}
+
+// Rows in the tree of isa/loop_reduce.inc, without what it leaves out.
+static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
+    const int width = cpu_round_kernel_width(kernel, 0);
+    const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
+    int32_t lanes[2 * kElements];
+    for (int64_t row = 0; row < step->count; row++) {
+        for (int64_t i = 0; i < step->immediate; i++)
+            lanes[i] = cpu_round_read(&m->block, behind(from, (row * step->immediate + i) * width), width);
+        for (int64_t half = 2 * kElements / 2, count = step->immediate; half; half /= 2) {
+            for (int64_t i = 0; i + half < count; i++) {
+                const int32_t pair[3] = {lanes[i], lanes[i + half], -1};
+                lanes[i] = cpu_round_kernel_apply(&m->block, kernel, pair, 0);
+            }
+            count = count < half ? count : half;
+        }
+        cpu_round_write(&m->block, behind(to, row * width), width, lanes[0]);
+    }
+}
+
+static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
+    const int arity = cpu_round_kernel_arity(kernel);
+    for (int64_t i = 0; i < step->count; i++) {
+        int32_t operands[3] = {-1, -1, -1};
+        for (int k = 0; k < arity; k++) {
+            const int width = cpu_round_kernel_width(kernel, k);
+            operands[k] = cpu_round_read(&m->block, behind(place_in(bound, step->places[k + 1]), i * width), width);
+        }
+        const int32_t value = cpu_round_kernel_apply(&m->block, kernel, operands, step->immediate);
+        const int width = cpu_register_bytes(kernel->to);
+        cpu_round_write(&m->block, behind(place_in(bound, step->places[0]), i * width), width, value);
+    }
+}
+
+static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
+    const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
+    const int32_t *table = step->form >= CPU_TINY_COPY_FROM ? table_of(bound, step) : NULL;
+    for (int64_t i = 0; i < step->count; i++) {
+        const int64_t source = step->form == CPU_TINY_COPY_FROM ? table[i] : i;
+        const int64_t target = step->form == CPU_TINY_COPY_TO ? table[i] : i;
+        const int32_t value = cpu_round_read(&m->block, behind(from, source * step->width), step->width);
+        cpu_round_write(&m->block, behind(to, target * step->width), step->width, value);
+    }
+}
+
+static void make_call(Maker *m, const CpuRoundCall *call, int64_t written) {
+    cpu_round_effect(&m->block, CPU_EFFECT_CALL)->call = call;
+    cpu_round_forget(&m->block, call->places[0], written);
+}
+
+// Bytes behind the target's place up to the last that the call writes; it writes none before it but by a table.
+static int64_t written_by(Maker *m, const Bound *bound, const CpuTinyStep *step) {
+    int64_t last = step->count - 1;
+    if (step->form != CPU_TINY_COPY_TO) return (last + 1) * step->width;
+    const int32_t *table = table_of(bound, step);
+    for (int64_t i = 0; i < step->count; i++) {
+        if (table[i] < 0) m->block.fits = false;
+        last = table[i] > last ? table[i] : last;
+    }
+    return (last + 1) * step->width;
+}
+
+static void call_step(Maker *m, const Bound *bound, const CpuTinyStep *step) {
+    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
+    *call = (CpuRoundCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
+    for (int i = 0; i < CPU_TINY_PLACES; i++) call->places[i] = place_in(bound, step->places[i]);
+    make_call(m, call, written_by(m, bound, step));
+}
+
+// The calls of the loop whose first one is number `at`; how many there are.
+static int64_t make_loop(Maker *m, int64_t at) {
+    const CpuRoundStep *first = &m->round->steps[at];
+    const CpuTinyLoop *tiny = first->loop->loop->tiny;
+    const CpuTinyStep *steps = cpu_tiny_loop_steps(tiny);
+    const int64_t length = cpu_tiny_loop_length(tiny);
+    Bound bound = {.loop = first->loop};
+    int64_t move = at;  // the steps before the loop's are those that find out where its buffers stand, in order
+    for (int32_t i = first->loop->buffer_count - 1; i >= 0; i--) {
+        const bool moves = first->loop->buffers[i].start_count > 0;
+        if (i < CPU_TINY_BUFFERS) bound.moved[i] = moves ? m->moved_of[move - 1] : -1;
+        move -= moves;
+    }
+    Understood *understood = HLO_ARENA_NEW(m->arena, Understood, length + 1);
+    bool calls = false;
+    for (int64_t i = 0; i < length; i++) {
+        understood[i] = understand(&bound, &steps[i]);
+        calls = calls || !understood[i].is;
+    }
+    cpu_round_block_begin_loop(&m->block, calls);
+    for (int64_t i = 0; i < length; i++) {
+        if (!understood[i].is)
+            call_step(m, &bound, &steps[i]);
+        else if (steps[i].form == CPU_TINY_KERNEL)
+            make_elements(m, &bound, &steps[i], &understood[i].kernel);
+        else if (steps[i].form == CPU_TINY_REDUCE)
+            make_reduction(m, &bound, &steps[i], &understood[i].kernel);
+        else
+            make_moves(m, &bound, &steps[i]);
+    }
+    return length;
+}
+
+// ---- other steps
+
+// Bytes of any type, as the elements that they were stored as, if that is known: reading 8 bytes that were stored as
+// twice 4 takes long.
+static int width_at(const Maker *m, CpuRoundPlace place, int64_t bytes) {
+    if (bytes % 4 != 0) return 1;
+    const bool halves = cpu_round_knows(&m->block, place, 4) || cpu_round_knows(&m->block, behind(place, 4), 4);
+    return bytes % 8 == 0 && !halves ? 8 : 4;
+}
+
+static void make_copy(Maker *m, const CpuCopy *copy) {
+    const CpuRoundPlace from = place_of(copy->from), to = place_of(copy->to);
+    if (copy->bytes <= kCopiedBytes && (copy->bytes % 4 == 0 || copy->bytes <= kElements)) {
+        for (int64_t i = 0, width; i < copy->bytes; i += width) {
+            width = width_at(m, behind(from, i), copy->bytes - i);
+            cpu_round_write(&m->block, behind(to, i), (int)width,
+                            cpu_round_read(&m->block, behind(from, i), (int)width));
+        }
+        return;
+    }
+    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
+    *call = (CpuRoundCall){.kernel = cpu_tiny_copy(copy->bytes), .places = {to, from}, .count = copy->bytes};
+    call->places[2] = call->places[3] = from;  // read by nobody
+    make_call(m, call, copy->bytes);
+}
+
+static void make_small(Maker *m, const CpuThunk *thunk) {
+    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
+    *call = (CpuRoundCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
+    for (int32_t i = 0; i < CPU_TINY_PLACES; i++) {
+        const int32_t slice = i == 0 ? thunk->read_count : i <= thunk->read_count ? i - 1 : 0;
+        call->places[i] = place_of(thunk->slices[slice]);
+    }
+    make_call(m, call, thunk->slice_bytes[0]);
+}
+
+static bool is_plain_start(const CpuThunkStart *start) {
+    return (start->type == HLO_S32 || start->type == HLO_U32 || start->type == HLO_S64) &&
+           start->stride_bytes == (int32_t)start->stride_bytes;
+}
+
+static void make_move(Maker *m, int64_t at) {
+    const CpuThunkBuffer *buffer = m->round->steps[at].buffer;
+    bool plain = buffer->start_count <= 3;
+    for (int32_t i = 0; i < buffer->start_count; i++) plain = plain && is_plain_start(&buffer->starts[i]);
+    int32_t starts[3] = {-1, -1, -1};
+    for (int32_t i = 0; i < buffer->start_count && plain; i++)
+        starts[i] =
+            cpu_round_read(&m->block, place_of(buffer->starts[i].index), buffer->starts[i].type == HLO_S64 ? 8 : 4);
+    CpuRoundValue *move = cpu_round_effect(&m->block, plain ? CPU_EFFECT_MOVE : CPU_EFFECT_LOCATE);
+    move->buffer = buffer;
+    move->target = m->moved_count;
+    memcpy(move->operands, starts, sizeof starts);
+    if (m->moved_count == CPU_ROUND_MOVED) m->block.fits = false;
+    m->moved_of[at] = m->moved_count++;
+}
+
+static void make_effect(Maker *m, CpuRoundOp op, int32_t target, int32_t operand) {
+    CpuRoundValue *effect = cpu_round_effect(&m->block, op);
+    effect->target = target;
+    effect->operands[0] = operand;
+}
+
+static int32_t read_predicate(Maker *m, CpuSlice slice) {
+    return cpu_round_read(&m->block, place_of(slice), 1);
+}
+
+static bool is_simple_choice(const CpuThunk *thunk) {
+    return thunk->predicate_type == HLO_PRED && thunk->region_count == 2;
+}
+
+// The step or steps at `at`; the number of the next one.
+static int64_t make_step(Maker *m, int64_t at) {
+    const CpuRoundStep *step = &m->round->steps[at];
+    switch (step->kind) {
+        case CPU_ROUND_CALL:
+            if (step->loop) return at + make_loop(m, at);
+            if (step->thunk)
+                make_small(m, step->thunk);
+            else
+                make_copy(m, &step->copy);
+            break;
+        case CPU_ROUND_MOVE: make_move(m, at); break;
+        case CPU_ROUND_UNLESS:
+            make_effect(m, CPU_EFFECT_UNLESS, step->target, read_predicate(m, step->predicate));
+            break;
+        case CPU_ROUND_GO: make_effect(m, CPU_EFFECT_GO, step->target, -1); break;
+        case CPU_ROUND_CHOOSE:
+            if (!is_simple_choice(step->thunk)) {
+                make_effect(m, CPU_EFFECT_LEAVE, (int32_t)at, -1);
+                break;
+            }
+            make_effect(m, CPU_EFFECT_UNLESS, step->targets[1], read_predicate(m, step->thunk->slices[0]));
+            make_effect(m, CPU_EFFECT_GO, step->targets[0], -1);
+            break;
+        case CPU_ROUND_COPY:
+        case CPU_ROUND_THUNK: make_effect(m, CPU_EFFECT_LEAVE, (int32_t)at, -1); break;
+    }
+    return at + 1;
+}
+
+static bool ends_block(const CpuRoundStep *step) {
+    return step->kind == CPU_ROUND_GO || step->kind == CPU_ROUND_CHOOSE || step->kind == CPU_ROUND_COPY ||
+           step->kind == CPU_ROUND_THUNK;
+}
+
+static void find_targets(Maker *m) {
+    for (int64_t i = 0; i < m->round->count; i++) {
+        const CpuRoundStep *step = &m->round->steps[i];
+        if (step->kind == CPU_ROUND_UNLESS || step->kind == CPU_ROUND_GO) m->is_target[step->target] = true;
+        for (int32_t k = 0; step->kind == CPU_ROUND_CHOOSE && k < step->thunk->region_count; k++)
+            m->is_target[step->targets[k]] = true;
+        if (ends_block(step)) m->is_target[i + 1] = true;
+    }
+}
+
+static void make_blocks(Maker *m) {
+    const int64_t count = m->round->count;
+    m->is_target[0] = true;
+    find_targets(m);
+    for (int64_t at = 0; at <= count && m->emitter.fits && m->block.fits;) {
+        m->begins[at] = m->emitter.x86.bytes.count;
+        cpu_round_block_begin(&m->block);
+        if (at == count) {
+            make_effect(m, CPU_EFFECT_LEAVE, (int32_t)count, -1);
+            at++;
+        } else {
+            do at = make_step(m, at);
+            while (at < count && !m->is_target[at]);
+        }
+        cpu_round_emit_block(&m->emitter, &m->block);
+    }
+    for (int64_t i = 0; i < m->emitter.jumps.count && m->emitter.fits && m->block.fits; i++) {
+        const CpuRoundJump *jump = &m->emitter.jumps.items[i];
+        assert(m->begins[jump->step] >= 0);
+        cpu_x86_land(&m->emitter.x86, jump->jump, m->begins[jump->step]);
+    }
+}
+
+// ---- running
+
+static char *executable_memory(const void *bytes, size_t count) {
+#if defined(__x86_64__)
+    void *memory = mmap(NULL, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    memcpy(memory, bytes, count);
+    if (mprotect(memory, count, PROT_READ | PROT_EXEC) == 0) return memory;
+    munmap(memory, count);
+#else
+    (void)bytes, (void)count;
+#endif
+    return NULL;
+}
+
+// Loops of other instruction sets have kernels of their own, with their own bits of NaN and their own speed.
+static bool has_code(const CpuRound *round) {
+#if defined(__x86_64__)
+    for (int64_t i = 0; i < round->count; i++) {
+        const CpuThunkLoop *loop = round->steps[i].loop;
+        if (loop) return loop->loop->kernels != &cpu_loop_kernels_baseline;
+    }
+#else
+    (void)round;
+#endif
+    return false;
+}
+
+CpuRoundCode *cpu_round_code_make(HloArena *scratch, HloArena *arena, const CpuRound *round) {
+    if (!has_code(round)) return NULL;
+    const size_t count = (size_t)round->count + 1;
+    Maker m = {.arena = scratch, .round = round};
+    m.emitter.x86.arena = m.block.arena = scratch;
+    m.emitter.fits = m.block.fits = true;
+    m.is_target = HLO_ARENA_NEW(scratch, bool, count);
+    m.begins = HLO_ARENA_NEW(arena, int64_t, count);
+    m.moved_of = HLO_ARENA_NEW(scratch, int32_t, count);
+    memset(m.is_target, 0, count * sizeof *m.is_target);
+    memset(m.begins, 0xff, count * sizeof *m.begins);
+    cpu_round_emit_begin(&m.emitter);
+    make_blocks(&m);
+    if (!m.emitter.fits || !m.block.fits) return NULL;
+    cpu_round_emit_end(&m.emitter);
+    CpuRoundCode *code = HLO_ARENA_NEW(arena, CpuRoundCode, 1);
+    *code = (CpuRoundCode){m.begins, round->count, NULL, (size_t)m.emitter.x86.bytes.count};
+    code->memory = executable_memory(m.emitter.x86.bytes.items, code->bytes);
+    return code->memory ? code : NULL;
+}
+
+void cpu_round_code_free(CpuRoundCode *code) {
+#if defined(__x86_64__)
+    if (code) munmap(code->memory, code->bytes);
+#else
+    (void)code;
+#endif
+}
+
+int64_t cpu_round_code_run(const CpuRoundCode *code, int64_t at, char *const *bases, char *scratch, char **moved) {
+    assert(code && at >= 0 && at <= code->count && code->begins[at] >= 0);
+    CpuRoundEntry *run;
+    memcpy(&run, &code->memory, sizeof run);
+    return run(bases, scratch, moved, code->memory + code->begins[at]);
+}

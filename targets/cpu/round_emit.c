@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/round_emit.h"
+
+#include <assert.h>
+#include <string.h>
+
+// rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
+// are used within one operation, the others hold values.
+enum { kTemporary = 13, kTemporaries = 3, kNobody = -1, kNever = INT32_MAX };
+enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
+
+typedef struct Registers {
+    CpuRoundEmitter *emitter;
+    CpuRoundBlock *block;
+    int32_t holder[kTemporary];  // the value in each register
+    bool pinned[kTemporary];     // the operation at hand reads it
+    int8_t *register_of;         // by value, -1 without one
+    int16_t *slot_of;            // by value: where it was put aside, -1 without one
+    int32_t *next_use;           // by value
+    bool slot_taken[kFrameSlots];
+} Registers;
+
+// ---- instructions
+
+enum { kNoPrefix, k66, kF3, kF2 };
+
+#define FORM(prefix, map, opcode) \
+    { prefix, map, 0, opcode }
+#define WIDE_FORM(prefix, map, opcode) \
+    { prefix, map, 1, opcode }
+static const CpuX86Form kLoad32 = FORM(kF3, 1, 0x10), kStore32 = FORM(kF3, 1, 0x11);
+static const CpuX86Form kLoad64 = FORM(kF2, 1, 0x10), kStore64 = FORM(kF2, 1, 0x11);
+static const CpuX86Form kStoreByte = FORM(k66, 3, 0x14);
+static const CpuX86Form kFromGeneral = FORM(k66, 1, 0x6e), kToGeneral = FORM(k66, 1, 0x7e);
+static const CpuX86Form kToGeneral64 = WIDE_FORM(k66, 1, 0x7e);
+static const CpuX86Form kAnd = FORM(k66, 1, 0xdb), kOr = FORM(k66, 1, 0xeb), kXor = FORM(k66, 1, 0xef);
+static const CpuX86Form kShiftBy = FORM(k66, 1, 0x72);
+static const CpuX86Form kSubtract32 = FORM(k66, 1, 0xfa), kEqual32 = FORM(k66, 1, 0x76);
+static const CpuX86Form kBlend32 = FORM(k66, 3, 0x4a), kBlend64 = FORM(k66, 3, 0x4b);
+static const CpuX86Form kExtendSigned = FORM(k66, 2, 0x25);
+static const CpuX86Form kTruncate = FORM(kF3, 1, 0x5b);
+enum { kShiftRight = 2, kShiftLeft = 6 };                      // what kShiftBy has for its register
+enum { kOrdered = 7, kUnordered = 3, kAtLeast = 13 };          // how to compare
+enum { kPlain = 1, kSelf, kAlone, kWithByte, kSelfWithByte };  // see Instruction
+enum { kJump = 0xe9, kJumpIfZero = 0x0f84 };
+
+// How a value is one instruction: its operands as they are; one operand, from which the upper elements come too; one
+// operand and nothing else; the first two with an immediate.
+typedef struct Instruction {
+    int how, immediate;
+    CpuX86Form narrow, wide;
+} Instruction;
+
+#define FLOAT_FORMS(opcode) FORM(kF3, 1, opcode), FORM(kF2, 1, opcode)
+#define ROUND_FORMS FORM(k66, 3, 0x0a), FORM(k66, 3, 0x0b)
+#define ONLY(form) form, form
+static const Instruction kInstructions[CPU_ROUND_OP_COUNT] = {
+    [CPU_VALUE_ADD_F] = {kPlain, 0, FLOAT_FORMS(0x58)},
+    [CPU_VALUE_SUBTRACT_F] = {kPlain, 0, FLOAT_FORMS(0x5c)},
+    [CPU_VALUE_MULTIPLY_F] = {kPlain, 0, FLOAT_FORMS(0x59)},
+    [CPU_VALUE_DIVIDE_F] = {kPlain, 0, FLOAT_FORMS(0x5e)},
+    [CPU_VALUE_SQRT_F] = {kSelf, 0, FLOAT_FORMS(0x51)},
+    [CPU_VALUE_FLOOR_F] = {kSelfWithByte, 9, ROUND_FORMS},
+    [CPU_VALUE_CEIL_F] = {kSelfWithByte, 10, ROUND_FORMS},
+    [CPU_VALUE_ROUND_EVEN_F] = {kSelfWithByte, 8, ROUND_FORMS},
+    [CPU_VALUE_EQ_F] = {kWithByte, 0, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_NE_F] = {kWithByte, 4, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_LT_F] = {kWithByte, 1, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_LE_F] = {kWithByte, 2, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_GT_F] = {kWithByte, 14, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_GE_F] = {kWithByte, kAtLeast, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_ADD] = {kPlain, 0, FORM(k66, 1, 0xfe), FORM(k66, 1, 0xd4)},
+    [CPU_VALUE_SUBTRACT] = {kPlain, 0, FORM(k66, 1, 0xfa), FORM(k66, 1, 0xfb)},
+    [CPU_VALUE_MULTIPLY] = {kPlain, 0, ONLY(FORM(k66, 2, 0x40))},
+    [CPU_VALUE_ABS] = {kAlone, 0, ONLY(FORM(k66, 2, 0x1e))},
+    [CPU_VALUE_MAXIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3d))},
+    [CPU_VALUE_MINIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x39))},
+    [CPU_VALUE_MAXIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3f))},
+    [CPU_VALUE_MINIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3b))},
+    [CPU_VALUE_EQ] = {kPlain, 0, FORM(k66, 1, 0x76), FORM(k66, 2, 0x29)},
+    [CPU_VALUE_GT_S] = {kPlain, 0, FORM(k66, 1, 0x66), FORM(k66, 2, 0x37)},
+    [CPU_VALUE_SHIFT_LEFT] = {kPlain, 0, ONLY(FORM(k66, 2, 0x47))},
+    [CPU_VALUE_SHIFT_RIGHT_LOGICAL] = {kPlain, 0, ONLY(FORM(k66, 2, 0x45))},
+    [CPU_VALUE_SHIFT_RIGHT_ARITHMETIC] = {kPlain, 0, ONLY(FORM(k66, 2, 0x46))},
+    [CPU_VALUE_AND] = {kPlain, 0, ONLY(FORM(k66, 1, 0xdb))},
+    [CPU_VALUE_OR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xeb))},
+    [CPU_VALUE_XOR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xef))},
+    [CPU_VALUE_S32_TO_F32] = {kAlone, 0, ONLY(FORM(kNoPrefix, 1, 0x5b))},
+    [CPU_VALUE_S32_TO_F64] = {kAlone, 0, ONLY(FORM(kF3, 1, 0xe6))},
+    [CPU_VALUE_F32_TO_F64] = {kSelf, 0, ONLY(FORM(kF3, 1, 0x5a))},
+    [CPU_VALUE_F64_TO_F32] = {kSelf, 0, ONLY(FORM(kF2, 1, 0x5a))},
+    [CPU_VALUE_S32_TO_S64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x25))},
+    [CPU_VALUE_U32_TO_U64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x35))},
+};
+
+static CpuX86 *x86(Registers *r) {
+    return &r->emitter->x86;
+}
+
+static CpuX86Operand slot_operand(int slot) {
+    return cpu_x86_memory(CPU_X86_RSP, slot * 8);
+}
+
+// What `place` is behind, in a general register: the given one, unless another holds it for good.
+static CpuX86General base_register(Registers *r, const CpuRoundPlace *place, CpuX86General spare) {
+    if (place->moved >= 0) {
+        cpu_x86_general(x86(r), 0x8b, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
+        return spare;
+    }
+    if (place->base == CPU_ROUND_IN_SCRATCH) return CPU_X86_R12;
+    if (place->base == CPU_BASE_ARENA) return CPU_X86_R14;
+    cpu_x86_general(x86(r), 0x8b, spare, cpu_x86_memory(CPU_X86_RBX, place->base * 8));
+    return spare;
+}
+
+static CpuX86Operand place_operand(Registers *r, const CpuRoundPlace *place) {
+    if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
+    return cpu_x86_memory(base_register(r, place, CPU_X86_RAX), (int32_t)place->offset);
+}
+
+// ---- registers
+
+static bool is_constant(const Registers *r, int32_t value) {
+    return r->block->values.items[value].op == CPU_VALUE_OF_CONSTANT;
+}
+
+static void put_aside(Registers *r, int32_t value) {
+    if (r->slot_of[value] >= 0 || is_constant(r, value)) return;
+    int slot = 0;
+    while (slot < kFrameSlots && r->slot_taken[slot]) slot++;
+    if (slot == kFrameSlots) {
+        r->emitter->fits = false;
+        return;
+    }
+    r->slot_taken[slot] = true;
+    r->slot_of[value] = (int16_t)slot;
+    cpu_x86_vector(x86(r), kStore64, r->register_of[value], 0, slot_operand(slot));
+}
+
+static void empty(Registers *r, int reg) {
+    if (r->holder[reg] == kNobody) return;
+    r->register_of[r->holder[reg]] = -1;
+    r->holder[reg] = kNobody;
+}
+
+// A free register; else that of the value which is needed last.
+static int take(Registers *r) {
+    int best = -1;
+    int32_t latest = -1;
+    for (int reg = 0; reg < kTemporary; reg++) {
+        if (r->holder[reg] == kNobody) return reg;
+        const int32_t use = r->next_use[r->holder[reg]];
+        if (!r->pinned[reg] && use > latest) {
+            latest = use;
+            best = reg;
+        }
+    }
+    assert(best >= 0);
+    put_aside(r, r->holder[best]);
+    empty(r, best);
+    return best;
+}
+
+static int hold(Registers *r, int32_t value) {
+    const int reg = take(r);
+    r->holder[reg] = value;
+    r->register_of[value] = (int8_t)reg;
+    return reg;
+}
+
+// The value in a register, which stays until release().
+static int in_register(Registers *r, int32_t value) {
+    int reg = r->register_of[value];
+    if (reg < 0) {
+        reg = hold(r, value);
+        cpu_x86_vector(x86(r), kLoad64, reg, 0,
+                       is_constant(r, value) ? cpu_x86_constant(x86(r), r->block->values.items[value].bits)
+                                             : slot_operand(r->slot_of[value]));
+    }
+    r->pinned[reg] = true;
+    return reg;
+}
+
+// The same where an instruction can also read a constant from memory.
+static CpuX86Operand as_operand(Registers *r, int32_t value) {
+    if (r->register_of[value] < 0 && is_constant(r, value))
+        return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
+    return cpu_x86_register(in_register(r, value));
+}
+
+// The operands have been read: those that nothing else uses are forgotten.
+static void release(Registers *r, const CpuRoundValue *value) {
+    for (int k = 0; k < 3; k++)
+        if (value->operands[k] >= 0)
+            r->next_use[value->operands[k]] = value->next_use[k] < 0 ? kNever : value->next_use[k];
+    for (int k = 0; k < 3; k++) {
+        const int32_t operand = value->operands[k];
+        if (operand < 0) continue;
+        const int reg = r->register_of[operand];
+        if (reg >= 0) r->pinned[reg] = false;
+        if (r->next_use[operand] != kNever) continue;
+        if (reg >= 0) empty(r, reg);
+        if (r->slot_of[operand] >= 0) r->slot_taken[r->slot_of[operand]] = false;
+        r->slot_of[operand] = -1;
+    }
+}
+
+// ---- values
+
+static void emit_load(Registers *r, int32_t number, const CpuRoundValue *value) {
+    const CpuX86Operand from = place_operand(r, &value->place);
+    const int to = hold(r, number);
+    if (value->width > 1) {
+        cpu_x86_vector(x86(r), value->width == 8 ? kLoad64 : kLoad32, to, 0, from);
+        return;
+    }
+    cpu_x86_general(x86(r), 0x0fb6, CPU_X86_RAX, from);
+    cpu_x86_vector(x86(r), kFromGeneral, to, 0, cpu_x86_register(CPU_X86_RAX));
+}
+
+// As IEEE 754-2019 has it: the smaller of two zeros is -0, and NaN wins. The instructions give their second operand
+// where it is NaN or both are zeros, so that both orders together know both.
+static void emit_extreme(Registers *r, int32_t number, const CpuRoundValue *value) {
+    const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
+    const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
+    const uint8_t prefix = value->wide ? kF2 : kF3;
+    const CpuX86Form extreme = {prefix, 1, 0, value->op == CPU_VALUE_MAXIMUM_F ? 0x5f : 0x5d};
+    const CpuX86Form compare = {prefix, 1, 0, 0xc2}, sum = {prefix, 1, 0, 0x58};
+    cpu_x86_vector(x86(r), extreme, first, x, cpu_x86_register(y));
+    cpu_x86_vector(x86(r), extreme, second, y, cpu_x86_register(x));
+    cpu_x86_vector(x86(r), value->op == CPU_VALUE_MAXIMUM_F ? kAnd : kOr, first, first, cpu_x86_register(second));
+    cpu_x86_vector_byte(x86(r), compare, unordered, x, cpu_x86_register(y), kUnordered);
+    cpu_x86_vector(x86(r), sum, second, x, cpu_x86_register(y));
+    release(r, value);
+    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, hold(r, number), first, cpu_x86_register(second),
+                        unordered << 4);
+}
+
+static void emit_select(Registers *r, int32_t number, const CpuRoundValue *value) {
+    int mask = in_register(r, value->operands[0]);
+    const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
+    if (value->wide) {
+        cpu_x86_vector(x86(r), kExtendSigned, kTemporary, 0, cpu_x86_register(mask));
+        mask = kTemporary;
+    }
+    release(r, value);
+    cpu_x86_vector_byte(x86(r), value->wide ? kBlend64 : kBlend32, hold(r, number), no, cpu_x86_register(yes),
+                        mask << 4);
+}
+
+// The instruction gives the smallest integer for all that does not fit and for NaN.
+static void emit_truncation(Registers *r, int32_t number, const CpuRoundValue *value) {
+    static const uint64_t kPastMaximum = 0x4f0000004f000000;
+    const CpuX86Form compare = FORM(kF3, 1, 0xc2);
+    const int x = in_register(r, value->operands[0]), whole = kTemporary, mask = kTemporary + 1;
+    cpu_x86_vector(x86(r), kTruncate, whole, 0, cpu_x86_register(x));
+    cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_constant(x86(r), kPastMaximum), kAtLeast);
+    cpu_x86_vector(x86(r), kXor, whole, whole, cpu_x86_register(mask));
+    cpu_x86_vector_byte(x86(r), compare, mask, x, cpu_x86_register(x), kOrdered);
+    release(r, value);
+    cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
+}
+
+static void emit_rotation(Registers *r, int32_t number, const CpuRoundValue *value) {
+    const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
+    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
+    cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary + 1, x, 32 - (int)value->bits);
+    release(r, value);
+    cpu_x86_vector(x86(r), kOr, hold(r, number), kTemporary, cpu_x86_register(kTemporary + 1));
+}
+
+// Masks: not, of a byte, as a byte.
+static void emit_of_mask(Registers *r, int32_t number, const CpuRoundValue *value) {
+    const int x = in_register(r, value->operands[0]);
+    release(r, value);
+    const int to = hold(r, number);
+    const CpuX86Operand temporary = cpu_x86_register(kTemporary);
+    if (value->op == CPU_VALUE_TO_BYTE) {
+        cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, to, cpu_x86_register(x), 31);
+    } else if (value->op == CPU_VALUE_TO_MASK) {
+        cpu_x86_vector(x86(r), kXor, kTemporary, kTemporary, temporary);
+        cpu_x86_vector(x86(r), kSubtract32, to, kTemporary, cpu_x86_register(x));
+    } else {
+        cpu_x86_vector(x86(r), kEqual32, kTemporary, kTemporary, temporary);
+        cpu_x86_vector(x86(r), kXor, to, x, temporary);
+    }
+}
+
+static void emit_instruction(Registers *r, int32_t number, const CpuRoundValue *value) {
+    const Instruction *instruction = &kInstructions[value->op];
+    const CpuX86Form form = value->wide ? instruction->wide : instruction->narrow;
+    assert(instruction->how);
+    int left = 0;
+    CpuX86Operand right;
+    if (value->operands[1] >= 0) {
+        left = in_register(r, value->operands[0]);
+        right = as_operand(r, value->operands[1]);
+    } else {
+        right = cpu_x86_register(in_register(r, value->operands[0]));
+        left = instruction->how == kAlone ? 0 : right.number;
+    }
+    release(r, value);
+    const int to = hold(r, number);
+    if (instruction->how == kWithByte || instruction->how == kSelfWithByte)
+        cpu_x86_vector_byte(x86(r), form, to, left, right, instruction->immediate);
+    else
+        cpu_x86_vector(x86(r), form, to, left, right);
+}
+
+// ---- effects
+
+static void emit_store(Registers *r, const CpuRoundValue *value) {
+    const int32_t stored = value->operands[0];
+    int from = in_register(r, stored);
+    const CpuX86Operand to = place_operand(r, &value->place);
+    if (value->width > 1) {
+        cpu_x86_vector(x86(r), value->width == 8 ? kStore64 : kStore32, from, 0, to);
+    } else {
+        if (r->block->values.items[stored].is_mask) {
+            cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary, cpu_x86_register(from), 31);
+            from = kTemporary;
+        }
+        cpu_x86_vector_byte(x86(r), kStoreByte, from, 0, to, 0);
+    }
+    release(r, value);
+}
+
+// A called function may use all vector registers.
+static void clear_registers(Registers *r) {
+    for (int reg = 0; reg < kTemporary; reg++) {
+        if (r->holder[reg] == kNobody) continue;
+        if (r->next_use[r->holder[reg]] != kNever) put_aside(r, r->holder[reg]);
+        empty(r, reg);
+    }
+}
+
+static void emit_address(Registers *r, const CpuRoundPlace *place, CpuX86General to) {
+    if (place->base == CPU_ROUND_CONSTANT) {
+        cpu_x86_set(x86(r), to, (int64_t)(intptr_t)(place->constant + place->offset));
+        return;
+    }
+    if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
+    const CpuX86General base = base_register(r, place, to);
+    cpu_x86_general(x86(r), 0x8d, to, cpu_x86_memory(base, (int32_t)place->offset));
+}
+
+static void emit_function(Registers *r, intptr_t function) {
+    cpu_x86_set(x86(r), CPU_X86_RAX, (int64_t)function);
+    cpu_x86_bytes(x86(r), "\xff\xd0", 2);
+}
+
+static void emit_call(Registers *r, const CpuRoundCall *call) {
+    static const CpuX86General arguments[CPU_TINY_PLACES] = {CPU_X86_RDI, CPU_X86_RSI, CPU_X86_RDX, CPU_X86_RCX};
+    clear_registers(r);
+    for (int i = 0; i < CPU_TINY_PLACES; i++) emit_address(r, &call->places[i], arguments[i]);
+    cpu_x86_set(x86(r), CPU_X86_R8, call->count);
+    cpu_x86_set(x86(r), CPU_X86_R9, call->immediate);
+    emit_function(r, (intptr_t)call->kernel);
+}
+
+static void store_moved(Registers *r, int32_t moved, CpuX86General from) {
+    cpu_x86_general(x86(r), 0x89, from, cpu_x86_memory(CPU_X86_R13, moved * 8));
+}
+
+static void emit_locate(Registers *r, const CpuRoundValue *value) {
+    clear_registers(r);
+    cpu_x86_set(x86(r), CPU_X86_RDI, (int64_t)(intptr_t)value->buffer);
+    cpu_x86_general(x86(r), 0x8b, CPU_X86_RSI, cpu_x86_register(CPU_X86_RBX));
+    emit_function(r, (intptr_t)cpu_thunk_buffer_address);
+    store_moved(r, value->target, CPU_X86_RAX);
+}
+
+// rdx = the base's address + offset + the sum of strides times starts, each of which is kept within 0 and its limit.
+static void emit_move(Registers *r, const CpuRoundValue *value) {
+    const CpuThunkBuffer *buffer = value->buffer;
+    const CpuSlice slice = buffer->slice;
+    if (slice.offset != (int32_t)slice.offset) r->emitter->fits = false;
+    cpu_x86_general(x86(r), 0x8b, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RBX, slice.base * 8));
+    cpu_x86_general(x86(r), 0x8d, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RDX, (int32_t)slice.offset));
+    for (int i = 0; i < buffer->start_count; i++) {
+        const CpuThunkStart *start = &buffer->starts[i];
+        const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX), rcx = cpu_x86_register(CPU_X86_RCX);
+        const int index = in_register(r, value->operands[i]);
+        cpu_x86_vector(x86(r), start->type == HLO_S64 ? kToGeneral64 : kToGeneral, index, 0, rax);
+        if (start->type == HLO_S32) cpu_x86_general(x86(r), 0x63, CPU_X86_RAX, rax);
+        cpu_x86_set(x86(r), CPU_X86_RCX, 0);
+        cpu_x86_general(x86(r), 0x85, CPU_X86_RAX, rax);
+        cpu_x86_general(x86(r), 0x0f48, CPU_X86_RAX, rcx);  // where negative
+        cpu_x86_set(x86(r), CPU_X86_RCX, start->limit);
+        cpu_x86_general(x86(r), 0x3b, CPU_X86_RAX, rcx);
+        cpu_x86_general(x86(r), 0x0f4f, CPU_X86_RAX, rcx);  // where greater
+        cpu_x86_general_immediate(x86(r), 0x69, CPU_X86_RAX, rax, (int32_t)start->stride_bytes);
+        cpu_x86_general(x86(r), 0x03, CPU_X86_RDX, rax);
+    }
+    store_moved(r, value->target, CPU_X86_RDX);
+    release(r, value);
+}
+
+static void jump_to_step(Registers *r, int opcode, int32_t step) {
+    const CpuRoundJump jump = {cpu_x86_jump(x86(r), opcode), step};
+    hlo_vector_push(x86(r)->arena, &r->emitter->jumps, jump);
+}
+
+static void emit_unless(Registers *r, const CpuRoundValue *value) {
+    const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX);
+    cpu_x86_vector(x86(r), kToGeneral, in_register(r, value->operands[0]), 0, rax);
+    cpu_x86_general(x86(r), 0x85, CPU_X86_RAX, rax);
+    jump_to_step(r, kJumpIfZero, value->target);
+    release(r, value);
+}
+
+static void emit_leave(Registers *r, int32_t step) {
+    cpu_x86_set(x86(r), CPU_X86_RAX, step);
+    const int64_t jump = cpu_x86_jump(x86(r), kJump);
+    hlo_vector_push(x86(r)->arena, &r->emitter->leaving, jump);
+}
+
+// ---- blocks
+
+static void emit_value(Registers *r, int32_t number, const CpuRoundValue *value) {
+    switch (value->op) {
+        case CPU_VALUE_OF_CONSTANT: break;  // where it is used
+        case CPU_VALUE_OF_MEMORY: emit_load(r, number, value); break;
+        case CPU_VALUE_MAXIMUM_F:
+        case CPU_VALUE_MINIMUM_F: emit_extreme(r, number, value); break;
+        case CPU_VALUE_SELECT: emit_select(r, number, value); break;
+        case CPU_VALUE_F32_TO_S32: emit_truncation(r, number, value); break;
+        case CPU_VALUE_ROTATE: emit_rotation(r, number, value); break;
+        case CPU_VALUE_NOT:
+        case CPU_VALUE_TO_MASK:
+        case CPU_VALUE_TO_BYTE: emit_of_mask(r, number, value); break;
+        case CPU_EFFECT_STORE: emit_store(r, value); break;
+        case CPU_EFFECT_CALL: emit_call(r, value->call); break;
+        case CPU_EFFECT_MOVE: emit_move(r, value); break;
+        case CPU_EFFECT_LOCATE: emit_locate(r, value); break;
+        case CPU_EFFECT_UNLESS: emit_unless(r, value); break;
+        case CPU_EFFECT_GO: jump_to_step(r, kJump, value->target); break;
+        case CPU_EFFECT_LEAVE: emit_leave(r, value->target); break;
+        default: emit_instruction(r, number, value); break;
+    }
+}
+
+void cpu_round_emit_block(CpuRoundEmitter *emitter, CpuRoundBlock *block) {
+    const size_t count = (size_t)block->values.count + 1;
+    HloArena *arena = block->arena;
+    Registers r = {.emitter = emitter, .block = block};
+    r.register_of = HLO_ARENA_NEW(arena, int8_t, count);
+    r.slot_of = HLO_ARENA_NEW(arena, int16_t, count);
+    r.next_use = HLO_ARENA_NEW(arena, int32_t, count);
+    memset(r.register_of, 0xff, count * sizeof *r.register_of);
+    memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
+    for (int reg = 0; reg < kTemporary; reg++) r.holder[reg] = kNobody;
+    cpu_round_block_finish(block, r.next_use);
+    for (int32_t i = 0; i < (int32_t)block->values.count && emitter->fits; i++)
+        if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);
+}
+
+static CpuX86Operand frame_pointer(void) {
+    return cpu_x86_register(CPU_X86_RSP);
+}
+
+void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
+    CpuX86 *x = &emitter->x86;
+    cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
+    cpu_x86_general_immediate(x, 0x81, (CpuX86General)5, frame_pointer(), kFrameBytes);
+    cpu_x86_general(x, 0x8b, CPU_X86_RBX, cpu_x86_register(CPU_X86_RDI));
+    cpu_x86_general(x, 0x8b, CPU_X86_R12, cpu_x86_register(CPU_X86_RSI));
+    cpu_x86_general(x, 0x8b, CPU_X86_R13, cpu_x86_register(CPU_X86_RDX));
+    cpu_x86_general(x, 0x8b, CPU_X86_R14, cpu_x86_memory(CPU_X86_RDI, 0));
+    cpu_x86_bytes(x, "\xff\xe1", 2);  // jmp rcx
+}
+
+void cpu_round_emit_end(CpuRoundEmitter *emitter) {
+    CpuX86 *x = &emitter->x86;
+    for (int64_t i = 0; i < emitter->leaving.count; i++) cpu_x86_land(x, emitter->leaving.items[i], x->bytes.count);
+    cpu_x86_general_immediate(x, 0x81, (CpuX86General)0, frame_pointer(), kFrameBytes);
+    cpu_x86_bytes(x, "\x41\x5e\x41\x5d\x41\x5c\x5b\xc3", 8);
+    cpu_x86_finish(x);
+}

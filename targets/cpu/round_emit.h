@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// From values to instructions: registers for the values of one block, and the machine code of each.
+#ifndef MESHLO_TARGETS_CPU_ROUND_EMIT_H_
+#define MESHLO_TARGETS_CPU_ROUND_EMIT_H_
+
+#include "targets/cpu/round_values.h"
+#include "targets/cpu/x86.h"
+
+// A jump to a step whose code may not be there yet.
+typedef struct CpuRoundJump {
+    int64_t jump;
+    int32_t step;
+} CpuRoundJump;
+
+typedef struct CpuRoundEmitter {
+    CpuX86 x86;
+    HLO_VECTOR(CpuRoundJump) jumps;
+    HLO_VECTOR(int64_t) leaving;  // jumps to the end of the code
+    int32_t frame_slots;          // the most that any block has put aside
+    bool fits;
+} CpuRoundEmitter;
+
+// The beginning of the code and its end: a function as CpuRoundEntry says.
+void cpu_round_emit_begin(CpuRoundEmitter *emitter);
+void cpu_round_emit_end(CpuRoundEmitter *emitter);
+
+// The code of a block, which must be finished.
+void cpu_round_emit_block(CpuRoundEmitter *emitter, CpuRoundBlock *block);
+
+// bases, scratch, moved, and where in the code to begin; gives what CPU_EFFECT_LEAVE says.
+typedef int64_t CpuRoundEntry(char *const *bases, char *scratch, char **moved, const char *begin);
+
+#endif

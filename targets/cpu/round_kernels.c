@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of small loops as operations on values (round_values.h): the same bits as theirs (isa/loop_float.inc,
+// loop_integer.inc, loop_convert.inc).
+#include <assert.h>
+
+#include "targets/cpu/held.h"
+#include "targets/cpu/round_values.h"
+
+#define BIT(type) (1u << CPU_REGISTER_##type)
+#define FLOATS (BIT(F32) | BIT(F64))
+#define INTEGERS_32 (BIT(S32) | BIT(U32))
+#define INTEGERS (INTEGERS_32 | BIT(S64) | BIT(U64))
+
+// The operations that are there, and for which types.
+static const struct {
+    CpuLoopOp op;
+    unsigned types;
+} kOperations[] = {
+    {CPU_OP_ADD, FLOATS | INTEGERS | BIT(PRED)},
+    {CPU_OP_SUBTRACT, FLOATS | INTEGERS},
+    {CPU_OP_MULTIPLY, FLOATS | INTEGERS_32 | BIT(PRED)},
+    {CPU_OP_DIVIDE, FLOATS},
+    {CPU_OP_SELECT, FLOATS | INTEGERS | BIT(PRED)},
+    {CPU_OP_AND, INTEGERS | BIT(PRED)},
+    {CPU_OP_OR, INTEGERS | BIT(PRED)},
+    {CPU_OP_XOR, INTEGERS | BIT(PRED)},
+    {CPU_OP_NOT, INTEGERS | BIT(PRED)},
+    {CPU_OP_EQ, FLOATS | INTEGERS | BIT(PRED)},
+    {CPU_OP_NE, FLOATS | INTEGERS | BIT(PRED)},
+    {CPU_OP_LT, FLOATS | INTEGERS_32 | BIT(S64)},
+    {CPU_OP_LE, FLOATS | INTEGERS_32 | BIT(S64)},
+    {CPU_OP_GT, FLOATS | INTEGERS_32 | BIT(S64)},
+    {CPU_OP_GE, FLOATS | INTEGERS_32 | BIT(S64)},
+    {CPU_OP_MAXIMUM, FLOATS | INTEGERS_32 | BIT(PRED)},
+    {CPU_OP_MINIMUM, FLOATS | INTEGERS_32 | BIT(PRED)},
+    {CPU_OP_CLAMP, FLOATS | INTEGERS_32},
+    {CPU_OP_NEGATE, FLOATS | INTEGERS},
+    {CPU_OP_ABS, FLOATS | BIT(S32)},
+    {CPU_OP_SQRT, FLOATS},
+    {CPU_OP_FLOOR, FLOATS},
+    {CPU_OP_CEIL, FLOATS},
+    {CPU_OP_ROUND_EVEN, FLOATS},
+    {CPU_OP_IS_FINITE, FLOATS},
+    {CPU_OP_SHIFT_LEFT, INTEGERS_32},
+    {CPU_OP_SHIFT_RIGHT_LOGICAL, INTEGERS_32},
+    {CPU_OP_SHIFT_RIGHT_ARITHMETIC, INTEGERS_32},
+};
+
+static const struct {
+    CpuRegisterType from, to;
+} kConversions[] = {
+    {CPU_REGISTER_S32, CPU_REGISTER_F32},  {CPU_REGISTER_S32, CPU_REGISTER_F64},  {CPU_REGISTER_PRED, CPU_REGISTER_F32},
+    {CPU_REGISTER_PRED, CPU_REGISTER_F64}, {CPU_REGISTER_PRED, CPU_REGISTER_S32}, {CPU_REGISTER_PRED, CPU_REGISTER_U32},
+    {CPU_REGISTER_F32, CPU_REGISTER_S32},  {CPU_REGISTER_F32, CPU_REGISTER_F64},  {CPU_REGISTER_F64, CPU_REGISTER_F32},
+    {CPU_REGISTER_S32, CPU_REGISTER_S64},  {CPU_REGISTER_U32, CPU_REGISTER_S64},  {CPU_REGISTER_S32, CPU_REGISTER_U32},
+    {CPU_REGISTER_U32, CPU_REGISTER_S32},  {CPU_REGISTER_S64, CPU_REGISTER_S32},
+};
+
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
+
+static bool is_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuLoopOp op, int type) {
+    return loop->kernels->operation[op][type] == kernel || loop->kernels_of_one->operation[op][type] == kernel;
+}
+
+static bool find_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+    if (!kernel) return false;
+    for (int i = 0; i < COUNT_OF(kOperations); i++)
+        for (int type = 0; type < CPU_REGISTER_COUNT; type++) {
+            if (!(kOperations[i].types >> type & 1) || !is_operation(loop, kernel, kOperations[i].op, type)) continue;
+            const CpuRegisterType t = (CpuRegisterType)type;
+            *found = (CpuRoundKernel){.kind = CPU_ROUND_OPERATION, .which = (int)kOperations[i].op, .type = t, .to = t};
+            if (kOperations[i].op == CPU_OP_IS_FINITE ||
+                (kOperations[i].op >= CPU_OP_EQ && kOperations[i].op <= CPU_OP_GE))
+                found->to = CPU_REGISTER_PRED;
+            return true;
+        }
+    return false;
+}
+
+static bool find_conversion(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+    for (int i = 0; i < COUNT_OF(kConversions); i++) {
+        const CpuRegisterType from = kConversions[i].from, to = kConversions[i].to;
+        if (loop->kernels->convert[from][to] != kernel && loop->kernels_of_one->convert[from][to] != kernel) continue;
+        *found = (CpuRoundKernel){.kind = CPU_ROUND_CONVERT, .type = from, .to = to};
+        return true;
+    }
+    return false;
+}
+
+static bool find_joined(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+    for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
+        for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++) {
+            if (loop->kernels->pair[inner][outer] != kernel && loop->kernels_of_one->pair[inner][outer] != kernel)
+                continue;
+            *found = (CpuRoundKernel){CPU_ROUND_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32};
+            return true;
+        }
+    const bool rotates = loop->kernels->rotate == kernel || loop->kernels_of_one->rotate == kernel;
+    if (!rotates && loop->kernels->xor_rotate != kernel && loop->kernels_of_one->xor_rotate != kernel) return false;
+    *found = (CpuRoundKernel){
+        .kind = rotates ? CPU_ROUND_ROTATE : CPU_ROUND_XOR_ROTATE, .type = CPU_REGISTER_U32, .to = CPU_REGISTER_U32};
+    return true;
+}
+
+bool cpu_round_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+    return find_operation(loop, kernel, found) || find_joined(loop, kernel, found) ||
+           find_conversion(loop, kernel, found);
+}
+
+bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuRoundKernel *found) {
+    for (int op = 0; op < CPU_REDUCE_COUNT; op++)
+        for (int type = 0; type < CPU_REGISTER_COUNT; type++)
+            if (loop->kernels->reduce[op][type] == kernel)
+                return find_operation(loop, loop->kernels->operation[cpu_pair_op((CpuReduceOp)op)][type], found);
+    return false;
+}
+
+int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
+    static const int arities[] = {
+#define CPU_LOOP_OP(name, arity, result, rounds) [CPU_OP_##name] = arity,
+#include "targets/cpu/loop_ops.def"
+#undef CPU_LOOP_OP
+    };
+    switch (kernel->kind) {
+        case CPU_ROUND_OPERATION: return arities[kernel->which];
+        case CPU_ROUND_PAIR: return 3;
+        case CPU_ROUND_XOR_ROTATE: return 2;
+        case CPU_ROUND_CONVERT:
+        case CPU_ROUND_ROTATE: break;
+    }
+    return 1;
+}
+
+int cpu_round_kernel_width(const CpuRoundKernel *kernel, int operand) {
+    const bool chooses = kernel->kind == CPU_ROUND_OPERATION && kernel->which == CPU_OP_SELECT && operand == 0;
+    return cpu_register_bytes(chooses ? CPU_REGISTER_PRED : kernel->type);
+}
+
+// ---- operations as values
+
+typedef struct Applied {
+    CpuRoundBlock *block;
+    bool wide;
+} Applied;
+
+static int32_t binary(const Applied *a, CpuRoundOp op, int32_t x, int32_t y) {
+    return cpu_round_value(a->block, op, a->wide, x, y, -1);
+}
+
+static int32_t unary(const Applied *a, CpuRoundOp op, int32_t x) {
+    return cpu_round_value(a->block, op, a->wide, x, -1, -1);
+}
+
+static int32_t constant(const Applied *a, uint64_t narrow, uint64_t wide) {
+    return cpu_round_constant(a->block, a->wide ? wide : narrow, a->wide);
+}
+
+static int32_t magnitude(const Applied *a, int32_t x) {
+    return binary(a, CPU_VALUE_AND, x, constant(a, 0x7fffffff, INT64_MAX));
+}
+
+static int32_t apply_float(const Applied *a, CpuLoopOp op, const int32_t *x) {
+    switch (op) {
+        case CPU_OP_ADD: return binary(a, CPU_VALUE_ADD_F, x[0], x[1]);
+        case CPU_OP_SUBTRACT: return binary(a, CPU_VALUE_SUBTRACT_F, x[0], x[1]);
+        case CPU_OP_MULTIPLY: return binary(a, CPU_VALUE_MULTIPLY_F, x[0], x[1]);
+        case CPU_OP_DIVIDE: return binary(a, CPU_VALUE_DIVIDE_F, x[0], x[1]);
+        case CPU_OP_MAXIMUM: return binary(a, CPU_VALUE_MAXIMUM_F, x[0], x[1]);
+        case CPU_OP_MINIMUM: return binary(a, CPU_VALUE_MINIMUM_F, x[0], x[1]);
+        case CPU_OP_CLAMP: return binary(a, CPU_VALUE_MINIMUM_F, binary(a, CPU_VALUE_MAXIMUM_F, x[0], x[1]), x[2]);
+        case CPU_OP_EQ: return binary(a, CPU_VALUE_EQ_F, x[0], x[1]);
+        case CPU_OP_NE: return binary(a, CPU_VALUE_NE_F, x[0], x[1]);
+        case CPU_OP_LT: return binary(a, CPU_VALUE_LT_F, x[0], x[1]);
+        case CPU_OP_LE: return binary(a, CPU_VALUE_LE_F, x[0], x[1]);
+        case CPU_OP_GT: return binary(a, CPU_VALUE_GT_F, x[0], x[1]);
+        case CPU_OP_GE: return binary(a, CPU_VALUE_GE_F, x[0], x[1]);
+        case CPU_OP_SQRT: return unary(a, CPU_VALUE_SQRT_F, x[0]);
+        case CPU_OP_FLOOR: return unary(a, CPU_VALUE_FLOOR_F, x[0]);
+        case CPU_OP_CEIL: return unary(a, CPU_VALUE_CEIL_F, x[0]);
+        case CPU_OP_ROUND_EVEN: return unary(a, CPU_VALUE_ROUND_EVEN_F, x[0]);
+        case CPU_OP_ABS: return magnitude(a, x[0]);
+        case CPU_OP_NEGATE: return binary(a, CPU_VALUE_XOR, x[0], constant(a, 0x80000000, (uint64_t)1 << 63));
+        default: break;
+    }
+    assert(op == CPU_OP_IS_FINITE);
+    return binary(a, CPU_VALUE_LT_F, magnitude(a, x[0]), constant(a, 0x7f800000, (uint64_t)0x7ff << 52));
+}
+
+static int32_t negated(const Applied *a, int32_t mask) {
+    return cpu_round_value(a->block, CPU_VALUE_NOT, false, mask, -1, -1);
+}
+
+static int32_t apply_bits(const Applied *a, CpuLoopOp op, const int32_t *x) {
+    switch (op) {
+        case CPU_OP_AND: return binary(a, CPU_VALUE_AND, x[0], x[1]);
+        case CPU_OP_OR: return binary(a, CPU_VALUE_OR, x[0], x[1]);
+        case CPU_OP_XOR: return binary(a, CPU_VALUE_XOR, x[0], x[1]);
+        default: assert(op == CPU_OP_NOT); return unary(a, CPU_VALUE_NOT, x[0]);
+    }
+}
+
+// Unsigned numbers compare as signed ones do when their highest bits are turned.
+static int32_t is_more(const Applied *a, bool is_signed, int32_t x, int32_t y) {
+    if (!is_signed) {
+        const int32_t top = constant(a, 0x80000000, (uint64_t)1 << 63);
+        x = binary(a, CPU_VALUE_XOR, x, top);
+        y = binary(a, CPU_VALUE_XOR, y, top);
+    }
+    return binary(a, CPU_VALUE_GT_S, x, y);
+}
+
+static int32_t apply_integer(const Applied *a, CpuLoopOp op, bool is_signed, const int32_t *x) {
+    const CpuRoundOp maximum = is_signed ? CPU_VALUE_MAXIMUM_S : CPU_VALUE_MAXIMUM_U;
+    const CpuRoundOp minimum = is_signed ? CPU_VALUE_MINIMUM_S : CPU_VALUE_MINIMUM_U;
+    switch (op) {
+        case CPU_OP_ADD: return binary(a, CPU_VALUE_ADD, x[0], x[1]);
+        case CPU_OP_SUBTRACT: return binary(a, CPU_VALUE_SUBTRACT, x[0], x[1]);
+        case CPU_OP_MULTIPLY: return binary(a, CPU_VALUE_MULTIPLY, x[0], x[1]);
+        case CPU_OP_MAXIMUM: return binary(a, maximum, x[0], x[1]);
+        case CPU_OP_MINIMUM: return binary(a, minimum, x[0], x[1]);
+        case CPU_OP_CLAMP: return binary(a, minimum, binary(a, maximum, x[0], x[1]), x[2]);
+        case CPU_OP_NEGATE: return binary(a, CPU_VALUE_SUBTRACT, constant(a, 0, 0), x[0]);
+        case CPU_OP_ABS: return unary(a, CPU_VALUE_ABS, x[0]);
+        case CPU_OP_EQ: return binary(a, CPU_VALUE_EQ, x[0], x[1]);
+        case CPU_OP_NE: return negated(a, binary(a, CPU_VALUE_EQ, x[0], x[1]));
+        case CPU_OP_GT: return is_more(a, is_signed, x[0], x[1]);
+        case CPU_OP_LT: return is_more(a, is_signed, x[1], x[0]);
+        case CPU_OP_LE: return negated(a, is_more(a, is_signed, x[0], x[1]));
+        case CPU_OP_GE: return negated(a, is_more(a, is_signed, x[1], x[0]));
+        case CPU_OP_SHIFT_LEFT: return binary(a, CPU_VALUE_SHIFT_LEFT, x[0], x[1]);
+        case CPU_OP_SHIFT_RIGHT_LOGICAL: return binary(a, CPU_VALUE_SHIFT_RIGHT_LOGICAL, x[0], x[1]);
+        case CPU_OP_SHIFT_RIGHT_ARITHMETIC: return binary(a, CPU_VALUE_SHIFT_RIGHT_ARITHMETIC, x[0], x[1]);
+        default: return apply_bits(a, op, x);
+    }
+}
+
+// A predicate adds as "or" and multiplies as "and".
+static int32_t apply_predicate(const Applied *a, CpuLoopOp op, const int32_t *x) {
+    const int32_t m[2] = {cpu_round_mask(a->block, x[0]), x[1] < 0 ? -1 : cpu_round_mask(a->block, x[1])};
+    switch (op) {
+        case CPU_OP_ADD:
+        case CPU_OP_MAXIMUM: return apply_bits(a, CPU_OP_OR, m);
+        case CPU_OP_MULTIPLY:
+        case CPU_OP_MINIMUM: return apply_bits(a, CPU_OP_AND, m);
+        case CPU_OP_NE: return apply_bits(a, CPU_OP_XOR, m);
+        case CPU_OP_EQ: return negated(a, apply_bits(a, CPU_OP_XOR, m));
+        default: return apply_bits(a, op, m);
+    }
+}
+
+// The kernel for predicates selects any bytes.
+static int32_t apply_select(const Applied *a, CpuRegisterType type, const int32_t *x) {
+    int32_t yes = x[1], no = x[2];
+    if (type == CPU_REGISTER_PRED && !(a->block->values.items[yes].is_mask && a->block->values.items[no].is_mask)) {
+        yes = cpu_round_byte(a->block, yes);
+        no = cpu_round_byte(a->block, no);
+    }
+    return cpu_round_value(a->block, CPU_VALUE_SELECT, a->wide, cpu_round_mask(a->block, x[0]), yes, no);
+}
+
+static int32_t apply_conversion(const Applied *a, CpuRegisterType from, CpuRegisterType to, int32_t x) {
+    const bool wide = cpu_register_bytes(to) == 8;
+    CpuRoundOp op;
+    if (from == CPU_REGISTER_PRED) x = cpu_round_byte(a->block, x);
+    if (to == CPU_REGISTER_F32 || to == CPU_REGISTER_F64)
+        op = from == CPU_REGISTER_F32   ? CPU_VALUE_F32_TO_F64
+             : from == CPU_REGISTER_F64 ? CPU_VALUE_F64_TO_F32
+             : wide                     ? CPU_VALUE_S32_TO_F64
+                                        : CPU_VALUE_S32_TO_F32;
+    else if (from == CPU_REGISTER_F32)
+        op = CPU_VALUE_F32_TO_S32;
+    else if (wide)
+        op = from == CPU_REGISTER_S32 ? CPU_VALUE_S32_TO_S64 : CPU_VALUE_U32_TO_U64;
+    else
+        return x;  // the lower bits are where they were
+    return cpu_round_value(a->block, op, wide, x, -1, -1);
+}
+
+static int32_t apply_pair(const Applied *a, int inner, int outer, const int32_t *x) {
+    static const CpuRoundOp ops[] = {
+        [CPU_PAIR_OF_SUM] = CPU_VALUE_ADD_F,
+        [CPU_PAIR_OF_DIFFERENCE] = CPU_VALUE_SUBTRACT_F,
+        [CPU_PAIR_OF_PRODUCT] = CPU_VALUE_MULTIPLY_F,
+    };
+    const int32_t first = binary(a, ops[inner], x[0], x[1]);
+    switch (outer) {
+        case CPU_PAIR_PLUS: return binary(a, CPU_VALUE_ADD_F, first, x[2]);
+        case CPU_PAIR_MINUS: return binary(a, CPU_VALUE_SUBTRACT_F, first, x[2]);
+        case CPU_PAIR_FROM: return binary(a, CPU_VALUE_SUBTRACT_F, x[2], first);
+        default: assert(outer == CPU_PAIR_TIMES); return binary(a, CPU_VALUE_MULTIPLY_F, first, x[2]);
+    }
+}
+
+int32_t cpu_round_kernel_apply(CpuRoundBlock *block, const CpuRoundKernel *kernel, const int32_t *operands,
+                               int64_t immediate) {
+    const CpuRegisterType type = kernel->type;
+    const Applied applied = {block, cpu_register_bytes(type) == 8};
+    const CpuLoopOp op = (CpuLoopOp)kernel->which;
+    switch (kernel->kind) {
+        case CPU_ROUND_CONVERT: return apply_conversion(&applied, type, kernel->to, operands[0]);
+        case CPU_ROUND_PAIR: return apply_pair(&applied, kernel->which, kernel->outer, operands);
+        case CPU_ROUND_ROTATE: return cpu_round_rotation(block, operands[0], (unsigned)immediate);
+        case CPU_ROUND_XOR_ROTATE:
+            return binary(&applied, CPU_VALUE_XOR, operands[0],
+                          cpu_round_rotation(block, operands[1], (unsigned)immediate));
+        case CPU_ROUND_OPERATION: break;
+    }
+    if (op == CPU_OP_SELECT) return apply_select(&applied, type, operands);
+    if (type == CPU_REGISTER_PRED) return apply_predicate(&applied, op, operands);
+    if (type == CPU_REGISTER_F32 || type == CPU_REGISTER_F64) return apply_float(&applied, op, operands);
+    return apply_integer(&applied, op, type == CPU_REGISTER_S32 || type == CPU_REGISTER_S64, operands);
+}

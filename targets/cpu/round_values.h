@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stretch of a round computes, element by element: every value is a constant, what stands in memory, or an
+// operation on earlier values, each of which is there once. Memory is followed through the stretch, so that what one
+// loop stores and another loads is one value, and what two loops compute alike is computed once.
+#ifndef MESHLO_TARGETS_CPU_ROUND_VALUES_H_
+#define MESHLO_TARGETS_CPU_ROUND_VALUES_H_
+
+#include "targets/cpu/round_internal.h"
+
+// Operations are on the lowest element of a register, of 64 bits where the value is `wide`, else of 32. Predicates are
+// bytes in memory and masks in registers.
+typedef enum CpuRoundOp {
+    // Values.
+    CPU_VALUE_OF_CONSTANT,
+    CPU_VALUE_OF_MEMORY,
+    CPU_VALUE_ADD_F,
+    CPU_VALUE_SUBTRACT_F,
+    CPU_VALUE_MULTIPLY_F,
+    CPU_VALUE_DIVIDE_F,
+    CPU_VALUE_SQRT_F,
+    CPU_VALUE_MAXIMUM_F,
+    CPU_VALUE_MINIMUM_F,
+    CPU_VALUE_FLOOR_F,
+    CPU_VALUE_CEIL_F,
+    CPU_VALUE_ROUND_EVEN_F,
+    CPU_VALUE_EQ_F,
+    CPU_VALUE_NE_F,
+    CPU_VALUE_LT_F,
+    CPU_VALUE_LE_F,
+    CPU_VALUE_GT_F,
+    CPU_VALUE_GE_F,
+    CPU_VALUE_ADD,
+    CPU_VALUE_SUBTRACT,
+    CPU_VALUE_MULTIPLY,
+    CPU_VALUE_ABS,
+    CPU_VALUE_MAXIMUM_S,
+    CPU_VALUE_MINIMUM_S,
+    CPU_VALUE_MAXIMUM_U,
+    CPU_VALUE_MINIMUM_U,
+    CPU_VALUE_EQ,
+    CPU_VALUE_GT_S,
+    CPU_VALUE_SHIFT_LEFT,
+    CPU_VALUE_SHIFT_RIGHT_LOGICAL,
+    CPU_VALUE_SHIFT_RIGHT_ARITHMETIC,
+    CPU_VALUE_ROTATE,  // left by `bits`
+    CPU_VALUE_AND,
+    CPU_VALUE_OR,
+    CPU_VALUE_XOR,
+    CPU_VALUE_NOT,
+    CPU_VALUE_SELECT,  // by the mask in operand 0
+    CPU_VALUE_TO_MASK,
+    CPU_VALUE_TO_BYTE,
+    CPU_VALUE_S32_TO_F32,
+    CPU_VALUE_S32_TO_F64,
+    CPU_VALUE_F32_TO_F64,
+    CPU_VALUE_F64_TO_F32,
+    CPU_VALUE_F32_TO_S32,
+    CPU_VALUE_S32_TO_S64,
+    CPU_VALUE_U32_TO_U64,
+    // What happens.
+    CPU_EFFECT_STORE,
+    CPU_EFFECT_CALL,
+    CPU_EFFECT_MOVE,    // moved[target] = where the buffer begins by the starts in the operands
+    CPU_EFFECT_LOCATE,  // the same by what stands in memory
+    CPU_EFFECT_UNLESS,  // goes to step `target` unless operand 0 holds
+    CPU_EFFECT_GO,
+    CPU_EFFECT_LEAVE,  // with `target` as the number of the next step
+    CPU_ROUND_OP_COUNT
+} CpuRoundOp;
+
+// Where something stands: behind a base of the device, behind a moved address, or in scratch memory.
+enum { CPU_ROUND_IN_SCRATCH = -1, CPU_ROUND_CONSTANT = -2 };
+typedef struct CpuRoundPlace {
+    int32_t base;
+    int32_t moved;  // the number of a moved address that `offset` is behind, or -1
+    int64_t offset;
+    int64_t low, high;     // moved: the bytes of the base within which all of the moving buffer stands
+    const char *constant;  // of CPU_ROUND_CONSTANT
+} CpuRoundPlace;
+
+typedef struct CpuRoundCall {
+    CpuBlockKernel *kernel;
+    CpuRoundPlace places[CPU_TINY_PLACES];
+    int64_t count, immediate;
+} CpuRoundCall;
+
+typedef struct CpuRoundValue {
+    CpuRoundOp op;
+    bool wide, is_mask, needed;
+    int width;  // of memory: bytes
+    int32_t operands[3];
+    int32_t target;
+    uint64_t bits;
+    CpuRoundPlace place;
+    const CpuRoundCall *call;
+    const CpuThunkBuffer *buffer;
+    int32_t next;         // of those with the same hash
+    int32_t next_use[3];  // the next one that uses the operand, or -1
+} CpuRoundValue;
+
+typedef struct CpuRoundMemory {
+    CpuRoundPlace place;
+    int width;
+    int32_t value;
+} CpuRoundMemory;
+
+enum { CPU_ROUND_BUCKETS = 256, CPU_ROUND_MEMORY = 128 };
+
+typedef struct CpuRoundBlock {
+    HloArena *arena;
+    HLO_VECTOR(CpuRoundValue) values;
+    int32_t buckets[CPU_ROUND_BUCKETS];
+    CpuRoundMemory memory[CPU_ROUND_MEMORY];  // what is known of it; the oldest is forgotten first
+    int32_t memory_count, memory_oldest;
+    HLO_VECTOR(CpuRoundMemory) scratch;  // all that the loop has written
+    bool keeps_scratch;                  // kernels that are called look for it there
+    bool fits;                           // false: something of the block is beyond what code can be made of
+} CpuRoundBlock;
+
+// Forgets everything. Values of a block are reached by their numbers.
+void cpu_round_block_begin(CpuRoundBlock *block);
+// Begins a loop, which finds nothing in scratch memory.
+void cpu_round_block_begin_loop(CpuRoundBlock *block, bool keeps_scratch);
+
+int32_t cpu_round_constant(CpuRoundBlock *block, uint64_t bits, bool wide);
+int32_t cpu_round_value(CpuRoundBlock *block, CpuRoundOp op, bool wide, int32_t a, int32_t b, int32_t c);
+int32_t cpu_round_rotation(CpuRoundBlock *block, int32_t a, unsigned by);
+// A predicate as mask or as byte.
+int32_t cpu_round_mask(CpuRoundBlock *block, int32_t value);
+int32_t cpu_round_byte(CpuRoundBlock *block, int32_t value);
+
+// An element of 1, 4 or 8 bytes.
+int32_t cpu_round_read(CpuRoundBlock *block, CpuRoundPlace place, int width);
+void cpu_round_write(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value);
+// True if the block knows what stands there without reading it.
+bool cpu_round_knows(const CpuRoundBlock *block, CpuRoundPlace place, int width);
+// Something writes so many bytes there.
+void cpu_round_forget(CpuRoundBlock *block, CpuRoundPlace place, int64_t bytes);
+
+// Adds something that happens, which the caller fills in.
+CpuRoundValue *cpu_round_effect(CpuRoundBlock *block, CpuRoundOp op);
+
+// Marks what is needed, and sets next_use; `first_use` gets the first use of each value.
+void cpu_round_block_finish(CpuRoundBlock *block, int32_t *first_use);
+
+// ---- kernels as values (round_kernels.c)
+
+// What a step of a small loop computes, if that can be said in values.
+typedef struct CpuRoundKernel {
+    enum { CPU_ROUND_OPERATION, CPU_ROUND_CONVERT, CPU_ROUND_PAIR, CPU_ROUND_ROTATE, CPU_ROUND_XOR_ROTATE } kind;
+    int which;                 // the CpuLoopOp, the CpuPairInner
+    int outer;                 // CpuPairOuter
+    CpuRegisterType type, to;  // of the operands (the last one, where the first is a predicate); of the result
+} CpuRoundKernel;
+
+// False where the kernel is none of these.
+bool cpu_round_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found);
+// The same for the kernel of a reduction; `found` combines two of its elements.
+bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuRoundKernel *found);
+int cpu_round_kernel_arity(const CpuRoundKernel *kernel);
+// Bytes of an operand's elements.
+int cpu_round_kernel_width(const CpuRoundKernel *kernel, int operand);
+int32_t cpu_round_kernel_apply(CpuRoundBlock *block, const CpuRoundKernel *kernel, const int32_t *operands,
+                               int64_t immediate);
+
+#endif

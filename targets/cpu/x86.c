@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "targets/cpu/x86.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void put(CpuX86 *code, unsigned value) {
+    hlo_vector_push(code->arena, &code->bytes, (uint8_t)value);
+}
+
+static void put_little_endian(CpuX86 *code, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) put(code, (unsigned)(value >> 8 * i & 0xff));
+}
+
+static void write_distance(CpuX86 *code, int64_t at, int64_t distance) {
+    assert(distance == (int32_t)distance);
+    for (int i = 0; i < 4; i++) code->bytes.items[at + i] = (uint8_t)((uint64_t)distance >> 8 * i);
+}
+
+void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count) {
+    for (int i = 0; i < count; i++) put(code, (unsigned char)bytes[i]);
+}
+
+CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
+    int64_t number = 0;
+    while (number < code->pool.count && code->pool.items[number] != bits) number++;
+    if (number == code->pool.count) hlo_vector_push(code->arena, &code->pool, bits);
+    return (CpuX86Operand){CPU_X86_POOL, (int)number, 0};
+}
+
+// The bytes that name `reg` and the operand; so many bytes of the instruction follow them.
+static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int following) {
+    const unsigned middle = (unsigned)(reg & 7) << 3, low = (unsigned)operand.number & 7;
+    switch (operand.kind) {
+        case CPU_X86_REGISTER: put(code, 0xc0 | middle | low); break;
+        case CPU_X86_MEMORY: {
+            const bool near = operand.offset >= -128 && operand.offset < 128;
+            put(code, (near ? 0x40 : 0x80) | middle | low);
+            if (low == CPU_X86_RSP) put(code, 0x24);  // rsp and r12 are spelled by an index byte
+            put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
+            break;
+        }
+        case CPU_X86_POOL: {
+            put(code, 0x05 | middle);
+            const int64_t at = code->bytes.count;
+            const CpuX86Fixup fixup = {at, at + 4 + following, operand.number};
+            hlo_vector_push(code->arena, &code->fixups, fixup);
+            put_little_endian(code, 0, 4);
+            break;
+        }
+    }
+}
+
+static bool is_high(CpuX86Operand operand) {
+    return operand.kind != CPU_X86_POOL && operand.number >= 8;
+}
+
+static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int following) {
+    assert(to >= 0 && to < 16 && left >= 0 && left < 16);
+    put(code, 0xc4);
+    put(code, (to < 8 ? 0x80u : 0) | 0x40 | (is_high(right) ? 0 : 0x20u) | form.map);
+    put(code, (unsigned)form.wide << 7 | (unsigned)(~left & 15) << 3 | form.prefix);
+    put(code, form.opcode);
+    put_operand(code, to, right, following);
+}
+
+void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right) {
+    put_vector(code, form, to, left, right, 0);
+}
+
+void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate) {
+    put_vector(code, form, to, left, right, 1);
+    put(code, (unsigned)immediate & 0xff);
+}
+
+void cpu_x86_general(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from) {
+    put(code, 0x48 | (to >= 8 ? 4u : 0) | (is_high(from) ? 1u : 0));
+    if (opcode >= 0x0f00) put(code, 0x0f);
+    put(code, (unsigned)opcode & 0xff);
+    put_operand(code, (int)to, from, 0);
+}
+
+void cpu_x86_general_immediate(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from, int32_t immediate) {
+    assert(from.kind != CPU_X86_POOL);
+    cpu_x86_general(code, opcode, to, from);
+    put_little_endian(code, (uint32_t)immediate, 4);
+}
+
+void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value) {
+    const bool small = value == (int32_t)value;
+    put(code, 0x48 | (to >= 8 ? 1u : 0));
+    if (small) put(code, 0xc7);
+    put(code, (small ? 0xc0u : 0xb8u) | ((unsigned)to & 7));
+    put_little_endian(code, (uint64_t)value, small ? 4 : 8);
+}
+
+int64_t cpu_x86_jump(CpuX86 *code, int opcode) {
+    if (opcode >= 0x0f00) put(code, 0x0f);
+    put(code, (unsigned)opcode & 0xff);
+    put_little_endian(code, 0, 4);
+    return code->bytes.count - 4;
+}
+
+void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place) {
+    write_distance(code, jump, place - (jump + 4));
+}
+
+void cpu_x86_finish(CpuX86 *code) {
+    while (code->bytes.count % 16) put(code, 0xcc);
+    const int64_t pool = code->bytes.count;
+    for (int64_t i = 0; i < code->pool.count; i++)
+        for (int half = 0; half < 2; half++) put_little_endian(code, code->pool.items[i], 8);
+    for (int64_t i = 0; i < code->fixups.count; i++) {
+        const CpuX86Fixup *fixup = &code->fixups.items[i];
+        write_distance(code, fixup->at, pool + 16 * fixup->number - fixup->after);
+    }
+}

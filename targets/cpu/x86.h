@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Machine code for x86-64 with AVX2: as many instructions as round_code.c wants, into a growing array of bytes. It can
+// be written on any machine and run only on one that has them.
+#ifndef MESHLO_TARGETS_CPU_X86_H_
+#define MESHLO_TARGETS_CPU_X86_H_
+
+#include "hlo/base/memory.h"
+#include "hlo/base/vector.h"
+
+HLO_BEGIN_C
+
+// Numbers of the general registers, as instructions have them.
+typedef enum CpuX86General {
+    CPU_X86_RAX,
+    CPU_X86_RCX,
+    CPU_X86_RDX,
+    CPU_X86_RBX,
+    CPU_X86_RSP,
+    CPU_X86_RBP,
+    CPU_X86_RSI,
+    CPU_X86_RDI,
+    CPU_X86_R8,
+    CPU_X86_R9,
+    CPU_X86_R12 = 12,
+    CPU_X86_R13,
+    CPU_X86_R14,
+} CpuX86General;
+
+// The last operand of an instruction: a register, memory behind a general register, or a constant of the pool, which
+// stands behind the code.
+typedef struct CpuX86Operand {
+    enum { CPU_X86_REGISTER, CPU_X86_MEMORY, CPU_X86_POOL } kind;
+    int number;  // of the register, of the general register, of the constant
+    int32_t offset;
+} CpuX86Operand;
+
+// A vector instruction but for its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map, W and the
+// opcode.
+typedef struct CpuX86Form {
+    uint8_t prefix, map, wide, opcode;
+} CpuX86Form;
+
+// Where the distance of a constant has to be written.
+typedef struct CpuX86Fixup {
+    int64_t at, after;  // of the four bytes; of the next instruction
+    int number;
+} CpuX86Fixup;
+
+typedef struct CpuX86 {
+    HloArena *arena;
+    HLO_VECTOR(uint8_t) bytes;
+    HLO_VECTOR(uint64_t) pool;  // each stands there twice: 16 bytes
+    HLO_VECTOR(CpuX86Fixup) fixups;
+} CpuX86;
+
+static inline CpuX86Operand cpu_x86_register(int number) {
+    return (CpuX86Operand){CPU_X86_REGISTER, number, 0};
+}
+static inline CpuX86Operand cpu_x86_memory(CpuX86General base, int32_t offset) {
+    return (CpuX86Operand){CPU_X86_MEMORY, (int)base, offset};
+}
+
+// The operand for a constant of 64 bits, or of 32 in its lower half.
+CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits);
+
+// INSTRUCTION to, left, right over 128-bit registers; forms with two operands have `left` 0, and a store's register is
+// `to`. The second takes an immediate byte behind that.
+void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right);
+void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
+
+// Instructions of general registers: OPCODE to, from with 64 bits; opcodes of two bytes are 0x0f00 + the second.
+void cpu_x86_general(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from);
+// The same with an immediate of 32 bits behind it.
+void cpu_x86_general_immediate(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from, int32_t immediate);
+void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value);
+void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count);
+
+// A jump by `opcode` (0xe9: always, 0x0f00 + the second byte: on a condition) to a place that cpu_x86_land() tells
+// later; gives where its distance stands.
+int64_t cpu_x86_jump(CpuX86 *code, int opcode);
+void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place);
+
+// Appends the pool; nothing may follow.
+void cpu_x86_finish(CpuX86 *code);
+
+HLO_END_C
+
+#endif
