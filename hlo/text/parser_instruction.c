@@ -541,9 +541,9 @@ static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, c
     if (!parse_operands(parser)) return false;
     HloInstruction **operands = operands_from(parser, base);
     int64_t count = parser->operands.count - base;
-    HloOpcode checked = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT ? wrapped : opcode;
-    return check_async(parser, where, opcode, wrapped, shape, operands, count) &&
-           check_operands(parser, where, checked, shape, operands, count);
+    if (!check_async(parser, where, opcode, wrapped, shape, operands, count)) return false;
+    bool sugar = opcode == HLO_OP_ASYNC_START && wrapped != HLO_OPCODE_COUNT;
+    return check_operands(parser, where, sugar ? wrapped : opcode, sugar ? shape->elements[1] : shape, operands, count);
 }
 
 // Last, when nothing can fail any more: an edge is kept at both ends.

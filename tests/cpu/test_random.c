@@ -2,10 +2,12 @@
 // compiled == eval, and text and protobuf lose nothing, over random programs. MESHLO_RANDOM_PROGRAMS sets their number,
 // MESHLO_RANDOM_SEED the first. A failure is shown on the shortest program of its seed that still fails.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "hlo/proto/proto.h"
 #include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random_module.h"
@@ -30,6 +32,10 @@ static bool is_lossless(const HloModule *module, const char *text, HloText *mess
     HloModule *decoded = NULL;
     HloStatus status = hlo_module_to_proto(module, &wire);
     if (!status) status = hlo_module_from_proto(wire.data, wire.length, &decoded);
+    if (!status) {  // which stand in ExecutableBuildOptions, not in HloModuleProto
+        decoded->replica_count = module->replica_count;
+        decoded->num_partitions = module->num_partitions;
+    }
     if (!status) status = print(decoded, &again);
     bool ok = !status && strcmp(text, again.data) == 0;
     if (!ok)
@@ -60,28 +66,52 @@ static bool keeps_its_form(const HloModule *module, HloText *message) {
     return ok;
 }
 
-typedef enum Kind { USUAL, EXACT, LARGE } Kind;
+typedef enum Kind { USUAL, EXACT, LARGE, DEVICES } Kind;
 
-// One program; false with a message and its text. All of a run share one client: to find out about the machine takes
-// longer than such a program.
-static bool holds(TargetClient *client, int64_t seed, int operations, Kind kind, HloText *text, HloText *message) {
-    static void (*const make[])(uint64_t seed, int operations, HloText *text) = {random_module, random_exact_module,
-                                                                                 random_large_module};
-    const bool exact = kind == EXACT || (kind == LARGE && seed % 2 == 0);
+// Of the numbers of devices that programs have.
+enum { MOST_DEVICES = 8 };
+typedef struct Clients {
+    TargetClient *of[MOST_DEVICES + 1];
+} Clients;
+
+// All programs of a run share a client: to find out about the machine takes longer than such a program.
+static TargetClient *client_for(Clients *clients, const HloModule *module, Kind kind) {
+    const int64_t devices = (int64_t)module->replica_count * module->num_partitions;
+    cr_assert_leq(devices, MOST_DEVICES);
+    char machine[16];
+    snprintf(machine, sizeof machine, "cpu:%d", (int)devices);
+    const int threads = kind == LARGE ? 3 : kind == DEVICES ? 2 : 1;
+    if (!clients->of[devices]) must_succeed(target_client_new_with_threads(machine, threads, &clients->of[devices]));
+    return clients->of[devices];
+}
+
+// One program; false with a message and its text.
+static bool holds(Clients *clients, int64_t seed, int operations, Kind kind, HloText *text, HloText *message) {
+    static void (*const make[])(uint64_t seed, int operations, HloText *text) = {
+        random_module, random_exact_module, random_large_module, random_devices_module};
+    const bool exact = kind == EXACT || (kind == LARGE && seed % 2 == 0) || (kind == DEVICES && seed % 3 == 0);
     make[kind]((uint64_t)seed, operations, text);
     HloModule *module = compiled_parse(text->data, message);
     if (!module) return false;
-    const CompiledCheck check = {.client = client, .seed = (uint64_t)seed, .extremes = exact, .allow_fallback = true};
-    bool ok = compiled_equals_eval(module, &check, message) && keeps_its_form(module, message);
+    // Now and then two neighbours have equal arguments.
+    const CompiledCheck check = {.client = client_for(clients, module, kind),
+                                 .seed = (uint64_t)seed,
+                                 .replicas = kind == DEVICES && seed % 5 == 0 ? 2 : 1,
+                                 .extremes = exact,
+                                 .allow_fallback = true};
+    HloStatus status = hlo_verify(module);
+    if (status) hlo_text_string(message, hlo_status_message(status));
+    bool ok = !status && compiled_equals_eval(module, &check, message) && keeps_its_form(module, message);
+    hlo_status_free(status);
     hlo_module_free(module);
     return ok;
 }
 
 // The shortest program of the seed that fails too.
-static void shrink(TargetClient *client, int64_t seed, int operations, Kind kind) {
+static void shrink(Clients *clients, int64_t seed, int operations, Kind kind) {
     for (int fewer = 1; fewer <= operations; fewer++) {
         HloText text = {0}, message = {0};
-        bool ok = holds(client, seed, fewer, kind, &text, &message);
+        bool ok = holds(clients, seed, fewer, kind, &text, &message);
         cr_assert(ok, "seed %lld, %d operations: %s\n%s", (long long)seed, fewer, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
@@ -90,18 +120,17 @@ static void shrink(TargetClient *client, int64_t seed, int operations, Kind kind
 
 static void run(Kind kind, int64_t count) {
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0);
-    TargetClient *client = NULL;
-    must_succeed(target_client_new_with_threads("cpu:1", kind == LARGE ? 3 : 1, &client));
+    Clients clients = {0};
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0}, message = {0};
         int operations = 10 + (int)(seed % 30);
-        bool ok = holds(client, seed, operations, kind, &text, &message);
-        if (!ok) shrink(client, seed, operations, kind);
+        bool ok = holds(&clients, seed, operations, kind, &text, &message);
+        if (!ok) shrink(&clients, seed, operations, kind);
         cr_assert(ok, "seed %lld: %s\n%s", (long long)seed, message.data, text.data);
         hlo_text_free(&text);
         hlo_text_free(&message);
     }
-    target_client_release(client);
+    for (int i = 0; i <= MOST_DEVICES; i++) target_client_release(clients.of[i]);
 }
 
 Test(random, compiled_equals_eval, .timeout = 20000) {
@@ -116,4 +145,9 @@ Test(random, compiled_equals_eval_at_the_ends, .timeout = 20000) {
 // Large enough for several threads: a tenth as many.
 Test(random, compiled_equals_eval_on_large_arrays, .timeout = 20000) {
     run(LARGE, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500) / 10);
+}
+
+// Replicas and partitions that meet in collectives and messages: a fifth as many.
+Test(random, compiled_equals_eval_on_several_devices, .timeout = 20000) {
+    run(DEVICES, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500) / 5);
 }

@@ -92,11 +92,14 @@ static void annotate_instruction(HloModule *module, HloInstruction *instruction,
     if (dice >> 3 & 1) change_precision(module, instruction);
 }
 
-// Some arguments are donated, and one is the memory of a result of its shape, if there is one.
+// Some arguments are donated, and one is the memory of a result of its shape, if there is one: in place of those that
+// the program came with.
 static void annotate_arguments(HloModule *module, uint64_t *state) {
     const HloInstruction *root = module->entry->root;
     const int64_t count = module->entry->parameters.count;
     HloDonor *donors = HLO_ARENA_NEW(module->arena, HloDonor, count + 1);
+    module->aliases = (HloAliases){0};
+    module->donor_count = 0;
     for (int64_t p = 0; p < count; p++) {
         const HloShape *shape = module->entry->parameters.items[p]->shape;
         if (!hlo_shape_is_array(shape)) continue;
@@ -143,7 +146,7 @@ static void annotate_layouts(HloModule *module, uint64_t *state) {
 static HloModule *annotated(uint64_t seed) {
     HloText text = {0};
     HloModule *module = NULL;
-    random_module(seed, 6 + (int)(seed % 25), &text);
+    random_portable_module(seed, 6 + (int)(seed % 25), &text);
     must(hlo_parse(text.data, text.length, NULL, &module), text.data);
     uint64_t state = seed * 7919 + 17;
     module->num_partitions = PARTITIONS;

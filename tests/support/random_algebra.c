@@ -89,6 +89,72 @@ void random_dot(Generator *g) {
     if (is_inexact(type)) random_scaled(g, result, "0.015625");
 }
 
+// Sizes of groups that need not fill the dimension of so many elements, as a value s32[groups].
+static int group_sizes(Generator *g, int64_t groups, int64_t elements) {
+    const Value form = {.type = HLO_S32, .rank = 1, .dims = {groups}, .exact = true};
+    const int number = random_begin(g, form);
+    hlo_text_string(g->text, "constant({");
+    for (int64_t i = 0; i < groups; i++) {
+        const int64_t size = random_below(g, elements + 1);
+        elements -= size;
+        hlo_text_format(g->text, "%s%d", i ? ", " : "", (int)size);
+    }
+    hlo_text_string(g->text, "})\n");
+    return number;
+}
+
+// A product in groups of rows, of columns that are summed over, or of batches.
+void random_ragged_dot(Generator *g) {
+    static const HloType types[] = {HLO_F32, HLO_F32, HLO_BF16, HLO_F64, HLO_S32, HLO_S8};
+    const HloType type = types[random_below(g, HLO_COUNT_OF(types))];
+    if (g->exact && is_inexact(type)) return;
+    enum { ROWS, SUMMED, BATCHES };
+    const int mode = (int)random_below(g, 3), batches = mode == BATCHES || random_chance(g, 30);
+    const int64_t groups = random_size(g, 4), batch = random_size(g, 5), rows = random_size(g, 9),
+                  summed = random_size(g, 9), columns = random_size(g, 6);
+    const int64_t left_dims[] = {batch, rows, summed}, right_dims[] = {batch, summed, columns};
+    Value left = {.type = type, .exact = true}, right = left, out = left;
+    for (int d = !batches; d < 3; d++) left.dims[left.rank++] = left_dims[d];
+    if (mode == ROWS) right.dims[right.rank++] = groups;
+    for (int d = !batches; d < 3; d++) right.dims[right.rank++] = right_dims[d];
+    if (mode == SUMMED) out.dims[out.rank++] = groups;
+    if (batches) out.dims[out.rank++] = batch;
+    out.dims[out.rank++] = rows;
+    out.dims[out.rank++] = columns;
+    const int64_t ragged[] = {rows, summed, batch};
+    const int a = random_partner(g, left), b = random_partner(g, right), sizes = group_sizes(g, groups, ragged[mode]);
+    out.exact = !is_inexact(type) && g->values[a].exact && g->values[b].exact;
+    const int shift = mode == ROWS;  // the groups stand before the other dimensions
+    const int result = random_begin(g, out);
+    hlo_text_format(g->text, "ragged-dot(v%d, v%d, v%d)", a, b, sizes);
+    if (batches) hlo_text_format(g->text, ", lhs_batch_dims={0}, rhs_batch_dims={%d}", shift);
+    hlo_text_format(g->text, ", lhs_contracting_dims={%d}, rhs_contracting_dims={%d}, lhs_ragged_dims={%d}",
+                    batches + 1, batches + shift, mode == BATCHES ? 0 : batches + (mode == SUMMED));
+    hlo_text_format(g->text, "%s\n", mode == ROWS ? ", rhs_group_dims={0}" : "");
+    if (is_inexact(type)) random_scaled(g, result, "0.015625");
+}
+
+// A product of numbers with a scale for each block of them.
+void random_scaled_dot(Generator *g) {
+    static const HloType types[] = {HLO_F8E4M3FN, HLO_F8E5M2, HLO_F4E2M1FN, HLO_BF16};
+    static const HloType scales[] = {HLO_F8E8M0FNU, HLO_F8E8M0FNU, HLO_BF16};
+    const HloType type = types[random_below(g, HLO_COUNT_OF(types))],
+                  scale = scales[random_below(g, HLO_COUNT_OF(scales))];
+    const int64_t block = 8 * random_size(g, 4), blocks = random_size(g, 3);
+    const Value left = {.type = type, .rank = 2, .dims = {random_size(g, 5), block * blocks}},
+                right = {.type = type, .rank = 2, .dims = {random_size(g, 5), block * blocks}},
+                left_scale = {.type = scale, .rank = 2, .dims = {left.dims[0], blocks}},
+                right_scale = {.type = scale, .rank = 2, .dims = {right.dims[0], blocks}},
+                out = {.type = random_chance(g, 50) ? HLO_F32 : HLO_BF16,
+                       .rank = 2,
+                       .dims = {left.dims[0], right.dims[0]}};
+    const int a = random_partner(g, left), b = random_partner(g, right), s = random_parameter(g, left_scale),
+              t = random_parameter(g, right_scale);
+    const int result = random_put(
+        g, out, "scaled-dot(v%d, v%d, v%d, v%d), lhs_contracting_dims={1}, rhs_contracting_dims={1}", a, b, s, t);
+    random_scaled(g, result, "0.00390625");
+}
+
 // ---- convolutions
 
 typedef struct Place {  // a spatial dimension

@@ -135,12 +135,8 @@ static void scatter_two(Generator *g, int a, const Numbers *numbers) {
     random_put(g, second, "get-tuple-element(two%d), index=1", number);
 }
 
-static bool wants_exact_array(const Value *value) {
-    return random_wants_dimensions(value) && random_wants_exact(value);
-}
-
 void random_any_scatter(Generator *g) {
-    const int a = random_pick_where(g, wants_exact_array);
+    const int a = random_pick_where(g, random_wants_exact_array);
     Numbers numbers;
     if (a < 0 || !choose_numbers(g, &g->values[a], &numbers)) return;
     numbers.side.exact = true;

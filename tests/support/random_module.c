@@ -75,8 +75,9 @@ void random_print_shape(HloText *text, const Value *value) {
 
 // "  v7 = f32[2,3] "; the caller goes on with the op. Returns the new value's number.
 int random_begin(Generator *g, Value value) {
-    const int number = g->count;
-    if (g->count < kMaximumValues) g->values[g->count++] = value;
+    const int number = g->count++;
+    if (number == kMaximumValues) abort();
+    g->values[number] = value;
     hlo_text_format(g->text, "  v%d = ", number);
     random_print_shape(g->text, &value);
     hlo_text_char(g->text, ' ');
@@ -134,13 +135,19 @@ Reducer random_exact_reducer(Generator *g, HloType type) {
 
 // ---- leaves
 
-static const HloType kTypes[] = {HLO_F32, HLO_F32, HLO_F32, HLO_F32, HLO_F32,  HLO_F32,    HLO_S32,     HLO_S32,
-                                 HLO_S32, HLO_F64, HLO_F64, HLO_F16, HLO_BF16, HLO_BF16,   HLO_U8,      HLO_S8,
-                                 HLO_S16, HLO_U16, HLO_U32, HLO_U32, HLO_S64,  HLO_U64,    HLO_PRED,    HLO_PRED,
-                                 HLO_S4,  HLO_U4,  HLO_C64, HLO_C64, HLO_C128, HLO_F8E5M2, HLO_F8E4M3FN};
+static const HloType kTypes[] = {HLO_F32,    HLO_F32,      HLO_F32,        HLO_F32,        HLO_F32,
+                                 HLO_F32,    HLO_S32,      HLO_S32,        HLO_S32,        HLO_F64,
+                                 HLO_F64,    HLO_F16,      HLO_BF16,       HLO_BF16,       HLO_U8,
+                                 HLO_S8,     HLO_S16,      HLO_U16,        HLO_U32,        HLO_U32,
+                                 HLO_S64,    HLO_U64,      HLO_PRED,       HLO_PRED,       HLO_S4,
+                                 HLO_U4,     HLO_C64,      HLO_C64,        HLO_C128,       HLO_S2,
+                                 HLO_U2,     HLO_F8E5M2,   HLO_F8E4M3FN,   HLO_F8E8M0FNU,  HLO_F8E4M3,
+                                 HLO_F8E3M4, HLO_F4E2M1FN, HLO_F8E5M2FNUZ, HLO_F8E4M3FNUZ, HLO_F8E4M3B11FNUZ,
+                                 HLO_S1,     HLO_U1};
 
 HloType random_type(Generator *g) {
-    return kTypes[random_below(g, HLO_COUNT_OF(kTypes))];
+    enum { kForeign = 2 };  // the last ones, which StableHLO does not have
+    return kTypes[random_below(g, (int64_t)HLO_COUNT_OF(kTypes) - (g->portable ? kForeign : 0))];
 }
 
 static Value random_value(Generator *g, HloType type) {
@@ -157,13 +164,14 @@ static Value random_value(Generator *g, HloType type) {
 
 int random_parameter(Generator *g, Value value) {
     value.exact = true;
-    const int number = random_begin(g, value);
-    hlo_text_format(g->text, "parameter(%d)\n", g->parameter_count++);
+    const int number = random_begin(g, value), place = g->parameter_count++;
+    g->parameters[place] = number;
+    hlo_text_format(g->text, g->takes_tuple ? "get-tuple-element(state), index=%d\n" : "parameter(%d)\n", place);
     return number;
 }
 
-// Any value made so far. The first one is a parameter, so the way back from an unscaled sum ends.
-static int pick(Generator *g) {
+// The first one is a parameter, so the way back from an unscaled sum ends.
+int random_pick(Generator *g) {
     int number = (int)random_below(g, g->count);
     while (g->values[number].unscaled) number--;
     return number;
@@ -172,13 +180,13 @@ static int pick(Generator *g) {
 // A value that an op which needs `wanted` types may take, or -1.
 int random_pick_where(Generator *g, bool (*wanted)(const Value *value)) {
     for (int tries = 0; tries < 12; tries++) {
-        const int number = pick(g);
+        const int number = random_pick(g);
         if (wanted(&g->values[number])) return number;
     }
     return -1;
 }
 
-static bool same_form(const Value *a, const Value *b) {
+bool random_same_form(const Value *a, const Value *b) {
     if (a->type != b->type || a->rank != b->rank) return false;
     for (int d = 0; d < a->rank; d++)
         if (a->dims[d] != b->dims[d]) return false;
@@ -188,10 +196,15 @@ static bool same_form(const Value *a, const Value *b) {
 // Another value of the same form: one that is there, or a new parameter.
 int random_partner(Generator *g, Value form) {
     for (int tries = 0; tries < 8; tries++) {
-        const int number = pick(g);
-        if (same_form(&g->values[number], &form)) return number;
+        const int number = random_pick(g);
+        if (random_same_form(&g->values[number], &form)) return number;
     }
     return random_parameter(g, form);
+}
+
+int random_equal_partner(Generator *g, Value form) {
+    const int number = random_partner(g, form);
+    return g->values[number].exact || !form.exact ? number : random_parameter(g, form);
 }
 
 int random_splat(Generator *g, Value form, const char *literal) {
@@ -218,6 +231,10 @@ bool random_wants_exact(const Value *value) {
 }
 bool random_wants_dimensions(const Value *value) {
     return value->rank > 0;
+}
+
+bool random_wants_exact_array(const Value *value) {
+    return random_wants_exact(value) && random_wants_dimensions(value);
 }
 
 static void smooth_unary(Generator *g) {
@@ -312,7 +329,8 @@ static void clamp(Generator *g) {
     const int a = random_pick_where(g, wants_float);
     if (a < 0) return;
     const Value scalar = random_scalar(g->values[a].type);
-    const int low = random_splat(g, scalar, "-0.5"), high = random_splat(g, scalar, "0.75");
+    const bool negative = scalar.type != HLO_F8E8M0FNU;  // which has no sign
+    const int low = random_splat(g, scalar, negative ? "-0.5" : "0.5"), high = random_splat(g, scalar, "0.75");
     random_put(g, g->values[a], "clamp(v%d, v%d, v%d)", low, a, high);
 }
 
@@ -550,63 +568,100 @@ static void reduce(Generator *g) {
 
 // ---- the module
 
+typedef enum StepKind {
+    USUAL,
+    ROUNDS,   // makes sums of floats, or functions that are no two alike in the last digit
+    FOREIGN,  // makes operations that StableHLO does not have
+    ROUNDS_AND_FOREIGN
+} StepKind;
+
 typedef struct Step {
     void (*append)(Generator *g);
-    bool rounds;  // makes sums of floats, or functions that are no two alike in the last digit
+    StepKind kind;
 } Step;
 
-static const Step kSteps[] = {{smooth_unary, true},
-                              {jumping_unary, false},
-                              {binary, false},
-                              {binary, false},
-                              {binary, false},
-                              {compare_and_select, false},
-                              {clamp, false},
-                              {convert, false},
-                              {broadcast, false},
-                              {broadcast, false},
-                              {reshape, false},
-                              {transpose, false},
-                              {slice, false},
-                              {reverse, false},
-                              {pad, false},
-                              {concatenate, false},
-                              {dynamic, false},
-                              {iota, false},
-                              {reduce, false},
-                              {reduce, false},
-                              {random_dot, false},
-                              {random_dot, false},
-                              {random_any_type, false},
-                              {random_sort, false},
-                              {random_window, false},
-                              {random_gather, false},
-                              {random_scatter, false},
-                              {random_loop, false},
-                              {random_branch, false},
-                              {random_convolution, false},
-                              {random_any_convolution, false},
-                              {random_fft, true},
-                              {random_linear_algebra, true},
-                              {random_batch_norm, true},
-                              {random_any_gather, false},
-                              {random_any_scatter, false},
-                              {random_sort_by_keys, false},
-                              {random_topk, false},
-                              {random_argument, false},
-                              {random_select_and_scatter, false},
-                              {random_transcendental, true},
-                              {random_transcendental, true},
-                              {random_complex, true},
-                              {random_bits, false},
-                              {random_precision, false},
-                              {random_map, false},
-                              {random_barrier, false},
-                              {random_generator, false}};
+static const Step kSteps[] = {{smooth_unary, ROUNDS},
+                              {jumping_unary, USUAL},
+                              {binary, USUAL},
+                              {binary, USUAL},
+                              {binary, USUAL},
+                              {compare_and_select, USUAL},
+                              {clamp, USUAL},
+                              {convert, USUAL},
+                              {broadcast, USUAL},
+                              {broadcast, USUAL},
+                              {reshape, USUAL},
+                              {transpose, USUAL},
+                              {slice, USUAL},
+                              {reverse, USUAL},
+                              {pad, USUAL},
+                              {concatenate, USUAL},
+                              {dynamic, USUAL},
+                              {iota, USUAL},
+                              {reduce, USUAL},
+                              {reduce, USUAL},
+                              {random_dot, USUAL},
+                              {random_dot, USUAL},
+                              {random_any_type, USUAL},
+                              {random_sort, USUAL},
+                              {random_window, USUAL},
+                              {random_gather, USUAL},
+                              {random_scatter, USUAL},
+                              {random_loop, USUAL},
+                              {random_branch, USUAL},
+                              {random_convolution, USUAL},
+                              {random_any_convolution, USUAL},
+                              {random_fft, ROUNDS},
+                              {random_linear_algebra, ROUNDS},
+                              {random_batch_norm, ROUNDS},
+                              {random_any_gather, USUAL},
+                              {random_any_scatter, USUAL},
+                              {random_sort_by_keys, USUAL},
+                              {random_topk, USUAL},
+                              {random_argument, USUAL},
+                              {random_select_and_scatter, USUAL},
+                              {random_transcendental, ROUNDS},
+                              {random_transcendental, ROUNDS},
+                              {random_complex, ROUNDS},
+                              {random_bits, USUAL},
+                              {random_precision, USUAL},
+                              {random_map, USUAL},
+                              {random_barrier, USUAL},
+                              {random_generator, USUAL},
+                              {random_call, USUAL},
+                              {random_fusion, USUAL},
+                              {random_async, USUAL},
+                              {random_choice, USUAL},
+                              {random_stacking_loop, USUAL},
+                              {random_scan, FOREIGN},
+                              {random_ragged_dot, FOREIGN},
+                              {random_scaled_dot, ROUNDS_AND_FOREIGN},
+                              {random_stochastic, FOREIGN},
+                              {random_high_product, FOREIGN},
+                              {random_copy, USUAL}};
+
+// What devices do together.
+static const Step kDeviceSteps[] = {
+    {random_own_number, USUAL}, {random_all_reduce, USUAL}, {random_reduce_scatter, USUAL},
+    {random_all_gather, USUAL}, {random_all_to_all, USUAL}, {random_collective_broadcast, USUAL},
+    {random_permute, USUAL},    {random_messages, USUAL},   {random_ragged_exchange, USUAL}};
+
+static const Step *some_step(Generator *g) {
+    const bool together = g->replicas * g->partitions > 1 && !g->apart;
+    if (together && random_chance(g, 40)) return &kDeviceSteps[random_below(g, HLO_COUNT_OF(kDeviceSteps))];
+    return &kSteps[random_below(g, HLO_COUNT_OF(kSteps))];
+}
+
+void random_steps(Generator *g, int count) {
+    for (int i = 0; i < count && g->count < kMaximumValues - kMostOfAStep; i++) {
+        const Step *step = some_step(g);
+        if (!(g->exact && step->kind & ROUNDS) && !(g->portable && step->kind & FOREIGN)) step->append(g);
+    }
+}
 
 // Some values, or nearly all of them: what is no result may become part of a loop.
-static void print_results(Generator *g) {
-    int results[kMaximumValues], count = 0;
+static int print_results(Generator *g, int *results) {
+    int count = 0;
     const int64_t percent = random_chance(g, 70) ? 25 : 80, most = percent == 25 ? 8 : kMaximumValues;
     for (int i = g->count; i-- > 0 && count < most;)
         if (!g->values[i].unscaled && (i == g->count - 1 || random_chance(g, percent))) results[count++] = i;
@@ -618,38 +673,86 @@ static void print_results(Generator *g) {
     hlo_text_string(g->text, ") tuple(");
     for (int i = 0; i < count; i++) hlo_text_format(g->text, "%sv%d", i ? ", " : "", results[i]);
     hlo_text_string(g->text, ")\n}\n");
+    return count;
 }
 
-static void make_module(uint64_t seed, int operations, bool exact, int64_t most_elements, HloText *text) {
+// Parameters whose memory results of their form take, and some that are given away for nothing.
+static void print_header(Generator *g, const int *results, int count, uint64_t seed, HloText *text) {
+    bool given[kMaximumValues] = {false}, first = true;
+    hlo_text_format(text, "HloModule random_%llu", (unsigned long long)seed);
+    if (g->replicas > 1) hlo_text_format(text, ", replica_count=%d", g->replicas);
+    if (g->partitions > 1) hlo_text_format(text, ", num_partitions=%d", g->partitions);
+    const int64_t percent = random_chance(g, 40) ? 60 : 0;
+    for (int r = 0; r < count; r++) {
+        const int p = (int)random_below(g, g->parameter_count);
+        if (given[p] || !random_chance(g, percent) ||
+            !random_same_form(&g->values[g->parameters[p]], &g->values[results[r]]))
+            continue;
+        given[p] = true;
+        hlo_text_format(text, "%s{%d}: (%d, {}, %s-alias)", first ? ", input_output_alias={ " : ", ", r, p,
+                        random_chance(g, 50) ? "may" : "must");
+        first = false;
+    }
+    if (!first) hlo_text_string(text, " }");
+    const int donor = (int)random_below(g, g->parameter_count);
+    if (percent && !given[donor]) hlo_text_format(text, ", buffer_donor={ (%d, {}) }", donor);
+    hlo_text_string(text, "\n\n");
+}
+
+// What a program is to be like.
+typedef struct Wanted {
+    bool exact, portable;
+    int64_t most_elements;
+    bool devices;  // several, that meet
+} Wanted;
+
+static void make_module(uint64_t seed, int operations, Wanted wanted, HloText *text) {
     Generator *g = calloc(1, sizeof *g);
     if (!g) abort();
-    HloText entry = {0};
+    HloText entry = {0}, head = {0};
+    int results[kMaximumValues];
     g->state = seed * 7919 + 17;
     g->text = &entry;
-    g->head = text;
-    g->exact = exact;
-    g->most_elements = most_elements;
-    hlo_text_format(text, "HloModule random_%llu\n\n", (unsigned long long)seed);
-    for (int i = 0; i < 3; i++) random_parameter(g, random_value(g, i ? random_type(g) : HLO_F32));
-    for (int i = 0; i < operations && g->count < kMaximumValues - 32; i++) {
-        const Step *step = &kSteps[random_below(g, HLO_COUNT_OF(kSteps))];
-        if (!exact || !step->rounds) step->append(g);
+    g->head = &head;
+    g->exact = wanted.exact;
+    g->portable = wanted.portable;
+    g->most_elements = wanted.most_elements;
+    g->replicas = g->partitions = 1;
+    if (wanted.devices) {
+        static const int kWorlds[][2] = {{1, 2}, {1, 4}, {1, 8}, {2, 1}, {4, 1}, {2, 2}, {2, 4}, {3, 2}, {1, 3}};
+        const int *world = kWorlds[random_below(g, HLO_COUNT_OF(kWorlds))];
+        g->replicas = world[0];
+        g->partitions = world[1];
     }
-    print_results(g);
+    for (int i = 0; i < 3; i++) random_parameter(g, random_value(g, i ? random_type(g) : HLO_F32));
+    random_steps(g, operations);
+    const int count = print_results(g, results);
+    print_header(g, results, count, seed, text);
+    if (head.length) hlo_text_append(text, head.data, head.length);
     hlo_text_string(text, "ENTRY main {\n");
     hlo_text_append(text, entry.data, entry.length);
     hlo_text_free(&entry);
+    hlo_text_free(&head);
     free(g);
 }
 
 void random_module(uint64_t seed, int operations, HloText *text) {
-    make_module(seed, operations, false, kUsualElements, text);
-}
-
-void random_large_module(uint64_t seed, int operations, HloText *text) {
-    make_module(seed, operations, seed % 2 == 0, kManyElements, text);
+    make_module(seed, operations, (Wanted){.most_elements = kUsualElements}, text);
 }
 
 void random_exact_module(uint64_t seed, int operations, HloText *text) {
-    make_module(seed, operations, true, kUsualElements, text);
+    make_module(seed, operations, (Wanted){.exact = true, .most_elements = kUsualElements}, text);
+}
+
+void random_large_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, (Wanted){.exact = seed % 2 == 0, .most_elements = kManyElements}, text);
+}
+
+void random_portable_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, (Wanted){.portable = true, .most_elements = kUsualElements}, text);
+}
+
+void random_devices_module(uint64_t seed, int operations, HloText *text) {
+    make_module(seed, operations, (Wanted){.exact = seed % 3 == 0, .most_elements = kUsualElements, .devices = true},
+                text);
 }

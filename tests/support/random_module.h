@@ -14,5 +14,10 @@ void random_module(uint64_t seed, int operations, HloText *text);
 void random_exact_module(uint64_t seed, int operations, HloText *text);
 // One of either kind with arrays of up to some ten thousands of elements; of an even seed, an exact one.
 void random_large_module(uint64_t seed, int operations, HloText *text);
+// random_module() of operations and types that StableHLO has.
+void random_portable_module(uint64_t seed, int operations, HloText *text);
+// One of several devices, replicas and partitions, that meet in collectives and messages; of a seed that three divides,
+// an exact one.
+void random_devices_module(uint64_t seed, int operations, HloText *text);
 
 #endif

@@ -121,6 +121,8 @@ void random_complex(Generator *g) {
 
 static HloType unsigned_of(int bits) {
     switch (bits) {
+        case 1: return HLO_U1;
+        case 2: return HLO_U2;
         case 4: return HLO_U4;
         case 8: return HLO_U8;
         case 16: return HLO_U16;
@@ -155,7 +157,7 @@ void random_bits(Generator *g) {
         number = random_put(g, bits, "bitcast-convert(v%d)", turned);
         g->values[number].unscaled = true;
     }
-    const int mask = random_splat(g, bits, "7");
+    const int mask = random_splat(g, bits, width == 1 ? "1" : width == 2 ? "3" : "7");
     random_put(g, bits, "and(v%d, v%d)", number, mask);
 }
 
@@ -181,6 +183,34 @@ void random_precision(Generator *g) {
     if (a < 0) return;
     random_put(g, g->values[a], "reduce-precision(v%d), exponent_bits=%d, mantissa_bits=%d", a,
                5 + (int)random_below(g, 7), (int)random_below(g, 25));
+}
+
+// Rounded up or down as random bits say.
+void random_stochastic(Generator *g) {
+    static const HloType from64[] = {HLO_F32, HLO_BF16, HLO_F16, HLO_S32, HLO_S8},
+                         from16[] = {HLO_F8E5M2, HLO_F8E4M3FN, HLO_S8, HLO_U8};
+    const int a = random_pick_where(g, wants_exact_float);
+    if (a < 0) return;
+    Value value = g->values[a], bits = value;
+    const int bytes = (int)hlo_type_bytes(value.type);
+    if (bytes < 2) return;
+    bits.type = bytes == 8 ? HLO_U64 : bytes == 4 ? HLO_U32 : HLO_U16;
+    value.type = bytes == 2 ? from16[random_below(g, HLO_COUNT_OF(from16))]
+                            : from64[(bytes == 4) + random_below(g, HLO_COUNT_OF(from64) - (bytes == 4))];
+    const int random = random_equal_partner(g, bits);
+    random_put(g, value, "stochastic-convert(v%d, v%d)", a, random);
+}
+
+static bool wants_word(const Value *value) {
+    return value->exact && hlo_type_is_integer(value->type) && hlo_type_bytes(value->type) >= 4;
+}
+
+// The upper half of products.
+void random_high_product(Generator *g) {
+    const int a = random_pick_where(g, wants_word);
+    if (a < 0) return;
+    const int b = random_equal_partner(g, g->values[a]);
+    random_put(g, g->values[a], "mulhi(v%d, v%d)", a, b);
 }
 
 // ---- structure

@@ -3,14 +3,10 @@
 // maxima, gradients of pooling.
 #include "tests/support/random_internal.h"
 
-static bool wants_exact_array(const Value *value) {
-    return random_wants_exact(value) && random_wants_dimensions(value);
-}
-
 // Keys, keys for those that are equal, and the places of both: by keys, by keys of any sign, or the other way around.
 void random_sort_by_keys(Generator *g) {
     static const char *const less[] = {"LT", "GT"};
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     a = random_ordered(g, a);
     const Value first = g->values[a];
@@ -49,7 +45,7 @@ void random_sort_by_keys(Generator *g) {
 }
 
 void random_topk(Generator *g) {
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     a = random_ordered(g, a);
     Value values = g->values[a], places = values;
@@ -69,7 +65,7 @@ void random_topk(Generator *g) {
 
 // The extreme of each row and the first place of it; beside that a sum of integers, in one reduction.
 void random_argument(Generator *g) {
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     a = random_ordered(g, a);
     const Value value = g->values[a];
@@ -92,7 +88,7 @@ void random_argument(Generator *g) {
                     " v = %s[] select(first, a, b)\n k = s32[] select(first, i, j)\n s = s32[] add(m, n)\n"
                     " ROOT r = (%s[], s32[], s32[]) tuple(v, k, s) }\n\n",
                     number, t, t, direction, t, t);
-    const int init = random_splat(g, random_scalar(value.type), hlo_type_is_float(value.type) ? "0.5" : "1");
+    const int init = random_splat(g, random_scalar(value.type), hlo_type_is_float(value.type) ? "0.5" : "0");
     const int none = random_splat(g, random_scalar(HLO_S32), "1000000"),
               zero = random_parameter(g, random_scalar(HLO_S32));
     hlo_text_format(g->text, "  arg%d = (", number);
@@ -110,7 +106,7 @@ void random_argument(Generator *g) {
 
 // The gradient of pooling by maxima or minima.
 void random_select_and_scatter(Generator *g) {
-    const int a = random_pick_where(g, wants_exact_array);
+    const int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     Value value = g->values[a], source = value;
     int64_t size[kMaximumRank], stride[kMaximumRank], low[kMaximumRank], high[kMaximumRank];

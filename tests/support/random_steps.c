@@ -2,11 +2,8 @@
 // Steps of random_module() that call computations, move by indices, or visit the rarer element types.
 #include "tests/support/random_internal.h"
 
-static bool wants_exact_array(const Value *value) {
-    return random_wants_exact(value) && random_wants_dimensions(value);
-}
 static bool wants_exact_integers(const Value *value) {
-    return wants_exact_array(value) && hlo_type_is_integer(value->type);
+    return random_wants_exact_array(value) && hlo_type_is_integer(value->type);
 }
 
 // Numbers of any type through one of the rarer ones, with an operation that rounds once there, and back.
@@ -56,7 +53,7 @@ static void print_comparator(Generator *g, int number, HloType type, bool pairs)
 }
 
 void random_sort(Generator *g) {
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     Value value = g->values[a], places = value;
     int64_t dimension = random_below(g, value.rank);
@@ -109,7 +106,7 @@ static Window random_form(Generator *g, int64_t size) {
 
 // Reductions that do not depend on the order, and sums, over windows of any form.
 void random_window(Generator *g) {
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     Value value = g->values[a], to = value;
     const bool sum =
@@ -173,7 +170,7 @@ void random_gather(Generator *g) {
 }
 
 void random_scatter(Generator *g) {
-    int a = random_pick_where(g, wants_exact_array);
+    int a = random_pick_where(g, random_wants_exact_array);
     if (a < 0) return;
     Value into = g->values[a], updates = into;
     const ReducerName reducer = random_reducer(g, random_exact_reducer(g, into.type), into.type);

@@ -368,25 +368,37 @@ Test(text_parse, a_nul_is_no_character) {
 }
 
 // The printer wrote a bare "padding=" that the parser refused.
+static void reads_what_it_prints(const char *text) {
+    HloModule *module = parse(text);
+    HloText printed = {0}, reprinted = {0};
+    cr_assert_null(hlo_print(module, NULL, &printed));
+    HloModule *again = parse(printed.data);
+    cr_assert_null(hlo_print(again, NULL, &reprinted));
+    cr_expect_str_eq(printed.data, reprinted.data);
+    hlo_text_free(&printed);
+    hlo_text_free(&reprinted);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
+
 Test(text_parse, a_pad_of_a_scalar_reads_what_it_prints) {
-    const char *texts[] = {
-        "HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  ROOT p = f32[] pad(a, a), padding=\n}",
+    reads_what_it_prints("HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  ROOT p = f32[] pad(a, a), padding=\n}");
+    reads_what_it_prints(
         "HloModule m\nENTRY e {\n  a = f32[] parameter(0)\n  p = f32[] pad(a, a), padding=, "
-        "metadata={op_name=\"x\"}\n  ROOT n = f32[] negate(p)\n}",
-    };
-    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
-        HloModule *module = parse(texts[i]);
-        HloText printed = {0}, reprinted = {0};
-        cr_assert_null(hlo_print(module, NULL, &printed));
-        HloModule *again = parse(printed.data);
-        cr_assert_null(hlo_print(again, NULL, &reprinted));
-        cr_expect_str_eq(printed.data, reprinted.data);
-        hlo_text_free(&printed);
-        hlo_text_free(&reprinted);
-        hlo_module_free(module);
-        hlo_module_free(again);
-    }
+        "metadata={op_name=\"x\"}\n  ROOT n = f32[] negate(p)\n}");
     expect_refusal("HloModule m\nENTRY e { a = f32[] parameter(0) ROOT p = f32[] pad(a, a), padding=x }", 82);
+}
+
+// bug: the number of elements was compared with that of the whole state of a tuple-start, as XLA prints a computation
+// that only packs its parameters.
+Test(text_parse, bug_an_asynchronous_tuple_was_not_read_again) {
+    reads_what_it_prints(
+        "HloModule m\nwork {\n  a = f32[] parameter(0)\n  ROOT t = (f32[]) tuple(a)\n}\nENTRY e {\n"
+        "  a = f32[] parameter(0)\n  s = ((f32[]), (f32[]), s32[]) async-start(a), calls=work\n"
+        "  ROOT d = (f32[]) async-done(s)\n}");
+    const char two[] =
+        "HloModule m\nENTRY e { a = f32[] parameter(0) ROOT s = ((f32[]), (f32[]), s32[]) tuple-start(a, a) }";
+    expect_refusal(two, strlen(two));
 }
 
 // bug: a shape that had been read before was taken from a table by its text, and the layout behind a blank was left for
