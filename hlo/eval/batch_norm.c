@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // batch-norm-training, -inference and -grad, in double.
+//
+// Mean and variance are over all dimensions but the feature's, the variance without Bessel's
+// correction. With n elements to a feature, s = variance + epsilon and y the incoming gradient:
+//
+//   inference       (x - mean) / sqrt(s) * scale + offset
+//   training        the same with the mean and variance of x itself, which are results too
+//   grad of x       scale / sqrt(s) * (y - mean(y) - (x - mean) * mean(y (x - mean)) / s)
+//   grad of scale   sum(y (x - mean)) / sqrt(s)
+//   grad of offset  sum(y)
 #include <assert.h>
 #include <math.h>
 
@@ -47,6 +56,7 @@ static void feature_means(const Norm *norm, const double *first, const double *s
     }
 }
 
+// In place.
 static void normalise(const Norm *norm, double *x, const double *scale, const double *offset, const double *mean,
                       const double *variance) {
     for (int64_t at = 0; at < norm->outer * norm->features * norm->inner; at++) {

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // compare, select and clamp.
+//
+// compare runs in the operands' own C type where there is one, and through double for the floats
+// that C lacks: double holds each of them exactly, so order and equality are the same. With
+// type=TOTALORDER floats are compared as integers by the trick of hlo_eval_total_order(): the bits
+// of a float, read as a signed number, are in order for positive numbers and in reverse for
+// negative ones, whose other bits are therefore flipped:
+//
+//   -NaN < -inf < -1 < -0 < +0 < 1 < inf < NaN
 #include <assert.h>
 #include <complex.h>
 #include <string.h>
@@ -35,9 +43,11 @@ DEFINE_COMPARE(uint64_t)
 
 // The bits decide, as in XLA, which compares f32 as s32: turning a signalling NaN of a float into a double would make
 // it a quiet one. Types of a byte are decoded to double bit by bit, and lose nothing.
+// float holds all of f32, f16 and bf16 exactly, the bits of NaNs too.
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks) {
     assert(hlo_type_is_float(type) && count >= 0);
-    const bool by_float = type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;
+    const bool by_float =
+        type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;  // held by float exactly, NaN payloads too
     for (int64_t i = 0; i < count; i++) {
         const char *element = (const char *)data + i * hlo_type_bytes(type);
         double wide;
@@ -79,6 +89,7 @@ static void compare_decoded(const HloInstruction *instruction, const void *const
     }
 }
 
+// Equal or not: other directions are refused before anything runs (types.c).
 static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
     assert(count >= 0);
@@ -120,6 +131,7 @@ void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *cons
     }
 }
 
+// 16 bytes that are moved and not looked at: c128.
 typedef struct Wide {
     uint64_t parts[2];
 } Wide;
@@ -129,6 +141,7 @@ typedef struct Wide {
         ((type *)result)[i] = predicate[i] ? ((const type *)a)[i] : ((const type *)b)[i]; \
     return
 
+// Elements are moved by their size alone, so NaN payloads stay.
 void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                             int64_t count) {
     assert(count >= 0);
@@ -143,6 +156,9 @@ void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const
     }
 }
 
+// min(max(x, low), high) for operands (low, x, high), a chunk at a time by the kernels of maximum
+// and minimum; `raised` has room for a chunk of the widest type that has an order, which is 8
+// bytes.
 void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     assert(count >= 0);

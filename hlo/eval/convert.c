@@ -1,5 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between element types: convert, reduce-precision, stochastic-convert, bitcast-convert.
+// Conversions between element types: convert, reduce-precision, stochastic-convert,
+// bitcast-convert.
+//
+// convert goes through the widest type of the pair's kinds, chunk by chunk: double (or float, where
+// XLA rounds twice) for floats, int64_t for integers, double complex for complex numbers. What the
+// types cannot hold:
+//
+//   float -> integer      cut off towards zero; out of range is the nearest end, NaN is 0
+//   integer -> integer    the lower bits, in two's complement
+//   anything -> pred      whether it is not 0, so NaN is true
+//   complex -> real       the imaginary part is dropped (but counts for pred)
+//   float -> float        rounded to nearest even; out of range is infinity, or what the narrow type has instead
+//                         (hlo/ir/float.c)
+//
+// bitcast-convert keeps bits: f32[3] <-> u8[3,4], least significant part first, and s4 is packed
+// two to a byte for the purpose although arrays hold it one to a byte.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: a table from target to evaluator. What is not in it is refused by name.
+//
+// hlo/ir/custom_calls.def has a row a target: its shapes, which hlo_custom_call_check() compares,
+// and the name of its evaluator, of which this file makes the table below. Several targets share an
+// evaluator; those of decompositions are in decompositions.c, those of dynamic sizes in dynamic.c.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 #include "hlo/ir/custom_call.h"
 
+// Annotations: the operand itself.
 HloStatus hlo_eval_call_first_operand(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     (void)device;
@@ -21,6 +26,7 @@ HloStatus hlo_eval_call_nothing(HloEvalDevice *device, const HloInstruction *ins
     return hlo_eval_new_zeroed(device, instruction->shape, result);
 }
 
+// A result that nobody defines; zeros are as good as any, and the same everywhere.
 HloStatus hlo_eval_call_zeros(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     (void)operands;

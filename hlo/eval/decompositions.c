@@ -1,6 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decompositions that programs ask for by custom call (hlo/ir/custom_calls.def gives their shapes): in double
-// complex, matrix by matrix. Options are LAPACK's characters.
+// The decompositions that programs ask for by custom call (hlo/ir/custom_calls.def gives their
+// shapes): in double complex, matrix by matrix. Options are LAPACK's characters.
+//
+// An operand is a batch of matrices in row-major order, f32[batch.., m, n]. For each matrix of the
+// batch run_matrix() decodes its part of every operand into double complex, runs one function of
+// the table at the end, and encodes what that has put into call->out; the types of the program are
+// therefore no business of the functions, and a real matrix is a complex one whose imaginary parts
+// stay zero. Functions are called by LAPACK's names and keep LAPACK's conventions, on rows instead
+// of columns:
+//
+//   getrf   P A = L U       L below the diagonal (ones on it are not stored), U on and above it; pivots counted from 1
+//   geqrf   A = Q R         R on and above the diagonal; below it the vectors v of the reflections I - tau v v^H,
+//                           with v[k] = 1 not stored
+//   potrf   A = L L^H       or U^H U; the other triangle keeps what the operand holds
+//   syevd   A = V D V^H     sytrd: the tridiagonal form, gehrd: the Hessenberg form, gees: the Schur form Q T Q^H
+//   gesdd   A = U S V^H
+//
+// Where LAPACK has an `info` it is the last result: 0 if all went well.
+//
+// This is the oracle that targets/cpu is compared with, so that algorithms are chosen for accuracy
+// and for their few lines: Jacobi rotations for Hermitian matrices and singular values, O(n^3) for
+// each of some ten sweeps. The CPU target calls hlo_decompose() itself for what it has no kernel
+// for, and cuts the batch among threads (`first`, `count`).
 #include "hlo/eval/decompositions.h"
 
 #include <assert.h>
@@ -28,6 +49,7 @@ typedef struct Call {
 
 typedef void CallFunction(const Call *call);
 
+// Scratch memory lives until the matrix is done, and is not cleared.
 static void *scratch_bytes(const Call *call, int64_t count, size_t bytes_each) {
     return hlo_arena_allocate_uninitialised(call->arena, hlo_array_bytes((size_t)count, bytes_each));
 }
@@ -68,6 +90,7 @@ static int64_t each_of(const HloShape *shape, int64_t batch) {
     return batch ? hlo_shape_elements(shape) / batch : 0;
 }
 
+// Results of real types take the real parts; of integer types only s32 occurs, for pivots and info.
 static void store(const Complex *numbers, int64_t count, HloType type, char *target) {
     if (hlo_type_is_complex(type)) {
         hlo_eval_encode_complex(type, numbers, count, target);
@@ -109,6 +132,8 @@ static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena 
     return call;
 }
 
+// Matrix `number` of every operand is read into call->in, and of every result written from
+// call->out; `batch` is the number of matrices, by which the elements of each array are divided.
 static void run_matrix(const Call *call, CallFunction *function, const void *const *operands, void *const *results,
                        int64_t batch, int64_t number) {
     for (int32_t i = 0; i < call->instruction->operand_count; i++) {
@@ -155,6 +180,10 @@ static Complex triangle_at(const Call *call, int64_t order, int64_t i, int64_t j
     return form == 'C' ? conj(value) : value;
 }
 
+// op(A) X = B, or X op(A) = B with side 'R', by substitution: unknown i needs those before it in
+// the direction in which the triangle is walked. Seen from the right the triangle is the transposed
+// one, which is walked the other way round: hence forward = (lower == left). Each right-hand side
+// is a column of B on the left, a row of B on the right.
 static void trsm(const Call *call) {
     const bool left = option(call, "side", 'L') == 'L';
     const bool lower = (option(call, "uplo", 'L') == 'L') == (option(call, "trans_x", 'N') == 'N');
@@ -233,6 +262,7 @@ static void lu(const Call *call) {
     }
 }
 
+// `lu` with LAPACK's results: pivots from 1, and the first step without a pivot.
 static void getrf(const Call *call) {
     const int64_t steps = smaller(call->m, call->n);
     int64_t *pivots = SCRATCH(call, int64_t, steps);
@@ -314,6 +344,7 @@ static bool diagonalise(const Call *call, bool lower, bool sort, Complex *vector
     return finite;
 }
 
+// XLA's "Eigh": the options stand in the call's own backend config, results are (vectors, values).
 static void eigh(const Call *call) {
     bool lower, sort;
     hlo_custom_call_eigh(call->instruction, &lower, &sort);
@@ -348,6 +379,7 @@ static void sytrd(const Call *call) {
     call->out[4][0] = 0;
 }
 
+// Rows and columns outside of [low, high], counted from 1, are upper triangular already.
 static void gehrd(const Call *call) {
     const int64_t n = call->n, low = option(call, "low", 1) - 1, high = option(call, "high", n);
     copy(call->out[0], call->in[0], n * n);
@@ -364,6 +396,7 @@ static bool schur(const Call *call, Complex *t, Complex *z, int *exponent) {
     return call->is_real ? hlo_eval_real_schur(t, z, n, taus, v) : hlo_eval_complex_schur(t, z, n, taus, v);
 }
 
+// The inverse of hlo_eval_normalise().
 static void scale_up(Complex *a, int64_t count, int exponent) {
     for (int64_t i = 0; i < count && exponent; i++)
         a[i] = CMPLX(ldexp(creal(a[i]), exponent), ldexp(cimag(a[i]), exponent));

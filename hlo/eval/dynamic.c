@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions whose size is known only at run time.
+//
+// An array f32[<=4,3] is kept with all of its 12 elements, and a value beside it says how many rows
+// there are (value.c). The bounds are what memory is laid out by, the sizes are what the program
+// means:
+//
+//   bounds 4 x 3, sizes 2 x 3       a b c      set-dimension-size changes the sizes only;
+//                                   d e f      a reshape to f32[<=12] must move rows together, as the padding
+//                                   . . .      between them is no part of the result
+//                                   . . .
+//
+// What other ops mean for such arrays is settled in bounded.c.
 #include <assert.h>
 #include <string.h>
 
@@ -92,6 +103,8 @@ static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *cons
     return HLO_SUCCESS;
 }
 
+// Element number i, counted over the sizes in row-major order, becomes element number i of the
+// result. What is behind the sizes is zeros.
 HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     const HloEvalValue *operand = operands[0];

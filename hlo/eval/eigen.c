@@ -1,5 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues: Jacobi rotations for Hermitian matrices; Hessenberg and Schur forms by shifted QR steps for all others.
+// Eigenvalues: Jacobi rotations for Hermitian matrices; Hessenberg and Schur forms by shifted QR
+// steps for all others.
+//
+// Matrices are n x n in row-major order, in double complex.
+//
+// Hermitian: rotations from both sides, A := J^H A J, which make one pair of elements zero each;
+// over all pairs ("cyclic Jacobi") until the elements off the diagonal are gone, in practice 6 to
+// 10 sweeps of O(n^3). Golub and Van Loan, "Matrix Computations", 8.5.
+//
+// Other matrices: A = Q H Q^H with reflections (H is zero below the first subdiagonal), then QR
+// steps that move rows of H until it is triangular (complex), or has blocks of 2 x 2 for pairs of
+// conjugate eigenvalues (real):
+//
+//     x x x x x        x x x x x
+//     x x x x x        . x x x x       a step chases the bulge that a shift makes at the top down along the
+//     . x x x x   ->   . . x x x       diagonal; converged subdiagonal elements split the matrix, and
+//     . . x x x        . . x x x       the work goes on in the block [first, last] above
+//     . . . x x        . . . . x
+//
+// The complex form takes single steps with Wilkinson's shift, the real one Francis's double steps,
+// which take two conjugate shifts at once and stay real (Golub and Van Loan 7.5). Eigenvectors come
+// from the triangle by substitution and are turned back by Q.
+//
+// Vectors are unique up to a factor: hlo_eval_settled_phase() picks one, so that results of
+// different algorithms can be compared.
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -18,6 +42,7 @@ static Complex times(Complex a, Complex b) {
 
 // ---- Hermitian matrices
 
+// The sum of the squares of the elements off the diagonal.
 static double off_diagonal(const Complex *a, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n * n; i++)
@@ -34,6 +59,7 @@ static void turn_columns(Complex *a, int64_t n, int64_t p, int64_t q, double c, 
     }
 }
 
+// The rows that go with turn_columns(): the adjoint rotation from the left.
 static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
     for (int64_t k = 0; k < n; k++) {
         const Complex x = a[p * n + k], y = a[q * n + k];
@@ -77,6 +103,8 @@ static void jacobi(Complex *a, Complex *v, int64_t n) {
     }
 }
 
+// The factor of size 1 that makes an element of x real and positive: the first whose size is above
+// 0.9 of the largest. A tie of sizes is then decided by place and not by rounding.
 Complex hlo_eval_settled_phase(const Complex *x, int64_t n, int64_t stride) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(x[i * stride]));
@@ -171,6 +199,7 @@ static void unpacked_hessenberg(Complex *a, Complex *z, int64_t n, Complex *taus
 }
 
 // Sets negligible elements below the diagonal to zero; returns the first row of the block that ends in row `last`.
+// Negligible is what is below an ulp of its two neighbours on the diagonal.
 static int64_t start_of_block(Complex *h, int64_t n, int64_t last) {
     assert(last >= 0 && last < n);
     for (int64_t i = last; i > 0; i--) {
@@ -309,6 +338,9 @@ static void double_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_
     }
 }
 
+// As the complex form, but a block of two rows counts as done: it is a pair of conjugate
+// eigenvalues, or standardise() makes a triangle of it. Every tenth step takes EISPACK's
+// exceptional shifts. False if some value does not converge.
 bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
     assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);
@@ -332,6 +364,8 @@ bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Compl
 
 // ---- vectors
 
+// Rotates each 2 x 2 block of a real form to a triangle, after which the eigenvalues stand on the
+// diagonal.
 void hlo_eval_schur_to_complex(Complex *t, Complex *z, int64_t n) {
     for (int64_t i = 0; i + 1 < n; i++) {
         const Complex c = t[(i + 1) * n + i];
@@ -350,6 +384,9 @@ void hlo_eval_schur_to_complex(Complex *t, Complex *z, int64_t n) {
 }
 
 // The k-th eigenvector of the triangle itself; x[i] for all i.
+// Right vectors solve (T - t_kk) x = 0 upwards from x[k] = 1, left ones T^H x = conj(t_kk) x
+// downwards. Where two values are equal the difference becomes `smallest`, as in LAPACK's ztrevc:
+// of a matrix that has too few vectors two come out parallel but for rounding.
 static void triangle_vector(const Complex *t, int64_t n, int64_t k, bool left, double smallest, Complex *x) {
     assert(k >= 0 && k < n);
     for (int64_t i = 0; i < n; i++) x[i] = i == k;

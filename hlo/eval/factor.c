@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky, LU and QR factors, and the reflections that other decompositions are made of.
+// Cholesky, LU and QR factors, and the reflections that other decompositions are made of. The
+// textbook algorithms, unblocked and in place, O(n^3): Golub and Van Loan, "Matrix Computations",
+// 4.2, 3.4 and 5.2; signs, pivots and the form of reflections are LAPACK's (zpotf2, zgetf2,
+// zlarfg), so that results can be compared element by element.
+//
+// A reflection is H = I - tau v v^H with v[from] = 1. It takes its vector to beta e, where beta is
+// real and has the sign opposite to that of the first element, so that nothing cancels.
 #include <assert.h>
 #include <math.h>
 
@@ -13,6 +19,7 @@ static double rough_size(Complex value) {
     return fabs(creal(value)) + fabs(cimag(value));
 }
 
+// Column by column; stops at the bad pivot and leaves the rest as it is.
 int64_t hlo_eval_factor_cholesky(Complex *a, int64_t n) {
     assert(n >= 0);
     for (int64_t j = 0; j < n; j++) {
@@ -41,6 +48,7 @@ static void swap_rows(Complex *a, int64_t columns, int64_t i, int64_t j) {
     }
 }
 
+// A column without a pivot is left alone, and the others go on.
 int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *pivots) {
     assert(rows >= 0 && columns >= 0);
     int64_t singular = 0;
@@ -65,6 +73,7 @@ int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *p
 
 // ---- reflections
 
+// Where nothing is to be done tau is 0, and v is not scaled.
 Complex hlo_eval_make_reflection(Complex *v, int64_t from, int64_t to, double *beta) {
     assert(from <= to);
     const Complex alpha = v[from];
@@ -107,12 +116,16 @@ void hlo_eval_factor_qr(Complex *a, int64_t rows, int64_t columns, Complex *taus
     for (int64_t k = 0; k < rows && k < columns; k++) qr_step(a, rows, columns, k, taus, v);
 }
 
+// The norm of a column from row `from` on, without overflow.
 static double column_norm(const Complex *a, int64_t rows, int64_t columns, int64_t from, int64_t column) {
     double norm = 0;
     for (int64_t i = from; i < rows; i++) norm = hypot(norm, cabs(a[i * columns + column]));
     return norm;
 }
 
+// The largest of the columns that are left goes next, but the first `fixed` stay in their order;
+// order[j] goes along with column j. Norms are computed anew at each step, where LAPACK brings them
+// up to date.
 void hlo_eval_factor_pivoted_qr(Complex *a, int64_t rows, int64_t columns, int64_t fixed, Complex *taus, int64_t *order,
                                 Complex *v) {
     assert(fixed >= 0 && fixed <= columns);

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops: which kernel serves an instruction, and running it over whole arrays.
+//
+// A kernel is a function (instruction, operands' memory, result's memory, count) of `count`
+// elements that stand side by side, chosen by opcode and type once for the whole array. It knows
+// nothing of shapes: equal shapes mean equal order, and the scalars that select and clamp allow are
+// copied out to chunks here.
 #include <assert.h>
 #include <string.h>
 
@@ -9,6 +14,7 @@ void hlo_eval_copy_kernel(const HloInstruction *instruction, const void *const *
     memmove(result, operands[0], (size_t)(count * hlo_type_bytes(instruction->shape->type)));
 }
 
+// complex(real, imaginary): two arrays woven into one of pairs.
 static void complex_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     bool wide = instruction->shape->type == HLO_C128;
@@ -90,6 +96,7 @@ SAME_AS_UNARY(reduce_precision)
 SAME_AS_UNARY(stochastic_convert)
 SAME_AS_UNARY(clamp)
 
+// A scalar predicate may choose between tuples too: the value itself is handed on.
 HloStatus hlo_eval_select(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     if (hlo_shape_is_array(instruction->shape)) return hlo_eval_unary(device, instruction, operands, result);
@@ -97,6 +104,7 @@ HloStatus hlo_eval_select(HloEvalDevice *device, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
+// A copy is for memory and layouts, of which the evaluator has one: the value goes on.
 HloStatus hlo_eval_copy(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_COPY));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cholesky and triangular-solve, in double complex, matrix by matrix.
+// cholesky and triangular-solve, in double complex, matrix by matrix. All forms are brought to one:
+// cholesky to that of the lower triangle, by the adjoint before and after; triangular-solve to a x
+// = b, by transposing a and b, and solved by substitution in O(n^2 m).
 #include <assert.h>
 #include <math.h>
 
@@ -32,6 +34,7 @@ static void factor(Complex *a, int64_t n) {
     for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
 }
 
+// In place; without `conjugate` the transposed matrix.
 static void adjoint(Complex *a, int64_t n, bool conjugate) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {

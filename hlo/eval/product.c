@@ -1,5 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of matrix products: accumulators, passes, and one blocked loop for what multiply.c does not do.
+// The arithmetic of matrix products: accumulators, passes, and one blocked loop for what multiply.c
+// does not do.
+//
+// A product adds up in the accumulator of its kind (double, int64_t modulo 2^64, double complex)
+// and is rounded to the result's type once: more exact than any device, and so what others are
+// measured by.
+//
+// With numerics=TPU the products of f32 are instead what a matrix unit of bf16 inputs gives. A
+// number is split into bf16 parts, x = x0 + x1 + x2 (each the rounding of what the parts before
+// have left), and products of parts are added:
+//
+//   DEFAULT, X1   x0 y0
+//   HIGH, X3      x1 y0 + x0 y1 + x0 y0
+//   HIGHEST, X6   the three of HIGH and x0 y2, x2 y0, x1 y1
+//   X9            all nine
+//
+// Smallest products come first, so that they are not lost in the sum (Henry, Tang and Heinecke,
+// "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations",
+// ARITH 2019).
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -53,6 +71,7 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 
 // ---- passes
 
+// The list for so many parts of each number, and for three parts so many products.
 static HloEvalPasses passes_of(int parts, int count) {
     assert(parts > 0 && count > 0);
     // Smallest products first; with three parts: 0 high, 1 middle, 2 low.
@@ -65,6 +84,9 @@ static HloEvalPasses passes_of(int parts, int count) {
     return count == 6 ? six : nine;
 }
 
+// No passes (count 0) means exact: what is not f32, other numerics, and products of a matrix and a
+// vector, which a TPU does outside of its matrix unit. The algorithm of a dot goes before its
+// precision.
 HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
                               int32_t algorithm, bool matrix_vector) {
     HloEvalPasses exact = {0};
@@ -99,6 +121,9 @@ void hlo_eval_split_part(const double *values, int64_t count, int part, double *
 
 // ---- the loop
 
+// c += a b for a[m][k], b[k][n], c[m][n]: blocks of b stay in the cache while all rows of a pass
+// over them, and the innermost loop runs along rows of b and c. k is added in order, so the result
+// does not depend on the blocks.
 #define BLOCK_K 256
 #define BLOCK_N 512
 
@@ -120,6 +145,7 @@ void hlo_eval_split_part(const double *values, int64_t count, int part, double *
 
 #define REAL_MULTIPLY_ADD(total, x, y) (total) += (x) * (y)
 
+// Unsigned, so that overflow wraps; the lower bits are those of the signed product too.
 static void multiply_integer(const uint64_t *a, const uint64_t *b, uint64_t *c, int64_t m, int64_t n, int64_t k) {
     MULTIPLY_BODY(uint64_t, REAL_MULTIPLY_ADD)
 }
@@ -143,6 +169,8 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
     }
 }
 
+// Before the last pass, x0 y0, NaNs become 0: they come from infinities, whose lower parts are inf
+// - inf. The last pass makes them again where the product itself has them.
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
                               double *c, int64_t m, int64_t n, int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);

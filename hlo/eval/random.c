@@ -1,6 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1), rng, and the state
-// of rng-get-and-update-state.
+// Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1),
+// rng, and the state of rng-get-and-update-state.
+//
+// Both generators are functions of a key and a counter (Salmon et al., "Parallel random numbers: as
+// easy as 1, 2, 3", SC 2011): a block of the counter gives two words of 32 bits (threefry) or four
+// (philox), and the next block is the counter plus one. Only the order in which blocks fill the
+// result is XLA's own:
+//
+//   threefry, below 64 bits   the two words of a block are neighbours along one dimension (split_dimension()); see the
+//                             picture at fill_threefry_narrow()
+//   threefry, 64 bits         one block an element, the first word below
+//   philox                    four words, or two of 64 bits, one after the other in row-major order
+//
+// The state goes in as u64[2] = (key, counter) or u64[3] = (key, counter low, counter high) and
+// comes out with the counter behind the blocks that were used. pass/rng_expander.c writes the same
+// in HLO ops, and must be changed along.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -69,6 +83,15 @@ static int32_t split_dimension(const HloShape *shape) {
     return largest;
 }
 
+// The array as [outer][size][inner] around the split dimension; block k of a row of it fills steps
+// 2k and 2k + 1, and blocks are counted over inner first. For u32[2,3] (split is dimension 0, whose
+// size is even) with counter c:
+//
+//     c.0  c+1.0  c+2.0
+//     c.1  c+1.1  c+2.1
+//
+// The second word of the last block of an odd dimension is thrown away. Returns the counter behind
+// the last block.
 static uint64_t fill_threefry_narrow(const HloShape *shape, uint64_t key, uint64_t counter, void *data) {
     uint32_t words[2];
     if (shape->rank == 0) {
@@ -93,6 +116,7 @@ static uint64_t fill_threefry_narrow(const HloShape *shape, uint64_t key, uint64
     return counter;
 }
 
+// Fills the result and returns the counter behind it.
 static uint64_t fill_threefry(const HloShape *shape, uint64_t key, uint64_t counter, void *data) {
     if (hlo_type_info(shape->type)->bits < 64) return fill_threefry_narrow(shape, key, counter, data);
     int64_t count = hlo_shape_elements(shape);
@@ -151,6 +175,7 @@ typedef struct Stream {
     int used;
 } Stream;
 
+// The next 64 bits: two draws to a block of philox.
 static uint64_t draw_bits(Stream *stream) {
     if (stream->used == 2) {
         uint32_t words[4];
@@ -184,6 +209,8 @@ static double standard_normal(bool wide, uint64_t bits) {
     return as_computed(wide, radius * as_computed(wide, cos(angle)));
 }
 
+// Uniform: low + (high - low) u for u in [0, 1), half-open also after rounding. Normal: a is the
+// mean, b the deviation.
 static void draw_floats(Stream *stream, const HloShape *shape, bool normal, const void *a, const void *b, char *out) {
     const bool wide = shape->type == HLO_F64;
     const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
@@ -202,6 +229,8 @@ static void draw_floats(Stream *stream, const HloShape *shape, bool normal, cons
     }
 }
 
+// low + bits mod (high - low); the bias of the remainder is that of XLA's own expansion. A range of
+// 0 is all 2^64 values, or an empty interval, which HLO leaves undefined.
 static void draw_integers(Stream *stream, const HloShape *shape, const void *a, const void *b, char *out) {
     const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
     int64_t low, high;
@@ -215,6 +244,7 @@ static void draw_integers(Stream *stream, const HloShape *shape, const void *a, 
     }
 }
 
+// Adds to the 128-bit counter, lower half first.
 static void advance(HloDraws *draws, uint64_t delta) {
     draws->state[0] += delta;
     if (draws->state[0] < delta) draws->state[1]++;

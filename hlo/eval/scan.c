@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan: a computation run along one dimension with carried values.
+//
+//   (outputs.., carries..) = scan(inputs.., initial carries..), dimensions={d}, to_apply=body
+//
+// The body takes element i of every input along d (a block without that dimension) and the carries
+// of the step before, and returns the outputs' elements i and the next carries; is_reverse runs
+// from the last element to the first. Values of a step live until the next one, the carries are
+// handed on by reference.
 #include <assert.h>
 #include <string.h>
 
@@ -27,6 +34,7 @@ typedef struct Scan {
     HloEvalValue **gathered;  // outputs
 } Scan;
 
+// The shape of result `index`: a tuple's element, or the only one.
 static const HloShape *result_part(const HloShape *shape, int64_t index) {
     return shape->type == HLO_TUPLE ? shape->elements[index] : shape;
 }

@@ -1,5 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a run: creation, sharing, release.
+//
+// A value is an array, or a tuple of values, with a count of references: an operand that is used a
+// second time is retained, not copied, and a handler may write into an operand only if its
+// reference is the last one (hlo_eval_may_overwrite()). Who gets a value "takes" its reference, and
+// releases it or hands it on. Values belong to one device, and so to one thread: counts are no
+// atomics, and what goes to another device is copied.
+//
+//   array   data: hlo_shape_bytes() bytes, row-major, padded up to the bounds of dynamic dimensions
+//           sizes: NULL, or the sizes of the dimensions where these are smaller than the bounds
+//           borrowed: data belongs to the caller (an argument or a constant) and is never written to or freed
+//   tuple   elements: a reference each; NULL once moved out by the last get-tuple-element
+//
+// The bytes of all arrays are counted in world->memory_used, which a limit keeps below the
+// machine's memory.
 #include <assert.h>
 #include <string.h>
 
@@ -7,6 +21,7 @@
 
 // Values stand in a list of their device, so that a run that ends with an error, or jumps because memory is short, can
 // be cleaned up without knowing where it was.
+// The value has no memory yet, and one reference.
 static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     assert(shape && value);
     HloEvalValue *made = hlo_allocate_zeroed(1, sizeof(*made));
