@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer keeps one bit per depth by a trick: after a container closes, its parent certainly has an item, so only
-// the innermost container's `has_item` must be known. The parser is recursive descent with a depth limit.
+// A writer and a parser of JSON (RFC 8259).
+//
+// The writer puts text out at once and keeps no stack: whether a comma is due is one bit,
+// `has_item`, since after a container closes its parent certainly has an item, so only the
+// innermost container's must be known. Numbers get as few digits as read back to the same double;
+// what JSON cannot say (NaN, infinities) becomes null.
+//
+// The parser is recursive descent with a depth limit, strict where files are to be the same for
+// everybody: no duplicate keys, no control characters in strings, surrogates in pairs. Values live
+// in the arena. Integers of up to 18 digits are kept exactly beside their double.
 #include "hlo/base/json.h"
 
 #include <assert.h>
@@ -206,6 +214,7 @@ static int32_t parse_hex4(Parser *parser) {
     return value;
 }
 
+// Writes one code point and returns where the next one goes.
 static char *put_utf8(char *out, uint32_t code) {
     if (code < 0x80) {
         *out++ = (char)code;

@@ -1,4 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
+// Attributes of instructions: tables made of enums.def and attributes.def, and what is done to any
+// attributes by them.
+//
+// A family of ops has one struct (HloDotAttributes), and attributes.def one row for each of its
+// fields:
+//
+//   HLO_FIELD(Dot, lhs_batch, INTS, "lhs_batch_dims")
+//   ->  {"lhs_batch_dims", HLO_FIELD_INTS, false, NULL, offsetof(HloDotAttributes, lhs_batch)}
+//
+// Copying, comparing, hashing (here), printing and parsing (hlo/text), protos (hlo/proto) and the
+// builders walk over these rows and switch by the kind of the field, so that a new attribute is one
+// row and a new kind one case a switch. The compiler checks that each switch has all kinds: they
+// have no default.
+//
+// Attributes are immutable and belong to an arena; a copy is deep, because the other module's arena
+// may be freed first. Equal attributes have equal hashes. A field's usual value may be written in
+// two ways (group counts: 0 and 1), which count as equal.
 #include "hlo/ir/attributes.h"
 
 #include <assert.h>
@@ -91,6 +108,8 @@ const HloFamilyInfo *hlo_family_info(HloFamily family) {
 
 typedef int CompareText(const char *a, const char *b, size_t length);
 
+// By comparing with each in turn: tables have at most some dozens of texts, with gaps (NULL) where
+// numbers are not used.
 static int32_t find_text(const HloEnumTable *table, const char *text, size_t length, CompareText *compare) {
     assert(table && (text || length == 0));
     for (int32_t i = 0; i < table->count; i++) {
@@ -153,6 +172,8 @@ static HloIntsList copy_ints_list(HloArena *arena, HloIntsList from) {
     return (HloIntsList){items, from.count};
 }
 
+// NULL stays NULL, and an empty list stays a list: "not given" and "given, empty" print
+// differently.
 static HloShapes copy_shapes(HloArena *arena, HloShapes from) {
     if (!from.items) return from;
     const HloShape **items = HLO_ARENA_NEW(arena, const HloShape *, from.count > 0 ? from.count : 1);
@@ -180,6 +201,8 @@ static const HloConvolutionLabels *copy_labels(HloArena *arena, const HloConvolu
     return labels;
 }
 
+// Replaces what the field points to by a copy; `to` is the field in a struct that has been copied
+// byte by byte.
 static void copy_field(HloArena *arena, const HloField *field, void *to) {
     switch (field->kind) {
         case HLO_FIELD_INT:
@@ -323,6 +346,7 @@ static bool equal_accuracy(const HloAccuracy *a, const HloAccuracy *b) {
            a->ulps == b->ulps;
 }
 
+// `a` and `b` point to the field within the two structs.
 static bool equal_field(const HloField *field, const void *a, const void *b) {
     switch (field->kind) {
         case HLO_FIELD_INT:

@@ -1,4 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+// Custom calls that this compiler knows: their rows in custom_calls.def, the shapes they ask for,
+// their options.
+//
+// A row spells the shapes of a call as a signature, one TYPE:DIMS for each operand and result,
+// behind any number of batch dimensions that all arrays share:
+//
+//   "T:nn > T:nn R:n"        one matrix in; its vectors and values out (R: the real type of T)
+//   "T:mn > T:mn T:k S:"     k is min(m, n); S is s32; no letters: a scalar a matrix
+//
+// A letter is a size: bound by the first array that has it, and compared after that. Some letters
+// mean sizes that follow from others (fits()). Words instead of a spelling ("same", "unary",
+// "shard", "top", "tops") name rules that are no matter of single sizes.
+//
+// Options stand in backend_config, as JSON ("lower": true) or as MLIR attributes (uplo = 76 : ui8,
+// a character by its number). They are looked for by name in the text; none of them is nested.
 #include "hlo/ir/custom_call.h"
 
 #include <assert.h>
@@ -36,6 +51,7 @@ typedef struct Signature {
     int64_t sizes[128];     // by letter; -1: not bound yet
 } Signature;
 
+// T: the row's type, or that of operand 0; R its real part, C the complex type over that, S s32.
 static HloType signature_type(const Signature *s, char letter) {
     switch (letter) {
         case 'R': return hlo_type_real_part(s->type);
@@ -49,6 +65,9 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+// Whether a dimension of this size may stand for the letter. k: min(m, n); h: n - 1, of what stands
+// beside a diagonal; u, v: all of m (n), or min(m, n) of it, as full and thin decompositions have
+// it; r: at most what it reflects.
 static bool fits(Signature *s, char letter, int64_t size) {
     int64_t *bound = &s->sizes[(unsigned char)letter];
     const int64_t m = s->sizes['m'], n = s->sizes['n'], k = smaller(m, n);
@@ -107,11 +126,14 @@ static bool fits_spelled(const HloInstruction *instruction, const char *signatur
     return good && !*s.at;
 }
 
+// The result looks like operand 0.
 static bool fits_same(const HloInstruction *instruction) {
     return instruction->operand_count > 0 &&
            hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);
 }
 
+// Results are parts of the operands, whose sizes only the partitioner can tell; types and the count
+// must fit.
 static bool fits_shard(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     const bool tuple = hlo_shape_is_tuple(shape);
@@ -139,6 +161,7 @@ static bool same_dims(const HloShape *a, const HloShape *b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
 }
 
+// (values, places): operand 0 cut along its last dimension.
 static bool fits_top(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count != 2 || instruction->operand_count < 1) return false;
@@ -157,6 +180,7 @@ static bool compares(const HloComputation *comparator, int64_t number, HloType t
     return hlo_shape_is_scalar(shape) && shape->type == type;
 }
 
+// Any number of arrays, cut along one dimension in common, and a comparator of two scalars of each.
 static bool fits_tops(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     const int32_t count = instruction->operand_count / 2;

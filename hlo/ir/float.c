@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number of any floating type to and from double, by the columns of types.def. Slow and plain: conversions of whole
-// arrays have loops of their own.
+// One number of any floating type to and from double, by the columns of types.def. Slow and plain:
+// conversions of whole arrays have loops of their own.
+//
+// A pattern is sign, exponent and mantissa from the highest bit down; with bias b and m bits of
+// mantissa it means
+//
+//   exponent > 0    (2^m + mantissa) * 2^(exponent - b - m)
+//   exponent = 0    mantissa * 2^(1 - b - m)                        subnormal numbers, and zero
+//
+// double holds all numbers of all types exactly. The way back rounds once, to nearest even: the
+// number is expressed in units of its last place, and the rounded count added to the exponent
+// field, into which a carry runs by itself (1.111 -> 10.000 is the same bits). Below the smallest
+// normal exponent the unit stays what it is, which gives subnormal numbers. What the types have
+// instead of infinities and NaNs is `Specials`, as ml_dtypes and the OCP specifications of 8-bit
+// formats and of microscaling (MX) define them.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -87,6 +100,7 @@ static uint64_t round_to_multiple(double value, int quantum) {
     return (uint64_t)nearbyint(ldexp(value, -quantum));
 }
 
+// f8e8m0fnu: the exponent of a power of two, biased by 127.
 static uint64_t encode_scale(double value) {
     if (!(value > 0) || isinf(value)) return 0xFF;  // NaN, zero and negatives have no scale
     int exponent;
@@ -114,6 +128,7 @@ static uint64_t special_pattern(Format format, uint64_t sign, bool is_nan) {
     return 0xFF;
 }
 
+// Its pattern without a sign.
 static uint64_t largest_finite(Format format) {
     uint64_t all = (UINT64_C(1) << (format.exponent_bits + format.mantissa_bits)) - 1;
     if (format.specials == IEEE) return all - (UINT64_C(1) << format.mantissa_bits);

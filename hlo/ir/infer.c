@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dispatch of shape inference to the family files infer_*.c.
+//
+// A request is an op without its result: opcode, operands' shapes, attributes, called computations.
+// The column `shape` of ops.def names the handler, which returns the result's shape without layout,
+// or says what does not fit:
+//
+//   dot(f32[8,16], f32[16,4]), lhs_contracting_dims={1}, rhs_contracting_dims={0}   ->   f32[8,4]
+//
+// The `hint` is the shape that stands in the program, where there is one. Ops whose result does not
+// follow from the rest (reshape, iota, convert, parameter ...) take it from there; the verifier
+// compares it with the result for all others. Builders, passes and the parser's verifier all ask
+// here, so that there is one set of rules.
 #include "hlo/ir/infer.h"
 
 #include <assert.h>
@@ -29,6 +40,8 @@ HloInferRequest hlo_infer_request_of(HloArena *arena, const HloInstruction *inst
                              .num_partitions = module->num_partitions};
 }
 
+// The number of operands is checked here for ops of fixed arity; absent attributes become ones that
+// are all zero.
 HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result) {
     assert(request->arena && result);
     assert(request->opcode >= 0 && request->opcode < HLO_OPCODE_COUNT);

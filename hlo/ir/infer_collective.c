@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of collectives, and of transfers between memories, hosts and devices.
+//
+// On groups of g devices, along `dimension` of size d:
+//
+//   all-gather          d * g                        all-reduce, collective-permute, -broadcast   the operands
+//   reduce-scatter      d / g                        all-to-all (dimension)                        the operand
+//   all-to-all (tuple)  g operands of one shape      ragged-all-to-all                             the output operand
+//
+// How large groups are follows from the replica groups, or without these from the module's counts;
+// where neither is known the hint's sizes are divided by the operand's (growth()). Start ops give
+// what their done needs:
+//
+//   all-gather-start, collective-permute-start   (operands, results, contexts..)
+//   copy-start    (destination, source, context)            send, recv   (data, u32[] context, token)
 #include <assert.h>
 
 #include "hlo/ir/collective.h"
@@ -83,6 +96,7 @@ static HloStatus growth(const HloInferRequest *request, const HloShape *hint, in
     return HLO_SUCCESS;
 }
 
+// The results of all-gather, as an array or a tuple; `hint` is the hint of these alone.
 static HloStatus gathered(const HloInferRequest *request, const HloShape *hint, const HloShape **result) {
     int64_t dimension = 0, factor = 1;
     HLO_TRY(collective_dimension(request, &dimension));
@@ -242,6 +256,7 @@ HloStatus hlo_infer_ragged_all_to_all(const HloInferRequest *request, const HloS
     return HLO_SUCCESS;
 }
 
+// A tuple of two, or of three where `c` is not NULL.
 static const HloShape *tuple_of(HloArena *arena, const HloShape *a, const HloShape *b, const HloShape *c) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, 3);
     elements[0] = a;

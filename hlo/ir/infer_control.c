@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of calls, control flow, tuples, tokens, async wrappers and custom calls.
+//
+// What is called decides: the result is its root's shape, its parameters must fit the operands. A
+// loop's state must come out of the body in the shape in which it goes in. A custom call's result
+// is whatever the program says, see hlo/ir/custom_call.c for the targets that are known.
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"
 
+// The result of called computation `index`, without layout.
 static const HloShape *root_shape(const HloInferRequest *request, int64_t index) {
     return hlo_shape_without_layout(request->arena, request->called[index]->root->shape);
 }

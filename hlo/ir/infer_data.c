@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of leaves, random numbers and data movement.
+//
+//   concatenate  sizes along the dimension add up            dynamic-slice  the sizes of the attribute
+//   slice        (limit - start - 1) / stride + 1            pad            low + size + high + interior * (size - 1)
+//   transpose    result dimension i is permutation[i]        broadcast      the hint, whose dims[dimensions[i]] =
+//   operand i
+//
+// A dimension of dynamic size stays one only where all of it is taken: a slice of it has a size
+// that is known.
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"
@@ -42,6 +50,7 @@ HloStatus hlo_infer_device_id(const HloInferRequest *request, const HloShape **r
     return HLO_SUCCESS;
 }
 
+// Without a hint only what adds no dimensions can be inferred.
 HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_BROADCAST);
     assert(request->operand_count == 1);
@@ -353,6 +362,7 @@ HloStatus hlo_infer_rng(const HloInferRequest *request, const HloShape **result)
     return HLO_SUCCESS;
 }
 
+// The hint says how many bits, and of what type; alone, or behind the new state.
 HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_RNG_BIT_GENERATOR);
     assert(request->operand_count == 1);

@@ -1,5 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference of linear algebra: dot and its relatives, Cholesky, triangular solve, FFT, batch normalisation.
+// Shape inference of linear algebra: dot and its relatives, Cholesky, triangular solve, FFT, batch
+// normalisation.
+//
+// A dot's result has the batch dimensions, then the left side's other dimensions, then the right
+// side's:
+//
+//   dot(f32[B,M,K], f32[B,K,N]), batch {0} x {0}, contracting {2} x {1}   ->   f32[B,M,N]
+//
+// ragged-dot has groups of rows, whose sizes are operand 2. Which dimension is ragged decides about
+// the result:
+//
+//   ragged m (a free one of the left)   [M,K] x [G,K,N] -> [M,N]     each row meets the matrix of its group
+//   ragged k (contracting)              [M,K] x [K,N] -> [G,M,N]     a product for each group's part of the sum
+//   ragged b (batch)                    [B,M,K] x [B,K,N] -> [B,M,N]
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"
@@ -58,6 +71,7 @@ static HloDims dot_dims(HloArena *arena, const DotSides *sides, int64_t prefix, 
     return dims;
 }
 
+// Fills in the two sides and checks their lists; `rhs_index` is the operand on the right.
 static HloStatus check_dot(const HloInferRequest *request, int64_t rhs_index, DotSides *sides) {
     const HloDotAttributes *dot = HLO_INFER_ATTRIBUTES(request, Dot);
     HLO_TRY(hlo_infer_need_arrays(request));
@@ -206,6 +220,8 @@ static HloStatus check_fft_sizes(const HloInferRequest *request, int64_t minor_l
     return HLO_SUCCESS;
 }
 
+// A real signal of n numbers has a spectrum of n / 2 + 1: RFFT shortens the innermost dimension to
+// that, IRFFT makes it n again, which only the attribute knows.
 HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_FFT);
     assert(request->operand_count == 1);
@@ -258,6 +274,8 @@ static HloStatus check_batch_norm(const HloInferRequest *request, int64_t data_i
     return hlo_dims_shape(request->arena, request->operands[1]->type, &dims, feature);
 }
 
+// (data, feature, feature): what training gives (result, mean, variance) and the gradient (of data,
+// scale, offset).
 static const HloShape *data_and_two_features(const HloInferRequest *request, const HloShape *feature) {
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, 3);
     elements[0] = hlo_shape_without_layout(request->arena, request->operands[0]);

@@ -18,6 +18,7 @@ enum {
 
 // Element types that an op takes; the ops that are not listed take floating-point and complex numbers (transcendental
 // ones). Any array type where the handler does not ask.
+// A set of bits, one a kind of types.
 static int allowed_kinds(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ABS:
@@ -53,6 +54,7 @@ static int allowed_kinds(HloOpcode opcode) {
     }
 }
 
+// Refuses operand `index` if it is no array, or of a kind that the op does not take.
 static HloStatus check_kind(const HloInferRequest *request, int64_t index) {
     assert(index >= 0 && index < request->operand_count);
     HLO_TRY(hlo_infer_need_array(request, index));
@@ -165,6 +167,7 @@ HloStatus hlo_infer_stochastic_convert(const HloInferRequest *request, const Hlo
     return hlo_infer_merge_dims(request->arena, &dims, random, 1);
 }
 
+// Bits are regrouped in the innermost dimension: f32[2,3] <-> u8[2,3,4], and f32[2,3] <-> s32[2,3].
 HloStatus hlo_infer_bitcast_convert(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_BITCAST_CONVERT);
     assert(request->operand_count == 1);

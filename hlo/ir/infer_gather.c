@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference of gather and scatter, batching dimensions included. Rules as the StableHLO specification numbers
-// them for gather (C1-C22) and scatter (C1-C23).
+// Shape inference of gather and scatter, batching dimensions included. Rules as the StableHLO
+// specification numbers them for gather (C1-C22) and scatter (C1-C23).
+//
+// The result of a gather has a dimension for each of the indices but the index vector, and a
+// dimension for each of the operand that is kept in a slice; `offset_dims` says which places these
+// window dimensions get. Taking rows of a table:
+//
+//   operand f32[100,8]   indices s32[5,1]   offset_dims {1}, collapsed_slice_dims {0}, start_index_map {0},
+//   index_vector_dim 1, slice_sizes {1,8}                                                 ->   f32[5,8]
+//
+// A scatter is the same the other way round, with updates instead of the result and update sizes
+// instead of slice_sizes; it returns arrays of its operands' shapes.
 #include <assert.h>
 
 #include "hlo/ir/infer_reducer.h"
@@ -16,6 +26,7 @@ typedef struct IndexedDims {
     const char *window_name, *dropped_name, *to_operand_name, *batching_name, *index_batching_name;
 } IndexedDims;
 
+// Distinct dimensions of an array of `rank`, in ascending order.
 static HloStatus check_sorted(HloArena *arena, HloInts list, int64_t rank, const char *what) {
     HLO_TRY(hlo_infer_check_dimensions(arena, list, rank, what));
     for (int64_t i = 1; i < list.count; i++) {
@@ -25,6 +36,7 @@ static HloStatus check_sorted(HloArena *arena, HloInts list, int64_t rank, const
     return HLO_SUCCESS;
 }
 
+// No dimension is in both lists.
 static HloStatus check_apart(HloArena *arena, HloInts a, HloInts b, const char *a_name, const char *b_name) {
     for (int64_t i = 0; i < a.count; i++) {
         HLO_REFUSE_IF(hlo_ints_contain(b, a.items[i]), "dimension %lld is in both %s %s and %s %s",
@@ -142,6 +154,7 @@ HloStatus hlo_infer_gather(const HloInferRequest *request, const HloShape **resu
     return hlo_dims_shape(request->arena, operand->type, &dims, result);
 }
 
+// The updates have the batch dimensions of the indices, and windows that fit into the operand.
 static HloStatus check_update(const HloInferRequest *request, const IndexedDims *numbers, const HloShape *update,
                               int64_t batch_rank) {
     const HloShape *operand = request->operands[0], *indices = request->operands[request->operand_count / 2];

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of reductions, map, sort, top-k and scan.
+//
+//   reduce  n arrays of equal dimensions and n initial scalars; the reducer takes 2n scalars (accumulators, then
+//           elements) and gives n. The result's element types are the reducer's: f32 sums of bf16 are allowed.
+//   sort    n arrays; the comparator takes 2n scalars, in pairs (left, right) for each array, and gives pred[]
+//   topk    (values, s32 places), the last dimension cut to k
+//   scan    the body takes slices of the inputs and the carries, gives slices of the outputs and the carries
 #include <assert.h>
 
 #include "hlo/ir/infer_reducer.h"

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the shape inference files share: lists of dimensions under construction, checks of operands
+// and of called computations, and shapes in messages.
+//
+// Sizes may be unbounded (HLO_UNBOUNDED, "?" in text), which agrees with everything, and types of
+// floats may mix, as in XLA's parser: the result has the more precise one. Checks refuse with the
+// shapes written out in HLO's notation; the dispatcher puts the op's name in front.
 #include "hlo/ir/infer_support.h"
 
 HloDims hlo_dims_new(HloArena *arena, int64_t rank) {

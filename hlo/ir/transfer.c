@@ -1,4 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+// Which devices a send or recv connects: the pairs {{source,target},..} that stand in the frontend
+// attribute _xla_send_recv_source_target_pairs, as XLA writes them.
+//
+//   send(x, token), channel_id=5, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
+//
+// The attribute may stand on the op itself, on the start op of a done, or on another op of the same
+// channel: producers write it on either half. The last of these looks through the whole module, and
+// is asked for by the few transfers that have none.
 #include "hlo/ir/transfer.h"
 
 #include <assert.h>
@@ -22,6 +30,7 @@ static const char *own_pairs(const HloInstruction *transfer) {
     return text || !done ? text : hlo_instruction_frontend_attribute(transfer->operands[0], kPairs);
 }
 
+// The text of the pairs, of this op or of any other of its channel; NULL where nobody says.
 static const char *channel_pairs(const HloInstruction *transfer) {
     const char *own = own_pairs(transfer);
     const int64_t channel = HLO_ATTRIBUTES(transfer, Transfer)->channel_id;
@@ -51,6 +60,7 @@ static bool read_pair(const char **text, HloPair *pair) {
     return true;
 }
 
+// "{{0,1},{1,2}}" with blanks allowed between; negative numbers and anything behind it are refused.
 static bool read_pairs(HloArena *arena, const char *text, HloPairs *pairs) {
     HLO_VECTOR(HloPair) list = {0};
     text = skip(text, " ");

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of element types, expanded from types.def, and the search by name.
 #include "hlo/ir/types.h"
 
 #include <assert.h>
