@@ -52,7 +52,7 @@ static HloStatus check_disjoint(HloArena *arena, HloInts batch, HloInts contract
 // Batch dimensions, then the free ones of each side; `prefix` leading dimensions are left for the caller, and
 // dimension `skip_rhs` of the right side is left out (-1: none).
 static HloDims dot_dims(HloArena *arena, const DotSides *sides, int64_t prefix, int64_t skip_rhs) {
-    assert(prefix == HLO_ABSENT || prefix >= 0);
+    assert(prefix >= 0);
     HloDims dims = hlo_dims_new(arena, prefix + sides->lhs->rank + sides->rhs->rank);
     int64_t at = prefix;
     for (int64_t i = 0; i < sides->lhs_batch.count; i++) {

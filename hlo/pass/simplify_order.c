@@ -83,7 +83,7 @@ static bool is_nonnegative(const HloInstruction *i, int depth) {
 
 enum { FAR = 6 };  // how many ops up a sign is looked for
 
-// x| = x; the type differs for complex numbers only.
+// |x| = x; the type differs for complex numbers only.
 static HloInstruction *abs_of_nonnegative(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_ABS));
     HloInstruction *x = i->operands[0];
