@@ -118,6 +118,7 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
 static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const HloShape *shape = start->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count < 2) return define(liveness, start);
+    if (start->opcode == HLO_OP_RECV) return define(liveness, start);  // its operand, a token, is no part of the tuple
     const int64_t destination = start->opcode == HLO_OP_COPY_START ? 0 : 1, source = 1 - destination;
     Leaves leaves = define(liveness, start);
     const Leaves operands = concatenate_operands(liveness, start);

@@ -372,9 +372,9 @@ HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *size
     int64_t slices = 1, total[EMU_MAX_MESH_AXES];
     for (int64_t i = 0; i < count; i++) {
         HLO_FAIL_IF(sizes[i] < 1 || dcn_sizes[i] < 1 || sizes[i] > EMU_SLICE_ID_STRIDE ||
-                        __builtin_mul_overflow(slices, dcn_sizes[i], &slices),
+                        __builtin_mul_overflow(slices, dcn_sizes[i], &slices) ||
+                        __builtin_mul_overflow(sizes[i], dcn_sizes[i], &total[i]),
                     HLO_INVALID_ARGUMENT, "mesh axis %lld has an impossible size", (long long)i);
-        total[i] = sizes[i] * dcn_sizes[i];
     }
     HLO_FAIL_IF(slices != topology->slice_count, HLO_INVALID_ARGUMENT, "a mesh over %lld slices on %lld of them",
                 (long long)slices, (long long)topology->slice_count);

@@ -66,6 +66,15 @@ Test(emulator_refused, meshes_of_chosen_devices) {
     emu_topology_free(topology);
 }
 
+// Each factor is possible; their product ran over before anybody compared the number of slices.
+Test(emulator_refused, bug_an_axis_over_slices_overflowed) {
+    EmuTopology *topology = topology_of("v2-8");
+    const int64_t eight[] = {8}, most[] = {INT64_MAX / 2};
+    int64_t ids[64];
+    must_fail(emu_mesh_order_hybrid(topology, eight, most, 1, false, ids), HLO_INVALID_ARGUMENT, "an impossible size");
+    emu_topology_free(topology);
+}
+
 Test(emulator_refused, meshes_over_slices) {
     EmuTopology *topology = topology_of("v2-8");
     const int64_t eight[] = {8}, one[] = {1}, two[] = {2}, none[] = {0};

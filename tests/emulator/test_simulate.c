@@ -301,6 +301,23 @@ Test(emulator_simulate, calls_are_inlined) {
     emu_report_free(report);
 }
 
+// The array that a recv waits for was taken for its token, and had no bytes.
+Test(emulator_simulate, bug_a_received_array_took_no_memory) {
+#define PAIRS "channel_id=1, frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}"
+    EmuReport *report = simulate(
+        "HloModule t, num_partitions=2, is_scheduled=true\nENTRY e { a = f32[1024,1024] parameter(0)\n"
+        " t = token[] after-all()\n"
+        " s = (f32[1024,1024], u32[], token[]) send(a, t), " PAIRS
+        "\n r = (f32[1024,1024], u32[], token[]) recv(t), " PAIRS
+        "\n sd = token[] send-done(s), channel_id=1\n rd = (f32[1024,1024], token[]) recv-done(r), channel_id=1\n"
+        " x = f32[1024,1024] get-tuple-element(rd), index=0\n ROOT n = f32[1024,1024] negate(x) }",
+        "v5e-4");
+#undef PAIRS
+    cr_assert_geq(report->temp_bytes, 1024 * 1024 * 4);
+    cr_assert_lt(report->temp_bytes, 1024 * 1024 * 5);
+    emu_report_free(report);
+}
+
 // Writing a large array and reading it twice takes longer than making its cheap function again; not so for sine.
 Test(emulator_simulate, cheap_functions_are_made_twice) {
     static const struct {
