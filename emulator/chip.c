@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// The table of chips, expanded from chips.def, and its search by generation and by the kind that
+// JAX reports.
 #include "emulator/chip.h"
 
 #include <string.h>

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective is a few stages, each of which puts bytes on links; the busiest link of a stage sets its time, and
-// stages follow each other. Ring algorithms (all-gather, reduce-scatter, all-reduce as both) go over the torus axes of
-// a group that is a grid, in as many parts as there are axes, so that all links work at once; groups that are no grid
-// use one ring by the torus' routes. Exchanges and permutes follow the routes of their pairs. Latency is counted by
-// steps and hops beside the bytes. Nothing is kept between collectives but the tables of EmuNetwork, which are all zero
-// again when a stage ends.
+// A collective is a few stages, each of which puts bytes on links; the busiest link of a stage sets
+// its time, and stages follow each other:
+//
+//   time = start-up + steps (hops) * latency of one + sum over stages of max over links of bytes * slowness / rate
+//
+// Ring algorithms (all-gather, reduce-scatter, all-reduce as both) go over the torus axes of a
+// group that is a grid, in as many parts as there are axes, so that all links work at once; groups
+// that are no grid use one ring by the torus' routes. On a closed ring of n members that hold a
+// block each, each link carries block * (n - 1) / 2 in either direction; on an open line the link
+// between member i and i + 1 carries what lies on one side of it:
+//
+//   closed   0 - 1 - 2 - 3 - (0)     3/2 block on every link, both ways
+//   open     0 - 1 - 2 - 3           to the right 1, 2, 3 blocks, to the left 3, 2, 1
+//
+// Over several slices the members of the same rank exchange over the data centre's network first
+// (gather), or last (scatter). Exchanges and permutes follow the routes of their pairs. Latency is
+// counted by steps and hops beside the bytes. Nothing is kept between collectives but the tables of
+// EmuNetwork, which are all zero again when a stage ends.
 #include "emulator/collective.h"
 
 #include <assert.h>
@@ -32,10 +44,11 @@ typedef struct Timing {
     EmuNetwork *network;
     EmuTransfer *transfer;
     LinkBytesVector links;
-    double seconds;
+    double seconds;   // of the stages so far, by their busiest links
     int64_t latency;  // picoseconds
 } Timing;
 
+// The two tables have an entry a link and are all zero between stages.
 EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places, int64_t replica_count,
                             int64_t partition_count, const EmuFaults *faults) {
     assert(topology && replica_count > 0 && partition_count > 0);
@@ -60,6 +73,7 @@ static void load_link(EmuNetwork *network, int64_t link, double bytes) {
 }
 
 // Puts bytes on every link of the way between two places.
+// Returns the number of links.
 static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double bytes) {
     int64_t links[EMU_MAX_ROUTE];
     const int64_t count = emu_route(network->topology, from, to, links);
@@ -122,8 +136,8 @@ static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, b
     }
 }
 
-// Every line of a grid along one axis.
-// Members of a line are `stride` apart in the grid's row-major order.
+// Every line of a grid along one axis. Members of a line are `stride` apart in the grid's row-major
+// order.
 static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
     int64_t stride = 1, line[EMU_MAX_AXIS];
     const int64_t size = grid->sizes[axis];
@@ -379,6 +393,8 @@ static int64_t operand_bytes(const HloInstruction *collective) {
     return total;
 }
 
+// What a device sends, by the ring's arithmetic: (g - 1) / g of the array for a scatter or an
+// exchange, twice that for an all-reduce, g - 1 operands for a gather.
 int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size) {
     assert(group_size > 0);
     const int64_t operands = operand_bytes(collective);

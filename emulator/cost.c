@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// Time of one kernel: a roofline. Matrix unit, vector unit and memory each need a time for what the
+// kernel asks of them; they work side by side, so the slowest decides, and what the chip needs to
+// begin an operation comes on top:
+//
+//   time = op + max(matrix, vector, memory) + ramp * min(matrix, memory)
+//
+//   matrix   cost_product.c, from the sizes of the systolic array
+//   vector   padded elements * instructions an element (op_class.def) / (128 x 8 lanes x ALUs x clock)
+//   memory   bytes that the kernel reads from outside and writes, each array once / (HBM bandwidth * efficiency)
+//
+// Members of a kernel hand values on in registers, so only its inputs and roots touch memory;
+// slices read what they cut out and updates in place write the update, also through views and
+// fusions. The ramp is measured (docs/machine-model.md). Constants of the chips: chips.def.
 #include "emulator/cost.h"
 
 #include <assert.h>

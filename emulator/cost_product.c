@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions on the systolic arrays.
-// A product is cut into tiles of the systolic array: sizes are rounded up to its side, and rows to the eight that go in
-// together. Types that the array cannot multiply are done in passes of those that it can. Convolutions are products
+//
+// A product of a batch, rows x depth times depth x columns, is cut into tiles of the systolic
+// array: sizes are rounded up to its side, and rows to the eight that go in together. Types that
+// the array cannot multiply are done in passes of those that it can. Convolutions are products
 // whose depth is the window.
 #include <assert.h>
 #include <math.h>

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that a user wants to see the price of: slower links, slower devices, dead chips. They are read into tables by
-// link, device and chip, which are NULL where there are none, so that a healthy slice costs nothing.
+// Faults that a user wants to see the price of: slower links, slower devices, dead chips. They are
+// read into tables by link, device and chip, which are NULL where there are none, so that a healthy
+// slice costs nothing.
+//
+//   link:0-2:0.5     the link between devices 0 and 2, both directions, at half its speed
+//   straggler:3:1.5  device 3 takes one and a half times as long, and all others wait for it
+//   dead:5           the chip of device 5: a program with a part there cannot run, nor a route across it
+//
+// Several faults are separated by commas, and multiply where they meet.
 #include "emulator/fault.h"
 
 #include <assert.h>

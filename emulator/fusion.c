@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups instructions into kernels as a TPU compiler would, without its heuristics in detail: walking from the users to
-// the producers, an instruction joins its consumers' kernels if computing it there (again in each of them) is cheaper
-// than writing it to memory. What neither fuses nor takes producers is a kernel of its own. Afterwards reductions are
-// moved into the kernels that make what they reduce. Rules and limits: docs/machine-model.md.
+// Groups instructions into kernels as a TPU compiler would, without its heuristics in detail:
+// walking from the users to the producers, an instruction joins its consumers' kernels if computing
+// it there (again in each of them) is cheaper than writing it to memory. What neither fuses nor
+// takes producers is a kernel of its own. Afterwards reductions are moved into the kernels that
+// make what they reduce. Rules and limits: docs/machine-model.md.
+//
+//   b = exp(a)
+//   c = add(b, bias)        ->   where c is a result too: one kernel of members c, s, b, whose roots c and s are
+//   s = reduce(c)                written to memory; b stays inside, and s is made while c is written
+//
+// A kernel is a list of members, roots first; a member may be in several kernels, which then
+// compute it again. The first part is one walk over the instructions; looking for members is linear
+// in a kernel's size, which MAX_MEMBERS bounds.
 #include "emulator/fusion.h"
 
 #include <assert.h>

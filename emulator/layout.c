@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dimensions are minor, and in which tiles an array is stored on a TPU. Facts: what the real compiler prints for
-// arrays of all ranks and types (docs/machine-model.md, Memory).
+// Which dimensions are minor, and in which tiles an array is stored on a TPU. Facts: what the real
+// compiler prints for arrays of all ranks and types (docs/machine-model.md, Memory).
+//
+// A matrix lies in tiles of rows x 128 lanes, each of them in one piece, and its two minor
+// dimensions are rounded up to whole tiles: f32[10,200]{1,0:T(8,128)} takes 16 x 256 elements.
+// Types below 32 bits are packed along the rows, which a second level of tiles says:
+// bf16[16,128]{1,0:T(8,128)(2,1)}. A vector lies in pieces of up to 1024 lanes: f32[300]
+// {0:T(512)}. Of all pairs of dimensions the one that pads least becomes the minor ones, row-major
+// first among equals: O(rank^3) an array.
+//
+// Byte counts are computed in double and capped at 2^50, so that sums of thousands of arrays do not
+// overflow.
 #include "emulator/layout.h"
 
 #include <assert.h>
@@ -55,8 +65,8 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
     return elements;
 }
 
-// Finds the pair of minor dimensions that pads least, row-major first.
-// All pairs of dimensions are tried; row-major first, so that it wins among equals.
+// Finds the pair of minor dimensions that pads least. All pairs are tried; row-major first, so that
+// it wins among equals.
 static Choice choose(const EmuChip *chip, const HloShape *shape) {
     assert(hlo_shape_is_array(shape));
     Choice best = {

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which buffers are alive together. Every kernel makes new buffers for its results, except where the compiler works in
-// place: views, tuples, loop states, updates of arrays that nobody else needs.
+// Which buffers are alive together. Every kernel makes new buffers for its results, except where
+// the compiler works in place: views, tuples, loop states, updates of arrays that nobody else
+// needs.
 //
-// Which buffer stands behind each leaf of each value is followed through a computation in the order of its plan
-// (program.h); from first and last use comes the most that is alive at once. A computation that is called adds its own
-// peak at the point of the call. Sizes are padded to the chip's tiles (layout.h).
+// Which buffer stands behind each leaf of each value is followed through a computation in the order
+// of its plan (program.h); from first and last use comes the most that is alive at once:
+//
+//   kernel         0   1   2   3             change[]   +a  +b  +c-a  -b
+//   a             [=======]                  alive       a  a+b  b+c   c     peak: the greatest of these, with what
+//   b                 [=======]                                              the kernel's own calls have at their peak
+//   c                     [=======]
+//
+// A computation that is called adds its own peak at the point of the call; peaks are kept by
+// computation, so that the whole is linear in instructions and leaves. Sizes are padded to the
+// chip's tiles (layout.h).
+//
+//   peak = arguments + outputs - outputs in donated arguments + temporaries
+//
+// Constants are part of the program and do not count.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,9 +61,8 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
     return &liveness->leaves[*position];
 }
 
-// A new buffer for one leaf of an instruction.
-// Arrays in VMEM or in the host's memory take no HBM: bytes of 0, but still a buffer, so that values are followed
-// alike.
+// A new buffer for one leaf of an instruction. Arrays in VMEM or in the host's memory take no HBM:
+// bytes of 0, but still a buffer, so that values are followed alike.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
     assert(instruction && shape);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
@@ -77,8 +89,7 @@ static Leaves define(Liveness *liveness, const HloInstruction *instruction) {
     return leaves;
 }
 
-// A part of another value's leaves.
-// Shares the list with the whole, which outlives it in the arena.
+// A part of another value's leaves. Shares the list with the whole, which outlives it in the arena.
 static Leaves part_of(Leaves whole, int64_t start, int64_t count) {
     HLO_BUG_IF(start < 0 || start + count > whole.count);
     return (Leaves){whole.items + start, count};
@@ -98,9 +109,9 @@ static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *ins
     return leaves;
 }
 
-// What a done instruction gives: of a start's (operands, results, …) the results.
-// copy-start and recv have their result in front; other starts begin with their operands. A start that says less than
-// it should (an unknown async form) makes new buffers for its results.
+// What a done instruction gives: of a start's (operands, results, …) the results. copy-start and
+// recv have their result in front; other starts begin with their operands. A start that says less
+// than it should (an unknown async form) makes new buffers for its results.
 static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     assert(done->operand_count >= 1);
     const HloInstruction *start = done->operands[0];
@@ -113,8 +124,8 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     return first + wanted <= whole.count ? part_of(whole, first, wanted) : define(liveness, done);
 }
 
-// A start keeps its operands and makes its results.
-// The leaves that name the operand get bytes of 0: they are the operand's own buffer.
+// A start keeps its operands and makes its results. The leaves that name the operand get bytes of
+// 0: they are the operand's own buffer.
 static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const HloShape *shape = start->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count < 2) return define(liveness, start);
@@ -167,9 +178,9 @@ static const HloInstruction *updated_operand(const HloInstruction *instruction) 
     return array->opcode == HLO_OP_PARAMETER ? instruction->operands[hlo_parameter_number(array)] : NULL;
 }
 
-// Whether the buffers of a value may be overwritten by its only user: they are not arguments of the program.
-// One user only, and no argument of the program, whose memory is the caller's. Parameters of a called computation may
-// be written: its caller has copied what must stay.
+// Whether the buffers of a value may be overwritten by its only user: no argument of the program,
+// whose memory is the caller's. Parameters of a called computation may be written: its caller has
+// copied what must stay.
 static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     const Leaves *leaves = leaves_of(liveness, value);
     if (value->users.count != 1 || !leaves->count) return false;
@@ -179,8 +190,8 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     return true;
 }
 
-// Results that take over their operands' buffers: updates, and all-reduces, operand by operand.
-// An all-reduce works in its operand's memory, as XLA's buffer assignment lets it.
+// Results that take over their operands' buffers: updates, and all-reduces, operand by operand, as
+// XLA's buffer assignment lets them.
 static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
     const HloInstruction *array = updated_operand(instruction);
     if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
@@ -228,8 +239,8 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     return in_place(liveness, instruction);
 }
 
-// Everything that a kernel reads stays alive until it has run.
-// Called for every kernel with all that it reads, so `last` ends as the greatest.
+// Everything that a kernel reads stays alive until it has run. Called for every kernel with all
+// that it reads, so `last` ends as the greatest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const Leaves *leaves = leaves_of(liveness, instruction->operands[i]);
@@ -238,8 +249,8 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
     }
 }
 
-// Marks parameters: those of the entry are arguments, those of others belong to the caller and cost nothing here.
-// Before everything else, since parameters may stand anywhere in the list.
+// Marks parameters: those of the entry are arguments, those of others belong to the caller and cost
+// nothing here. Before everything else, since parameters may stand anywhere in the list.
 static void define_parameters(Liveness *liveness, bool entry) {
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];
@@ -291,8 +302,8 @@ static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
     return most;
 }
 
-// The bytes of temporaries that are alive while each kernel runs.
-// A prefix sum over what each kernel adds and frees; constants count as part of the program.
+// The bytes of temporaries that are alive while each kernel runs: a prefix sum over what each
+// kernel adds and frees.
 static int64_t *bytes_alive(const Liveness *liveness) {
     const int64_t count = liveness->plan->kernel_count;
     int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0;
@@ -345,6 +356,7 @@ static int64_t temp_peak(EmuProgram *program, const HloComputation *computation)
     return *known;
 }
 
+// Largest first, equal ones in program order.
 static int compare_buffers(const void *left, const void *right) {
     const EmuBuffer *a = left, *b = right;
     if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;

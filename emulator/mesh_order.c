@@ -1,4 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
+// The order of devices in a mesh, as JAX's mesh_utils (create_device_mesh,
+// create_hybrid_device_mesh) makes it: which device stands at each place of a mesh of given sizes,
+// so that neighbours along an axis are neighbours on the torus.
+//
+// Three steps, the first that applies:
+//
+// - Small slices of some kinds have a fixed ring (the handlers): 2x2 chips are walked 0 1 3 2,
+//   eight as
+//
+//       0 - 1 - 2 - 3
+//       |           |      0 1 2 3 7 6 5 4: each step goes to a neighbour, and so does the last one
+//       4 - 5 - 6 - 7
+//
+// - Devices that are no TPUs stay in their order.
+//
+// - Else the physical axes of the torus are handed out to the mesh's axes, whole ones where that is
+//   possible: from the last mesh axis, which communicates most, to the first, each takes as many
+//   physical axes as multiply to its size (emu_mesh_assign()). Where none do, an axis may be split
+//   between mesh axes (mesh_split.c), if the caller allows it.
+//   A 4x4x8 torus as mesh (16, 8): axis 1 takes z, axis 0 takes x and y.
+//
+// Over several slices the mesh of one slice is repeated, and the slices are the outer part of each
+// axis.
+//
+// Tables and tie-breaks are JAX's, including those that look arbitrary: programs rely on the order
+// of device ids.
 #include "emulator/mesh_order.h"
 
 #include <assert.h>
@@ -30,6 +56,7 @@ static void print_tuple(HloText *text, const int64_t *sizes, int64_t count) {
 }
 
 // The places in lexicographic order of (z, y, x), equal ones in list order.
+// Insertion: at most 16 devices are sorted.
 static int64_t *sort_by_coords(const Placement *placement) {
     int64_t *order = HLO_ARENA_NEW(placement->arena, int64_t, placement->device_count);
     for (int64_t i = 0; i < placement->device_count; i++) {
@@ -262,6 +289,7 @@ HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes,
 
 // Lays the grid out by an assignment: each physical axis is cut into its factors (logical axes from major to minor),
 // and the factors are put together by logical axis, inside one by physical axis.
+// assignment->sizes[axis * axes + logical] is what mesh axis `logical` has of physical axis `axis`.
 static void lay_by_assignment(const Placement *placement, const EmuPhysicalMesh *mesh,
                               const EmuMeshAssignment *assigned) {
     int64_t strides[4 * EMU_MAX_MESH_AXES], stride = 1;
@@ -308,6 +336,7 @@ static HloStatus place(void *argument) {
     return place_on_torus(placement);
 }
 
+// The places of a mesh; INVALID_ARGUMENT for sizes below 1 and products beyond int64_t.
 static HloStatus product_of(const int64_t *sizes, int64_t count, int64_t *product) {
     int64_t total = 1;
     for (int64_t i = 0; i < count; i++)

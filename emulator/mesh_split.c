@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placing a mesh whose axes are not products of whole physical axes: every way to spread the prime factors of a logical
-// axis over the physical ones is compared. The order of preference is total, so the order of the search does not
-// matter.
+// Placing a mesh whose axes are not products of whole physical axes: every way to spread the prime
+// factors of a logical axis over the physical ones is compared. The order of preference is total,
+// so the order of the search does not matter.
 #include <assert.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// What kind of work each opcode is on a TPU, expanded from op_class.def.
 #include "emulator/op_class.h"
 
 typedef struct OpRow {

@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated against emulator/pod.rng
-// (a copy of which is built in), then checked for what a grammar cannot say.
+// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated
+// against emulator/pod.rng (a copy of which is built in), then checked for what a grammar cannot
+// say.
 //
-// A file is read in four steps: parse (no network, no entities: a document type is refused), validate against pod.rng,
-// which is compiled in, copy what is there over a known generation, build as for a name. The
-// schema is what makes the reading code short: an element that is there has the attributes that it must have.
+// A file is read in four steps: parse (no network, no entities: a document type is refused),
+// validate against pod.rng, copy what is there over a known generation, build as for a name. The
+// schema is what makes the reading code short: an element that is there has the attributes that it
+// must have.
+//
+//   <tpupod version="1"> <chip kind="TPU v5 lite"> .. </chip> .. <slice name="half" dims="8 16"/> </tpupod>
+//   is what --topology pod.xml#half names
+//
+// Everything that comes from libxml2 is copied into the arena and freed here; its messages go into
+// the reader, never to standard error.
 #include <errno.h>
 #include <libxml/parser.h>
 #include <libxml/relaxng.h>
@@ -41,8 +49,9 @@ static HloStatus pod_error(const PodReader *reader, int64_t line, const char *me
     return hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
 }
 
-// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more exact.
-// libxml2's complaints about a choice end in a general one; the one that names an attribute says more.
+// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more
+// exact: its complaints about a choice end in a general one; the one that names an attribute says
+// more.
 static void keep_complaint(void *user, xmlErrorPtr error) {
     PodReader *reader = user;
     if (!error->message) return;
@@ -74,8 +83,8 @@ static HloStatus parse_document(PodReader *reader) {
     return HLO_SUCCESS;
 }
 
-// Validates reader->document against the built-in schema.
-// libxml2's return values: 0 valid, above it invalid, below it a failure of its own.
+// Validates reader->document against the built-in schema. libxml2's return values: 0 valid, above
+// it invalid, below it a failure of its own.
 static HloStatus validate_document(PodReader *reader) {
     xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
     xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
@@ -93,8 +102,8 @@ static HloStatus validate_document(PodReader *reader) {
     return HLO_SUCCESS;
 }
 
-// A copy of an attribute in the arena, or NULL.
-// Arena memory may jump: read_pod() runs under an hlo_protect() of its own, so that the document is freed.
+// A copy of an attribute in the arena, or NULL. Arena memory may jump: read_pod() runs under an
+// hlo_protect() of its own, so that the document is freed.
 static const char *attribute(PodReader *reader, const xmlNode *node, const char *name) {
     for (const xmlAttr *attr = node->properties; attr; attr = attr->next)
         if (!strcmp((const char *)attr->name, name)) {
@@ -127,8 +136,8 @@ static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char 
     if (nanoseconds >= 0) *picoseconds = (int64_t)(nanoseconds * 1000);
 }
 
-// Reads two or three sizes; the third is 1 where it is left out.
-// Sizes are bounded here as well, since products of them are formed before the slice is built.
+// Reads two or three sizes; the third is 1 where it is left out. Sizes are bounded here as well,
+// since products of them are formed before the slice is built.
 static HloStatus read_sizes(PodReader *reader, const xmlNode *node, const char *name, int64_t sizes[3]) {
     const char *at = attribute(reader, node, name);
     for (int axis = 0; axis < 3; axis++) {
@@ -178,9 +187,9 @@ static void read_peak(PodReader *reader, const xmlNode *node) {
     read_real(reader, node, "flops", peak);
 }
 
-// Starts from the generation that `kind` or `like` names and overwrites what the file says.
-// `like` names the generation whose numbers stand in for those that the file leaves out; without it the chip's kind
-// must be a known one.
+// Starts from the generation that `kind` or `like` names and overwrites what the file says. `like`
+// names the generation whose numbers stand in for those that the file leaves out; without it the
+// chip's kind must be a known one.
 static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
     const char *kind = attribute(reader, node, "kind"), *like = attribute(reader, node, "like");
     const EmuChip *base = emu_chip_by_kind(kind);
@@ -261,8 +270,7 @@ static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
-// Takes the slice that was asked for, or the first.
-// The first slice that fits is taken, the others are passed over.
+// Takes the slice that was asked for, or the first; the others are passed over.
 static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     const char *name = attribute(reader, node, "name");
     if (reader->plan.name || (reader->slice && strcmp(reader->slice, name))) return HLO_SUCCESS;

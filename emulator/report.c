@@ -28,9 +28,8 @@ static void json_string(HloJsonWriter *writer, const char *key, const char *valu
     hlo_json_string(writer, value);
 }
 
-// A count that is whole but was added up as a real number.
-// A double below 2^62 that was added up from whole numbers is written as one, without an exponent; beyond it integers
-// of readers end too.
+// A count that is whole but was added up as a real number: below 2^62 it is written without an
+// exponent; beyond it integers of readers end too.
 static void json_count(HloJsonWriter *writer, const char *key, double value) {
     hlo_json_key(writer, key);
     if (value < 0x1p62)
@@ -142,8 +141,8 @@ void emu_report_write_json(const EmuReport *report, HloText *text) {
     hlo_text_char(text, '\n');
 }
 
-// A metadata event that names a process or a line.
-// The names of processes and lines are those of XLA's own profiles, so that tools which look for them work on these.
+// A metadata event that names a process or a line. The names are those of XLA's own profiles, so
+// that tools which look for them work on these.
 static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "M");
@@ -157,8 +156,8 @@ static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, co
     hlo_json_end_object(writer);
 }
 
-// One operation as a complete event; times in microseconds.
-// Durations are of one round; `count` says how often an operation inside of a loop runs.
+// One operation as a complete event; times in microseconds. Durations are of one round; `count`
+// says how often an operation inside of a loop runs.
 static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "X");
@@ -182,8 +181,7 @@ static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     hlo_json_end_object(writer);
 }
 
-// A point of the memory curve as a counter.
-// Counter events ("C") are drawn as a curve by both viewers.
+// A point of the memory curve as a counter event ("C"), which both viewers draw as a curve.
 static void trace_memory(HloJsonWriter *writer, const EmuMemoryPoint *point) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "C");
@@ -257,8 +255,8 @@ static void print_amount(HloText *text, const char *name, int64_t bytes) {
     hlo_text_char(text, '\n');
 }
 
-// The operations that take longest in all, longest first.
-// A selection sort of a dozen rows: the list is left in its order, and no copy of it is sorted.
+// The operations that take longest in all, longest first. A selection sort of a dozen rows: the
+// list is left in its order, and no copy of it is sorted.
 static void print_longest(const EmuReport *report, HloText *text) {
     bool *shown = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof(bool));
     for (int row = 0; shown && row < SUMMARY_ROWS; row++) {
@@ -341,8 +339,8 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_longest(report, text);
 }
 
-// One buffer of the out-of-memory report.
-// The wording of XLA:TPU's report (shared/reference/users.md), which people and scripts search for.
+// One buffer of the out-of-memory report, in the wording of XLA:TPU's report
+// (shared/reference/users.md), which people and scripts search for.
 static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *text) {
     assert(number >= 0);
     hlo_text_format(text, "\n  %lld. Size: ", (long long)number);

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links have numbers: six for each chip (both directions of three axes), one for each core's way to its neighbour on
-// the chip, two for each host's way to the data centre. A route goes x, then y, then z, the shorter way round where an
-// axis wraps; in a twisted torus, where wrapping around a short axis moves along the long ones too, the shortest way is
-// searched.
+// Links have numbers: six for each chip (both directions of three axes), one for each core's way to
+// its neighbour on the chip, two for each host's way to the data centre. A route goes x, then y,
+// then z, the shorter way round where an axis wraps; in a twisted torus, where wrapping around a
+// short axis moves along the long ones too, the shortest way is searched.
+//
+//   number     0 .. 6 chips      ..+ devices      ..+ 2 hosts
+//              chip * 6 + axis * 2 + (downwards)   |      to (0) and from (1) the data centre
+//                                the device's way to the other core of its chip
+//
+// Routes are fixed (dimension order), as a TPU's are: load is not spread but for ties, which
+// alternate by sender. A route is O(hops) long, at most EMU_MAX_ROUTE.
 #include "emulator/route.h"
 
 #include <assert.h>

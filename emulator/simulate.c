@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one step. All devices run the same program, so one timeline stands for all: kernels follow each other on it
-// in program order, each with the time that emulator/cost.h gives it, and transfers run beside them on the links (as
-// far as the chip can do that) until somebody waits. The body of a loop is timed once and multiplied; branches are
-// timed each and the longest counts. `repeat` is how often the current computation runs in all, by which amounts are
-// multiplied but times of the timeline are not.
+// Time of one step. All devices run the same program, so one timeline stands for all: kernels
+// follow each other on it in program order, each with the time that emulator/cost.h gives it, and
+// transfers run beside them on the links (as far as the chip can do that) until somebody waits:
+//
+//   device    | k1 | k2 |    k3    |..wait..| k4 |            all-gather-start stands in front of k2,
+//   links          |==== all-gather ======= |                 its done behind k3; only ..wait.. is exposed
+//                  start                    done
+//
+// A transfer starts as soon as the resources that it uses (directions of the torus, package, data
+// centre network) are free, and holds all of them until it ends. Copies to and from the host have
+// engines of their own.
+//
+// The body of a loop is timed once and multiplied; branches are timed each and the longest counts.
+// `repeat` is how often the current computation runs in all, by which amounts are multiplied but
+// times of the timeline are not. So a step of thousands of layers costs as many kernels as the text
+// has: O(kernels), but for computations that are called from several places.
+//
+// All times are whole picoseconds and saturate (emu_add, emu_times): a program that would run for
+// years is still a number.
 #include "emulator/simulate.h"
 
 #include <assert.h>
@@ -52,8 +66,8 @@ typedef struct Simulation {
     int64_t *entry_starts;  // of the kernels of the entry computation
     double slowness;        // of the slowest device, which the others wait for
     double repeat;          // how often the current computation runs
-    int64_t depth;
-    int64_t kernels;  // timed so far
+    int64_t depth;          // of calls around; 1 in the entry itself
+    int64_t kernels;        // timed so far
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -122,9 +136,9 @@ static void wait_until(Simulation *simulation, int64_t when, bool is_copy) {
     simulation->now = when;
 }
 
-// When all resources of a transfer are free.
-// Resources are the directions of the torus, the package and the network of the data centre: two transfers that use one
-// of them follow each other, others run at the same time.
+// When all resources of a transfer are free. Resources are the directions of the torus, the package
+// and the network of the data centre: two transfers that use one of them follow each other, others
+// run at the same time.
 static int64_t resources_free(const Simulation *simulation, unsigned resources) {
     int64_t free_at = simulation->now;
     for (int i = 0; i < 32; i++)
@@ -182,7 +196,7 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
                      (inner == start && hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, 0)));
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
-    const int engine = !host ? 31 : out ? 30 : 29;
+    const int engine = !host ? 31 : out ? 30 : 29;  // bits of free_at that transfers do not use
     const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
     *end = simulation->free_at[engine] = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
     if (!host) return;
@@ -190,6 +204,8 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
 }
 
+// A slice of a stack that lies in the host's memory (pass/host_offloader.c makes them
+// asynchronous): a copy, not work.
 static bool is_host_slice(const HloInstruction *start) {
     const HloOpcode opcode = emu_synchronous_opcode(start);
     return (opcode == HLO_OP_DYNAMIC_SLICE || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE) && meets_host(start);
@@ -574,6 +590,7 @@ static HloStatus inline_calls(const HloModule *module, HloModule **inlined) {
 }
 
 // Simulates with the faults of the options and, where there are any, without.
+// The report can then say what they cost.
 static HloStatus simulate_with_and_without(const HloModule *module, const EmuTopology *topology,
                                            const EmuOptions *options, EmuReport **report) {
     HLO_TRY(simulate_once(module, topology, options, report));
@@ -592,7 +609,7 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
     return HLO_SUCCESS;
 }
 
-// With faults the step is simulated without them too, so that the report can say what they cost.
+// Whether an array in the shape has a dimension without a bound.
 static bool has_open_dimension(const HloShape *shape) {
     for (int32_t i = 0; i < shape->element_count; i++)
         if (has_open_dimension(shape->elements[i])) return true;

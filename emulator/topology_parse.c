@@ -28,8 +28,8 @@ static const Family families[] = {
     {"v7", EMU_GENERATION_v7x, 2},
 };
 
-// Edit distance of two short words, counting case changes as nothing.
-// Words of 64 letters and more are far from everything.
+// Levenshtein's distance of two short words, case apart, by one row of the table. Words of 64
+// letters and more are far from everything.
 static int64_t distance_between(const char *left, size_t left_length, const char *right) {
     int64_t row[64];
     const size_t right_length = strlen(right);
@@ -81,8 +81,7 @@ static int64_t read_number(const char **at) {
     return value;
 }
 
-// The shape of slices too small to be made of cubes, for chips on three axes.
-// Below a cube of 4x4x4.
+// The shape of slices below a cube of 4x4x4, for chips on three axes.
 static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     assert(chips > 0);
     static const int64_t small[][3] = {{1, 1, 1}, {2, 2, 1}, {2, 2, 2}, {2, 2, 4}, {2, 4, 4}};
@@ -95,9 +94,9 @@ static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3
     return false;
 }
 
-// The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the least surface.
-// O(cubes) at most, and pods have some 140. Least surface means the most neighbours inside, which is how such slices
-// are handed out.
+// The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the
+// least surface, which means the most neighbours inside and is how such slices are handed out.
+// O(cubes) at most, and pods have some 140.
 static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     assert(chips > 0);
     const int64_t cubes = chips / 64;
@@ -114,8 +113,8 @@ static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     return best != INT64_MAX;
 }
 
-// The shape of a slice on two axes: a power of two as square as it gets, the longer side last.
-// 16 is 4x4, 32 is 4x8: the second axis is the longer one.
+// The shape of a slice on two axes: a power of two as square as it gets, the longer side last: 16
+// is 4x4, 32 is 4x8.
 static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     shape[0] = shape[1] = shape[2] = 1;
     while (shape[0] * shape[1] < chips) shape[shape[1] > shape[0] ? 0 : 1] *= 2;
@@ -131,8 +130,8 @@ static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3])
     return small_cube_shape(chip, chips, shape) || cubes_shape(chip, chips, shape);
 }
 
-// The error for a number that no accelerator type has, with the nearest that exist.
-// Looks down and up from the number for one that exists, within the pod.
+// The error for a number that no accelerator type has, with the nearest that exist: looks down and
+// up from the number, within the pod.
 static HloStatus unknown_size(const char *spec, const Family *family, int64_t number) {
     const EmuChip *chip = emu_chip(family->generation);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
@@ -152,8 +151,8 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
     return status;
 }
 
-// Reads `-N`, the number of cores or chips of an accelerator type.
-// Types of the generations with two cores a chip count cores: v4-8 has four chips.
+// Reads `-N`, the number of cores or chips of an accelerator type. Types of the generations with
+// two cores a chip count cores: v4-8 has four chips.
 static HloStatus parse_accelerator_type(const char *spec, const char *at, const Family *family, EmuTopologyPlan *plan) {
     const int64_t number = read_number(&at);
     HLO_FAIL_IF(number < 0 || *at, HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'", spec);
@@ -172,8 +171,8 @@ static bool can_twist(const int64_t shape[3]) {
     return k >= 4 && shape[2] == 2 * k && (shape[1] == k || shape[1] == 2 * k);
 }
 
-// Reads `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`.
-// Two sizes are a plane, whose third is 1. A twisted torus has to be asked for by name.
+// Reads `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`. Two sizes are a plane, whose
+// third is 1. A twisted torus has to be asked for by name.
 static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopologyPlan *plan) {
     int axes = 0;
     plan->shape[0] = plan->shape[1] = plan->shape[2] = 1;
@@ -242,6 +241,8 @@ static HloStatus read_wrap(const char *spec, const char *value, EmuTopologyPlan 
     return HLO_SUCCESS;
 }
 
+// Whether the cores of a chip are one device (a megacore) or a device each; only generations that
+// can be either take it.
 static HloStatus read_megacore(const char *spec, const char *value, EmuTopologyPlan *plan) {
     const bool no = strcmp(value, "no") == 0;
     HLO_FAIL_IF(!no && strcmp(value, "yes") != 0, HLO_INVALID_ARGUMENT,
