@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operations of chlo in portable artifacts, which have no chlo: as composites.
+//
 // JAX and XLA agree on this form (StableHLO's ChloLegalizeToStablehlo, "chlo-preserve-high-level-ops"): the operation
 // becomes stablehlo.composite with the name of the chlo operation, its attributes and a function that computes the
-// same. The functions are made as HLO in a scratch module by the same code that imports chlo, and exported from there.
+// same:
+//
+//   chlo.erf %x : tensor<8xf32>
+//   ->  stablehlo.composite "chlo.erf" %x {decomposition = @chlo.erf.impl, version = 1 : i32}
+//
+// A reader that knows chlo.erf takes it by its name, any other the function. The functions are made as HLO in a scratch
+// module by the same code that imports chlo, and exported from there; releases older than composites get calls of them.
 #include "hlo/stablehlo/composite.h"
 
 #include <assert.h>

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations of chlo are made of. Formulas are the textbook ones, arranged so that nothing large cancels; the
-// error function is Cephes' (ndtr.c).
+// What operations of chlo are made of: the bodies of composites, for readers that do not know the operation. Formulas
+// are the textbook ones, arranged so that nothing large cancels (the comment at each says which); the error function is
+// Cephes' (ndtr.c).
+//
+// The body is a computation of its own, a graph of HLO ops on whole arrays, as StableHLO has them too. Constants are
+// given in double and rounded to the array's type; half precision is computed in single precision and rounded at the
+// end.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -140,6 +145,7 @@ static HloInstruction *complex_acos(Math *math, HloInstruction *z) {
     return subtract(math, number(math, M_PI / 2), complex_asin(math, z));
 }
 
+// (log(1 + z) - log(1 - z)) / 2
 static HloInstruction *complex_atanh(Math *math, HloInstruction *z) {
     HloInstruction *one = number(math, 1);
     HloInstruction *difference =

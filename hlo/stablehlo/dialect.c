@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+// What is known of each operation and attribute of StableHLO, chlo and func: the rows of dialect.def as tables, and how
+// their columns are read (dialect.def says what stands in them).
+//
+// Look-ups compare with each row in turn; the reader of text, which asks for every operation of a file, keeps a map of
+// its own (asm_file.c).
 #include "hlo/stablehlo/dialect.h"
 
 #include <assert.h>
@@ -43,6 +48,7 @@ const MlirOpInfo *mlir_op_table(int64_t *count) {
     return op_table;
 }
 
+// Whether a name is exactly the `length` characters of a text.
 static bool is_called(const char *name, const char *text, size_t length) {
     return strncmp(name, text, length) == 0 && name[length] == 0;
 }

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls, loops, branches, custom calls, collectives, tokens and transfers.
+//
+// StableHLO has no tuples where HLO has them: an operation takes and gives leaves, and a region has an argument a leaf.
+//
+//   w = (s32[], f32[8]) while(init), condition=c, body=b
+//   ->  %0:2 = stablehlo.while(%iterArg = %i, %iterArg_0 = %x) : tensor<i32>, tensor<8xf32> cond {..} do {..}
+//
+// Branches are the exception: their regions take nothing and see the operand's leaves from outside. Halves of
+// asynchronous operations become the whole, where the start stands; what HLO can say and StableHLO cannot is refused
+// with the instruction's name.
 #include <assert.h>
 #include <string.h>
 
@@ -9,6 +18,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Calls
 
+// @name, a reference to a function.
 static const MlirAttribute *symbol(const ExportPlace *place, const char *name) {
     return mlir_new_attribute(place->exporter->arena, (MlirAttribute){.kind = MLIR_SYMBOL, .string = name});
 }
@@ -23,8 +33,8 @@ static const MlirAttribute *parse_dictionary(const ExportPlace *place, const cha
     return status || !mlir_can_write(attribute) ? NULL : attribute;
 }
 
-// Calls that are composites say so; their attributes are text.
-// The frontend attributes of the call are those that import_composite() and XLA write (composite.name and so on).
+// Calls that are composites say so: their frontend attributes (composite.name and so on) are those that
+// import_composite() and XLA write, as text.
 static HloStatus export_composite(ExportPlace *place, const char *function, ExportLeaves *result) {
     const HloInstruction *call = place->instruction;
     const char *name = hlo_instruction_frontend_attribute(call, "composite.name");
@@ -44,6 +54,7 @@ static HloStatus export_composite(ExportPlace *place, const char *function, Expo
     return HLO_SUCCESS;
 }
 
+// Writes the function, if it is not written yet, and a call of it or a composite.
 static HloStatus call_function(ExportPlace *place, const HloComputation *computation, ExportLeaves *result) {
     MlirOperation *operation;
     HLO_TRY(export_function(place, computation));
@@ -105,6 +116,7 @@ static HloStatus export_barrier(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Custom calls
 
+// NULL where nothing is aliased: the attribute is then left out.
 static const MlirAttribute *alias_list(const ExportPlace *place, HloAliases aliases) {
     HloArena *arena = place->exporter->arena;
     if (aliases.count == 0) return NULL;
@@ -194,6 +206,7 @@ static HloStatus export_groups(ExportPlace *place, const HloReplicaGroups *group
     return HLO_SUCCESS;
 }
 
+// Channel 0 means none. The type is StableHLO's: 0 where devices are all alike, 1 .. 3 for transfers.
 static void add_channel(ExportPlace *place, MlirOperation *operation, int64_t channel, int64_t type) {
     if (channel == 0) return;
     export_attribute(place, operation, "channel_id", export_i64(place, channel));

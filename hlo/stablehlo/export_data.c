@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops, constants, shape and data movement, indexed ops.
+//
+// The names of elementwise operations follow from the opcode's. Tuples are taken apart on the way: what an instruction
+// gives is a list of values, one a leaf of its shape, and tuple, get-tuple-element, copy and the like only rearrange
+// such lists and write nothing.
 #include <assert.h>
 #include <string.h>
 

@@ -2,6 +2,11 @@
 // Half of StableHLO's operations are one opcode of HLO with attributes that are fields of its record. A table of them
 // (fields.def) replaces a pair of functions for each: import_fields() and export_fields() walk it either way, so that
 // what one direction knows the other knows too. Members are found by their offset in the record.
+//
+//   FIELDS(TRANSPOSE, "stablehlo.transpose", BOTH)
+//     FIELD(HloDimensionsAttributes, dimensions, INTS, "permutation")
+//
+// reads and writes  %1 = stablehlo.transpose %0, dims = [1, 0]  <->  transpose(p0), dimensions={1,0}.
 #include "hlo/stablehlo/fields.h"
 
 #include <assert.h>
@@ -106,6 +111,7 @@ HloStatus import_fields(ImportPlace *place, HloOpcode opcode, void *attributes) 
     return HLO_SUCCESS;
 }
 
+// HLO_OPCODE_COUNT where an operation is no row, or needs more than its fields.
 HloOpcode import_fields_opcode(const char *name) {
     for (int opcode = 0; opcode < HLO_OPCODE_COUNT; opcode++) {
         if (rows[opcode].in && strcmp(rows[opcode].name, name) == 0) return (HloOpcode)opcode;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations of chlo that are more than a function of elements: implicit broadcasts, top_k, ragged_dot, scan; and the
 // composites that stand for chlo operations in portable artifacts, where chlo itself has no place.
+//
+// An implicit broadcast is NumPy's: shapes are aligned at their last dimensions (or as broadcast_dimensions says), and
+// a size of 1 stretches.
+//
+//   chlo.broadcast_add %a, %b : (tensor<4x1xf32>, tensor<3xf32>) -> tensor<4x3xf32>
+//   ->  add(broadcast(reshape(a)), broadcast(b))
 #include <assert.h>
 #include <string.h>
 

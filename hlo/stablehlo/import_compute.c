@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+//
+// Most operations are rows of the table of fields (fields.c) alone. Here are those whose attributes have another form
+// in HLO: what StableHLO spreads over lists of a window becomes one HloWindow, a dot algorithm described by types
+// becomes its name, ApproxTopK becomes an exact sort.
 #include <string.h>
 
 #include "hlo/stablehlo/fields.h"
@@ -106,6 +110,7 @@ static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists
     return window;
 }
 
+// reduce_window and select_and_scatter: the same lists, and one or two regions.
 static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     WindowLists lists = {0};
     HLO_TRY(import_ints(place, "window_dimensions", &lists.sizes));
@@ -117,6 +122,7 @@ static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     return import_with_region(place, opcode, &attributes);
 }
 
+// With the lists as a program computed them: sizes, strides, dilations of base and window, padding.
 HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists, HloInstruction *const *operands,
                                      int64_t count, HloComputation *reducer) {
     const WindowLists window = {.sizes = lists[0],
@@ -139,6 +145,7 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
     return import_window(place, HLO_OP_SELECT_AND_SCATTER);
 }
 
+// Which dimension is the batch, the feature, spatial: b, f, 0, 1 in the text form.
 HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
     HLO_TRY(import_fields(place, HLO_OP_CONVOLUTION, labels));

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants, shape and data movement, conversions, indexed ops.
+//
+// Where StableHLO allows more than HLO, the difference is made explicit here, as XLA's importer does it, so that passes
+// and kernels see one form:
+//
+//   broadcast_in_dim of a dimension of size 1 that grows   ->  reshape without it, then broadcast
+//   select, clamp with scalar operands                     ->  broadcast of these
+//   constant with many equal elements                      ->  broadcast of one
+//   convert from complex to real                           ->  real, then convert
 #include <assert.h>
 #include <string.h>
 

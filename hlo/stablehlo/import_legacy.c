@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations that StableHLO has given up for others: einsum, unary_einsum, torch_index_select. And asynchronous ones: a
 // program means the same when what they start is done at once.
+//
+// An einsum "ab,bcd->da" becomes sums, a dot and a transpose:
+//
+//   c is in one input alone          ->  reduce over it first
+//   b in both inputs, not in output  ->  contracting dimension (a letter in all three is a batch dimension)
+//   result of the dot: a, d          ->  transpose to d, a
+//
+// Letters that stand twice in one input (diagonals) and ellipses are refused.
 #include <assert.h>
 #include <string.h>
 
@@ -57,7 +65,7 @@ static HloStatus split_labels(const ImportPlace *place, Labels *labels, int coun
     return at ? HLO_SUCCESS : import_error(place, HLO_INVALID_ARGUMENT, "an einsum without 'inputs->output'");
 }
 
-// A literal in an arena is zeroed.
+// The scalar 0 of a type: a literal in an arena is zeroed.
 static HloStatus zero_of(ImportPlace *place, HloType type, HloInstruction **zero) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));

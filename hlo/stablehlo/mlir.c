@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building and reading the picture of an MLIR module: types, tensors and look-ups that both doors share.
+//
+// "Both doors" are the readers (text: asm_*.c, bytecode: bytecode*.c), which make the picture, and the writers
+// (print_*.c, write*.c), which are given one by export*.c. Everything is in one arena and, once made, does not change
+// but for marks.
+//
+// Constants are the large part of a file. One whose elements are all equal stays a splat (one element and a type) for
+// as long as nobody asks for the others, and every constant is checked before it is made: a few bytes of dense<0> :
+// tensor<1000000x1000000xf32> must not take all memory.
 #include "hlo/stablehlo/mlir.h"
 
 #include <assert.h>
@@ -174,6 +182,7 @@ HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **li
     return HLO_SUCCESS;
 }
 
+// Few elements are written out at once, which later code need not tell apart.
 HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar, MlirAttribute *attribute) {
     enum { kManyElements = 1024 };  // fewer are written out at once
     HLO_TRY(mlir_tensor_check(type));
@@ -185,6 +194,7 @@ HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLite
     return HLO_SUCCESS;
 }
 
+// All elements: what is filled already is copied to twice its length, until the array is full.
 const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attribute) {
     assert(attribute->kind == MLIR_TENSOR);
     if (!attribute->splat) return attribute->literal;
@@ -198,6 +208,7 @@ const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attr
     return literal;
 }
 
+// What the bytes are follows from how many there are: packed bits of i1, one element for all, or all elements.
 HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes, uint64_t length,
                                  MlirAttribute *attribute) {
     assert(arena && attribute);
@@ -226,6 +237,7 @@ HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const un
 // ---------------------------------------------------------------------------------------------------------------------
 // What can be written
 
+// Tuples have no form in StableHLO's types of values; futures are read only.
 static bool can_write_type(const MlirType *type) {
     if (!type || type->is_future) return false;
     switch (type->kind) {

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Types, attributes and tensors as MLIR writes them.
+//
 // Output must be MLIR's byte for byte, so that programs can be compared as text: the rules are those of
 // mlir/lib/IR/AsmPrinter.cpp and, for floats, of llvm/lib/Support/APFloat.cpp (toString), whose rounding is not that of
-// printf.
+// printf. A float is tried with six digits, then with as many as identify it, and is printed as its bits where neither
+// reads back as the same number:
+//
+//   1.000000e+00   1.23456788   0x7F800000 (an infinity)   0xFFC00000 (a NaN)
+//
+// Attributes are flat in our picture (lhs_contracting_dimensions is an attribute of the operation); in the text some
+// stand together in a structured one (#stablehlo.dot<..>), which is put together again here by the rows of dialect.def.
 #include <assert.h>
 #include <ctype.h>
 #include <math.h>
@@ -13,8 +20,7 @@
 #include "hlo/base/decimal.h"
 #include "hlo/stablehlo/print.h"
 
-// Tensors of more elements are written as hexadecimal bytes.
-// AsmPrinter's default for printing elements as a hexadecimal string.
+// Tensors of more elements are written as hexadecimal bytes: AsmPrinter's default for printing elements as a string.
 enum { MOST_WRITTEN_ELEMENTS = 100 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -164,8 +170,8 @@ void print_type(Printer *printer, const MlirType *type) {
 // The most digits that a double's exact decimal expansion has, and room for its point.
 enum { EXACT_DIGITS = 1600 };
 
-// All digits of |value| = digits * 10^exponent, exactly.
-// A double is a binary fraction, which has a finite decimal expansion: printf gives all of it.
+// All digits of |value| = digits * 10^exponent, exactly; returns how many. A double is a binary fraction, which has a
+// finite decimal expansion: printf gives all of it.
 static int exact_digits(double value, char *digits, int *exponent) {
     int binary, fraction = 0, count = 0;
     double mantissa = frexp(fabs(value), &binary);
@@ -430,6 +436,7 @@ typedef struct KeyedItem {
     const MlirAttribute *item;
 } KeyedItem;
 
+// In the order of bytes, which is MLIR's.
 static int compare_keys(const void *a, const void *b) {
     return strcmp(((const KeyedItem *)a)->key, ((const KeyedItem *)b)->key);
 }
@@ -571,8 +578,7 @@ static int compare_entries(const void *a, const void *b) {
     return strcmp(((const Entry *)a)->name, ((const Entry *)b)->name);
 }
 
-// True if the pretty form says the attribute.
-// By looking for the directive in the row's form.
+// True if the pretty form says the attribute, by looking for the directive in the row's form.
 static bool is_said(const MlirOperation *operation, const MlirOpInfo *info, const char *name) {
     static const struct {
         const char *mark, *names;

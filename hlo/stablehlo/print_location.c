@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Locations and their aliases. Each different location gets an alias; those with fewer parts are numbered first, and
 // those that a block argument needs are defined before the module, all others behind it.
+//
+//   #loc1 = loc("model.py":12:3)          depth 1: no parts
+//   #loc5 = loc("jit(f)/dot"(#loc1))      depth 2: a name around a place
+//   #loc7 = loc(callsite(#loc1 at #loc2))
+//
+// This order, odd as it is, is AsmPrinter's (mlir/lib/IR/AsmPrinter.cpp), so that the text is that of MLIR's own tools.
+// Locations are made unique by a key of their text and their parts' numbers: a module of a million operations has some
+// thousand different ones.
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +23,7 @@ static const MlirAttribute *child_of(const MlirAttribute *location, int64_t inde
 }
 
 // The record of a location: equal ones share theirs.
+// A location without parts has depth 1, another one more than its deepest part.
 static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
     int64_t *known = hlo_int_map_find(&printer->location_of, (uintptr_t)location);
     if (known) return (PrintLocation *)(uintptr_t)*known;
@@ -100,6 +109,7 @@ void print_collect_locations(Printer *printer, const MlirOperation *top) {
     }
 }
 
+// The first is #loc, without its number 0.
 static void print_alias_name(Printer *printer, const PrintLocation *location) {
     hlo_text_string(printer->text, "#loc");
     if (location->number) hlo_text_int64(printer->text, location->number);

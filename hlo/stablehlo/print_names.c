@@ -50,6 +50,7 @@ static void set_name(Printer *printer, Scope *scope, const MlirValue *value, con
     hlo_int_map_set(printer->arena, &printer->names, (uintptr_t)value, (int64_t)(uintptr_t)name);
 }
 
+// Several results share a number: %3#0, %3#1. Operations with words for their results have a name for each.
 static void name_results(Printer *printer, Scope *scope, const MlirOperation *operation) {
     if (operation->result_count == 0) return;
     const char *names = print_result_names(operation);

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations, regions, functions and modules.
+// Operations, regions, functions and modules, printed as MLIR prints them.
+//
+//   %0 = stablehlo.add %arg0, %cst : tensor<4xf32> loc(#loc2)                                       the pretty form
+//   %0 = "stablehlo.add"(%arg0, %cst) <{..}> ({regions}) {..} : (tensor<4xf32>, ..) -> tensor<4xf32>   the generic one
+//
 // The pretty forms are those of the rows of dialect.def (see asm_pretty.c for their language) and of functions here for
-// the operations that have forms of their own. The generic form needs no knowledge but which attributes are properties.
+// the operations that have forms of their own. The generic form needs no knowledge but which attributes are properties,
+// <{..}>, and which are others, {..}.
 #include <assert.h>
 #include <string.h>
 
@@ -131,8 +136,8 @@ static void print_flags(Printer *printer, HloInts flags) {
     hlo_text_char(printer->text, ']');
 }
 
-// Attributes that are missing have their default, and are not printed.
-// In the order of AssemblyFormat.cpp's printWindowAttributes.
+// Attributes that are missing have their default, and are not printed; in the order of AssemblyFormat.cpp's
+// printWindowAttributes.
 static void print_window(Printer *printer, const MlirOperation *operation) {
     static const char *const names[] = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "window_reversal"};
     static const char *const words[] = {"stride", "pad", "lhs_dilate", "rhs_dilate", "reverse"};
@@ -216,8 +221,8 @@ static void print_bare(Printer *printer, const MlirAttribute *attribute) {
     }
 }
 
-// Behind the `$`; the directive's end is returned.
-// *next counts the operands that have been printed.
+// Prints what the directive behind a `$` stands for, and returns its end. *next counts the operands that have been
+// printed.
 static const char *print_directive(Printer *printer, const MlirOperation *operation, const char *at, int64_t *next) {
     char mark = strchr("?@*", *at) ? *at++ : 0;
     size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
@@ -392,6 +397,7 @@ static void print_reduce(Printer *printer, const MlirOperation *operation) {
     print_region(printer, operation->regions, false, false);
 }
 
+// The dictionary of argument or result `index`, if it has something in it.
 static void print_entry_attributes(Printer *printer, const MlirAttribute *list, int64_t index) {
     const MlirAttribute *dictionary = list && index < list->count ? list->items[index] : NULL;
     if (!dictionary || dictionary->count == 0) return;

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable bytecode: operations, regions, and the sections of the file.
-// Written in the order that MLIR's writer has, though readers take any: dialects, tables, IR, strings, properties.
-// Tables fill while the IR is written, which therefore comes first in time. A release decides on the container's
-// version and on which version of each operation is written (vhlo.def); what a release cannot say is an error that
-// names it.
+// Portable bytecode: operations, regions, and the sections of the file. MLIR's container format
+// (mlir/docs/BytecodeFormat.md) with the operations of vhlo, StableHLO's versioned dialect.
+//
+//   "ML\xEFR" version "StableHLO_v1.9.0" 0      then sections: id, length, content
+//   dialects    builtin, vhlo, and the operations' names
+//   entries     attributes, then types, each by its bytes (write_table.c); and the lengths of these
+//   IR          operations, by numbers of everything above
+//   strings     lengths from the last to the first, then characters
+//   properties  for each operation that has some, numbers of attributes
+//
+// This is the order that MLIR's writer has, though readers take any. Tables fill while the IR is written, which
+// therefore comes first in time. A release decides on the container's version and on which version of each operation is
+// written (vhlo.def); what a release cannot say is an error that names it.
 #include "hlo/stablehlo/write.h"
 
 #include <assert.h>
@@ -56,8 +64,8 @@ static const VersionedOp versioned_ops[] = {
 #undef VHLO_OP
 };
 
-// The newest row that the release knows; version 1 without attributes for ops that have no rows.
-// Rows of one operation stand in the order of their versions.
+// The newest row that the release knows; version 1 without attributes for ops that have no rows. Rows of one operation
+// stand in the order of their versions.
 static VersionedOp find_version(Writer *writer, const char *name) {
     assert(name);
     VersionedOp best = {name, 0, 0, ""};
@@ -137,8 +145,8 @@ static uint64_t make_dictionary(Writer *writer, NamedIndices *entries) {
     return write_dictionary_index(writer, names, values, entries->count);
 }
 
-// The op's own attributes in the order of its row.
-// Every property has to be written: what the program does not say has its default (write_default()).
+// The op's own attributes in the order of its row. Every property has to be written: what the program does not say has
+// its default (write_default()).
 static void collect_properties(Writer *writer, const MlirOperation *operation, const VersionedOp *op,
                                NamedIndices *entries) {
     for (const char *at = op->properties; *at;) {

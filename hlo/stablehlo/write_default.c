@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that StableHLO lets out and VHLO needs. Source: stablehlo/transforms/StablehloLegalizeToVhlo.cpp.
+// Attributes that StableHLO lets out and VHLO needs: VHLO, the versioned dialect of portable bytecode, has no optional
+// attributes, so that each is written with the value that leaving it out means. Source:
+// stablehlo/transforms/StablehloLegalizeToVhlo.cpp.
 #include <string.h>
 
 #include "hlo/stablehlo/write.h"
@@ -86,6 +88,7 @@ static HloInts repeated(Writer *writer, int64_t value, int64_t count) {
     return (HloInts){items, count};
 }
 
+// The value; those of a window have one number (or two) a dimension of the operation's window.
 static MlirAttribute make_default(Writer *writer, const MlirOperation *operation, DefaultKind kind) {
     static const HloAccuracy accuracy = {0};
     HloArena *arena = writer->arena;

@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strings, types, attributes and locations as entries of the bytecode's tables.
+//
 // An entry is written as its bytes and found again by them, so that equal attributes and types get one number whatever
 // they were made of. Entries may only refer to entries that are made before: the parts of one are put into the table
-// first.
+// first. An entry is a code of its kind (vhlo/VhloBytecode.cpp) and its parts; tensor<2x3xf32> of vhlo is
+//
+//   20 2 4 6 n     code of a ranked tensor, rank, sizes as signed varints (twice the number), number of the element's
+//   type
+//
+// Numbers are MLIR's varints: the position of the lowest set bit of the first byte says how many bytes there are, and
+// the rest of them is the number, little endian:
+//
+//   0..127             xxxxxxx1
+//   up to 14 bits      xxxxxx10 xxxxxxxx
+//   ..
+//   64 bits            00000000 and eight bytes
+//
+// Signed ones are zigzag: 0 -1 1 -2 becomes 0 1 2 3.
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +36,7 @@ void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t leng
     bytes->count += length;
 }
 
-// The number of trailing zero bits of the first byte says how many bytes follow it.
+// `count` bytes in all: the marker bit is shifted in below the number.
 void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value) {
     int count = 1;
     while (count < 9 && value >> (7 * count)) count++;
@@ -100,12 +114,14 @@ static uint64_t element_index(Writer *writer, HloType type) {
     return 0;
 }
 
+// The type index: code 9 of vhlo.
 static uint64_t index_type(Writer *writer) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 9);
     return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
 }
 
+// A ranked tensor without an encoding.
 static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
     WriteBytes bytes = {0};
@@ -306,6 +322,7 @@ static void write_int_list(Writer *writer, WriteBytes *bytes, HloInts ints) {
     for (int64_t i = 0; i < ints.count; i++) write_signed(writer, bytes, ints.items[i]);
 }
 
+// Code 10: which part of which operand a part of the result shares its buffer with.
 static uint64_t alias_index(Writer *writer, const MlirAttribute *alias) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, 10);
