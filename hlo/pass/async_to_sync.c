@@ -5,6 +5,9 @@
 // known yet about what that will be, shardings are easier to follow through one op than through the tuple between two,
 // and the partitioner splits what it makes itself. Halves that anything but their own chain refers to (a second user,
 // control edges) stay as they are.
+//
+//   s = (f32[4], f32[8]) all-gather-start(x)
+//   d = f32[8] all-gather-done(s)              ->   d = f32[8] all-gather(x)
 #include <assert.h>
 
 #include "hlo/pass/support.h"

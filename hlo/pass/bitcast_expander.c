@@ -6,6 +6,8 @@
 // dimensions in memory in the order P and `to` in the order Q, then the elements one after the other in memory are
 // transpose(x, P); they are the elements of transpose(result, Q) in the same order, so result =
 // transpose(reshape(transpose(x, P)), inverse of Q). Types of one width are reinterpreted on the way.
+//
+//   b = f32[3,2]{1,0} bitcast(f32[2,3]{0,1} x)   ->   b = transpose(x), dimensions={1,0}
 #include "hlo/pass/bitcast.h"
 
 #include "hlo/eval/layout.h"

@@ -6,6 +6,9 @@
 // step of a window is a product of a matrix of kernel weights. XLA's CPU pipeline brings convolutions into this form
 // too. Windows and groups speak of spatial dimensions by their number and of features by their position, neither of
 // which changes; so the window and the counts of groups are kept as they are.
+//
+//   convolution(x, k), dim_labels=bf01_oi01->bf01
+//   ->  transpose(convolution(transpose(x), transpose(k)), dim_labels=b01f_01io->b01f)
 #include <assert.h>
 
 #include "hlo/pass/support.h"

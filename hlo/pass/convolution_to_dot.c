@@ -11,6 +11,9 @@
 // result. In a batch dimension the window of size n walks by n - 1 over an input that is spread out by n: of the n
 // positions that it sees at output o only number o holds an element, which is element o. The feature dimensions are
 // terms (input feature) and a column (output feature), the batch is a row.
+//
+//   convolution(f32[8,16,16,32] x, f32[1,1,32,64] k), dim_labels=b01f_01io->b01f
+//   ->  dot(x, f32[32,64] reshape(k)), lhs_contracting_dims={3}, rhs_contracting_dims={0}
 #include <assert.h>
 
 #include "hlo/pass/support.h"

@@ -8,6 +8,8 @@
 // Numbering values by what they compute (global value numbering) would find more across reassociation, but that is the
 // algebraic simplifier's work, which brings equal values into equal forms first. Here one walk with one map is enough:
 // linear in the program, as hashes take in attributes and called computations too.
+//
+//   a = add(x, y); b = add(x, y); c = multiply(a, b)   ->   a = add(x, y); c = multiply(a, a)
 #include "hlo/pass/support.h"
 
 // Parameters are distinct by nature; a domain marks a border in the graph that must stay where it is.

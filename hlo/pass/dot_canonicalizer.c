@@ -6,6 +6,9 @@
 // columns one dimension, the product of those that were there: a product of matrices, batch by batch. Order inside of a
 // group is free as long as both sides agree: terms keep the order of the attribute lists, which pair them, batch and
 // free dimensions keep the one in which the result has them.
+//
+//   dot(f32[8,4,16] a, f32[16,2,3] b), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+//   ->  f32[8,4,2,3] reshape(dot(f32[32,16] reshape(a), f32[16,6] reshape(b)))
 #include <assert.h>
 
 #include "hlo/pass/support.h"

@@ -11,6 +11,9 @@
 //
 // Invariant: what lies beyond the sizes of an array is arbitrary, but finite work away from nothing else: no rule reads
 // it without a mask, and no result that a user sees contains it.
+//
+//   s = reduce(f32[<=8] x, 0), to_apply=add
+//   ->  (f32[8] p, s32[] n) = PadToStatic(x);  s = reduce(select(iota < n, p, -0), 0), to_apply=add
 #include <assert.h>
 #include <string.h>
 

@@ -5,6 +5,8 @@
 // Passes that move code across calls, and a partitioner that gives a computation one plan, need to know that what they
 // change in a computation concerns one caller only. Copies are made breadth first from the entry, so that the first
 // caller in program order keeps the original and its name.
+//
+//   a = call(x), to_apply=f;  b = call(y), to_apply=f   ->   a = call(x), to_apply=f;  b = call(y), to_apply=f.1
 #include <assert.h>
 
 #include "hlo/pass/pass.h"

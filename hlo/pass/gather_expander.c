@@ -5,6 +5,9 @@
 // order; the dimensions of the result are then split and transposed out of it. Starts are moved inside by dynamic-slice
 // exactly as gather defines it, so no clamping is written here. A last resort for backends without gathers: it takes as
 // many rounds as there are index vectors.
+//
+//   gather(f32[100,8] table, s32[5,1] i) of rows
+//   ->  for k in 0..4:  result = dynamic-update-slice(result, dynamic-slice(table, i[k], 0), k, 0)
 #include <assert.h>
 
 #include "hlo/pass/indexed_loop.h"

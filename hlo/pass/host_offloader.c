@@ -13,6 +13,10 @@
 //
 // A place is an instruction and a leaf of its shape. Each place is looked at once, so the work is linear in the places
 // times their users.
+//
+//   in a loop:  h = f32[1,8]{1,0:S(5)} copy(x);  stack = dynamic-update-slice(stack, h, i, 0)
+//   ->          s = dynamic-update-slice-start(stack, x, i, 0) ..  stack = dynamic-update-slice-done(s)
+//               where the stack is made as f32[n,8]{1,0:S(5)} in front of the loop
 #include <assert.h>
 #include <string.h>
 

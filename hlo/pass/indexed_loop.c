@@ -6,6 +6,9 @@
 // one past the last, and let batching dimensions of the operand follow the position in the batch. Both freedoms are
 // taken out here: vectors become rows, and batching dimensions become columns that hold the position itself, so that a
 // row says all that there is to know of one slice. Everything is s64, whatever type the indices had.
+//
+//   indices s32[2,3,1], index_vector_dim=2, one batching dimension that follows dimension 0 of the indices
+//   ->  s64[6,2]: the index, and 0 0 0 1 1 1
 #include "hlo/pass/indexed_loop.h"
 
 #include <assert.h>

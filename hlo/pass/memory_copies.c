@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies between memories (layouts with different S(n)) become copy-start and copy-done, so that what lies between them
 // can run meanwhile: offloading to the host is a copy of this kind.
+//
+//   c = f32[8]{0:S(5)} copy(x)   ->   s = (f32[8]{0:S(5)}, f32[8]{0}, u32[]) copy-start(x);  c = copy-done(s)
 #include <assert.h>
 
 #include "hlo/pass/support.h"

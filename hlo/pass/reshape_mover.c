@@ -5,6 +5,8 @@
 // A rearrangement is worth moving only if one of those above goes away by it (its only user is this op); else the
 // program would rearrange as often as before. Sharded instructions stay where the user put them: the partitioner reads
 // the sharding at that very value.
+//
+//   add(f32[12] reshape(f32[3,4] a), f32[12] reshape(f32[3,4] b))   ->   f32[12] reshape(f32[3,4] add(a, b))
 #include "hlo/pass/support.h"
 
 // True if `a` and `b` rearrange in the same way, from the same sizes.

@@ -5,6 +5,9 @@
 // A program says `broadcast` early, because its author thinks in whole arrays; doing an op once and repeating the
 // result is then as many times cheaper as the broadcast repeats. Elementwise ops are pure functions of their elements,
 // so this changes no bit.
+//
+//   add(broadcast(f32[8] x), broadcast(f32[8] y))        ->   broadcast(add(x, y))
+//   concatenate(x, x, x), dimensions={0}, x of size 1    ->   broadcast(reshape(x))
 #include <assert.h>
 #include <math.h>
 

@@ -4,6 +4,8 @@
 // None of these ops computes anything: they say where the elements of the result come from. Two of them in a row are
 // one such map after another, and most rules here compose the two; what remains is the shortest way to say the same
 // map. Sharded instructions and those with control edges are kept out by hlo_pass_replace().
+//
+//   transpose(transpose(x), {1,2,0}), {1,2,0}   ->   transpose(x), {2,0,1}
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"

@@ -5,6 +5,8 @@
 // pads, reversals, transposes, and into the one operand of a concatenation that it sees. Those that keep a use of the
 // whole (x->users.count != 1) stay where they are, since the whole is made anyway. Dynamic starts are clamped into the
 // array first (0 <= start <= size - part), in the rules as in the op.
+//
+//   slice(concatenate(f32[4] a, f32[4] b)), slice={[5:7]}   ->   slice(b), slice={[1:3]}
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuples that are taken apart at once: an element of a tuple is the operand; a tuple of all elements of a tuple, in
 // order, is that tuple.
+//
+//   get-tuple-element(tuple(a, b)), index=1   ->   b
 #include <assert.h>
 
 #include "hlo/pass/support.h"

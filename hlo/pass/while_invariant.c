@@ -7,6 +7,9 @@
 // reads become elements of the state, since each costs memory for as long as the loop runs. A loop that never runs
 // computes what was moved all the same: therefore nothing with an effect and no collective moves, and integer division
 // by zero, which does not trap in HLO, needs no care.
+//
+//   body (i, w, x):  y = tanh(w);  (i + 1, w, x + y)
+//   ->               state (i, w, x, tanh(w)), made in front of the loop;  body (i, w, x, y):  (i + 1, w, x + y, y)
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"

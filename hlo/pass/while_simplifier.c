@@ -7,6 +7,8 @@
 // other rules see them. Elements that neither users, nor the condition, nor effects of the body depend on, even by way
 // of other elements in later rounds, are dropped (live_elements() is a fixed point over rounds). The unroller below
 // writes loops of a few small rounds out in full.
+//
+//   state (i, w, unused, x)   ->   (i, w, x), where nothing reads `unused`; w is read from before the loop behind it
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
