@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute values, by the kind of field that holds them.
+// Attribute values, by the kind of field that holds them: the switch in hlo_parse_field() has a reader for each kind of
+// attributes.def, and the structured ones stand here.
+//
+//   size=3x3 stride=2x2 pad=0_1x0_1 rhs_reversal=1x0     HloWindow, one record a dimension
+//   b01f_01io->b01f                                     HloConvolutionLabels: where each role stands
+//   padding=0_1x2_3_1                                   HloPadding: low_high, or low_high_interior
+//   {[0:4:2], [1:3]}                                    slices
+//   { {0}: (1, {}, may-alias) }                         aliases: output index, operand, operand index
+//   {{0,1},{1,0}}                                       pairs
+//
+// Some of these are no sequences of ordinary tokens (3x3 would be a number and a word); they are read from the raw
+// text, and the lexer is put behind them.
 #include <assert.h>
 #include <float.h>
 
@@ -8,7 +19,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Patterns that are not made of ordinary tokens: 3x3, 0_1x-1_2, b01f_01io->b01f. They are read from the raw text.
 
-// Overflow is refused; *at moves behind the digits.
+// An integer at *at, which moves behind its digits; false, and *value undefined, where there is none or it has more
+// than 64 bits.
 static bool raw_number(const char **at, int64_t *value) {
     bool negative = **at == '-';
     const char *digits = *at + negative;
@@ -318,6 +330,7 @@ static bool folds_case(const HloEnumTable *table) {
            table == &hlo_enum_CustomCallApi || table == &hlo_enum_AccuracyMode;
 }
 
+// A word of the enumeration.
 static bool parse_enum(HloParser *parser, const HloEnumTable *table, int32_t *value) {
     const HloToken *token = &parser->lexer.token;
     *value = -1;
@@ -352,6 +365,7 @@ static bool parse_accuracy(HloParser *parser, const HloAccuracy **result) {
     return hlo_parser_expect(parser, '}', "'}' of result_accuracy");
 }
 
+// {default,highest}: one word an operand.
 static bool parse_precisions(HloParser *parser, HloPrecisions *precisions) {
     HLO_VECTOR(int32_t) items = {0};
     if (!hlo_parser_expect(parser, '{', "'{'")) return false;

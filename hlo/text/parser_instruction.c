@@ -10,9 +10,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Names
 
-// The entry of a name, or the free one where it would go. At most half of the entries are in use, so the search ends
-// soon.
-// Linear probing: the search ends at a free entry.
+// The entry of a name, or the free one where it would go. Linear probing; at most half of the entries are in use, so
+// the search ends soon, at a free one.
 static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
                                uint32_t hash) {
     assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
@@ -117,9 +116,8 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
     return true;
 }
 
-// Ops whose result shape the text must say.
-// Those for which hlo_parser.cc calls no ShapeInference: the shape carries something that operands and attributes do
-// not say, or XLA never wrote the inference.
+// Ops whose result shape the text must say: those for which hlo_parser.cc calls no ShapeInference, because the shape
+// carries something that operands and attributes do not say, or XLA never wrote the inference.
 static bool needs_shape(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ASYNC_START:
@@ -253,8 +251,8 @@ static bool check_indices(HloParser *parser, const char *where, HloInstruction *
            hlo_parser_fail(parser, where, "wrong number of start indices");
 }
 
-// What shape inference takes for granted: the number of operands, and the structure of those that it looks into.
-// Inference indexes operands without looking, as in every other place they come checked.
+// What shape inference takes for granted, since it comes checked in every other place: the number of operands, and the
+// structure of those that it looks into.
 static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
                            HloInstruction *const *operands, int64_t count) {
     assert(count >= 0 && where);

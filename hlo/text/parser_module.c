@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules: the header, the computations in any order, and what must hold of the whole. A text without a header is one
 // computation or one instruction.
+//
+//   HloModule name, is_scheduled=true, input_output_alias={...}      header
+//   FileNames .. StackFrames ..                                      tables of source places (parser_stack.c)
+//   %add (..) -> f32[] {..}                                          computations, callees before their callers
+//   ENTRY %main (..) -> .. {..}
+//
+// What can only be checked at the end: that aliases lead into the entry's result, that an async wrapper has one caller,
+// the entry's layouts where the header says nothing. Computations are listed in the order of their ends, so that those
+// which stand inside of an instruction (nested bodies) come before what they stand in; names are given out in that
+// order, as XLA gives them.
 #include <assert.h>
 #include <stdlib.h>
 

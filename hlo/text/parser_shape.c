@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes and layouts. A shape that was written before is found by its text, without lexing it again.
+//
 // Programs name some dozen shapes thousands of times. The text of a shape is found first by a quick scan (array_end(),
 // tuple_end()) and looked up in a table; only what is not there is parsed, and noted if the parser agrees on where it
 // ends. Shapes are immutable, so that all uses share one.
+//
+//   bf16[16,<=128]{1,0:T(8,128)(2,1)S(5)}      type, sizes (<= before a bound, ? for none), minor_to_major, and behind
+//                                              the colon: tiles, alignment, index types, element size, memory space
+//   (f32[2], s32[])                            a tuple
 #include <assert.h>
 
 #include "hlo/text/parser.h"
@@ -75,8 +80,7 @@ bool hlo_parser_at_shape(const HloParser *parser) {
     return next == '[';
 }
 
-// [2,<=3,?]
-// <=3 is a bound, ? no bound at all.
+// [2,<=3,?]: <=3 is a bound, ? no bound at all.
 static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
     if (!hlo_parser_expect(parser, '[', "'[' of a shape")) return false;
     bool dynamic[64] = {0};

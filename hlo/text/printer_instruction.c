@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions: one line each, in the order that XLA prints their parts; options leave parts out or write them short.
+//
+//   %sum = f32[] reduce(%x, %zero), dimensions={0}, to_apply=%add, sharding={replicated}, metadata={..}, backend_config=..
+//   name   shape opcode operands    fields          called         annotations            where from     for the backend
+//
+// An async op whose computation holds nothing but one op is printed as that op ("all-gather-start" of any op): "sugar",
+// which the parser undoes.
 #include <assert.h>
 
 #include "hlo/base/complex.h"
@@ -14,12 +20,14 @@ static const HloInstruction *sugar_of(const HloInstruction *instruction) {
     return start->called[0]->root;
 }
 
+// `wrapped`: the op that an async op stands for, or NULL.
 static void print_opcode(HloText *text, const HloInstruction *instruction, const HloInstruction *wrapped) {
     if (wrapped) hlo_text_string(text, hlo_op_text(wrapped->opcode));
     // The opcodes of async ops are "async" and the suffix.
     hlo_text_string(text, hlo_op_text(instruction->opcode) + (wrapped ? strlen("async") : 0));
 }
 
+// Whether every element equals `value`; zeros of either sign are equal.
 static bool is_all(const HloLiteral *literal, double value) {
     if (!hlo_shape_is_array(literal->shape) || literal->elided) return false;
     int64_t count = hlo_shape_elements(literal->shape);
@@ -59,6 +67,7 @@ static void print_constant(HloPrinter *printer, const HloInstruction *instructio
     }
 }
 
+// [shape] [name], by the options.
 static void print_operand(HloPrinter *printer, const HloInstruction *operand) {
     const HloPrintOptions *options = &printer->options;
     bool named = options->canonical_names ? printer->in_computation : options->print_operand_names;

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: rows in braces, floats with the fewest digits that read back as the same bits, NaNs with their payload.
+//
+//   f32[2,2]      { { 1, 2.5 }, { -inf, nan } }          pred[2]   {1, 0}, and the scalar is true or false
+//   c64[1]        {(1, -0.5)}                            f32[]     nan(0x1): a payload that is not the usual one
+//   (f32[], s8[]) ( 1, 2 )
+//
+// Whole floats below a million are written as integers. A float gets 6 (f32) or 15 (f64) digits, and 9 or 17 where
+// these do not identify it; narrower types get as many as always do. All is as XLA's literal.cc and PrimitiveUtil write
+// it.
 #include <assert.h>
 #include <float.h>
 #include <inttypes.h>
@@ -13,6 +21,7 @@ static int identifying_digits(int mantissa_bits) {
     return 2 + (int)((mantissa_bits + 1) * 0.30103);
 }
 
+// The payload is left out if it is the quiet NaN's of the type, and for types that have one NaN only.
 static void print_nan(HloText *text, HloType type, uint64_t bits) {
     assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
