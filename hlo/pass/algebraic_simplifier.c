@@ -8,8 +8,7 @@
 // What rules make is appended to the computation and stands behind its users for a while: the runner sorts at the end
 // of the pass, and no rule may rely on the order of the list.
 //
-//   z = add(negate(negate(x)), broadcast(0))   ->   z is replaced by x in one run (integers): first the sum, then, visited
-//                                                   again, the two negations
+//   z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: the two negations, then, visited again, the sum
 #include <assert.h>
 
 #include "hlo/pass/simplify.h"

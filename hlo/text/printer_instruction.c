@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions: one line each, in the order that XLA prints their parts; options leave parts out or write them short.
 //
-//   %sum = f32[] reduce(%x, %zero), dimensions={0}, to_apply=%add, sharding={replicated}, metadata={..}, backend_config=..
-//   name   shape opcode operands    fields          called         annotations            where from     for the backend
+//   %sum = f32[] reduce(%x, %zero), dimensions={0}, to_apply=%add, sharding={replicated}, metadata={..}, ..
+//   name   shape opcode operands    fields          called         annotations            where from
 //
 // An async op whose computation holds nothing but one op is printed as that op ("all-gather-start" of any op): "sugar",
 // which the parser undoes.
