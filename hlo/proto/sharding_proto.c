@@ -191,15 +191,6 @@ void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloRepl
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading
 
-// An iota permutation that is the identity is kept as absent. Writers differ in whether they write it; both mean the
-// same sharding, which has one form here.
-static HloInts permutation_or_none(HloInt64Vector permutation) {
-    for (int64_t i = 0; i < permutation.count; i++) {
-        if (permutation.items[i] != i) return (HloInts){permutation.items, permutation.count};
-    }
-    return (HloInts){0};
-}
-
 // INVALID_ARGUMENT unless the dims are positive, few, and the permutation is one of them.
 static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int64_t total) {
     int64_t product = 1;
@@ -220,6 +211,16 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
                     "the transpose of an iota device order is no permutation");
         seen |= UINT64_C(1) << p;
     }
+    return HLO_SUCCESS;
+}
+
+// An order of `total` devices in its simplest form, as the text's reader makes it: writers differ in whether they write
+// an identity, and <=[2,2] is <=[4].
+static HloStatus make_iota(HloArena *arena, HloInt64Vector dims, HloInt64Vector permutation, int64_t total,
+                           HloIotaDevices *iota) {
+    HLO_TRY(check_iota(dims, permutation, total));
+    *iota = (HloIotaDevices){.dims = {dims.items, dims.count}, .permutation = {permutation.items, permutation.count}};
+    if (dims.count) hlo_iota_devices_simplify(arena, iota);
     return HLO_SUCCESS;
 }
 
@@ -278,8 +279,8 @@ static HloStatus read_mesh_iota(const HloProtoSource *source, HloSpan span, int6
         if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &permutation));
     }
     HLO_TRY(status);
-    HLO_TRY(check_iota(dims, permutation, total));
-    *iota = (HloIotaDevices){.dims = {dims.items, dims.count}, .permutation = {permutation.items, permutation.count}};
+    HLO_TRY(make_iota(source->arena, dims, permutation, total, iota));
+    if (!iota->permutation.count) *iota = (HloIotaDevices){0};  // the order that a mesh has without one
     return HLO_SUCCESS;
 }
 
@@ -455,6 +456,12 @@ typedef struct ShardingParts {
     bool is_group, is_like;
 } ShardingParts;
 
+// What a dimension of tiles behind those of the array may stand for.
+static bool is_subgroup(HloShardingKind kind) {
+    return kind == HLO_SHARDING_REPLICATED || kind == HLO_SHARDING_MAXIMAL || kind == HLO_SHARDING_MANUAL ||
+           kind == HLO_SHARDING_UNREDUCED;
+}
+
 // Counts are checked against each other; a replicated or manual sharding may carry anything else, which is dropped.
 static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *parts, HloSharding *sharding) {
     assert(parts && sharding);
@@ -471,20 +478,25 @@ static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *pa
         return HLO_SUCCESS;
     }
     if (sharding->kind != HLO_SHARDING_TILED) return HLO_SUCCESS;
-    HLO_TRY(check_iota(parts->iota, parts->permutation, tiles));
+    HLO_TRY(make_iota(arena, parts->iota, parts->permutation, tiles, &sharding->iota));
     HLO_FAIL_IF(!parts->iota.count && parts->devices.count != tiles, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld tiles names %lld devices", (long long)tiles, (long long)parts->devices.count);
+    if (tiles == 1) {  // on one device there is nothing to tile, and XLA reads it so
+        sharding->kind = HLO_SHARDING_REPLICATED;
+        sharding->iota = (HloIotaDevices){0};
+        return HLO_SUCCESS;
+    }
     sharding->tile_dims = (HloInts){parts->dims.items, parts->dims.count};
     sharding->devices = (HloInts){parts->devices.items, parts->devices.count};
-    sharding->iota.dims = (HloInts){parts->iota.items, parts->iota.count};
-    sharding->iota.permutation = permutation_or_none(parts->permutation);
     HLO_FAIL_IF(parts->subgroups.count + sharding->last_tile_dim_replicate > parts->dims.count, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld tile dimensions has %lld subgroup dimensions", (long long)parts->dims.count,
                 (long long)parts->subgroups.count);
+    HLO_FAIL_IF(parts->subgroups.count && sharding->last_tile_dim_replicate, HLO_INVALID_ARGUMENT,
+                "a sharding has subgroups and a replicated last tile dimension");
     HloShardingKind *kinds = HLO_ARENA_NEW(arena, HloShardingKind, parts->subgroups.count);
     for (int64_t i = 0; i < parts->subgroups.count; i++) {
-        HLO_FAIL_IF(!kind_from_number((uint64_t)parts->subgroups.items[i], &kinds[i]), HLO_INVALID_ARGUMENT,
-                    "unknown subgroup type %lld", (long long)parts->subgroups.items[i]);
+        HLO_FAIL_IF(!kind_from_number((uint64_t)parts->subgroups.items[i], &kinds[i]) || !is_subgroup(kinds[i]),
+                    HLO_INVALID_ARGUMENT, "unknown subgroup type %lld", (long long)parts->subgroups.items[i]);
     }
     sharding->subgroups = kinds;
     sharding->subgroup_count = parts->subgroups.count;
@@ -576,10 +588,7 @@ static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, Hl
     HLO_FAIL_IF(groups->count < 1 || groups->size < 1 || __builtin_mul_overflow(groups->count, groups->size, &total),
                 HLO_INVALID_ARGUMENT, "iota replica groups of %lld by %lld", (long long)groups->count,
                 (long long)groups->size);
-    HLO_TRY(check_iota(dims, permutation, total));
-    groups->iota.dims = (HloInts){dims.items, dims.count};
-    groups->iota.permutation = permutation_or_none(permutation);
-    return HLO_SUCCESS;
+    return make_iota(source->arena, dims, permutation, total, &groups->iota);
 }
 
 // MeshAxesReplicaGroupListProto; axes are checked when the mesh has been read.

@@ -183,6 +183,9 @@ static const MessageCase cases[] = {
     {SHARDED("1:3 3:[2] 4:[0 1] 6:1 8:[0]"), "a sharding of 1 tile dimensions has 1 subgroup dimensions"},
     {SHARDED("1:3 3:[2] 4:[0 1] 8:[0 4]"), "a sharding of 1 tile dimensions has 2 subgroup dimensions"},
     {SHARDED("1:3 3:[2] 4:[0 1] 8:[99]"), "unknown subgroup type 99"},
+    {SHARDED("1:3 3:[2 2] 9:[4] 8:[2]"), "unknown subgroup type 2"},
+    {SHARDED("1:3 3:[2 2] 9:[4] 8:[5]"), "unknown subgroup type 5"},
+    {SHARDED("1:3 3:[2 2] 9:[4] 6:1 8:[0]"), "has subgroups and a replicated last tile dimension"},
     {SHARDED("1:3 3:[2] 9:[0]"), "an iota device order has a dimension of size 0"},
     {SHARDED("1:3 3:[2] 9:[4611686018427387904 4]"), "an iota device order has a dimension of size 4"},
     {SHARDED("1:3 3:[2] 9:[4]"), "an iota device order has 4 devices for 2 tiles"},
@@ -237,6 +240,34 @@ ParameterizedTest(const int *index, proto_messages, say_why_they_are_refused) {
     hlo_status_free(status);
     hlo_module_free(module);
     hlo_text_free(&bytes);
+}
+
+// Orders that writers may leave unsimplified, and tiles on one device, printed as text that nobody reads.
+Test(proto_messages, bug_shardings_of_messages_print_as_text_that_reads_back) {
+    static const struct {
+        const char *sharding, *printed;
+    } forms[] = {{"1:3 3:[4] 9:[2 2] 10:[0 1]", "{devices=[4]<=[4]}"},
+                 {"1:3 3:[4] 9:[2 2]", "{devices=[4]<=[4]}"},
+                 {"1:3 3:[2] 9:[2 1] 10:[1 0]", "{devices=[2]<=[2]}"},
+                 {"1:3 3:[4] 9:[2 2] 10:[1 0]", "{devices=[4]<=[2,2]T(1,0)}"},
+                 {"1:3 3:[1] 4:[0]", "{replicated}"},
+                 {"1:3 3:[1] 9:[1] 10:[0]", "{replicated}"},
+                 {"1:3 4:[0]", "{replicated}"},
+                 {"14:{2:{1:{1:\"x\" 2:4} 3:{1:[2 2] 2:[0 1]}} 3:{1:{1:0} 2:1}}", "{mesh['x'=4], [{'x'}]}"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) {
+        HloText bytes = {0}, text = {0};
+        HloArena *arena = hlo_arena_new();
+        const HloSharding *sharding = NULL, *again = NULL;
+        write_message(&bytes, forms[i].sharding);
+        cr_assert_null(hlo_sharding_from_proto(arena, bytes.data, bytes.length, &sharding), "%s", forms[i].sharding);
+        hlo_sharding_print(&text, sharding);
+        cr_expect_str_eq(text.data, forms[i].printed);
+        cr_assert_null(hlo_parse_sharding(arena, text.data, text.length, &again), "%s", text.data);
+        cr_expect(hlo_sharding_equal(sharding, again), "%s", text.data);
+        hlo_text_free(&bytes);
+        hlo_text_free(&text);
+        hlo_arena_free(arena);
+    }
 }
 
 // The levels are counted by what nests without bound: shapes in shapes, literals and shardings in their own kind.
