@@ -126,7 +126,7 @@ HloStatus hlo_eval_broadcast(HloEvalDevice *device, const HloInstruction *instru
     if (from->rank == 0 || hlo_shape_elements(from) == 1) {
         HLO_TRY(hlo_eval_new(device, shape, result));
         hlo_eval_fill((*result)->data, operand->data, hlo_type_bytes(shape->type), hlo_shape_elements(shape));
-        return HLO_SUCCESS;
+        return carry_sizes(device, operand, dimensions.items, *result);
     }
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, from->rank);
     int64_t *source_strides = HLO_ARENA_NEW(device->scratch, int64_t, shape->rank);

@@ -29,21 +29,20 @@ static bool has_control_edges(const HloInstruction *instruction) {
     return instruction->control_predecessors.count || instruction->control_successors.count;
 }
 
-// The start that a done waits for, through updates; NULL when something else refers to any link of the chain.
-static HloInstruction *start_of(const HloInstruction *done) {
+HloInstruction *hlo_pass_async_start_of(const HloInstruction *done) {
+    if (whole_of(done->opcode) == HLO_OPCODE_COUNT) return NULL;
     HloInstruction *at = done->operands[0];
     while (hlo_is(at, HLO_OP_ASYNC_UPDATE) && at->users.count == 1 && !has_control_edges(at)) at = at->operands[0];
     const bool plain = at->users.count == 1 && !has_control_edges(at);
     return plain && hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) ? at : NULL;
 }
 
-// Replaces the done `done` and its start by the whole op. The async form calls a computation, so the whole is a plain
-// call; the dedicated forms have the attributes of their family on the start.
-static bool join(HloInstruction *done) {
+// The async form calls a computation, so the whole is a plain call; the dedicated forms have the attributes of their
+// family on the start.
+bool hlo_pass_join_async(HloInstruction *done) {
     HloOpcode opcode = whole_of(done->opcode);
-    if (opcode == HLO_OPCODE_COUNT || has_control_edges(done)) return false;
-    HloInstruction *start = start_of(done);
-    if (!start) return false;
+    HloInstruction *start = hlo_pass_async_start_of(done);
+    if (!start || has_control_edges(done)) return false;
     bool same_family = hlo_op_info(opcode)->family == hlo_op_info(start->opcode)->family;
     HloInstruction *whole = hlo_instruction_new(done->parent, opcode, done->shape, start->operands,
                                                 start->operand_count, same_family ? start->attributes : NULL, NULL);
@@ -66,7 +65,7 @@ HloStatus hlo_pass_async_to_sync(HloModule *module, const HloPassEnv *env, bool 
         // What is removed stands before the instruction at hand, never behind it.
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            *changed |= join(at);
+            *changed |= hlo_pass_join_async(at);
         }
     }
     return HLO_SUCCESS;

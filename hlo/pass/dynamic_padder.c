@@ -375,9 +375,9 @@ static const PadRow kRows[] = {
     {HLO_OP_SORT, hlo_padder_sort},
     {HLO_OP_TOPK, hlo_padder_topk},
     {HLO_OP_SCATTER, hlo_padder_scatter},
-    {HLO_OP_FFT, hlo_padder_batched},
-    {HLO_OP_CHOLESKY, hlo_padder_batched},
-    {HLO_OP_TRIANGULAR_SOLVE, hlo_padder_batched},
+    {HLO_OP_FFT, hlo_padder_fft},
+    {HLO_OP_CHOLESKY, hlo_padder_cholesky},
+    {HLO_OP_TRIANGULAR_SOLVE, hlo_padder_triangular_solve},
     {HLO_OP_ALL_REDUCE, hlo_padder_same_dims},
     {HLO_OP_ALL_GATHER, hlo_padder_same_dims},
     {HLO_OP_ALL_TO_ALL, hlo_padder_same_dims},
@@ -483,9 +483,23 @@ static bool is_dynamic(const HloModule *module) {
     return false;
 }
 
+// What a pair carries between its halves has no place for sizes: pairs of such arrays become one op, and so do those
+// that call computations, which may hold any.
+static void join_pairs(HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            const HloInstruction *start = hlo_pass_async_start_of(at);
+            if (start && (hlo_is(start, HLO_OP_ASYNC_START) || hlo_shape_is_dynamic(start->shape)))
+                (void)hlo_pass_join_async(at);  // one that cannot be joined is refused by name
+        }
+    }
+}
+
 HloStatus hlo_pass_dynamic_padder(HloModule *module, const HloPassEnv *env, bool *changed) {
     if (!is_dynamic(module) || !module->entry) return HLO_SUCCESS;
     HLO_TRY(check_bounds(module));
+    join_pairs(module);
     HloPadder padder = {.module = module, .scratch = env->scratch};
     HLO_TRY(pad_computation(&padder, module->entry, true));
     *changed = true;

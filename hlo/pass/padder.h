@@ -45,6 +45,8 @@ HloInstruction *hlo_padder_number(const HloInstruction *like, int64_t value);
 HloInstruction *hlo_padder_plus(const HloInstruction *like, HloInstruction *a, int64_t number);
 // max(low, min(a, high)).
 HloInstruction *hlo_padder_between(const HloInstruction *like, HloInstruction *a, int64_t low, int64_t high);
+// The index along `dim`, s32, for the dims of `shape`.
+HloInstruction *hlo_padder_places(const HloInstruction *like, const HloShape *shape, int64_t dim);
 // Predicates of the dims of `shape`: true where index < size along `dim`.
 HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *shape, int64_t dim, HloInstruction *size);
 // The value with the scalar `fill` beyond its sizes along those dimensions that `dims` lists; itself where they are
@@ -68,6 +70,7 @@ HloPadderRule hlo_padder_broadcast, hlo_padder_transpose, hlo_padder_reshape, hl
     hlo_padder_reverse, hlo_padder_gather, hlo_padder_same_dims, hlo_padder_get_dimension_size,
     hlo_padder_set_dimension_size, hlo_padder_leading_dims;
 HloPadderRule hlo_padder_pointwise, hlo_padder_reduce, hlo_padder_reduce_window, hlo_padder_select_and_scatter,
-    hlo_padder_dot, hlo_padder_convolution, hlo_padder_sort, hlo_padder_topk, hlo_padder_scatter, hlo_padder_batched;
+    hlo_padder_dot, hlo_padder_convolution, hlo_padder_sort, hlo_padder_topk, hlo_padder_scatter, hlo_padder_fft,
+    hlo_padder_cholesky, hlo_padder_triangular_solve;
 
 #endif

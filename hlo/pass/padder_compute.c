@@ -543,16 +543,74 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
 
 // ---- many problems side by side
 
-// Transforms and factorisations of many matrices at once: batch dimensions may have any size, those of the matrix
-// itself must be static, since garbage in a row spoils all of the factor.
-HloStatus hlo_padder_batched(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+// Sizes of the dimensions in front of the last `own`.
+static void keep_batch_sizes(HloPadder *padder, HloInstruction *op, int64_t own) {
+    for (int64_t d = 0; d < op->shape->rank - own; d++)
+        hlo_padder_set_size(padder, op, 0, d, common_size(padder, op, op->operand_count, d));
+}
+
+// Many transforms at once may be any number; a transform of another length is another one. XLA has no such program.
+HloStatus hlo_padder_fft(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    assert(hlo_is(op, HLO_OP_FFT));
     (void)result;
-    const int64_t rank = op->shape->rank;
-    const int64_t own = hlo_is(op, HLO_OP_FFT) ? HLO_ATTRIBUTES(op, Fft)->length.count : 2;
-    for (int64_t d = 0; d < rank; d++) {
-        HloInstruction *size = common_size(padder, op, op->operand_count, d);
-        if (size && d >= rank - own) return hlo_padder_refuse(op, "a matrix or transform");
-        hlo_padder_set_size(padder, op, 0, d, size);
+    const int64_t own = HLO_ATTRIBUTES(op, Fft)->length.count;
+    for (int64_t d = op->shape->rank - own; d < op->shape->rank; d++)
+        if (hlo_padder_size(padder, op->operands[0], 0, d)) return hlo_padder_refuse(op, "a transform");
+    keep_batch_sizes(padder, op, own);
+    return HLO_SUCCESS;
+}
+
+// The square matrices of an operand with those of the identity beyond `size`: what is made of such a matrix is, row by
+// row and column by column, what is made of the smaller one, and the identity.
+static HloInstruction *continued(HloInstruction *op, HloInstruction *matrix, HloInstruction *size) {
+    const HloShape *shape = matrix->shape;
+    HloInstruction *inside[2], *places[2];
+    for (int k = 0; k < 2; k++) {
+        inside[k] = hlo_padder_inside(op, shape, shape->rank - 2 + k, size);
+        places[k] = hlo_padder_places(op, shape, shape->rank - 2 + k);
     }
+    HloInstruction *diagonal = hlo_pass_compare(op, places[0], places[1], HLO_ComparisonDirection_EQ);
+    HloInstruction *identity = hlo_pass_select(op, diagonal, hlo_pass_splat(op, shape->type, hlo_shape_dims(shape), 1),
+                                               hlo_pass_splat(op, shape->type, hlo_shape_dims(shape), 0));
+    return hlo_pass_select(op, hlo_pass_binary(op, HLO_OP_AND, inside[0], inside[1]), matrix, identity);
+}
+
+// The size of an operand's square matrices, rows and columns; NULL where it is static.
+static HloInstruction *matrix_size(const HloPadder *padder, const HloInstruction *op, int64_t operand) {
+    const HloInstruction *matrix = op->operands[operand];
+    HloInstruction *rows = hlo_padder_size(padder, matrix, 0, matrix->shape->rank - 2),
+                   *columns = hlo_padder_size(padder, matrix, 0, matrix->shape->rank - 1);
+    return rows && columns && rows != columns ? hlo_pass_binary(op, HLO_OP_MINIMUM, rows, columns)
+           : rows                             ? rows
+                                              : columns;
+}
+
+HloStatus hlo_padder_cholesky(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    assert(hlo_is(op, HLO_OP_CHOLESKY));
+    (void)result;
+    HloInstruction *size = matrix_size(padder, op, 0);
+    const HloInstruction *matrix = op->operands[0];
+    keep_batch_sizes(padder, op, 2);
+    for (int64_t d = matrix->shape->rank - 2; d < matrix->shape->rank; d++)
+        hlo_padder_set_size(padder, op, 0, d, hlo_padder_size(padder, matrix, 0, d));
+    if (size) hlo_instruction_set_operand(op, 0, continued(op, op->operands[0], size));
+    return HLO_SUCCESS;
+}
+
+// Rows of the right side beyond the matrix become zeros, and solutions of the identity.
+HloStatus hlo_padder_triangular_solve(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
+    assert(hlo_is(op, HLO_OP_TRIANGULAR_SOLVE));
+    (void)result;
+    HloInstruction *matrix = op->operands[0], *side = op->operands[1];
+    const int64_t rank = side->shape->rank, solved = rank - 1 - HLO_ATTRIBUTES(op, TriangularSolve)->left_side;
+    HloInstruction *size = matrix_size(padder, op, 0);
+    if (!size) size = hlo_padder_size(padder, side, 0, solved);
+    keep_batch_sizes(padder, op, 2);
+    for (int64_t d = rank - 2; d < rank; d++)
+        hlo_padder_set_size(padder, op, 0, d, hlo_padder_size(padder, side, 0, d));
+    if (!size) return HLO_SUCCESS;
+    hlo_instruction_set_operand(op, 0, continued(op, matrix, size));
+    HloInstruction *inside = hlo_padder_inside(op, side->shape, solved, size);
+    hlo_instruction_set_operand(op, 1, fill_outside(op, inside, side, hlo_pass_scalar(op, side->shape->type, 0)));
     return HLO_SUCCESS;
 }

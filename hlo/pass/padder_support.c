@@ -108,15 +108,19 @@ HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, Hl
 
 // ---- masks
 
-// iota < size: sizes are s32, and check_bounds() refuses bounds beyond that.
+// Sizes are s32, and check_bounds() refuses bounds beyond that.
+HloInstruction *hlo_padder_places(const HloInstruction *like, const HloShape *shape, int64_t dim) {
+    assert(dim >= 0 && dim < shape->rank);
+    return hlo_pass_make(like, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
+                                                  .attributes = &(HloIotaAttributes){dim},
+                                                  .type = HLO_S32,
+                                                  .dims = hlo_shape_dims(shape),
+                                                  .has_dims = true});
+}
+
 HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *shape, int64_t dim,
                                   HloInstruction *size) {
-    assert(dim >= 0 && dim < shape->rank);
-    HloInstruction *at = hlo_pass_make(like, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
-                                                                .attributes = &(HloIotaAttributes){dim},
-                                                                .type = HLO_S32,
-                                                                .dims = hlo_shape_dims(shape),
-                                                                .has_dims = true});
+    HloInstruction *at = hlo_padder_places(like, shape, dim);
     HloInstruction *limit = hlo_pass_broadcast(like, size, hlo_shape_dims(shape), (HloInts){NULL, 0});
     return hlo_pass_compare(like, at, limit, HLO_ComparisonDirection_LT);
 }

@@ -104,4 +104,11 @@ bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value);
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch);
 
+// The start that the second half of an asynchronous op waits for, through updates. NULL for other ops, and when
+// anything else refers to a link of the chain.
+HloInstruction *hlo_pass_async_start_of(const HloInstruction *done);
+// Puts the whole op in the place of the second half and its start. False, with nothing done, where there is no such
+// start or control edges order the halves among others.
+bool hlo_pass_join_async(HloInstruction *done);
+
 #endif

@@ -17,8 +17,9 @@ typedef struct Value {
     HloType type;
     int rank;
     int64_t dims[kMaximumRank];
-    bool exact;     // free of rounding errors
-    bool unscaled;  // a sum whose error grew with its length: only its scaled form is used further
+    int bounds[kMaximumRank];  // where the dimension's size is dynamic: which one it is, else 0
+    bool exact;                // free of rounding errors
+    bool unscaled;             // a sum whose error grew with its length: only its scaled form is used further
 } Value;
 
 typedef struct Generator {
@@ -48,7 +49,9 @@ int64_t random_below(Generator *g, int64_t limit);
 bool random_chance(Generator *g, int64_t percent);
 
 int64_t random_elements(const Value *value);
-// Of one type and of the same dimensions.
+// Of bounded dynamic size, for the steps of random_bounded() only.
+bool random_is_bounded(const Value *value);
+// Of one type and of the same dimensions and sizes.
 bool random_same_form(const Value *a, const Value *b);
 // A number for the name of a computation, or of a value that other steps must not see.
 int random_called(Generator *g);
@@ -156,6 +159,7 @@ void random_scaled_dot(Generator *g);
 void random_stochastic(Generator *g);
 void random_high_product(Generator *g);
 void random_copy(Generator *g);
+void random_bounded(Generator *g);
 void random_own_number(Generator *g);
 void random_all_reduce(Generator *g);
 void random_reduce_scatter(Generator *g);

@@ -69,7 +69,8 @@ void random_print_list(HloText *text, const char *name, const int64_t *items, in
 
 void random_print_shape(HloText *text, const Value *value) {
     hlo_text_format(text, "%s[", hlo_type_text(value->type));
-    for (int d = 0; d < value->rank; d++) hlo_text_format(text, "%s%lld", d ? "," : "", (long long)value->dims[d]);
+    for (int d = 0; d < value->rank; d++)
+        hlo_text_format(text, "%s%s%lld", d ? "," : "", value->bounds[d] ? "<=" : "", (long long)value->dims[d]);
     hlo_text_char(text, ']');
 }
 
@@ -173,7 +174,7 @@ int random_parameter(Generator *g, Value value) {
 // The first one is a parameter, so the way back from an unscaled sum ends.
 int random_pick(Generator *g) {
     int number = (int)random_below(g, g->count);
-    while (g->values[number].unscaled) number--;
+    while (g->values[number].unscaled || random_is_bounded(&g->values[number])) number--;
     return number;
 }
 
@@ -189,7 +190,7 @@ int random_pick_where(Generator *g, bool (*wanted)(const Value *value)) {
 bool random_same_form(const Value *a, const Value *b) {
     if (a->type != b->type || a->rank != b->rank) return false;
     for (int d = 0; d < a->rank; d++)
-        if (a->dims[d] != b->dims[d]) return false;
+        if (a->dims[d] != b->dims[d] || a->bounds[d] != b->bounds[d]) return false;
     return true;
 }
 
@@ -638,7 +639,9 @@ static const Step kSteps[] = {{smooth_unary, ROUNDS},
                               {random_scaled_dot, ROUNDS_AND_FOREIGN},
                               {random_stochastic, FOREIGN},
                               {random_high_product, FOREIGN},
-                              {random_copy, USUAL}};
+                              {random_copy, USUAL},
+                              {random_bounded, USUAL},
+                              {random_bounded, USUAL}};
 
 // What devices do together.
 static const Step kDeviceSteps[] = {
