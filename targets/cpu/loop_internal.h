@@ -107,7 +107,7 @@ typedef enum CpuLoopMode {
 typedef struct CpuTinyLoop CpuTinyLoop;
 
 // Elements of its domain, bytes of its registers, buffers that it names, at most.
-enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 16384, CPU_TINY_BUFFERS = 32 };
+enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 32768, CPU_TINY_BUFFERS = 32 };
 
 struct CpuLoop {
     const CpuLoopKernels *kernels, *kernels_of_one;

@@ -32,6 +32,9 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
 
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
+// The product that a small kernel of a dot computes, or NULL for other kernels; *swapped: the right operand comes
+// first.
+const CpuSmallMatmul *cpu_lower_small_dot(CpuSmallKernel *small, const void *kernel, bool *swapped);
 CpuLowerFunction cpu_lower_ragged_dot;
 CpuLowerFunction cpu_lower_bitcast;
 CpuLowerFunction cpu_lower_bitcast_convert;

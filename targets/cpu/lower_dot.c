@@ -178,6 +178,13 @@ static void run_small_dot(void *out, const void *left, const void *right, const 
     cpu_matmul_small(kernel->small, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
 }
 
+const CpuSmallMatmul *cpu_lower_small_dot(CpuSmallKernel *small, const void *kernel, bool *swapped) {
+    if (small != run_small_dot) return NULL;
+    const DotKernel *dot = kernel;
+    *swapped = dot->swapped;
+    return dot->small;
+}
+
 // Booleans have no sums.
 static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));

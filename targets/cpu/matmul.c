@@ -113,6 +113,7 @@ void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType t
 // ---- the parallel product
 
 struct CpuSmallMatmul {
+    HloType type;
     bool by_vector;
     CpuVectorProduct vector;
     const CpuGemmKernels *kernels;  // of a product of matrices
@@ -441,6 +442,7 @@ const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures feature
     const bool by_vector = is_small_vector(&job, &vector);
     if (!by_vector && !is_small(&job)) return NULL;
     CpuSmallMatmul *small = HLO_ARENA_NEW(arena, CpuSmallMatmul, 1);
+    small->type = job.compute;
     small->by_vector = by_vector;
     if (by_vector) {
         small->vector = vector;
@@ -458,6 +460,26 @@ void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, c
     else
         small->kernels->small(g->m, g->n, g->k, lhs, g->a_m_stride, g->a_k_stride, rhs, g->b_k_stride, out, g->ldc,
                               false);
+}
+
+// Only what the kernels of AVX2 and wider sets do without vectors or with one vector (rows_by_vector() and
+// columns_by_vector() of isa/gemm.inc).
+bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMatmulElements *elements) {
+    const CpuVectorProduct *v = &small->vector;
+    const int64_t lanes = small->type == HLO_F32 ? 8 : 4;  // of AVX2, as the widest sets have more
+    if (!small->by_vector || (small->type != HLO_F32 && small->type != HLO_F64)) return false;
+    if (v->count * v->depth > most || v->depth < 1) return false;
+    if (v->by_rows ? v->depth > lanes : v->count >= lanes) return false;
+    *elements = (CpuMatmulElements){.type = small->type,
+                                    .vector_first = v->right_first,
+                                    .by_halves = v->by_rows,
+                                    .count = v->count,
+                                    .depth = v->depth,
+                                    .i_step = v->by_rows ? v->step : 1,
+                                    .k_step = v->by_rows ? 1 : v->step,
+                                    .vector_step = v->x_step,
+                                    .out_step = v->y_step};
+    return true;
 }
 
 static HloStatus run_small(CpuPool *pool, MatmulJob *job) {

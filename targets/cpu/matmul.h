@@ -41,6 +41,19 @@ typedef struct CpuSmallMatmul CpuSmallMatmul;
 const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures features, const CpuMatmul *matmul);
 void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, const void *rhs);  // on this thread
 
+// One of them said in elements, so that code of its own gives its bits:
+// out[i * out_step] = the sum over k of matrix[i * i_step + k * k_step] * vector[k * vector_step], for i below count
+// and k below depth. Sums are in order, from 0 on, or `by_halves`: while there are more than one, product i and product
+// i + half are added, half being the powers of two from the largest below depth down to 1, and 0 is added at the end.
+typedef struct CpuMatmulElements {
+    HloType type;
+    bool vector_first;  // the vector is the left operand
+    bool by_halves;
+    int64_t count, depth, i_step, k_step, vector_step, out_step;
+} CpuMatmulElements;
+// False for products of more than `most` multiplications, and for others that cannot be said so.
+bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMatmulElements *elements);
+
 HLO_END_C
 
 #endif

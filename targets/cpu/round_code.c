@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #endif
 
+#include "targets/cpu/lower.h"
 #include "targets/cpu/round_emit.h"
 
 struct CpuRoundCode {
@@ -19,8 +20,8 @@ struct CpuRoundCode {
 
 // Elements of arrays that become values each; arrays beyond are their kernels' own.
 enum { kElements = 4 };
-// Bytes of a copy that becomes values.
-enum { kCopiedBytes = 32 };
+// Bytes of a copy, multiplications of a product that become values.
+enum { kCopiedBytes = 32, kMultiplications = 32 };
 
 typedef struct Maker {
     HloArena *arena;
@@ -228,7 +229,58 @@ static void make_copy(Maker *m, const CpuCopy *copy) {
     make_call(m, call, copy->bytes);
 }
 
+static int32_t float_value(Maker *m, CpuRoundOp op, bool wide, int32_t a, int32_t b) {
+    return cpu_round_value(&m->block, op, wide, a, b, -1);
+}
+
+// The sum of as many terms, as CpuMatmulElements says.
+static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
+    const bool wide = e->type == HLO_F64;
+    const int32_t zero = cpu_round_constant(&m->block, 0, wide);
+    if (!e->by_halves) {
+        int32_t sum = zero;
+        for (int64_t k = 0; k < e->depth; k++) sum = float_value(m, CPU_VALUE_ADD_F, wide, sum, terms[k]);
+        return sum;
+    }
+    for (int64_t half = kMultiplications / 2, count = e->depth; half; half /= 2) {
+        for (int64_t k = 0; k + half < count; k++)
+            terms[k] = float_value(m, CPU_VALUE_ADD_F, wide, terms[k], terms[k + half]);
+        count = count < half ? count : half;
+    }
+    return float_value(m, CPU_VALUE_ADD_F, wide, terms[0], zero);
+}
+
+static void make_product(Maker *m, const CpuMatmulElements *e, CpuRoundPlace out, CpuRoundPlace matrix,
+                         CpuRoundPlace vector) {
+    const int width = hlo_type_bytes(e->type);
+    int32_t sums[kMultiplications], terms[kMultiplications];
+    for (int64_t i = 0; i < e->count; i++) {
+        for (int64_t k = 0; k < e->depth; k++) {
+            const int64_t at = i * e->i_step + k * e->k_step;
+            const int32_t left = cpu_round_read(&m->block, behind(matrix, at * width), width);
+            const int32_t right = cpu_round_read(&m->block, behind(vector, k * e->vector_step * width), width);
+            terms[k] = float_value(m, CPU_VALUE_MULTIPLY_F, e->type == HLO_F64, left, right);
+        }
+        sums[i] = make_sum(m, e, terms);
+    }
+    for (int64_t i = 0; i < e->count; i++)
+        cpu_round_write(&m->block, behind(out, i * e->out_step * width), width, sums[i]);
+}
+
+// True if the thunk is a product of a few elements, and its values are there now.
+static bool make_small_product(Maker *m, const CpuThunk *thunk) {
+    bool swapped;
+    CpuMatmulElements elements;
+    const CpuSmallMatmul *product = cpu_lower_small_dot(thunk->small, thunk->kernel, &swapped);
+    if (!product || !cpu_matmul_small_elements(product, kMultiplications, &elements)) return false;
+    const int vector = elements.vector_first == swapped;
+    make_product(m, &elements, place_of(thunk->slices[2]), place_of(thunk->slices[1 - vector]),
+                 place_of(thunk->slices[vector]));
+    return true;
+}
+
 static void make_small(Maker *m, const CpuThunk *thunk) {
+    if (make_small_product(m, thunk)) return;
     CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
     *call = (CpuRoundCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
     for (int32_t i = 0; i < CPU_TINY_PLACES; i++) {

@@ -250,6 +250,57 @@ Test(cpu_rounds, reductions) {
                 }
 }
 
+// A product in a loop, and the same one outside, bit by bit: r is what differs.
+static void write_product(HloText *text, bool is_double, int n, int k, bool by_columns, bool vector_first) {
+    const char *type = is_double ? "f64" : "f32", *bits = is_double ? "u64" : "u32";
+    HloText a = {0}, dot = {0};
+    hlo_text_format(&a, "%s[%d,%d]", type, by_columns ? k : n, by_columns ? n : k);
+    hlo_text_format(&dot,
+                    vector_first ? "dot(v, a), lhs_contracting_dims={0}, rhs_contracting_dims={%d}"
+                                 : "dot(a, v), lhs_contracting_dims={%d}, rhs_contracting_dims={0}",
+                    by_columns ? 0 : 1);
+    hlo_text_format(text,
+                    "HloModule m\nc {\n  s = (s32[], %s, %s[40,%d], %s[40,%d]) parameter(0)\n"
+                    "  i = s32[] get-tuple-element(s), index=0\n  h = s32[] constant(40)\n"
+                    "  ROOT l = pred[] compare(i, h), direction=LT\n}\nb {\n"
+                    "  s = (s32[], %s, %s[40,%d], %s[40,%d]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+                    "  a = %s get-tuple-element(s), index=1\n  x = %s[40,%d] get-tuple-element(s), index=2\n"
+                    "  y = %s[40,%d] get-tuple-element(s), index=3\n  zero = s32[] constant(0)\n",
+                    a.data, type, k, type, n, a.data, type, k, type, n, a.data, type, k, type, n);
+    hlo_text_format(text,
+                    "  w = %s[1,%d] dynamic-slice(x, i, zero), dynamic_slice_sizes={1,%d}\n  v = %s[%d] reshape(w)\n"
+                    "  d = %s[%d] %s\n  e = %s[1,%d] reshape(d)\n"
+                    "  z = %s[40,%d] dynamic-update-slice(y, e, i, zero)\n  one = s32[] constant(1)\n"
+                    "  j = s32[] add(i, one)\n  ROOT t = (s32[], %s, %s[40,%d], %s[40,%d]) tuple(j, a, x, z)\n}\n",
+                    type, k, k, type, k, type, n, dot.data, type, n, type, n, a.data, type, k, type, n);
+    hlo_text_format(text,
+                    "ENTRY e {\n  i = s32[] constant(0)\n  a = %s parameter(0)\n  x = %s[40,%d] parameter(1)\n"
+                    "  y = %s[40,%d] parameter(2)\n  s = (s32[], %s, %s[40,%d], %s[40,%d]) tuple(i, a, x, y)\n"
+                    "  w = (s32[], %s, %s[40,%d], %s[40,%d]) while(s), condition=c, body=b\n"
+                    "  z = %s[40,%d] get-tuple-element(w), index=3\n  row = %s[1,%d] slice(z), slice={[7:8],[0:%d]}\n"
+                    "  d = %s[%d] reshape(row)\n",
+                    a.data, type, k, type, n, a.data, type, k, type, n, a.data, type, k, type, n, type, n, type, n, n,
+                    type, n);
+    hlo_text_format(text,
+                    "  u = %s[1,%d] slice(x), slice={[7:8],[0:%d]}\n  v = %s[%d] reshape(u)\n  f = %s[%d] %s\n"
+                    "  g = %s[%d] bitcast-convert(d)\n  h = %s[%d] bitcast-convert(f)\n  r = %s[%d] xor(g, h)\n"
+                    "  ROOT t = (%s[%d], %s[40,%d]) tuple(r, z)\n}\n",
+                    type, k, k, type, k, type, n, dot.data, bits, n, bits, n, bits, n, bits, n, type, n);
+    hlo_text_free(&a);
+    hlo_text_free(&dot);
+}
+
+Test(cpu_rounds, small_products) {
+    for (int form = 0; form < 8; form++)
+        for (int n = 1; n <= 9; n++)
+            for (int k = 1; k <= 10; k++) {
+                HloText text = {0};
+                write_product(&text, form & 1, n, k, form & 2, form & 4);
+                expect_equal(text.data, false, 1);
+                hlo_text_free(&text);
+            }
+}
+
 // More values at once than there are registers, with a called function in the middle.
 static void write_many_values(HloText *text, int count, const char *between) {
     hlo_text_format(text,
