@@ -264,7 +264,7 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     MlirCursor *cursor = reader->cursor;
     int64_t count = mlir_read_count(cursor);
     if (count == 0) return;
-    if (++reader->depth > DEEPEST_REGION) mlir_cursor_fail(cursor, "regions nest too deep");
+    if (++reader->depth > DEEPEST_REGION) mlir_cursor_fail(cursor, "regions nest more than %d deep", DEEPEST_REGION);
     int64_t values = mlir_read_count(cursor);
     // A value takes a byte at least, that of its type: regions side by side must not each claim all that follows.
     reader->values += values;

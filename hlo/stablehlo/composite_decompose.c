@@ -285,8 +285,12 @@ static HloStatus apply_formula(ImportPlace *place, UnaryFormula *formula, HloIns
 HloStatus composite_decompose(Importer *importer, const CompositeRequest *request, HloComputation **computation) {
     MlirOperation operation = {.name = request->name};
     HloInstruction *operands[2], *result;
-    HLO_FAIL_IF(request->operand_count < 1 || request->operand_count > 2, HLO_UNIMPLEMENTED,
-                "%s has no decomposition here", request->name);
+    const bool is_top_k = strcmp(request->name, "chlo.top_k") == 0, is_mulhi = strcmp(request->name, "chlo.mulhi") == 0;
+    assert(request->operand_count == (is_mulhi ? 2 : 1)); /* the module is verified */
+    UnaryFormula *formula = find_formula(request->name, request->operands[0]->type);
+    HLO_FAIL_IF(!formula && !is_top_k && !is_mulhi, HLO_UNIMPLEMENTED,
+                "%s has no decomposition for elements of type %s", request->name,
+                hlo_type_text(request->operands[0]->type));
     const char *name = hlo_arena_format(importer->arena, "%s.impl", request->name);
     ImportPlace place = {importer, hlo_computation_new(importer->module, name), &operation};
     HloArena *arena = import_arena(&place);
@@ -295,17 +299,14 @@ HloStatus composite_decompose(Importer *importer, const CompositeRequest *reques
         const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, request->operands[i]));
         operands[i] = hlo_instruction_new(place.computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, NULL);
     }
-    UnaryFormula *formula = find_formula(request->name, operands[0]->shape->type);
-    if (formula && request->operand_count == 1) {
+    if (formula) {
         HLO_TRY(apply_formula(&place, formula, operands[0], &result));
-    } else if (strcmp(request->name, "chlo.top_k") == 0 && request->operand_count == 1) {
+    } else if (is_top_k) {
         HLO_TRY(decompose_top_k(&place, operands[0], request->k, &result));
-    } else if (strcmp(request->name, "chlo.mulhi") == 0 && request->operand_count == 2) {
+    } else {
         Math math = {.place = &place, .shape = operands[0]->shape};
         result = mulhi_of(&math, operands[0], operands[1]);
         HLO_TRY(math.status);
-    } else {
-        return hlo_error(HLO_UNIMPLEMENTED, "%s has no decomposition here", request->name);
     }
     hlo_computation_set_root(place.computation, result);
     *computation = place.computation;

@@ -111,11 +111,17 @@ const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numb
     return make(place, (MlirAttribute){.kind = MLIR_TENSOR, .literal = literal, .type = type});
 }
 
-const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions precisions) {
-    if (precisions.count == 0) return NULL;
+HloStatus export_precisions(const ExportPlace *place, HloPrecisions precisions, const MlirAttribute **list) {
+    *list = NULL;
+    if (precisions.count == 0) return HLO_SUCCESS;
     const MlirAttribute **items = HLO_ARENA_NEW(place->exporter->arena, const MlirAttribute *, precisions.count);
-    for (int64_t i = 0; i < precisions.count; i++) items[i] = export_enum(place, "precision", precisions.items[i]);
-    return export_array(place, items, precisions.count);
+    for (int64_t i = 0; i < precisions.count; i++) {
+        if (precisions.items[i] == HLO_Precision_PACKED_NIBBLE)
+            return export_error(place, HLO_UNIMPLEMENTED, "the precision packed_nibble");
+        items[i] = export_enum(place, "precision", precisions.items[i]);
+    }
+    *list = export_array(place, items, precisions.count);
+    return HLO_SUCCESS;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -354,7 +360,8 @@ static HloStatus export_body(Exporter *exporter, const HloComputation *computati
                              MlirOperationVector *operations) {
     assert(computation->root);
     if (++exporter->depth > DEEPEST_CALL) {
-        return hlo_error(HLO_INVALID_ARGUMENT, "computation %s: calls nest too deep", computation->name);
+        return hlo_error(HLO_UNIMPLEMENTED, "computation %s: calls nest more than %d deep", computation->name,
+                         DEEPEST_CALL);
     }
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(computation, exporter->arena, &count);

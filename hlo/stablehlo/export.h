@@ -82,8 +82,9 @@ const MlirAttribute *export_dictionary(const ExportPlace *place, const char *con
 const MlirAttribute *export_layouts(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count);
 // Adds what the module says of the layouts of its entry's arguments and results, unless all are plain.
 void export_entry_layouts(const ExportPlace *place, MlirOperation *module_operation);
-// precision_config; NULL when nothing is said.
-const MlirAttribute *export_precisions(const ExportPlace *place, HloPrecisions precisions);
+// precision_config; NULL when nothing is said. UNIMPLEMENTED for a precision that StableHLO has no word for.
+HLO_NODISCARD HloStatus export_precisions(const ExportPlace *place, HloPrecisions precisions,
+                                          const MlirAttribute **list);
 
 // A region whose block takes the computation's parameters (tuples as their leaves), or those values from outside when
 // `bound` is not NULL. It ends with a return of the root's leaves.

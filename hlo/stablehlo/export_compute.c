@@ -168,7 +168,9 @@ static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
     HloInts list = WINDOW_LIST(place, window, base_dilation, 1, &differs);
     add_window_list(place, operation, "lhs_dilation", list, differs);
     add_padding(place, operation, window);
-    export_attribute(place, operation, "precision_config", export_precisions(place, attributes->precision));
+    const MlirAttribute *precisions;
+    HLO_TRY(export_precisions(place, attributes->precision, &precisions));
+    export_attribute(place, operation, "precision_config", precisions);
     list = WINDOW_LIST(place, window, window_dilation, 1, &differs);
     add_window_list(place, operation, "rhs_dilation", list, differs);
     if (has_reversal(window)) {
@@ -219,6 +221,9 @@ static MlirValue *constant_in_block(ExportPlace *place, const HloLiteral *litera
 // The shape is a third operand in StableHLO.
 static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RNG));
+    const int32_t distribution = HLO_ATTRIBUTES(place->instruction, Rng)->distribution;
+    if (distribution == HLO_RandomDistribution_INVALID)
+        return export_error(place, HLO_UNIMPLEMENTED, "random numbers of no distribution");
     const HloShape *shape = place->instruction->shape;
     HloArena *arena = place->exporter->arena;
     int64_t rank = shape->rank;
@@ -231,8 +236,7 @@ static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
     MlirValue *operands[] = {place->operands.items[0], place->operands.items[1],
                              constant_in_block(place, literal, list_type)};
     MlirOperation *operation = export_append(place, "stablehlo.rng", operands, 3, &type, 1);
-    export_attribute(place, operation, "rng_distribution",
-                     export_enum(place, "rng_distribution", HLO_ATTRIBUTES(place->instruction, Rng)->distribution));
+    export_attribute(place, operation, "rng_distribution", export_enum(place, "rng_distribution", distribution));
     *result = export_results(operation);
     return HLO_SUCCESS;
 }

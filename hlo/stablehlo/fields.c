@@ -148,7 +148,7 @@ static HloStatus export_field(ExportPlace *place, const MlirField *field, const 
         case MLIR_FIELD_INTS: *attribute = export_ints(place, *(const HloInts *)member); break;
         case MLIR_FIELD_BOOL: *attribute = export_bool(place, *(const bool *)member); break;
         case MLIR_FIELD_FLAG: *attribute = *(const bool *)member ? export_bool(place, true) : NULL; break;
-        case MLIR_FIELD_PRECISIONS: *attribute = export_precisions(place, *(const HloPrecisions *)member); break;
+        case MLIR_FIELD_PRECISIONS: return export_precisions(place, *(const HloPrecisions *)member, attribute);
         case MLIR_FIELD_CHOICE:
             number = *(const int32_t *)member;
             *attribute = export_enum(place, field->words, number ? number : field->fallback);
@@ -159,7 +159,7 @@ static HloStatus export_field(ExportPlace *place, const MlirField *field, const 
             break;
         case MLIR_FIELD_ONE:
             ints = *(const HloInts *)member;
-            if (ints.count != 1) return export_error(place, HLO_INVALID_ARGUMENT, "one dimension is needed");
+            assert(ints.count == 1); /* the module is verified */
             *attribute = export_i64(place, ints.items[0]);
             break;
         case MLIR_FIELD_FLOAT:

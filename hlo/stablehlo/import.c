@@ -826,10 +826,12 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     HloInstruction *root = importer->module->entry->root;
     const MlirAttribute *attributes = mlir_attribute(function, "res_attrs");
     if (!attributes || attributes->kind != MLIR_ARRAY || attributes->count == 0) return HLO_SUCCESS;
-    bool one = attributes->count == 1 && !hlo_shape_is_tuple(root->shape);
-    bool each = hlo_shape_is_tuple(root->shape) && root->shape->element_count == attributes->count;
-    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT, "the entry has attributes for %lld results, which it has not",
-                (long long)attributes->count);
+    const bool is_tuple = hlo_shape_is_tuple(root->shape);
+    const bool one = attributes->count == 1 && !is_tuple,
+               each = is_tuple && root->shape->element_count == attributes->count;
+    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT,
+                "the attributes of %lld results are given, of an entry that has %lld", (long long)attributes->count,
+                (long long)(is_tuple ? root->shape->element_count : 1));
     const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
     const MlirAttribute **written = HLO_ARENA_NEW(importer->arena, const MlirAttribute *, attributes->count);
     bool any = false;
@@ -876,7 +878,7 @@ static HloStatus import_entry(Importer *importer, const MlirBlock *body) {
     importer->entry = entry->operation;
     HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
     hlo_module_set_entry(importer->module, entry->computation);
-    HLO_TRY(import_result_shardings(importer, entry->operation));
+    HLO_TRY(with_place(importer, entry->operation, import_result_shardings(importer, entry->operation)));
     return with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
 }
 

@@ -261,7 +261,7 @@ static HloStatus import_rng(ImportPlace *place) {
     HLO_TRY(import_enum(place, "rng_distribution", &hlo_enum_RandomDistribution, HLO_RandomDistribution_UNIFORM,
                         &attributes.distribution));
     if (attributes.distribution == HLO_RandomDistribution_INVALID)
-        return import_error(place, HLO_INVALID_ARGUMENT, "numbers of no distribution");
+        return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of no distribution");
     int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
     HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));
     return import_set_results(place, result);

@@ -180,7 +180,7 @@ HloStatus import_region(Importer *importer, const ImportRegion *request, HloComp
     HloInstruction **saved = HLO_ARENA_NEW(importer->arena, HloInstruction *, request->capture_count);
     for (int64_t i = 0; i < request->capture_count; i++) saved[i] = request->captures[i]->lowered;
     ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
-    HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region is empty");
+    HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region has no operation");
     HLO_TRY(bind_parameters(&place, request, block));
     SunkConstants sunk = sink_constants(&place, request->region);
     const MlirOperation *terminator = NULL;

@@ -34,8 +34,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo_sized(const void *d
 
 // Appends the module as MLIR text in its pretty form, byte for byte as MLIR prints such a module. Tuples are taken
 // apart into several values, as XLA does; fusions and asynchronous wrappers become calls, copies disappear. With
-// `locations`, names and metadata stand in loc(...). UNIMPLEMENTED naming the instruction that StableHLO and chlo have
-// no operation for.
+// `locations`, names and metadata stand in loc(...). The module must be verified (hlo_verify), as for the other two
+// ways out. UNIMPLEMENTED naming the instruction that StableHLO and chlo have no operation for.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text);
 
 // The same in MLIR's generic form, "stablehlo.add"(%0, %1) : (...) -> ..., which tools read that have no StableHLO in

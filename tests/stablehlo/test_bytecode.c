@@ -185,23 +185,13 @@ static void put_section(HloText *file, unsigned id, const HloText *content) {
     hlo_text_append(file, content->data, content->length);
 }
 
-// An operation of 1,000 regions, side by side, each of which says that it owns 8,000 values: they took 80 bytes each
-// before anybody looked whether the file can hold them, which made gigabytes of kilobytes.
-Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
-    enum { REGIONS = 1000, BYTES = 9000 };
-    HloText file = {0}, regions = {0}, inner = {0}, ir = {0};
-    for (int i = 0; i < REGIONS; i++) {
-        put_varint(&regions, 1);
-        put_varint(&regions, 8000 - 4 * i > 0 ? (unsigned)(8000 - 4 * i) : 0);
-        put_varint(&regions, 0);
-    }
-    while (regions.length < BYTES) hlo_text_char(&regions, 1);
-    hlo_text_append(&inner, "\3\1\5\3\x10\1", 6);  // a block of operation 1, which has regions
-    put_varint(&inner, REGIONS << 1);
-    hlo_text_append(&inner, regions.data, regions.length);
+// A file whose module holds the bytes of one region, which may have operations 1, `op`: a module of version 6 with one
+// location.
+static HloText module_of(const HloText *region) {
+    HloText file = {0}, ir = {0};
     hlo_text_append(&ir, "\5\1\x10\1\7\4", 6);  // the module, whose one region stands in a section of its own
-    put_varint(&ir, (unsigned)inner.length);
-    hlo_text_append(&ir, inner.data, inner.length);
+    put_varint(&ir, (unsigned)region->length);
+    hlo_text_append(&ir, region->data, region->length);
     hlo_text_append(&file, "ML\xEFR\x0Dx\0", 7);
     hlo_text_append(&file,
                     "\0\x2D\7\7\x0F\x11"
@@ -211,15 +201,47 @@ Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
     hlo_text_append(&file, "\2\3\x1F\3\x0B\3\1\1\3\7", 10);
     put_section(&file, 4, &ir);
     hlo_text_append(&file, "\x08\3\1", 3);
+    hlo_text_free(&ir);
+    return file;
+}
+
+static void expect_region_refused(const HloText *region, const char *part) {
     HloModule *module = NULL;
+    HloText file = module_of(region);
     HloStatus status = hlo_module_from_stablehlo_bytecode(file.data, file.length, &module);
-    cr_assert(strstr(hlo_status_message(status), "the regions have more values than the file has bytes"), "%s",
-              hlo_status_message(status));
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect(strstr(hlo_status_message(status), part), "'%s' is not in '%s'", part, hlo_status_message(status));
     hlo_status_free(status);
     hlo_text_free(&file);
+}
+
+// A region of no value with a block of one operation, which has a region of no value...: the module's is the first.
+Test(stablehlo_bytecode, regions_that_nest_too_deep) {
+    enum { DEEPEST = 100 };
+    HloText region = {0};
+    for (int i = 0; i < DEEPEST; i++) hlo_text_append(&region, "\3\1\5\3\x10\1\5", 7);
+    hlo_text_append(&region, "\3\1\1", 3);
+    expect_region_refused(&region, "regions nest more than 100 deep");
+    hlo_text_free(&region);
+}
+
+// An operation of 1,000 regions, side by side, each of which says that it owns 8,000 values: they took 80 bytes each
+// before anybody looked whether the file can hold them, which made gigabytes of kilobytes.
+Test(stablehlo_bytecode, bug_regions_claim_more_values_than_there_are) {
+    enum { REGIONS = 1000, BYTES = 9000 };
+    HloText regions = {0}, inner = {0};
+    for (int i = 0; i < REGIONS; i++) {
+        put_varint(&regions, 1);
+        put_varint(&regions, 8000 - 4 * i > 0 ? (unsigned)(8000 - 4 * i) : 0);
+        put_varint(&regions, 0);
+    }
+    while (regions.length < BYTES) hlo_text_char(&regions, 1);
+    hlo_text_append(&inner, "\3\1\5\3\x10\1", 6);  // a block of operation 1, which has regions
+    put_varint(&inner, REGIONS << 1);
+    hlo_text_append(&inner, regions.data, regions.length);
+    expect_region_refused(&inner, "the regions have more values than the file has bytes");
     hlo_text_free(&regions);
     hlo_text_free(&inner);
-    hlo_text_free(&ir);
 }
 
 // A module that has results, namely none, where there are no values: an offset of no array.

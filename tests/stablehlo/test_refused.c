@@ -477,6 +477,32 @@ static const RefusedText imports[] = {
           "tensor<4xf32>\n  "
           "}) : (tensor<4xf32>) -> !stablehlo.future<tensor<5xf32>>"),
      "it makes a value of one type another one"},
+    // meshes, results and regions that do not fit what they stand at
+    {"sdy.mesh @m = <[\"x\"=0]>\n" MAIN(
+         "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = "
+         "[#stablehlo.axis_ref<name = \"x\">]>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  %s = stablehlo.add "
+         "%x, %y : tensor<f32>\n  stablehlo.return %s : tensor<f32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "stablehlo.all_reduce: an axis of the mesh has no size that fits"},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
+         "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
+         "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
+         "^bb0(%b: tensor<2xf32>):\n    sdy.return\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "sdy.manual_computation: the body returns another number of values"},
+    {"@@\"func.func\"() <{function_type = () -> (), sym_name = \"main\", res_attrs = [{}]}> ({\n  \"func.return\"() : "
+     "() "
+     "-> ()\n}) : () -> ()",
+     "the attributes of 1 results are given, of an entry that has 0"},
+    {"@@\"func.func\"() <{function_type = (tensor<f32>) -> tensor<f32>, sym_name = \"main\", res_attrs = [{}, {}]}> "
+     "({\n^bb0(%a: tensor<f32>):\n  \"func.return\"(%a) : (tensor<f32>) -> ()\n}) : () -> ()",
+     "the attributes of 2 results are given, of an entry that has 1"},
+    {MAIN("%0 = @@\"stablehlo.while\"(%a) ({\n  ^bb0(%x: tensor<4xf32>):\n  }, {\n  ^bb0(%x: tensor<4xf32>):\n  "
+          "stablehlo.return %x : tensor<4xf32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "a region has no operation"},
+    {MAIN(
+         "%s = stablehlo.constant dense<4> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
+         "@@\"stablehlo.rng\"(%z, %z, %s) {rng_distribution = 0 : i32} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
+         "tensor<4xf32>"),
+     "stablehlo.rng: random numbers of no distribution"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.
@@ -491,25 +517,54 @@ static void unmark(const char *marked, HloText *text, int64_t *line, int64_t *co
     hlo_text_string(text, mark ? mark + 2 : marked);
 }
 
+static void expect_refused(const char *marked, const char *part) {
+    HloText text = {0};
+    int64_t line, column;
+    unmark(marked, &text, &line, &column);
+    HloModule *module = NULL;
+    HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "t.mlir", &module);
+    cr_expect(status, "accepted: %s", text.data);
+    cr_expect(strstr(hlo_status_message(status), part), "%s: '%s' is not in '%s'", text.data, part,
+              hlo_status_message(status));
+    const HloPlace *place = hlo_status_place(status);
+    int64_t at_line = place ? place->line : 0, at_column = place ? place->column : 0;
+    cr_expect(at_line == line && at_column == column, "%s: %s at %lld:%lld, not %lld:%lld", text.data,
+              hlo_status_message(status), (long long)at_line, (long long)at_column, (long long)line, (long long)column);
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
 Test(stablehlo_refused, text_is_refused_at_its_place) {
-    for (size_t i = 0; i < HLO_COUNT_OF(imports); i++) {
-        HloText text = {0};
-        int64_t line, column;
-        unmark(imports[i].text, &text, &line, &column);
-        HloModule *module = NULL;
-        HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, "t.mlir", &module);
-        cr_expect(status, "accepted: %s", text.data);
-        cr_expect(strstr(hlo_status_message(status), imports[i].part), "%s: '%s' is not in '%s'", text.data,
-                  imports[i].part, hlo_status_message(status));
-        const HloPlace *place = hlo_status_place(status);
-        int64_t at_line = place ? place->line : 0, at_column = place ? place->column : 0;
-        cr_expect(at_line == line && at_column == column, "%s: %s at %lld:%lld, not %lld:%lld", text.data,
-                  hlo_status_message(status), (long long)at_line, (long long)at_column, (long long)line,
-                  (long long)column);
-        hlo_status_free(status);
-        hlo_module_free(module);
-        hlo_text_free(&text);
+    for (size_t i = 0; i < HLO_COUNT_OF(imports); i++) expect_refused(imports[i].text, imports[i].part);
+}
+
+// What is refused because there is too much of it.
+Test(stablehlo_refused, limits_of_text) {
+    enum { AXES = 1025, LEVELS = 200, SHAPES = 10001 };
+    HloText axes = {0}, levels = {0}, shapes = {0};
+    for (int i = 0; i < AXES; i++) hlo_text_format(&axes, "%s\"x%d\"=1", i ? ", " : "sdy.mesh @m = <[", i);
+    hlo_text_string(&axes,
+                    "]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{}]>}) {\n  return\n}");
+    expect_refused(axes.data, "a mesh has more than 1024 axes");
+    hlo_text_string(&levels, "func.func @main() attributes {x = #foo.bar<");
+    for (int i = 1; i < LEVELS; i++) hlo_text_char(&levels, '[');
+    hlo_text_string(&levels, "@@[]>} { return }");
+    expect_refused(levels.data, "nested more than 200 levels deep");
+    // Each call has a shape of its own, for which the function is converted again.
+    hlo_text_string(&shapes,
+                    "func.func private @f(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n"
+                    "func.func @main() {\n");
+    for (int i = 1; i <= SHAPES; i++) {
+        hlo_text_format(&shapes, "  %%c%d = stablehlo.constant dense<1.0> : tensor<%dxf32>\n", i, i);
+        hlo_text_format(&shapes, "  %%%d = %scall @f(%%c%d) : (tensor<%dxf32>) -> tensor<?xf32>\n", i,
+                        i == SHAPES ? "@@" : "", i, i);
     }
+    hlo_text_string(&shapes, "  return\n}\n");
+    expect_refused(shapes.data, "functions are called with too many different shapes");
+    hlo_text_free(&axes);
+    hlo_text_free(&levels);
+    hlo_text_free(&shapes);
 }
 
 // Twenty lines that name 4^18 places, or 2^40 types, and lines that each began another look through all that follows:
@@ -600,7 +655,76 @@ static const RefusedText exports[] = {
      "call(p), "
      "to_apply=main\n}\n",
      "a called computation has the name of the entry, main"},
+    {ENTRY("ROOT r = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+           "algorithm=dot_tf32_tf32_f32"),
+     "dot r: StableHLO has no types for its algorithm"},
+    // bug: these were written as a word that is not there
+    {ENTRY("ROOT r = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+           "operand_precision={packed_nibble,default}"),
+     "dot r: the precision packed_nibble"},
+    {ENTRY("q = f32[1,1,8,8] reshape(p)\n  ROOT r = f32[1,1,8,8] convolution(q, q), window={size=8x8 pad=3_4x3_4}, "
+           "dim_labels=bf01_oi01->bf01, operand_precision={default,packed_nibble}"),
+     "convolution r: the precision packed_nibble"},
+    {ENTRY("ROOT r = f32[8] rng(z, z), distribution=rng_invalid"), "rng r: random numbers of no distribution"},
 };
+
+// Releases that have no word for something, and what none has.
+static const struct {
+    const char *text, *release, *part;
+} versions[] = {
+    {ENTRY("ROOT r = (f32[8,8], f32[8,8]) all-reduce(p, p), replica_groups={{0,1,2,3}}, to_apply=c"), "1.4.0",
+     "StableHLO 1.4.0 has no stablehlo.all_reduce of several operands"},
+    {ENTRY("q = s32[8,8] convert(p)\n  ROOT r = s32[8,8] erf(q)"), NULL,
+     "chlo.erf has no decomposition for elements of type s32"},
+};
+
+Test(stablehlo_refused, modules_without_a_form_in_a_release_are_refused_by_name) {
+    for (size_t i = 0; i < HLO_COUNT_OF(versions); i++) {
+        HloModule *module = NULL;
+        HloText bytes = {0};
+        cr_assert_null(hlo_parse(versions[i].text, strlen(versions[i].text), NULL, &module), "%s", versions[i].text);
+        HloStatus status = hlo_module_to_stablehlo_bytecode(module, versions[i].release, &bytes);
+        cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED, "%s", versions[i].text);
+        cr_expect(strstr(hlo_status_message(status), versions[i].part), "'%s' is not in '%s'", versions[i].part,
+                  hlo_status_message(status));
+        hlo_status_free(status);
+        hlo_text_free(&bytes);
+        hlo_module_free(module);
+    }
+}
+
+// A chain of calls, the last of which is one too many.
+Test(stablehlo_refused, calls_that_nest_too_deep) {
+    enum { CALLS = 200 };
+    HloText text = {0}, mlir = {0};
+    HloModule *module = NULL;
+    hlo_text_string(&text, "HloModule m\ncall0 {\n  ROOT p = f32[] parameter(0)\n}\n");
+    for (int i = 1; i <= CALLS; i++) {
+        hlo_text_format(&text, "%scall%d {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=call%d\n}\n",
+                        i == CALLS ? "ENTRY " : "", i, i - 1);
+    }
+    cr_assert_null(hlo_parse(text.data, text.length, NULL, &module));
+    HloStatus status = hlo_module_to_stablehlo_text(module, false, &mlir);
+    cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
+    cr_expect(strstr(hlo_status_message(status), "computation call0: calls nest more than 200 deep"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(&mlir);
+}
+
+Test(stablehlo_refused, a_module_without_an_entry) {
+    HloModule *module = hlo_module_new("m");
+    HloText mlir = {0};
+    HloStatus status = hlo_module_to_stablehlo_text(module, false, &mlir);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect(strstr(hlo_status_message(status), "the module has no entry computation"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&mlir);
+}
 
 Test(stablehlo_refused, modules_without_a_form_are_refused_by_name) {
     for (size_t i = 0; i < HLO_COUNT_OF(exports); i++) {
