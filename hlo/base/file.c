@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 // The system's errno as a status that names the file.
 static HloStatus system_error(const char *verb, const char *path, int number) {
@@ -69,7 +70,7 @@ static HloStatus read_descriptor(const char *name, int descriptor, size_t limit,
         if (got == 0) break;
         content->size += (size_t)got;
     }
-    HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
+    assert(content->size <= limit); /* or reserve() had refused */
     content->data[content->size] = 0;
     return HLO_SUCCESS;
 }
@@ -161,12 +162,15 @@ static Step zstd_open(void **state) {
     return *state ? kStepMore : kStepNoMemory;
 }
 
-// Several frames likewise.
+// Several frames likewise. The decoder takes no windows beyond 128 MiB, its default.
 static Step zstd_step(void *state, Stream *stream) {
     ZSTD_inBuffer in = {stream->in, stream->in_left, 0};
     ZSTD_outBuffer out = {stream->out, stream->out_left, 0};
     size_t result = ZSTD_decompressStream(state, &out, &in);
-    if (ZSTD_isError(result)) return kStepDamaged;
+    const ZSTD_ErrorCode error = ZSTD_getErrorCode(result);
+    if (error == ZSTD_error_frameParameter_windowTooLarge || error == ZSTD_error_memory_allocation)
+        return kStepNoMemory;
+    if (error) return kStepDamaged;
     stream->in += in.pos;
     stream->in_left -= in.pos;
     stream->out += out.pos;
@@ -209,7 +213,8 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
         Step step = codec->step(state, stream);
         content->size += room - stream->out_left;
         HLO_FAIL_IF(step == kStepDamaged, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
-        HLO_FAIL_IF(step == kStepNoMemory, HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
+        HLO_FAIL_IF(step == kStepNoMemory, HLO_RESOURCE_EXHAUSTED,
+                    "%s: the %s stream wants more memory than it may have", name, codec->name);
         if (step == kStepEnd) break;
     }
     HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);

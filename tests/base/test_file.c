@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -140,6 +142,70 @@ Test(base_file, names_the_reason_when_a_file_cannot_be_opened) {
     hlo_status_free(status);
 }
 
+// Files that a decoder would need gigabytes for say so, and are not called damaged: xz with a dictionary of 2 GiB,
+// whose header says 12 KiB until it is changed, and a zstd frame with a window of 2 GiB.
+Test(base_file, refuses_streams_that_want_gigabytes) {
+    enum { HEADER = 12, DICTIONARY = HEADER + 6, TWO_GIBIBYTES = 38 };
+    uint8_t xz[256] = {0};
+    size_t xz_size = 0;
+    lzma_options_lzma lzma;
+    cr_assert_not(lzma_lzma_preset(&lzma, 0));
+    lzma.dict_size = 12 << 10;
+    const lzma_filter filters[] = {{LZMA_FILTER_LZMA2, &lzma}, {LZMA_VLI_UNKNOWN, NULL}};
+    cr_assert_eq(lzma_stream_buffer_encode((lzma_filter *)filters, LZMA_CHECK_CRC32, NULL, (const uint8_t *)"abc", 3,
+                                           xz, &xz_size, sizeof xz),
+                 LZMA_OK);
+    const size_t block = 4 * (size_t)xz[HEADER];  // without its own checksum
+    cr_assert_eq(xz[DICTIONARY - 2], LZMA_FILTER_LZMA2);
+    xz[DICTIONARY] = TWO_GIBIBYTES;
+    const uint32_t sum = lzma_crc32(xz + HEADER, block, 0);
+    memcpy(xz + HEADER + block, &sum, sizeof sum);
+    static const uint8_t zstd[] = {0x28, 0xB5, 0x2F, 0xFD, 0, 21 << 3, 9, 0, 0, 'a'};
+    const struct {
+        const void *data;
+        size_t size;
+        const char *message;
+    } streams[] = {{xz, xz_size, "f: the xz stream wants more memory than it may have"},
+                   {zstd, sizeof zstd, "f: the zstd stream wants more memory than it may have"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(streams); i++) {
+        HloFileContent content;
+        HloStatus status = hlo_file_expand("f", streams[i].data, streams[i].size, SIZE_MAX, &content);
+        cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+        cr_expect_str_eq(hlo_status_message(status), streams[i].message);
+        cr_expect_null(content.data);
+        hlo_status_free(status);
+    }
+}
+
+// Every allocation fails once, with all that come behind it: those of the codecs, and of the copy that plain content
+// becomes. The message is the one that takes no memory.
+Test(base_file, survives_the_lack_of_memory) {
+    Fixture fixture = make_fixture();
+    uint8_t *packed = malloc(kPlainSize);
+    for (size_t i = 0; i <= HLO_COUNT_OF(kCompress); ++i) {
+        const bool is_plain = i == HLO_COUNT_OF(kCompress);
+        const size_t size = is_plain ? kPlainSize : kCompress[i](fixture.plain, packed, kPlainSize);
+        HloFileContent content;
+        HloStatus status;
+        int64_t failed = 0;
+        do {
+            hlo_allocation_fail_after(failed++);
+            status = hlo_file_expand("f", is_plain ? (const void *)fixture.plain : packed, size, SIZE_MAX, &content);
+            hlo_allocation_fail_after(-1);
+            if (!status) break;
+            cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
+            cr_expect_null(content.data);
+            hlo_status_free(status);
+        } while (failed < 100);
+        cr_assert_null(status);
+        cr_expect_gt(failed, 1, "no allocation was tried");
+        cr_expect_eq(content.size, kPlainSize);
+        hlo_file_content_free(&content);
+    }
+    free(packed);
+    drop_fixture(&fixture);
+}
+
 // Plain content has the same limit as what is expanded, also from where the size is not known before the end.
 Test(base_file, holds_the_limit_without_expansion) {
     HloFileContent content;
@@ -179,6 +245,22 @@ Test(base_file, names_the_reason_when_nothing_can_be_written) {
     cr_expect(strstr(hlo_status_message(status), "Not a directory"), "%s", hlo_status_message(status));
     hlo_status_free(status);
     drop_fixture(&fixture);  // which fails when a temporary file is left
+}
+
+// Neither a file that could be replaced nor something that can be written to.
+Test(base_file, names_the_reason_when_a_socket_is_written_to) {
+    Fixture fixture = make_fixture();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    memcpy(name.sun_path, fixture.path, strlen(fixture.path));
+    int descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert_eq(bind(descriptor, (const struct sockaddr *)&name, sizeof name), 0);
+    HloStatus status = hlo_file_write(fixture.path, "a", 1);
+    cr_assert_not_null(status);
+    cr_expect(strstr(hlo_status_message(status), "cannot write /tmp/meshlo-file-"), "%s", hlo_status_message(status));
+    cr_expect(strstr(hlo_status_message(status), "No such device or address"), "%s", hlo_status_message(status));
+    hlo_status_free(status);
+    close(descriptor);
+    drop_fixture(&fixture);
 }
 
 Test(base_file, folders_that_cannot_be_made) {
