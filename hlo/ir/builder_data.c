@@ -60,11 +60,7 @@ HloInstruction *hlo_build_dynamic_reshape(HloBuilder *builder, HloInstruction *x
     if (!x || too_many(builder, bounds.count)) return NULL;
     HloInstruction *operands[MAXIMUM_RANK + 1] = {x};
     for (int64_t i = 0; i < bounds.count; i++) operands[i + 1] = sizes[i];
-    HloShape shape = {.type = x->shape->type,
-                      .rank = (int32_t)bounds.count,
-                      .dims = bounds.items,
-                      .dynamic = dynamic,
-                      .element_count = 1};
+    HloShape shape = {.type = x->shape->type, .rank = (int32_t)bounds.count, .dims = bounds.items, .dynamic = dynamic};
     return hlo_build(builder, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_RESHAPE,
                                                  .operands = operands,
                                                  .operand_count = bounds.count + 1,
@@ -214,7 +210,7 @@ HloInstruction *hlo_build_rng(HloBuilder *builder, int32_t distribution, HloInst
 HloInstruction *hlo_build_rng_bit_generator(HloBuilder *builder, HloInstruction *state, int32_t algorithm, HloType type,
                                             HloInts dims) {
     if (!state) return NULL;
-    HloShape bits = {.type = type, .rank = (int32_t)dims.count, .dims = dims.items, .element_count = 1};
+    HloShape bits = {.type = type, .rank = (int32_t)dims.count, .dims = dims.items};
     const HloShape *elements[] = {state->shape, &bits};
     HloShape shape = {.type = HLO_TUPLE, .element_count = 2, .elements = elements};
     HloStatus status = hlo_shape_check_dims(type, dims.items, dims.count);

@@ -262,7 +262,7 @@ bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **lit
 bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
     const HloLiteral *literal;
     if (!hlo_pass_is_splat(instruction, &literal)) return false;
-    HloShape scalar = {.type = literal->shape->type, .element_count = 1};
+    HloShape scalar = {.type = literal->shape->type};
     _Alignas(16) char data[16] = {0};
     HloLiteral wanted = {.shape = &scalar, .data = data};
     hlo_literal_set_double(&wanted, 0, value);

@@ -68,6 +68,11 @@ static HloInstruction *broadcast_to_many(void) {
     static const int64_t ones[65] = {1};
     return hlo_build_broadcast_to(b, x, (HloInts){ones, 65});
 }
+static HloInstruction *map_of_many_dimensions(void) {
+    static const int64_t ones[65] = {1};
+    HloInstruction *array = hlo_build_parameter(b, 1, HLO_F32, (HloInts){ones, 65}, "array");
+    return hlo_build_map(b, &array, 1, stranger());
+}
 static HloInstruction *padding_of_unlike_lists(void) {
     return hlo_build_pad(b, x, scalar, HLO_DIMS(1, 1), HLO_DIMS(1), HLO_DIMS(0, 0));
 }
@@ -97,6 +102,7 @@ static const struct {
     {more_branches_than_fit, "1048576 branches"},
     {broadcast_to_fewer, "x of rank 2 to rank 1"},
     {broadcast_to_many, "65 dimensions are too many"},
+    {map_of_many_dimensions, "map: 65 dimensions are too many"},
     {padding_of_unlike_lists, "lists of different lengths"},
     {constant_of_a_token, "a constant of type token"},
     {constant_of_negative_size, "dimension"},

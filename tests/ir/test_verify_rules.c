@@ -335,6 +335,15 @@ Test(ir_verify_rules, the_module_is_good_before_it_is_broken) {
     hlo_module_free(module);
 }
 
+// Nothing has one sharding too, as XLA writes it at an empty tuple.
+Test(ir_verify_rules, an_empty_tuple_has_one_sharding) {
+    HloModule *empty = NULL;
+    const char text[] = "HloModule m\nENTRY e {\n  ROOT r = () tuple(), sharding={{replicated}}\n}\n";
+    cr_assert_null(hlo_parse(text, sizeof(text) - 1, NULL, &empty));
+    cr_expect_null(hlo_verify(empty));
+    hlo_module_free(empty);
+}
+
 Test(ir_verify_rules, each_rule_finds_what_breaks_it) {
     for (size_t i = 0; i < HLO_COUNT_OF(rules); i++) {
         make_module();
