@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "hlo/base/countdown.h"
 #include "hlo/base/decimal.h"
 
 // The innermost hlo_protect() of this thread, and the countdown of injected failures: the library's only mutable
@@ -35,6 +36,10 @@ static bool must_fail(void) {
 
 void hlo_allocation_fail_after(int64_t countdown) {
     allocations_until_failure = countdown;
+}
+
+int64_t hlo_allocation_countdown(void) {
+    return allocations_until_failure;
 }
 
 void *hlo_allocate(size_t bytes) {

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "hlo/base/countdown.h"
 #include "hlo/eval/internal.h"
 
 #define STACK_BYTES (4 << 20)
@@ -266,8 +267,7 @@ HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction
         *result = party.result;
         return HLO_SUCCESS;
     }
-    HLO_FAIL_IF(!device->world->rendezvous, HLO_INVALID_ARGUMENT, "%%%s needs %lld devices; the run has one",
-                instruction->name, (long long)group.count);
+    assert(device->world->rendezvous); /* groups of a run of one device have one member */
     pthread_mutex_t *lock = &device->world->rendezvous->lock;
     pthread_mutex_lock(lock);
     HloStatus status = meet_locked(device, instruction, group, position, operands, exchange, result);
@@ -282,6 +282,7 @@ typedef struct Worker {
     const HloComputation *computation;
     const HloLiteral *const *arguments;
     HloLiteral **result;
+    int64_t allocations;  // until one fails, as where the run began (hlo_allocation_countdown())
     pthread_t thread;
 } Worker;
 
@@ -295,6 +296,7 @@ static HloStatus run_worker(void *argument) {
 static void *worker_main(void *argument) {
     Worker *worker = argument;
     HloEvalRendezvous *rendezvous = worker->device->world->rendezvous;
+    hlo_allocation_fail_after(worker->allocations);
     pthread_mutex_lock(&rendezvous->lock);
     take_slot(rendezvous);
     pthread_mutex_unlock(&rendezvous->lock);
@@ -320,13 +322,14 @@ static int64_t slot_count(const HloEvalOptions *options) {
 static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int64_t count) {
     assert(count > 0 && workers);
     pthread_attr_t attributes;
-    HLO_FAIL_IF(pthread_attr_init(&attributes), HLO_RESOURCE_EXHAUSTED, "no thread can be made");
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    const bool ready = !pthread_attr_init(&attributes);
+    if (ready) (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     int64_t started = 0;
-    while (started < count && !pthread_create(&workers[started].thread, &attributes, worker_main, &workers[started])) {
+    while (ready && started < count &&
+           !pthread_create(&workers[started].thread, &attributes, worker_main, &workers[started])) {
         started++;
     }
-    pthread_attr_destroy(&attributes);
+    if (ready) pthread_attr_destroy(&attributes);
     if (started < count) {
         pthread_mutex_lock(&rendezvous->lock);
         fail(rendezvous, hlo_error(HLO_RESOURCE_EXHAUSTED, "only %lld of %lld device threads could be made",
@@ -351,8 +354,11 @@ HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computat
     Worker *workers = HLO_ARENA_NEW(world->arena, Worker, count);
     for (int64_t d = 0; d < count; d++) {
         results[d] = NULL;
-        workers[d] = (Worker){
-            .device = &world->devices[d], .computation = computation, .arguments = arguments[d], .result = &results[d]};
+        workers[d] = (Worker){.device = &world->devices[d],
+                              .computation = computation,
+                              .arguments = arguments[d],
+                              .result = &results[d],
+                              .allocations = hlo_allocation_countdown()};
     }
     pthread_mutex_init(&rendezvous->lock, NULL);
     pthread_cond_init(&rendezvous->changed, NULL);

@@ -87,6 +87,41 @@ Test(custom_calls, approximate_top_k_is_exact) {
     hlo_literal_free(result);
 }
 
+// Calls that are an operation, a body or nothing but their operand, each beside what it stands for.
+Test(custom_calls, calls_that_have_another_form) {
+    static const struct {
+        const char *target, *root;  // root: what the call is to give, of %a
+    } calls[] = {
+        {"Sharding", "copy(a)"},
+        {"mhlo.acos", "acos(a)"},
+        {"mhlo.acosh", "acosh(a)"},
+        {"mhlo.asin", "asin(a)"},
+        {"mhlo.asinh", "asinh(a)"},
+        {"mhlo.atanh", "atanh(a)"},
+        {"mhlo.cosh", "cosh(a)"},
+        {"mhlo.erf", "erf(a)"},
+        {"mhlo.sinh", "sinh(a)"},
+        {"mhlo.tan", "tan(a)"},
+        {"AllocateBuffer", "subtract(a, a)"},
+        {"CustomSPMDPartitioning\", called_computations={body}, backend_config=\"", "negate(a)"},
+    };
+    const float values[6] = {-0.75F, 0, 0.25F, 0.5F, 0.875F, 1};
+    for (size_t i = 0; i < HLO_COUNT_OF(calls); i++) {
+        char text[1024];
+        HloStatus status;
+        snprintf(
+            text, sizeof text,
+            "HloModule m\nbody { x = f32[6] parameter(0)\n ROOT y = f32[6] negate(x) }\n"
+            "ENTRY e { a = f32[6] parameter(0)\n b = f32[6] custom-call(a), custom_call_target=\"%s\"\n c = f32[6] "
+            "%s\n ROOT t = (f32[6], f32[6]) tuple(b, c) }\n",
+            calls[i].target, calls[i].root);
+        HloLiteral *result = run_floats(text, values, NULL, &status);
+        cr_assert_null(status, "%s: %s", calls[i].target, hlo_status_message(status));
+        cr_expect_arr_eq(result->elements[0]->data, result->elements[1]->data, sizeof(values), "%s", calls[i].target);
+        hlo_literal_free(result);
+    }
+}
+
 // bug: a call that keeps as many elements as there are sorted along the last dimension whatever its configuration said.
 Test(custom_calls, bug_approximate_top_k_of_all_along_its_dimension) {
     static const char *const configs[] = {"{\\\"top_k\\\":2,\\\"reduction_dim\\\":0}",

@@ -2,7 +2,10 @@
 // What the evaluator refuses: it is the oracle, so what it cannot know it must not make up. Programs come from the
 // parser alone here, as a user of the library may forget to verify them.
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "hlo/eval/eval.h"
 #include "tests/support/compiled.h"
@@ -345,6 +348,8 @@ Test(eval_refused, requests) {
               "%p: a parameter has no value of its own");
     must_fail(hlo_evaluate_instruction(root, wrong, NULL, &result), HLO_INVALID_ARGUMENT,
               "%r: operand 0 has another shape");
+    must_fail(hlo_evaluate_computation(hlo_computation_new(module, "empty"), NULL, 0, NULL, &result),
+              HLO_INVALID_ARGUMENT, "computation %empty has no root");
     module->entry = NULL;
     must_fail(hlo_evaluate(module, row, 1, NULL, &result), HLO_INVALID_ARGUMENT, "no entry computation");
     must_fail(hlo_evaluate_partitioned(module, 2, rows, 1, NULL, results), HLO_INVALID_ARGUMENT,
@@ -352,4 +357,48 @@ Test(eval_refused, requests) {
     hlo_literal_free(argument);
     hlo_literal_free(other);
     hlo_module_free(module);
+}
+
+// An element of a tuple, which programs move out of it, and constant folding asks for alone.
+Test(eval, one_instruction_that_takes_a_tuple_apart) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nENTRY e {\n p = (f32[2], s32[3]) parameter(0)\n ROOT r = s32[3] get-tuple-element(p), "
+        "index=1\n}\n");
+    HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *result = NULL;
+    cr_assert_null(hlo_evaluate_instruction(module->entry->root, (const HloLiteral *const[]){argument}, NULL, &result));
+    cr_expect(hlo_literal_equal(result, argument->elements[1]));
+    hlo_literal_free(result);
+    hlo_literal_free(argument);
+    hlo_module_free(module);
+}
+
+// Devices beyond what the address space has stacks for: those that have begun end, and nobody waits for the others.
+Test(eval_refused, more_devices_than_threads) {
+    enum { DEVICES = 256, MEBIBYTES = 64 };
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=%d\n" ADD
+                    "ENTRY e {\n p = f32[8] parameter(0)\n ROOT r = f32[8] all-reduce(p), replica_groups={}, "
+                    "channel_id=1, use_global_device_ids=true, to_apply=add\n}\n",
+                    DEVICES);
+    HloModule *module = compiled_must_parse(text.data);
+    HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *results[DEVICES];
+    const HloLiteral *const row[] = {argument}, *const * rows[DEVICES];
+    for (int i = 0; i < DEVICES; i++) rows[i] = row;
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    cr_assert(file && fscanf(file, "%ld", &pages) == 1);
+    fclose(file);
+    struct rlimit limit;
+    cr_assert_eq(getrlimit(RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)MEBIBYTES << 20);
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    HloStatus status = hlo_evaluate_partitioned(module, DEVICES, rows, 1, NULL, results);
+    limit.rlim_cur = limit.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_AS, &limit), 0);
+    must_fail(status, HLO_RESOURCE_EXHAUSTED, "of 256 device threads could be made");
+    for (int i = 0; i < DEVICES; i++) cr_expect_null(results[i]);
+    hlo_literal_free(argument);
+    hlo_module_free(module);
+    hlo_text_free(&text);
 }

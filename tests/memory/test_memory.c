@@ -104,6 +104,84 @@ static HloStatus evaluate_door(const World *world) {
     return status;
 }
 
+// Runs a program of arguments that are zeros on `devices` devices.
+static HloStatus evaluate_text(const char *text, int64_t devices) {
+    enum { MOST_DEVICES = 4, MOST_PARAMETERS = 2 };
+    HloModule *module = NULL;
+    const HloLiteral *row[MOST_PARAMETERS] = {0}, *const * rows[MOST_DEVICES];
+    HloLiteral *arguments[MOST_PARAMETERS] = {0}, *results[MOST_DEVICES] = {0};
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    if (status) return status;
+    const int64_t count = module->entry->parameters.count;
+    for (int64_t i = 0; i < count && !status; i++) {
+        row[i] = arguments[i] = hlo_literal_new(module->entry->parameters.items[i]->shape);
+        if (!row[i]) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for an argument");
+    }
+    for (int64_t d = 0; d < devices; d++) rows[d] = row;
+    if (!status) status = hlo_evaluate_partitioned(module, devices, rows, count, NULL, results);
+    for (int64_t d = 0; d < devices; d++) {
+        cr_expect_eq(results[d] == NULL, status != NULL);
+        hlo_literal_free(results[d]);
+    }
+    for (int64_t i = 0; i < count; i++) hlo_literal_free(arguments[i]);
+    hlo_module_free(module);
+    return status;
+}
+
+// A device that sends to itself, with pairs and without.
+static HloStatus messages_door(const World *world) {
+    (void)world;
+#define MESSAGE(name, channel, attributes)                                                                        \
+    " token" name " = token[] after-all()\n sent" name " = (f32[4], u32[], token[]) send(p, token" name           \
+    "), channel_id=" channel attributes "\n done" name " = token[] send-done(sent" name "), channel_id=" channel  \
+    "\n got" name " = (f32[4], u32[], token[]) recv(done" name "), channel_id=" channel attributes "\n pair" name \
+    " = (f32[4], token[]) recv-done(got" name "), channel_id=" channel "\n r" name                                \
+    " = f32[4] get-tuple-element(pair" name "), index=0\n"
+    return evaluate_text("HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n" MESSAGE(
+                             "0", "1", ", frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,0}}\"}")
+                             MESSAGE("1", "2", "") " ROOT r = f32[4] add(r0, r1)\n}\n",
+                         1);
+#undef MESSAGE
+}
+
+// Devices on threads of their own, which all run short: nobody may wait for one that has ended.
+static HloStatus meetings_door(const World *world) {
+    (void)world;
+    return evaluate_text(
+        "HloModule m, num_partitions=4\nadd {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[] "
+        "add(a, b)\n}\nENTRY e {\n p = f32[4] parameter(0)\n x = f32[4] all-reduce(p), replica_groups={{0,1},{2,3}}, "
+        "channel_id=1, use_global_device_ids=true, to_apply=add\n ROOT r = f32[16] all-gather(x), "
+        "replica_groups={{0,1,2,3}}, dimensions={0}, channel_id=2, use_global_device_ids=true\n}\n",
+        4);
+}
+
+// Arrays that have sizes beside their elements.
+static HloStatus dynamic_door(const World *world) {
+    (void)world;
+    return evaluate_text(
+        "HloModule m\nENTRY e {\n p = f32[4,3] parameter(0)\n n = s32[] constant(2)\n x = f32[<=4,3] "
+        "set-dimension-size(p, n), dimensions={0}\n y = f32[<=4,3] negate(x)\n ROOT r = f32[<=8,3] concatenate(x, y), "
+        "dimensions={0}\n}\n",
+        1);
+}
+
+// Computations within computations, by the builder.
+static HloStatus shuffle_door(const World *world) {
+    (void)world;
+    HloModule *module = hlo_module_new("m");
+    HloBuilder *builder = module ? hlo_builder_new(module, "main") : NULL;
+    HloStatus status = NULL;
+    if (builder) {
+        HloInstruction *x = hlo_build_parameter(builder, 0, HLO_F32, HLO_DIMS(16), "x");
+        status = hlo_builder_finish_entry(
+            builder, hlo_random_shuffle(builder, HLO_RANDOM_PARTITIONABLE, hlo_random_key(builder, 1), x, 0));
+    } else {
+        status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a builder");
+    }
+    hlo_module_free(module);
+    return status;
+}
+
 static HloStatus passes_door(const World *world) {
     HloModule *copy = hlo_module_clone(world->module);
     if (!copy) return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
@@ -138,7 +216,9 @@ static const NamedDoor doors[] = {
     {.name = "stablehlo", .door = stablehlo_door}, {.name = "sizes", .door = sizes_door},
     {.name = "bytecode", .door = bytecode_door},   {.name = "clone", .door = clone_door},
     {.name = "evaluate", .door = evaluate_door},   {.name = "passes", .door = passes_door},
-    {.name = "json", .door = json_door},           {.name = "file", .door = file_door}};
+    {.name = "json", .door = json_door},           {.name = "file", .door = file_door},
+    {.name = "messages", .door = messages_door},   {.name = "meetings", .door = meetings_door},
+    {.name = "dynamic", .door = dynamic_door},     {.name = "shuffle", .door = shuffle_door}};
 
 ParameterizedTestParameters(memory, running_short_is_an_error_at_any_allocation) {
     return cases_numbered(HLO_COUNT_OF(doors));

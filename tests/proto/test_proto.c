@@ -868,3 +868,19 @@ Test(proto, bug_truth_is_one) {
     hlo_module_free(module);
     hlo_text_free(&bytes);
 }
+
+// Both messages are about an entry: one that was never set is an error of the caller's.
+Test(proto, a_module_without_an_entry_has_no_message) {
+    HloModule *module = hlo_module_new("m");
+    HloStatus (*const writes[])(const HloModule *, HloText *) = {hlo_module_to_proto, hlo_module_config_to_proto,
+                                                                 hlo_module_to_proto_with_config};
+    for (size_t i = 0; i < HLO_COUNT_OF(writes); i++) {
+        HloText bytes = {0};
+        HloStatus status = writes[i](module, &bytes);
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+        cr_expect_str_eq(hlo_status_message(status), "a module without entry computation has no protobuf form");
+        hlo_status_free(status);
+        hlo_text_free(&bytes);
+    }
+    hlo_module_free(module);
+}

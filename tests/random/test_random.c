@@ -196,6 +196,10 @@ static HloInstruction *bad_sizes(HloBuilder *b) {
     return hlo_random_bits(b, HLO_RANDOM_PARTITIONABLE, hlo_random_key(b, 0), HLO_U32,
                            HLO_DIMS((int64_t)1 << 40, (int64_t)1 << 40));
 }
+static HloInstruction *bad_rank(HloBuilder *b) {
+    static const int64_t ones[65] = {1};
+    return hlo_random_bits(b, HLO_RANDOM_PARTITIONABLE, hlo_random_key(b, 0), HLO_U32, (HloInts){ones, 65});
+}
 static HloInstruction *bad_original_size(HloBuilder *b) {
     return hlo_random_bits(b, HLO_RANDOM_ORIGINAL, hlo_random_key(b, 0), HLO_U32, HLO_DIMS((int64_t)1 << 31));
 }
@@ -233,6 +237,7 @@ Test(random, refuses_what_does_not_fit) {
         {bad_key, "a key is an array u32[2]"},
         {bad_bits, "u8, u16, u32 and u64"},
         {bad_sizes, "negative or too large"},
+        {bad_rank, "random bits: too many dimensions"},
         {bad_original_size, "up to 2^31 - 1"},
         {bad_float, "f16, bf16, f32 and f64"},
         {bad_range, "does not hold the range"},
