@@ -51,7 +51,7 @@ static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
     if (asm_slice_is(word, "f6E2M3FN") || asm_slice_is(word, "f6E3M2FN")) {
         return mlir_other_type(parser->arena, "6-bit float type");
     }
-    if (asm_slice_is(word, "tf32") || asm_slice_is(word, "f80") || asm_slice_is(word, "f128")) {
+    if (asm_slice_is(word, MLIR_TF32) || asm_slice_is(word, "f80") || asm_slice_is(word, "f128")) {
         return mlir_other_type(parser->arena, hlo_arena_string(parser->arena, word.text, word.length));
     }
     asm_fail_at(parser, word.text, "'%.*s' is no type", (int)(word.length > 40 ? 40 : word.length), word.text);

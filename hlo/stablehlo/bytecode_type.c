@@ -117,6 +117,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
         case 22: return shape_type(file, hlo_shape_token(file->arena));
         case 23: return read_tuple(file, cursor);
         case 33: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_NONE});
+        case 34: return mlir_other_type(file->arena, MLIR_TF32);
         case 24:
         case 30: return mlir_other_type(file->arena, "quantized type");
         case 38:

@@ -11,22 +11,30 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
 
+// HLO_INVALID stands for the type that HLO has not.
 static const MlirAttribute *type_attribute(const ExportPlace *place, HloType type) {
     HloArena *arena = place->exporter->arena;
-    return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_element_type(arena, type)});
+    const MlirType *named = type == HLO_INVALID ? mlir_other_type(arena, MLIR_TF32) : mlir_element_type(arena, type);
+    return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = named});
 }
 
 // What StableHLO says instead of a name: the types that operands are rounded to and sums are kept in, and how many
 // products of parts one product is made of. Names: xla/xla_data.proto, PrecisionConfig.Algorithm.
 typedef struct DotAlgorithm {
     int32_t algorithm;
-    HloType lhs, rhs, accumulation;
+    HloType lhs, rhs, accumulation;  // HLO_INVALID: tf32
     int64_t operations;
     bool imprecise;
 } DotAlgorithm;
 
-// What the algorithm's name says. Types of `any_f8` are those of the operands.
-static HloStatus find_algorithm(const ExportPlace *place, int32_t algorithm, DotAlgorithm *found) {
+// Any type of 8 bits says the same: that of the operand, if it has one.
+static HloType f8_of(const HloInstruction *operand) {
+    const HloType type = operand->shape->type;
+    return hlo_type_is_float(type) && hlo_type_info(type)->bits == 8 && type != HLO_F8E8M0FNU ? type : HLO_F8E5M2;
+}
+
+// What the algorithm's name says.
+static DotAlgorithm find_algorithm(const ExportPlace *place, int32_t algorithm) {
     static const DotAlgorithm table[] = {
         {HLO_DotAlgorithm_F16_F16_F16, HLO_F16, HLO_F16, HLO_F16, 1, false},
         {HLO_DotAlgorithm_F16_F16_F32, HLO_F16, HLO_F16, HLO_F32, 1, false},
@@ -35,31 +43,25 @@ static HloStatus find_algorithm(const ExportPlace *place, int32_t algorithm, Dot
         {HLO_DotAlgorithm_BF16_BF16_F32_X3, HLO_BF16, HLO_BF16, HLO_F32, 3, false},
         {HLO_DotAlgorithm_BF16_BF16_F32_X6, HLO_BF16, HLO_BF16, HLO_F32, 6, false},
         {HLO_DotAlgorithm_BF16_BF16_F32_X9, HLO_BF16, HLO_BF16, HLO_F32, 9, false},
+        {HLO_DotAlgorithm_TF32_TF32_F32, HLO_INVALID, HLO_INVALID, HLO_F32, 1, false},
+        {HLO_DotAlgorithm_TF32_TF32_F32_X3, HLO_INVALID, HLO_INVALID, HLO_F32, 3, false},
         {HLO_DotAlgorithm_F32_F32_F32, HLO_F32, HLO_F32, HLO_F32, 1, false},
         {HLO_DotAlgorithm_F64_F64_F64, HLO_F64, HLO_F64, HLO_F64, 1, false},
     };
     bool fast = algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM;
     if (fast || algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32) {
-        *found = (DotAlgorithm){algorithm,
-                                place->instruction->operands[0]->shape->type,
-                                place->instruction->operands[1]->shape->type,
-                                HLO_F32,
-                                1,
-                                fast};
-        return HLO_SUCCESS;
+        HloInstruction *const *operands = place->instruction->operands;
+        return (DotAlgorithm){algorithm, f8_of(operands[0]), f8_of(operands[1]), HLO_F32, 1, fast};
     }
-    for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
-        if (table[i].algorithm != algorithm) continue;
-        *found = table[i];
-        return HLO_SUCCESS;
-    }
-    return export_error(place, HLO_UNIMPLEMENTED, "StableHLO has no types for its algorithm");
+    size_t row = 0;
+    while (row < HLO_COUNT_OF(table) && table[row].algorithm != algorithm) row++;
+    HLO_BUG_IF(row == HLO_COUNT_OF(table));  // the table and the two above are all that there are
+    return table[row];
 }
 
-static HloStatus add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperation *operation) {
-    DotAlgorithm found = {0};
-    if (algorithm == HLO_DotAlgorithm_UNSET) return HLO_SUCCESS;
-    HLO_TRY(find_algorithm(place, algorithm, &found));
+static void add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperation *operation) {
+    if (algorithm == HLO_DotAlgorithm_UNSET) return;
+    const DotAlgorithm found = find_algorithm(place, algorithm);
     export_attribute(place, operation, "lhs_precision_type", type_attribute(place, found.lhs));
     export_attribute(place, operation, "rhs_precision_type", type_attribute(place, found.rhs));
     export_attribute(place, operation, "accumulation_type", type_attribute(place, found.accumulation));
@@ -67,7 +69,6 @@ static HloStatus add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperat
     export_attribute(place, operation, "rhs_component_count", export_i64(place, 1));
     export_attribute(place, operation, "num_primitive_operations", export_i64(place, found.operations));
     export_attribute(place, operation, "allow_imprecise_accumulation", export_bool(place, found.imprecise));
-    return HLO_SUCCESS;
 }
 
 // Sparse dots have a third operand, which StableHLO has not.
@@ -77,7 +78,8 @@ static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
     if (place->operands.count != 2) return export_error(place, HLO_UNIMPLEMENTED, "a dot of more than two operands");
     MlirOperation *operation;
     HLO_TRY(export_with_fields(place, result, &operation));
-    return add_algorithm(place, attributes->algorithm, operation);
+    add_algorithm(place, attributes->algorithm, operation);
+    return HLO_SUCCESS;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -11,45 +11,53 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
 
-// A type attribute's element type, HLO_INVALID when absent or none.
-static HloType type_attribute(const ImportPlace *place, const char *name) {
+// The name of a type attribute's type, which HLO may not have as one (tf32); NULL when absent or none.
+static const char *type_name(const ImportPlace *place, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
-    bool is_element =
-        attribute && attribute->kind == MLIR_TYPE && attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT;
-    return is_element ? attribute->type->element : HLO_INVALID;
+    const MlirType *type = attribute && attribute->kind == MLIR_TYPE ? attribute->type : NULL;
+    if (!type || type->kind == MLIR_TYPE_NONE) return NULL;
+    return type->kind == MLIR_TYPE_ELEMENT ? hlo_type_text(type->element)
+           : type->kind == MLIR_TYPE_OTHER ? type->name
+                                           : "";
+}
+
+static bool is_f8(const char *name) {
+    return strncmp(name, "f8", 2) == 0 && strcmp(name, "f8e8m0fnu") != 0;
 }
 
 // StableHLO describes a dot algorithm by types and counts; HLO has a name for each combination that hardware has.
 static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     static const struct {
-        HloType lhs, accumulation;
+        const char *operands, *accumulation;
         int64_t operations;
         int32_t algorithm;
     } table[] = {
-        {HLO_F16, HLO_F16, 1, HLO_DotAlgorithm_F16_F16_F16},
-        {HLO_F16, HLO_F32, 1, HLO_DotAlgorithm_F16_F16_F32},
-        {HLO_BF16, HLO_BF16, 1, HLO_DotAlgorithm_BF16_BF16_BF16},
-        {HLO_BF16, HLO_F32, 1, HLO_DotAlgorithm_BF16_BF16_F32},
-        {HLO_BF16, HLO_F32, 3, HLO_DotAlgorithm_BF16_BF16_F32_X3},
-        {HLO_BF16, HLO_F32, 6, HLO_DotAlgorithm_BF16_BF16_F32_X6},
-        {HLO_BF16, HLO_F32, 9, HLO_DotAlgorithm_BF16_BF16_F32_X9},
-        {HLO_F32, HLO_F32, 1, HLO_DotAlgorithm_F32_F32_F32},
-        {HLO_F64, HLO_F64, 1, HLO_DotAlgorithm_F64_F64_F64},
+        {"f16", "f16", 1, HLO_DotAlgorithm_F16_F16_F16},          {"f16", "f32", 1, HLO_DotAlgorithm_F16_F16_F32},
+        {"bf16", "bf16", 1, HLO_DotAlgorithm_BF16_BF16_BF16},     {"bf16", "f32", 1, HLO_DotAlgorithm_BF16_BF16_F32},
+        {"bf16", "f32", 3, HLO_DotAlgorithm_BF16_BF16_F32_X3},    {"bf16", "f32", 6, HLO_DotAlgorithm_BF16_BF16_F32_X6},
+        {"bf16", "f32", 9, HLO_DotAlgorithm_BF16_BF16_F32_X9},    {MLIR_TF32, "f32", 1, HLO_DotAlgorithm_TF32_TF32_F32},
+        {MLIR_TF32, "f32", 3, HLO_DotAlgorithm_TF32_TF32_F32_X3}, {"f32", "f32", 1, HLO_DotAlgorithm_F32_F32_F32},
+        {"f64", "f64", 1, HLO_DotAlgorithm_F64_F64_F64},
     };
     *algorithm = HLO_DotAlgorithm_UNSET;
-    HloType lhs = type_attribute(place, "lhs_precision_type"),
-            accumulation = type_attribute(place, "accumulation_type");
-    if (lhs == HLO_INVALID || accumulation == HLO_INVALID) return HLO_SUCCESS;
-    int64_t operations;
+    const char *lhs = type_name(place, "lhs_precision_type"), *rhs = type_name(place, "rhs_precision_type"),
+               *accumulation = type_name(place, "accumulation_type");
+    if (!lhs && !rhs && !accumulation) return HLO_SUCCESS;
+    int64_t operations, lhs_parts, rhs_parts;
     bool imprecise;
     HLO_TRY(import_int(place, "num_primitive_operations", 1, &operations));
+    HLO_TRY(import_int(place, "lhs_component_count", 1, &lhs_parts));
+    HLO_TRY(import_int(place, "rhs_component_count", 1, &rhs_parts));
     HLO_TRY(import_bool(place, "allow_imprecise_accumulation", false, &imprecise));
-    if (hlo_type_info(lhs)->bits == 8 && hlo_type_is_float(lhs) && accumulation == HLO_F32) {
+    bool whole = lhs && rhs && accumulation && lhs_parts == 1 && rhs_parts == 1;
+    if (whole && is_f8(lhs) && is_f8(rhs) && strcmp(accumulation, "f32") == 0 && operations == 1) {
         *algorithm = imprecise ? HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM : HLO_DotAlgorithm_ANY_F8_ANY_F8_F32;
         return HLO_SUCCESS;
     }
-    for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
-        if (table[i].lhs != lhs || table[i].accumulation != accumulation || table[i].operations != operations) continue;
+    whole = whole && !imprecise && strcmp(lhs, rhs) == 0;
+    for (size_t i = 0; whole && i < HLO_COUNT_OF(table); i++) {
+        if (strcmp(table[i].operands, lhs) != 0 || strcmp(table[i].accumulation, accumulation) != 0) continue;
+        if (table[i].operations != operations) continue;
         *algorithm = table[i].algorithm;
         return HLO_SUCCESS;
     }

@@ -145,6 +145,8 @@ const MlirAttribute *mlir_new_attribute(HloArena *arena, MlirAttribute attribute
 const MlirType *mlir_element_type(HloArena *arena, HloType element);
 // A type that HLO has no word for; `name` must live as long as the arena.
 const MlirType *mlir_other_type(HloArena *arena, const char *name);
+// The type of that name, f32 with a mantissa of 10 bits, which algorithms of products name and no array has.
+#define MLIR_TF32 "tf32"
 // The integer type of that width; one of no usual width is MLIR_TYPE_OTHER.
 const MlirType *mlir_integer_type(HloArena *arena, uint64_t width, bool is_unsigned);
 // complex<part>; MLIR_TYPE_OTHER unless the part is f32 or f64.

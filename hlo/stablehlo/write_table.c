@@ -180,9 +180,10 @@ static uint64_t make_type(Writer *writer, const MlirType *type) {
     if (type->kind == MLIR_TYPE_SHAPE) return shape_index(writer, type->shape);
     if (type->kind == MLIR_TYPE_ELEMENT) return element_index(writer, type->element);
     if (type->kind == MLIR_TYPE_INDEX) return index_type(writer);
-    HLO_BUG_IF(type->kind != MLIR_TYPE_FUNCTION && type->kind != MLIR_TYPE_NONE);
-    if (type->kind == MLIR_TYPE_NONE) {
-        write_varint(writer, &bytes, 33);
+    const bool is_tf32 = type->kind == MLIR_TYPE_OTHER && strcmp(type->name, MLIR_TF32) == 0;
+    HLO_BUG_IF(type->kind != MLIR_TYPE_FUNCTION && type->kind != MLIR_TYPE_NONE && !is_tf32);
+    if (type->kind != MLIR_TYPE_FUNCTION) {
+        write_varint(writer, &bytes, is_tf32 ? 34 : 33);
         return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
     }
     write_varint(writer, &bytes, 8);

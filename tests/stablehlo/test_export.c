@@ -131,6 +131,29 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     hlo_module_free(module);
 }
 
+// Algorithms of products have types in StableHLO, one of which no array has (tf32): that one was refused, and the
+// algorithm lost where it was read. Any type of 8 bits stands for any of them, whatever the operands are.
+Test(stablehlo_export, bug_dot_algorithms_that_were_lost) {
+    for (int32_t a = HLO_DotAlgorithm_UNSET + 1; a < hlo_enum_DotAlgorithm.count; a++) {
+        const char *name = hlo_enum_DotAlgorithm.texts[a];
+        char program[512];
+        snprintf(program, sizeof(program),
+                 "HloModule m\nENTRY e { p = f32[4,4] parameter(0)\n ROOT r = f32[4,4] dot(p, p), "
+                 "lhs_contracting_dims={1}, rhs_contracting_dims={0}, algorithm=%s }\n",
+                 name);
+        HloModule *module = NULL;
+        must(hlo_parse(program, strlen(program), NULL, &module), name);
+        HloText text = write_text(module, false, name);
+        HloModule *read[] = {read_text(text, name), through_bytecode(module, NULL, name)};
+        for (size_t i = 0; i < HLO_COUNT_OF(read); i++) {
+            cr_expect_eq(HLO_ATTRIBUTES(read[i]->entry->root, Dot)->algorithm, a, "%s: %s", name, text.data);
+            hlo_module_free(read[i]);
+        }
+        hlo_text_free(&text);
+        hlo_module_free(module);
+    }
+}
+
 // Orders and tiles of arguments and results stand in attributes of the module, as XLA writes them; they were lost.
 Test(stablehlo_export, layouts_of_the_entry) {
     static const char header[] =

@@ -421,11 +421,22 @@ static const RefusedText imports[] = {
     {MAIN("%0 = stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], precision = [@@FOO, DEFAULT] : "
           "(tensor<4xf32>, tensor<4xf32>) -> tensor<f32>"),
      "expected one of DEFAULT HIGH HIGHEST"},
-    {MAIN("%0 = @@stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = f64, "
-          "rhs_precision_type = f16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, "
-          "num_primitive_operations = 1, allow_imprecise_accumulation = false> : (tensor<4xf32>, tensor<4xf32>) -> "
-          "tensor<f32>"),
-     "stablehlo.dot_general: this dot algorithm has no name in HLO"},
+// bug: only the left type, the sums' and the number of products were looked at
+#define DOT(lhs, rhs, parts, products, imprecise)                                                                    \
+    MAIN("%0 = @@stablehlo.dot_general %a, %a, contracting_dims = [0] x [0], algorithm = <lhs_precision_type = " lhs \
+         ", rhs_precision_type = " rhs ", accumulation_type = f32, lhs_component_count = " parts                     \
+         ", rhs_component_count = 1, num_primitive_operations = " products                                           \
+         ", allow_imprecise_accumulation = " imprecise "> : (tensor<4xf32>, tensor<4xf32>) -> tensor<f32>"),         \
+        "stablehlo.dot_general: this dot algorithm has no name in HLO"
+    {DOT("f64", "f64", "1", "1", "false")},
+    {DOT("f32", "f16", "1", "1", "false")},
+    {DOT("bf16", "bf16", "2", "3", "false")},
+    {DOT("f32", "f32", "1", "1", "true")},
+    {DOT("tf32", "tf32", "1", "2", "false")},
+    {DOT("f8E5M2", "f32", "1", "1", "false")},
+    {DOT("f8E5M2", "f8E4M3", "1", "3", "false")},
+    {DOT("f8E8M0FNU", "f8E8M0FNU", "1", "1", "false")},
+    {DOT("tensor<f32>", "tensor<f32>", "1", "1", "false")},
     {MAIN("%0 = stablehlo.reduce(%a init: %a), (%a init: %a) applies @@stablehlo.add across dimensions = [0] : "
           "(tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<f32>, tensor<f32>)"),
      "the short form of a reduction has one input of a tensor type"},
@@ -655,9 +666,6 @@ static const RefusedText exports[] = {
      "call(p), "
      "to_apply=main\n}\n",
      "a called computation has the name of the entry, main"},
-    {ENTRY("ROOT r = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
-           "algorithm=dot_tf32_tf32_f32"),
-     "dot r: StableHLO has no types for its algorithm"},
     // bug: these were written as a word that is not there
     {ENTRY("ROOT r = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
            "operand_precision={packed_nibble,default}"),
