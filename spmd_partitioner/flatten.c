@@ -121,11 +121,7 @@ static bool keeps_the_first(const HloInstruction *at) {
 
 // topk, as large or as small as the comparator asks for.
 static HloInstruction *make_top_k(HloInstruction *at) {
-    bool largest = true;
-    if (at->called_count == 1 && hlo_is(at->called[0]->root, HLO_OP_COMPARE)) {
-        int32_t direction = HLO_ATTRIBUTES(at->called[0]->root, Compare)->direction;
-        largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
-    }
+    const bool largest = hlo_custom_call_takes_largest(at);
     HloArena *arena = at->parent->module->arena;
     const HloShape *values = at->shape->elements[0], *places = at->shape->elements[1];
     HloTopKAttributes attributes = {.k = values->dims[values->rank - 1], .largest = largest};

@@ -37,11 +37,7 @@ HloStatus hlo_eval_call_zeros(HloEvalDevice *device, const HloInstruction *instr
 HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
-    bool largest = true;
-    if (instruction->called_count == 1 && hlo_is(instruction->called[0]->root, HLO_OP_COMPARE)) {
-        int32_t direction = HLO_ATTRIBUTES(instruction->called[0]->root, Compare)->direction;
-        largest = direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
-    }
+    const bool largest = hlo_custom_call_takes_largest(instruction);
     const HloShape *values = shape->elements[0];
     HloEvalValue *arrays[2];
     HLO_TRY(hlo_eval_new_results(device, shape, 2, result, arrays));

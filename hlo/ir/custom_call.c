@@ -251,6 +251,22 @@ int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction) {
     return said >= 0 && said < whole->rank ? said : whole->rank - 1;
 }
 
+// The parameter that a comparator's key is made of: keys are select(test, replacement, x), or x through conversions.
+static const HloInstruction *key_source(const HloInstruction *key) {
+    while (!hlo_is(key, HLO_OP_PARAMETER) && key->operand_count > 0) key = key->operands[key->operand_count - 1];
+    return hlo_is(key, HLO_OP_PARAMETER) ? key : NULL;
+}
+
+bool hlo_custom_call_takes_largest(const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
+    if (instruction->called_count != 1 || !hlo_is(instruction->called[0]->root, HLO_OP_COMPARE)) return true;
+    const HloInstruction *root = instruction->called[0]->root, *first = key_source(root->operands[0]);
+    int32_t direction = HLO_ATTRIBUTES(root, Compare)->direction;
+    // Parameters come in pairs (left, right): an odd one is the right element.
+    if (first && hlo_parameter_number(first) % 2) direction = hlo_comparison_exchanged(direction);
+    return direction != HLO_ComparisonDirection_LT && direction != HLO_ComparisonDirection_LE;
+}
+
 void hlo_custom_call_eigh(const HloInstruction *instruction, bool *lower, bool *sort) {
     const char *config = instruction->backend_config, *comma = config ? strchr(config, ',') : NULL;
     *lower = !config || config[0] != '0';

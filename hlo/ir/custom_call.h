@@ -35,6 +35,10 @@ HLO_EXPORT int64_t hlo_custom_call_option(const HloInstruction *instruction, con
 // hlo_custom_call_check().
 HLO_EXPORT int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction);
 
+// Whether the call TopK keeps the largest elements: it does without a comparator, and with one that puts the greater of
+// its left and right element first, whichever of them it names first.
+HLO_EXPORT bool hlo_custom_call_takes_largest(const HloInstruction *instruction);
+
 // The configuration "lower,sort,…" of the call Eigh: which triangle counts (the lower one if it is not said), and
 // whether the values are sorted (they are). Unsorted, values and vectors of blocks that nothing couples stay in place:
 // JAX's own division of large matrices (jax/_src/tpu/linalg/eigh.py) depends on that for its padding.

@@ -176,6 +176,13 @@ ParameterizedTestParameters(custom_calls, top_k) {
         {"HloModule m\nless { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(x, y), "
          "direction=LT }\nENTRY e { a = f32[3,70] parameter(0)\n ROOT t = (f32[3,4], s32[3,4]) custom-call(a), "
          "custom_call_target=\"TopK\", called_computations={less} }\n"},
+        // The evaluator and the partitioner looked at the direction alone: `right < left` is `left > right`.
+        {"HloModule m\nbug_more { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(y, x), "
+         "direction=LT }\nENTRY e { a = f32[3,70] parameter(0)\n ROOT t = (f32[3,4], s32[3,4]) custom-call(a), "
+         "custom_call_target=\"TopK\", called_computations={bug_more} }\n"},
+        {"HloModule m\nbug_less { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = pred[] compare(y, x), "
+         "direction=GT }\nENTRY e { a = f32[3,70] parameter(0)\n ROOT t = (f32[3,4], s32[3,4]) custom-call(a), "
+         "custom_call_target=\"TopK\", called_computations={bug_less} }\n"},
     };
     return cr_make_param_array(TopK, programs, HLO_COUNT_OF(programs));
 }
