@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
@@ -39,18 +40,10 @@ static HloStatus check(const CpuConvolution *c, HloType compute) {
 
 // ---- holes
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        const int64_t rest = a % b;
-        a = b, b = rest;
-    }
-    return a;
-}
-
 // Outputs of one dimension meet input elements (and not the holes between) in a cycle: those at one point of it see
 // every so many-th place of the kernel, over an input without holes.
 static int64_t cycle_of(const CpuConvolutionDim *d) {
-    const int64_t cycle = d->base_dilation / common_divisor(d->base_dilation, d->stride);
+    const int64_t cycle = d->base_dilation / hlo_gcd(d->base_dilation, d->stride);
     return cycle < d->output_size ? cycle : d->output_size;
 }
 
@@ -59,8 +52,8 @@ static int64_t cycle_of(const CpuConvolutionDim *d) {
 static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvolutionDim *to, int64_t *out,
                           int64_t *kernel) {
     assert(from && to);
-    const int64_t base = from->base_dilation, cycle = base / common_divisor(base, from->stride),
-                  step = base / common_divisor(base, from->window_dilation);
+    const int64_t base = from->base_dilation, cycle = base / hlo_gcd(base, from->stride),
+                  step = base / hlo_gcd(base, from->window_dilation);
     const int64_t start = first * from->stride - from->padding_low;
     int64_t place = 0;
     while (place < step && place < from->kernel_size && (start + place * from->window_dilation) % base != 0) place++;
