@@ -71,7 +71,7 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
     if (instruction->opcode != HLO_OP_CONVERT) return false;
     const HloInstruction *operand = instruction->operands[0];
     return hlo_type_info(operand->shape->type)->bits > hlo_type_info(instruction->shape->type)->bits &&
-           fuses(emu_op_class(operand->opcode)) && operand->users.count == 1 &&
+           fuses(emu_instruction_class(operand)) && operand->users.count == 1 &&
            !cheap_to_repeat(planner, operand, consumers);
 }
 
@@ -116,7 +116,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
     if (hlo_instruction_is_root(instruction)) return false;
     for (int64_t i = 0; i < instruction->users.count; i++) {
         const HloInstruction *user = instruction->users.items[i];
-        if (!takes_producers(emu_op_class(user->opcode))) return false;
+        if (!takes_producers(emu_instruction_class(user))) return false;
         const Holders *holders = holders_of(planner, user);
         for (int64_t j = 0; j < holders->count; j++)
             if (!contains(consumers, holders->items[j])) hlo_vector_push(planner->arena, consumers, holders->items[j]);
@@ -128,7 +128,7 @@ static bool collect_consumers(Planner *planner, const HloInstruction *instructio
 // Whether an instruction may be computed inside all of its consumers.
 static bool may_join(const Planner *planner, const HloInstruction *instruction, const Holders *consumers) {
     assert(consumers);
-    const EmuOpClass op_class = emu_op_class(instruction->opcode);
+    const EmuOpClass op_class = emu_instruction_class(instruction);
     for (int64_t i = 0; i < consumers->count; i++)
         if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
     // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size.
@@ -143,7 +143,7 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
 // Puts an instruction into its consumers' kernels or into a new one.
 static void place(Planner *planner, HloInstruction *instruction, Holders *holders) {
     Holders consumers = {0};
-    const EmuOpClass op_class = emu_op_class(instruction->opcode);
+    const EmuOpClass op_class = emu_instruction_class(instruction);
     if (op_class == EMU_OP_FREE) return;
     if ((fuses(op_class) || op_class == EMU_OP_MATRIX) && collect_consumers(planner, instruction, &consumers) &&
         may_join(planner, instruction, &consumers)) {

@@ -25,6 +25,17 @@ EmuOpClass emu_op_class(HloOpcode opcode) {
     return rows[opcode].op_class;
 }
 
+// Stacks of slices lie in the host's memory whole: what is moved is the slice.
+static bool crosses_to_host(const HloInstruction *instruction) {
+    if (hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE)) return hlo_shape_in_host_memory(instruction->shape);
+    if (!hlo_is(instruction, HLO_OP_COPY) && !hlo_is(instruction, HLO_OP_DYNAMIC_SLICE)) return false;
+    return hlo_shape_in_host_memory(instruction->operands[0]->shape) != hlo_shape_in_host_memory(instruction->shape);
+}
+
+EmuOpClass emu_instruction_class(const HloInstruction *instruction) {
+    return crosses_to_host(instruction) ? EMU_OP_HOST_COPY : emu_op_class(instruction->opcode);
+}
+
 double emu_op_vector_cost(HloOpcode opcode) {
     return rows[opcode].vector_cost;
 }

@@ -19,10 +19,14 @@ typedef enum EmuOpClass {
     EMU_OP_COLLECTIVE_START,
     EMU_OP_TRANSFER_START,
     EMU_OP_DONE,
+    EMU_OP_HOST_COPY,  // of an instruction, not of an opcode
 } EmuOpClass;
 
 // The class of an opcode. Any thread, as below.
 HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
+// The class of an instruction: a copy, or a slice of an array, between the device's memory and the host's is
+// EMU_OP_HOST_COPY, everything else what its opcode is.
+HLO_EXPORT EmuOpClass emu_instruction_class(const HloInstruction *instruction);
 // Vector instructions for one element.
 HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
 // The opcode that moves the data of an asynchronous start (`all-gather-start` gives `all-gather`, an `async-start` what

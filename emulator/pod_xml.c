@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "emulator/pod_attribute.h"
 #include "emulator/pod_rng.h"
 #include "emulator/topology_build.h"
 #include "hlo/base/decimal.h"
@@ -41,6 +42,7 @@ typedef struct PodReader {
     bool explicit_wrap;
     char message[512];  // first complaint of libxml2
     int line;
+    bool no_memory;  // libxml2 had too little
 } PodReader;
 
 // An error at a line of the file.
@@ -49,17 +51,24 @@ static HloStatus pod_error(const PodReader *reader, int64_t line, const char *me
     return hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
 }
 
-// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more
-// exact: its complaints about a choice end in a general one; the one that names an attribute says
-// more.
-static void keep_complaint(void *user, xmlErrorPtr error) {
-    PodReader *reader = user;
-    if (!error->message) return;
-    const bool exact = !strncmp(error->message, "Invalid attribute", 17);
-    if (reader->message[0] && !exact && (reader->line || !error->line)) return;
+// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more exact.
+// Those about a choice end in a general one without a line.
+static void keep_complaint(PodReader *reader, const xmlError *error) {
+    reader->no_memory |= error->code == XML_ERR_NO_MEMORY;
+    if (!error->message || (reader->message[0] && (reader->line || !error->line))) return;
     snprintf(reader->message, sizeof(reader->message), "%s", error->message);
     reader->message[strcspn(reader->message, "\n")] = 0;
     reader->line = error->line;
+}
+
+// A parser hands its handlers the context, which carries the reader.
+static void keep_parse_complaint(void *user, xmlErrorPtr error) {
+    const xmlParserCtxt *context = user;
+    keep_complaint(context->_private, error);
+}
+
+static void keep_valid_complaint(void *user, xmlErrorPtr error) {
+    keep_complaint(user, error);
 }
 
 // Parses the text into reader->document: no network, no external or expanded entities.
@@ -68,16 +77,19 @@ static HloStatus parse_document(PodReader *reader) {
     HLO_TRY(hlo_file_read(reader->path, MAX_BYTES, &content));
     xmlParserCtxtPtr context = xmlNewParserCtxt();
     if (context) {
-        xmlSetStructuredErrorFunc(reader, (xmlStructuredErrorFunc)keep_complaint);
+        // Of this context alone: the handler of the process, or of the thread, is the host program's.
+        context->_private = reader;
+        context->sax->serror = (xmlStructuredErrorFunc)keep_parse_complaint;
         reader->document = xmlCtxtReadMemory(context, content.data, (int)content.size, reader->path, NULL,
                                              XML_PARSE_NONET | XML_PARSE_NOCDATA);
-        xmlSetStructuredErrorFunc(NULL, NULL);
         xmlFreeParserCtxt(context);
     }
     hlo_file_content_free(&content);
-    HLO_FAIL_IF(!context, HLO_RESOURCE_EXHAUSTED, "%s: no memory to parse it", reader->path);
-    if (!reader->document)
-        return pod_error(reader, reader->line, reader->message[0] ? reader->message : "not well-formed XML");
+    // Of what is wrong with a file libxml2 says something; where it says nothing, it has not come so far.
+    const bool silent = !reader->document && !reader->message[0];
+    HLO_FAIL_IF(!context || reader->no_memory || silent, HLO_RESOURCE_EXHAUSTED, "%s: no memory to parse it",
+                reader->path);
+    if (!reader->document) return pod_error(reader, reader->line, reader->message);
     if (reader->document->intSubset)
         return pod_error(reader, 0, "a document type and entities are not accepted in a pod description");
     return HLO_SUCCESS;
@@ -87,19 +99,26 @@ static HloStatus parse_document(PodReader *reader) {
 // it invalid, below it a failure of its own.
 static HloStatus validate_document(PodReader *reader) {
     xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
+    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
     xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
     xmlRelaxNGFreeParserCtxt(parser);
     xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
     int outcome = -1;
     if (validator) {
-        xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_complaint, reader);
+        xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
         outcome = xmlRelaxNGValidateDoc(validator, reader->document);
     }
     xmlRelaxNGFreeValidCtxt(validator);
     xmlRelaxNGFree(schema);
-    HLO_FAIL_IF(outcome < 0, HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it", reader->path);
-    if (outcome > 0) return pod_error(reader, reader->line, reader->message[0] ? reader->message : "not a pod");
-    return HLO_SUCCESS;
+    HLO_FAIL_IF(outcome < 0 || reader->no_memory, HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it", reader->path);
+    if (outcome == 0) return HLO_SUCCESS;
+    HloText complaint = {0};
+    const xmlNode *element = emu_pod_attribute_complaint(reader->document, &complaint);
+    const HloStatus status = element && complaint.data
+                                 ? pod_error(reader, xmlGetLineNo(element), complaint.data)
+                                 : pod_error(reader, reader->line, reader->message[0] ? reader->message : "not a pod");
+    hlo_text_free(&complaint);
+    return status;
 }
 
 // A copy of an attribute in the arena, or NULL. Arena memory may jump: read_pod() runs under an

@@ -29,6 +29,7 @@
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
 #include "emulator/program.h"
+#include "hlo/analysis/calls.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
@@ -38,9 +39,6 @@
 #define MAX_DEPTH 64
 // Operations that are kept for the timeline; what comes after is timed but not listed.
 #define MAX_OPS 1000000
-// Kernels that are timed in all. A computation that is called from several places is timed for each, since what is on
-// its way then differs; calls of calls can make that more than anybody waits for.
-#define MAX_KERNELS (INT64_C(1) << 24)
 // Buffers of the memory report.
 #define MAX_BUFFERS 20
 
@@ -67,7 +65,6 @@ typedef struct Simulation {
     double slowness;        // of the slowest device, which the others wait for
     double repeat;          // how often the current computation runs
     int64_t depth;          // of calls around; 1 in the entry itself
-    int64_t kernels;        // timed so far
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -171,11 +168,12 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
-// Whether an array of a start's operands or result lies in the host's memory.
-static bool meets_host(const HloInstruction *start) {
-    const int64_t leaves = hlo_shape_leaf_count(start->shape);
+// Whether an array of a copy's operands or result lies in the host's memory.
+static bool meets_host(const HloInstruction *copy) {
+    if (emu_instruction_class(copy) == EMU_OP_HOST_COPY) return true;
+    const int64_t leaves = hlo_shape_leaf_count(copy->shape);
     for (int64_t i = 0; i < leaves; i++)
-        if (hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, i))) return true;
+        if (hlo_shape_in_host_memory(hlo_shape_leaf(copy->shape, i))) return true;
     return false;
 }
 
@@ -354,6 +352,10 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
         case EMU_OP_DONE: return end_flight(simulation, root);
+        case EMU_OP_HOST_COPY:
+            start_copy(simulation, root, &end);
+            wait_until(simulation, end, true);
+            return HLO_SUCCESS;
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
     }
 }
@@ -365,10 +367,6 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_UNIMPLEMENTED,
                 "%s: loops, branches and calls within one another, more than %d deep", computation->name, MAX_DEPTH);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
-    simulation->kernels += plan->kernel_count;
-    HLO_FAIL_IF(simulation->kernels > MAX_KERNELS, HLO_UNIMPLEMENTED,
-                "%s: computations call each other so often that more than %lld kernels would have to be timed",
-                computation->name, (long long)MAX_KERNELS);
     const bool entry = simulation->depth == 0;
     if (entry) simulation->entry_starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count);
     simulation->depth++;
@@ -500,6 +498,8 @@ static HloStatus simulate(void *argument) {
     HLO_FAIL_IF(participants > call->topology->device_count, HLO_INVALID_ARGUMENT,
                 "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
                 call->topology->name, (long long)call->topology->device_count);
+    // A computation that is called from several places is timed for each, since what is on its way then differs.
+    HLO_TRY(hlo_check_call_copies(module, call->scratch));
     int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
     HLO_TRY(find_places(call->scratch, call->topology, call->options, places, participants));
     EmuFaults *faults = HLO_ARENA_NEW(call->scratch, EmuFaults, 1);

@@ -277,12 +277,19 @@ static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshA
     return count;
 }
 
-// Checks one count against what was known; `what` says where it comes from.
-static HloStatus agree(int64_t *count, int64_t other, const char *what) {
-    if (other <= 0) return HLO_SUCCESS;
-    HLO_FAIL_IF(*count > 0 && *count != other, HLO_INVALID_ARGUMENT, "%s names %lld devices, but the program has %lld",
-                what, (long long)other, (long long)*count);
-    *count = other;
+// The number of devices that a program is for, as far as it is known.
+typedef struct DeviceCount {
+    int64_t count;      // 0: nobody has said anything yet
+    const char *where;  // who said it first
+} DeviceCount;
+
+// Checks one count against what was known; `where` says who names it. Which of the two is wrong nobody knows here.
+static HloStatus agree(DeviceCount *known, int64_t count, const char *where) {
+    if (count <= 0) return HLO_SUCCESS;
+    HLO_FAIL_IF(known->count > 0 && known->count != count, HLO_INVALID_ARGUMENT,
+                "%s names %lld devices, but %s names %lld", where, (long long)count, known->where,
+                (long long)known->count);
+    if (known->count == 0) *known = (DeviceCount){count, where};
     return HLO_SUCCESS;
 }
 
@@ -314,19 +321,25 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
                     "mesh axis '%s' has size %lld: sizes must be at least 1 and make at most %lld devices",
                     options->mesh[i].name, (long long)options->mesh[i].size, (long long)SPMD_MAX_DEVICES);
     }
-    *count = options->num_partitions;
-    HLO_FAIL_IF(*count < 0 || *count > SPMD_MAX_DEVICES, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(options->num_partitions < 0 || options->num_partitions > SPMD_MAX_DEVICES, HLO_INVALID_ARGUMENT,
                 "the number of partitions must be from 1 to %lld", (long long)SPMD_MAX_DEVICES);
-    HLO_TRY(agree(count, mesh, "the mesh"));
-    if (module->num_partitions > 1) HLO_TRY(agree(count, module->num_partitions, "num_partitions of the module"));
+    DeviceCount known = {0};
+    HLO_TRY(agree(&known, options->num_partitions, "the number of partitions asked for"));
+    HLO_TRY(agree(&known, mesh, "the mesh"));
+    if (module->num_partitions > 1) HLO_TRY(agree(&known, module->num_partitions, "num_partitions of the module"));
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            HloStatus status = agree(count, annotation_devices(at->sharding), "its sharding");
-            if (status) {
+            const int64_t devices = annotation_devices(at->sharding);
+            if (devices > 0 && known.count == 0) {
+                known = (DeviceCount){devices, hlo_arena_format(scratch, "the sharding of %%%s", at->name)};
+            } else if (devices > 0) {
+                HloStatus status = agree(&known, devices, "its sharding");
+                if (!status) continue;
                 return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
             }
         }
     }
+    *count = known.count;
     if (*count == 0) {
         const SpmdMeshAxis *axes;
         int64_t axis_count = named_axes(scratch, module, options, 0, &axes);

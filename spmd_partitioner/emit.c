@@ -17,6 +17,7 @@
 #include "spmd_partitioner/emit.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/base/complex.h"
@@ -318,6 +319,11 @@ HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *a
                             spmd_emit_scalar(partitioner, type, shard_size));
 }
 
+HloType spmd_place_type(int64_t reach) {
+    assert(reach >= 0);
+    return reach > INT32_MAX / 2 ? HLO_S64 : HLO_S32;
+}
+
 // A number for each position along the axes: a constant where all are alike, else an element of a constant table.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count) {
@@ -325,9 +331,14 @@ HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *
     assert(count == spmd_axes_product(partitioner->mesh, axes)); /* an entry a position */
     HloArena *arena = spmd_arena(partitioner);
     bool alike = true;
-    for (int64_t i = 1; i < count; i++) alike &= table[i] == table[0];
-    if (alike) return spmd_emit_scalar(partitioner, HLO_S32, table[0]);
-    HloLiteral *literal = hlo_literal_in_arena(arena, array_shape(partitioner, HLO_S32, &count, 1));
+    int64_t reach = 0;
+    for (int64_t i = 0; i < count; i++) {
+        alike &= table[i] == table[0];
+        if (llabs(table[i]) > reach) reach = llabs(table[i]);
+    }
+    HloType type = spmd_place_type(reach);
+    if (alike) return spmd_emit_scalar(partitioner, type, table[0]);
+    HloLiteral *literal = hlo_literal_in_arena(arena, array_shape(partitioner, type, &count, 1));
     for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, table[i]);
     HloInstruction *row = spmd_emit_dynamic_slice(partitioner, emit_literal(partitioner, literal), 0,
                                                   spmd_emit_index(partitioner, axes), 1);

@@ -43,7 +43,7 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
 // Elements start, start + stride … below limit of one dimension.
 HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t start,
                                 int64_t limit, int64_t stride);
-// `size` elements of one dimension from a scalar s32 index on.
+// `size` elements of one dimension from a scalar index on, s32 or s64.
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size);
 // Adds `low` and `high` copies of a scalar around one dimension (zero when `value` is NULL).
@@ -59,10 +59,13 @@ HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, Hlo
 HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner);
 // s32: the position of this device along a list of axes.
 HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes);
-// s32: first global element of this device's shard of `shard_size` elements.
+// The type that counts places of a dimension which reach as far as `reach`, and the sums and differences of two of
+// them: s32, for a large one s64.
+HloType spmd_place_type(int64_t reach);
+// s32 or s64: first global element of this device's shard of `shard_size` elements.
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size);
-// s32: the entry of a table that belongs to this device's position along a list of axes; `count` entries, one a
-// position, each within s32.
+// s32 or s64: the entry of a table of places that belongs to this device's position along a list of axes; `count`
+// entries, one a position.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count);
 // pred in the sizes of `shape`, which is this device's shard: where the global position along dimension `dim`, which

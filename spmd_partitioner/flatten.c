@@ -17,26 +17,24 @@
 
 #include <assert.h>
 
+#include "hlo/analysis/calls.h"
+#include "hlo/base/vector.h"
 #include "hlo/eval/layout.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/propagate.h"
 
-// A module that inlining would make larger than this keeps the rest of its calls.
-enum { INSTRUCTION_LIMIT = 2000000 };
-
 typedef struct Flattening {
     HloModule *module;
     HloArena *scratch;
-    HloInstruction **copies;  // by instruction id of the callee
-    int64_t instructions;
+    HLO_VECTOR(HloInstruction *) copies;  // by instruction id of the callee
 } Flattening;
 
 // The copy of `at` in front of `call`, with operands replaced by their copies.
 static HloInstruction *copy_instruction(Flattening *flattening, const HloInstruction *at, HloInstruction *call) {
     HloInstruction **operands = HLO_ARENA_NEW(flattening->scratch, HloInstruction *, at->operand_count);
-    for (int32_t i = 0; i < at->operand_count; i++) operands[i] = flattening->copies[at->operands[i]->id];
+    for (int32_t i = 0; i < at->operand_count; i++) operands[i] = flattening->copies.items[at->operands[i]->id];
     HloInstruction *copy = hlo_instruction_clone(call->parent, at, at->shape, operands, at->operand_count);
     hlo_instruction_move_before(copy, call);
     return copy;
@@ -48,26 +46,26 @@ static void inline_call(Flattening *flattening, HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CALL));
     HloComputation *body = call->called[0];
     HloInstruction *last = body->last;
-    flattening->copies = HLO_ARENA_NEW(flattening->scratch, HloInstruction *, flattening->module->instruction_limit);
+    while (flattening->copies.count < flattening->module->instruction_limit)
+        hlo_vector_push(flattening->scratch, &flattening->copies, NULL);
+    for (const HloInstruction *at = body->first; at; at = at->next) flattening->copies.items[at->id] = NULL;
     for (HloInstruction *at = body->first; at; at = at == last ? NULL : at->next) {
         bool parameter = hlo_is(at, HLO_OP_PARAMETER);
-        flattening->copies[at->id] =
+        flattening->copies.items[at->id] =
             parameter ? call->operands[hlo_parameter_number(at)] : copy_instruction(flattening, at, call);
         for (int64_t i = 0; i < at->control_predecessors.count; i++) {
-            HloInstruction *before = flattening->copies[at->control_predecessors.items[i]->id];
-            if (before) hlo_instruction_add_control_edge(before, flattening->copies[at->id]);
+            HloInstruction *before = flattening->copies.items[at->control_predecessors.items[i]->id];
+            if (before) hlo_instruction_add_control_edge(before, flattening->copies.items[at->id]);
         }
     }
-    hlo_instruction_replace_uses(call, flattening->copies[body->root->id]);
+    hlo_instruction_replace_uses(call, flattening->copies.items[body->root->id]);
     hlo_instruction_remove(call);
-    flattening->instructions += body->instruction_count;
 }
 
 // An annotated call stays: its sharding has no other place.
-static bool can_inline(const Flattening *flattening, const HloInstruction *call) {
+static bool can_inline(const HloInstruction *call) {
     return hlo_is(call, HLO_OP_CALL) && !call->sharding && !call->control_predecessors.count &&
-           !call->control_successors.count &&
-           flattening->instructions + call->called[0]->instruction_count < INSTRUCTION_LIMIT;
+           !call->control_successors.count;
 }
 
 // A loop or branch whose computation is used elsewhere too gets its own copy.
@@ -80,9 +78,8 @@ static void own_computations(Flattening *flattening, HloInstruction *at) {
         called[i] = at->called[i];
         int64_t uses = called[i]->callers.count;
         for (int32_t k = 0; k < i; k++) uses += at->called[k] == called[i];
-        if (uses < 2 || flattening->instructions + called[i]->instruction_count > INSTRUCTION_LIMIT) continue;
+        if (uses < 2) continue;
         called[i] = hlo_computation_clone(flattening->module, called[i], called[i]->name);
-        flattening->instructions += called[i]->instruction_count;
         changed = true;
     }
     if (changed) hlo_instruction_set_called(at, called, at->called_count);
@@ -207,6 +204,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     int64_t count;
     bool changed = false;
+    HLO_TRY(hlo_check_call_copies(module, scratch));
     HLO_TRY(remove_dead_draws(module, &changed));
     spell_calls_out(module);
     HLO_TRY(hlo_pass_async_to_sync(module, NULL, &changed));
@@ -219,15 +217,10 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     }
     HloComputation **order = hlo_module_post_order(module, scratch, &count);
     Flattening flattening = {.module = module, .scratch = scratch};
-    for (int64_t c = 0; c < count; c++) flattening.instructions += order[c]->instruction_count;
     for (int64_t c = 0; c < count; c++) {
         for (HloInstruction *at = order[c]->first, *next; at; at = next) {
             next = at->next;
-            if (can_inline(&flattening, at)) {
-                HloArenaMark mark = hlo_arena_mark(scratch);
-                inline_call(&flattening, at);
-                hlo_arena_reset(scratch, mark);
-            }
+            if (can_inline(at)) inline_call(&flattening, at);
         }
     }
     hlo_module_remove_unreachable(module);

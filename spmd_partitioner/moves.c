@@ -261,10 +261,12 @@ static HloInstruction *place(SpmdPartitioner *partitioner, HloInstruction *part,
 static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *before, HloInstruction *given, int64_t dim,
                                const SpmdAxes *axes, const SpmdMoves *moves, const Round *round) {
     const HloShape *shape = given->shape;
-    HloInstruction *count = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, dim), *inside = NULL;
+    HloType type = spmd_place_type(shape->dims[dim]);
+    HloInstruction *count = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, dim), *inside = NULL;
     for (int side = 0; side < 2; side++) {
         const int64_t *limits = side ? round->end : round->first;
         HloInstruction *limit = spmd_emit_look_up(partitioner, axes, limits, moves->positions);
+        limit = spmd_emit_convert(partitioner, limit, type);
         int32_t direction = side ? HLO_ComparisonDirection_LT : HLO_ComparisonDirection_GE;
         HloInstruction *test = spmd_emit_compare(partitioner, direction, count,
                                                  spmd_emit_splat(partitioner, limit, shape->dims, shape->rank));

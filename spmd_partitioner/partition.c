@@ -269,8 +269,8 @@ static SpmdLocal spread_shards(SpmdPartitioner *partitioner, SpmdLocal local, Sp
         after->dims[d] = spmd_axes_head(now, keep);
         local.hlo = spmd_emit_mask(partitioner, local.hlo, d, now, local.global->dims[d], zero);
         local.hlo = spmd_emit_pad(partitioner, local.hlo, d, (times - 1) * shard, (times - 1) * shard, zero);
-        HloInstruction *first = spmd_emit_scalar(partitioner, HLO_S32, (times - 1) * shard);
-        HloInstruction *offset = spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, &gone, shard), HLO_S32);
+        HloInstruction *offset = spmd_emit_offset(partitioner, &gone, shard);
+        HloInstruction *first = spmd_emit_scalar(partitioner, offset->shape->type, (times - 1) * shard);
         first = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, first, offset);
         local.hlo = spmd_emit_dynamic_slice(partitioner, local.hlo, d, first, whole);
         local.partial |= spmd_axes_set(&gone);

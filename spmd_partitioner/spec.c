@@ -169,8 +169,8 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
         }
         left -= leaves;
     }
-    return hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter p%lld: the program has %lld arrays as parameters",
-                     (long long)number, (long long)(number - left));
+    return hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter p%lld: the program has %lld", (long long)number,
+                     (long long)(number - left));
 }
 
 // The array that TARGET names: pN, rN, or an instruction of the entry computation.

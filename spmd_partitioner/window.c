@@ -21,6 +21,7 @@
 // Planning is O(shards x pieces), or that of moves.c; PIECE_LIMIT and PLAN_LIMIT end what would not
 // pay anyway.
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
@@ -255,22 +256,24 @@ static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result
     SpmdPartitioner *partitioner = taking->partitioner;
     const Window *window = taking->window;
     bool below = false, above = false;
-    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, window->shards);
+    int64_t *firsts = HLO_ARENA_NEW(partitioner->arena, int64_t, window->shards), reach = window->global;
     for (int64_t i = 0; i < window->shards; i++) {
         firsts[i] = first_of(window, i);
+        if (llabs(firsts[i]) > reach) reach = llabs(firsts[i]);
         below |= firsts[i] < 0;
         above |= firsts[i] + window->interval.size > window->global;
     }
     if (!fill || (!below && !above)) return result;
     const HloShape *shape = result->shape;
+    HloType type = spmd_place_type(reach > shape->dims[taking->dim] ? reach : shape->dims[taking->dim]);
     HloInstruction *first = spmd_emit_look_up(partitioner, taking->axes, firsts, window->shards);
-    first = spmd_emit_splat(partitioner, first, shape->dims, shape->rank);
-    HloInstruction *count = spmd_emit_iota(partitioner, HLO_S32, shape->dims, shape->rank, taking->dim);
+    first = spmd_emit_splat(partitioner, spmd_emit_convert(partitioner, first, type), shape->dims, shape->rank);
+    HloInstruction *count = spmd_emit_iota(partitioner, type, shape->dims, shape->rank, taking->dim);
     HloInstruction *position = spmd_emit_binary(partitioner, HLO_OP_ADD, count, first);
     HloInstruction *inside = NULL;
     for (int side = 0; side < 2; side++) {
         if (!(side ? above : below)) continue;
-        HloInstruction *limit = spmd_emit_scalar(partitioner, HLO_S32, side ? window->global : 0);
+        HloInstruction *limit = spmd_emit_scalar(partitioner, type, side ? window->global : 0);
         HloInstruction *spread = spmd_emit_splat(partitioner, limit, shape->dims, shape->rank);
         int32_t direction = side ? HLO_ComparisonDirection_LT : HLO_ComparisonDirection_GE;
         HloInstruction *test = spmd_emit_compare(partitioner, direction, position, spread);

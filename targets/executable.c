@@ -32,23 +32,29 @@ static HloStatus choose_counts(const HloModule *module, const TargetCompileOptio
 }
 
 // Without an assignment the first devices in list order.
-// Ids, not list places, because that is what device assignments in XLA's protobufs hold. Looking for doubles is
-// quadratic in the devices, 9,216 at most, and done once a compilation.
+// Ids, not list places, because that is what device assignments in XLA's protobufs hold.
 static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecutable *executable) {
     executable->devices = hlo_allocate_zeroed((size_t)executable->device_count, sizeof(TargetDevice *));
     HLO_FAIL_IF(!executable->devices, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
-    for (int64_t i = 0; i < executable->device_count; i++) {
+    bool *taken = hlo_allocate_zeroed((size_t)target_client_device_count(executable->client), sizeof(bool));
+    HLO_FAIL_IF(!taken, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
+    HloStatus status = HLO_SUCCESS;
+    for (int64_t i = 0; i < executable->device_count && !status; i++) {
         TargetDevice *device = options->device_assignment
                                    ? target_client_find_device(executable->client, options->device_assignment[i])
                                    : target_client_device(executable->client, i);
-        HLO_FAIL_IF(!device, HLO_INVALID_ARGUMENT, "the device assignment names device %lld, which %s does not have",
-                    (long long)options->device_assignment[i], target_client_spec(executable->client));
-        for (int64_t k = 0; k < i && options->device_assignment; k++)
-            HLO_FAIL_IF(executable->devices[k] == device, HLO_INVALID_ARGUMENT,
-                        "the device assignment names device %lld twice", (long long)device->id);
+        if (!device)
+            status = hlo_error(HLO_INVALID_ARGUMENT, "the device assignment names device %lld, which %s does not have",
+                               (long long)options->device_assignment[i], target_client_spec(executable->client));
+        else if (taken[device->index])
+            status =
+                hlo_error(HLO_INVALID_ARGUMENT, "the device assignment names device %lld twice", (long long)device->id);
+        else
+            taken[device->index] = true;
         executable->devices[i] = device;
     }
-    return HLO_SUCCESS;
+    hlo_free(taken);
+    return status;
 }
 
 // ---- memories

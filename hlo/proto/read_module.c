@@ -116,18 +116,21 @@ static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloAre
     return status;
 }
 
-// The first field of that number, or NULL.
+// The last field of that number, or NULL: of a field that is there once only, protobuf lets the last one count.
 static const HloWireField *find_field(const FieldVector *fields, int32_t number) {
-    for (int64_t i = 0; i < fields->count; i++) {
+    for (int64_t i = fields->count - 1; i >= 0; i--) {
         if (fields->items[i].number == number) return &fields->items[i];
     }
     return NULL;
 }
 
-// A number that is missing is zero.
+// A number that is missing is zero. What has its field number and another wire type is no number.
 static int64_t field_value(const FieldVector *fields, int32_t number) {
-    const HloWireField *field = find_field(fields, number);
-    return field ? (int64_t)field->value : 0;
+    for (int64_t i = fields->count - 1; i >= 0; i--) {
+        const HloWireField *field = &fields->items[i];
+        if (field->number == number && field->type == HLO_WIRE_VARINT) return (int64_t)field->value;
+    }
+    return 0;
 }
 
 // All numbers of a repeated field, wherever its pieces stand.

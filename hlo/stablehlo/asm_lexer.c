@@ -296,9 +296,10 @@ bool asm_skip_balanced(AsmParser *parser, char open) {
     char closing[ASM_DEEPEST];
     int depth = 0;
     const char *start = parser->at, *at = start;
+    assert(start > parser->begin && start[-1] == open); /* it has just been read */
     closing[depth++] = open == '(' ? ')' : open == '<' ? '>' : (char)(open + 2);
     for (; depth > 0; at++) {
-        if (at >= parser->end) return asm_fail_at(parser, start, "'%c' is not closed", open);
+        if (at >= parser->end) return asm_fail_at(parser, start - 1, "'%c' is not closed", open);
         if (*at == '"') {
             for (at++; at < parser->end && *at != '"'; at++) at += *at == '\\';
         } else if (*at == '-' && at[1] == '>') {

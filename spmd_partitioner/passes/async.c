@@ -39,13 +39,12 @@ static HloOpcode start_of(HloOpcode opcode, HloOpcode *done) {
     }
 }
 
-// The user that stands first in the list, NULL if there is none.
-// Users have places: what was made since the measuring uses only collectives that are done with.
-static HloInstruction *first_user(const HloInstruction *at, const int32_t *place) {
-    HloInstruction *first = NULL;
-    for (int64_t i = 0; i < at->users.count; i++) {
-        HloInstruction *user = at->users.items[i];
-        if (!first || place[user->id] < place[first->id]) first = user;
+// The one that stands first in the list: `first`, which may be NULL, or one of `others`.
+// These have places: what was made since the measuring uses only collectives that are done with.
+static HloInstruction *first_of(HloInstruction *first, const HloInstructionVector *others, const int32_t *place) {
+    for (int64_t i = 0; i < others->count; i++) {
+        HloInstruction *other = others->items[i];
+        if (!first || place[other->id] < place[first->id]) first = other;
     }
     return first;
 }
@@ -77,6 +76,10 @@ static HloInstruction *start_behind(const Splitting *splitting, const HloInstruc
         if (stands_before(splitting, operand, at->operands[i])) operand = at->operands[i];
     }
     int64_t grows = hlo_shape_bytes(at->shape) - hlo_shape_bytes(operand->shape);
+    for (int64_t i = 0; i < at->control_predecessors.count; i++) {
+        HloInstruction *before = at->control_predecessors.items[i];
+        if (stands_before(splitting, operand, before)) operand = before;
+    }
     if (grows <= 0) return operand;
     for (double left = SAFETY * (double)grows; behind != operand && left > 0; behind = behind->previous) {
         if (behind->id < splitting->limit && behind != at) left -= splitting->work[behind->id];
@@ -127,12 +130,20 @@ static HloInstruction *make_wrapped_start(HloInstruction *at) {
     return start;
 }
 
+// What had to come before still does, and what had to wait now waits for the end.
+static void move_control_edges(const HloInstruction *at, HloInstruction *start, HloInstruction *done) {
+    for (int64_t i = 0; i < at->control_predecessors.count; i++)
+        hlo_instruction_add_control_edge(at->control_predecessors.items[i], start);
+    for (int64_t i = 0; i < at->control_successors.count; i++)
+        hlo_instruction_add_control_edge(done, at->control_successors.items[i]);
+}
+
 // Two instructions take the place of one. Those with a start op of their own keep it; others, and those of several
 // arrays, are wrapped in a computation that async-start calls.
 static void split(const Splitting *splitting, HloInstruction *at) {
     const int32_t *place = splitting->place;
     HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
-    HloInstruction *user = first_user(at, place);
+    HloInstruction *user = first_of(first_of(NULL, &at->users, place), &at->control_successors, place);
     assert(at != at->parent->root); /* a root has nobody who waits for it */
     if (!user) return;
     bool several = at->operand_count != 1 || !hlo_shape_is_array(at->shape);
@@ -144,6 +155,7 @@ static void split(const Splitting *splitting, HloInstruction *at) {
     done->metadata = at->metadata;
     hlo_instruction_move_after(start, start_behind(splitting, at, user));
     hlo_instruction_move_before(done, user);
+    move_control_edges(at, start, done);
     hlo_instruction_replace_uses(at, done);
     hlo_instruction_remove(at);
 }

@@ -60,7 +60,7 @@ static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index
     if (hlo_type_kind(type) != HLO_KIND_UNSIGNED) {
         start = spmd_emit_binary(partitioner, HLO_OP_MAXIMUM, start, spmd_emit_scalar(partitioner, type, 0));
     }
-    return spmd_emit_convert(partitioner, start, size > INT32_MAX / 2 ? HLO_S64 : HLO_S32);
+    return spmd_emit_convert(partitioner, start, spmd_place_type(size));
 }
 
 // Where global position `start` is in this device's shard with `margin` elements added in front of it, kept inside of

@@ -148,10 +148,11 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
 static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction *indices, int64_t vector_dim,
                                     const Component *components, int64_t count, HloInstruction **inside) {
     assert(count >= 0);
-    HloType wanted = HLO_S32;
+    int64_t reach = 0;
     for (int64_t k = 0; k < count; k++) {
-        if (components[k].high > INT32_MAX / 2) wanted = HLO_S64;
+        if (components[k].high > reach) reach = components[k].high;
     }
+    HloType wanted = spmd_place_type(reach);
     HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
     for (int64_t k = 0; k < count; k++) {
         bool vector = vector_dim < indices->shape->rank;

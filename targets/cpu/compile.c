@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/analysis/calls.h"
 #include "hlo/ir/names.h"
 #include "targets/cpu/bounded.h"
 #include "targets/cpu/check.h"
@@ -256,6 +257,7 @@ static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
     HLO_TRY(check_shapes(call->module));
+    HLO_TRY(hlo_check_call_copies(call->module, call->scratch));
     // Piece by piece, so that the executable owns what there is when memory runs out half-way.
     executable->module = hlo_module_new(call->module->name);
     HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");

@@ -196,21 +196,23 @@ typedef struct Pair {
 REAL_MATRICES(float, f32)
 REAL_MATRICES(double, f64)
 
-// The whole matrix from one triangle, divided by a power of two that brings its elements near one. Returns that power;
-// NAN where an element is not finite.
-static double load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
+// The whole matrix from one triangle, divided by the power of two 2^*exponent, which brings its elements near one.
+// False where an element is not finite.
+static bool load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in, int *exponent) {
     const double largest = matrix->type == HLO_F32   ? load_f32(n, lower, (void *)a, (const void *)in)
                            : matrix->type == HLO_F64 ? load_f64(n, lower, (void *)a, (const void *)in)
                                                      : load_complex(matrix, n, lower, a, in);
-    int exponent = 0;
-    if (isnan(largest)) return NAN;
-    frexp(largest, &exponent);
-    if (largest == 0 || (exponent > -30 && exponent < 30)) return 1;
+    *exponent = 0;
+    if (isnan(largest)) return false;
+    int power;
+    frexp(largest, &power);
+    if (largest == 0 || (power > -30 && power < 30)) return true;
     for (int64_t i = 0; i < n * n; i++) {
         const double _Complex value = cpu_matrix_get(matrix, a, i);
-        cpu_matrix_set(matrix, a, i, CMPLX(ldexp(creal(value), -exponent), ldexp(cimag(value), -exponent)));
+        cpu_matrix_set(matrix, a, i, CMPLX(ldexp(creal(value), -power), ldexp(cimag(value), -power)));
     }
-    return ldexp(1, exponent);
+    *exponent = power;
+    return true;
 }
 
 // One reflection's effect on the rows behind it: p = A v, then A -= v w^H + w v^H.
@@ -384,8 +386,8 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     Pair *pairs = cpu_matrix_work(matrix, n, sizeof(Pair));
     CpuRotations rotations = {
         matrix, cpu_matrix_work(matrix, CPU_ROTATIONS, sizeof(CpuRotation)), 0, z ? rows : NULL, n, n};
-    const double scale = load_hermitian(matrix, n, job->lower, a, job->in + index * n * n * matrix->width);
-    bool done = isfinite(scale);
+    int exponent;
+    bool done = load_hermitian(matrix, n, job->lower, a, job->in + index * n * n * matrix->width, &exponent);
     if (done) {
         if (z) memset(rows, 0, (size_t)(n * n * real));
         for (int64_t i = 0; z && i < n; i++) set_real(matrix, rows, i * n + i, 1);
@@ -397,7 +399,7 @@ static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     }
     for (int64_t i = 0; i < n; i++) pairs[i] = (Pair){done ? d[i] : NAN, i};
     if (done && job->sort) qsort(pairs, (size_t)n, sizeof(Pair), by_value);
-    for (int64_t i = 0; i < n; i++) set_real(matrix, values, i, pairs[i].value * (done ? scale : 1));
+    for (int64_t i = 0; i < n; i++) set_real(matrix, values, i, ldexp(pairs[i].value, exponent));
     if (job->info) job->info[index] = !done;
     if (z && done) finish_vectors(matrix, a, taus, n, pairs, rows, z);
     for (int64_t i = 0; z && !done && i < n * n; i++) cpu_matrix_set(matrix, z, i, CMPLX(NAN, NAN));

@@ -80,7 +80,7 @@ static bool is_narrow_integer(HloType type) {
 // What negates or rounds to whole numbers is exact elsewhere and leaves these types: they have no -0, or nothing below
 // 0.
 static bool lacks_negative_zero(HloType type) {
-    return type == HLO_F8E4M3B11FNUZ || type == HLO_F8E5M2FNUZ || type == HLO_F8E4M3FNUZ || type == HLO_F8E8M0FNU;
+    return hlo_type_is_float(type) && hlo_float_encode(type, -0.0) == hlo_float_encode(type, 0.0);
 }
 
 // ---- values

@@ -154,6 +154,20 @@ ParameterizedTest(const int *number, decompositions, powers_of_two_pass_through)
     }
 }
 
+// bug: the power of two that such a matrix is divided by is no double any more, and everything was NaN.
+Test(decompositions, bug_eigenvalues_beyond_two_to_the_1023) {
+    const Scaled *eigh = &scaled_calls[2];
+    for (int evaluate = 0; evaluate < 2; evaluate++) {
+        double plain[64], scaled[64];
+        cr_assert_eq(run_scaled(eigh, true, 0, evaluate, plain), 12);
+        cr_assert_eq(run_scaled(eigh, true, 1021, evaluate, scaled), 12);
+        for (int e = 0; e < 12; e++) {
+            const double want = e < 9 ? plain[e] : ldexp(plain[e], 1021);
+            cr_expect_leq(fabs(scaled[e] - want), 1e-12 * fabs(want), "%g, not %g", scaled[e], want);
+        }
+    }
+}
+
 // Top-k by custom call has a compiled form (no fallback is allowed here), along any dimension.
 typedef struct TopK {
     char text[900];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "targets/program.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct RefusedProgram {
@@ -155,6 +156,21 @@ static TargetClient *new_client(const char *spec) {
 
 static TargetMemory *memory_of(const TargetClient *client, int64_t device) {
     return target_device_default_memory(target_client_device(client, device));
+}
+
+// bug: what is called is compiled for each call, for as long as that took.
+Test(cpu_refused, bug_calls_of_calls_were_compiled_without_end) {
+    HloText text = {0};
+    cases_call_tree(&text, "", 26);
+    HloModule *module = compiled_must_parse(text.data);
+    TargetClient *client = NULL;
+    TargetExecutable *executable = NULL;
+    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    must_fail(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED,
+              "%b.17 in %c18: with a copy of %c17 there are more than 1048576 instructions in copies");
+    target_client_release(client);
+    hlo_module_free(module);
+    hlo_text_free(&text);
 }
 
 Test(cpu_refused, environments) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <libxml/parser.h>
+#include <libxml/relaxng.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,8 @@
 #include <unistd.h>
 
 #include "emulator/topology.h"
+#include "tests/support/cases.h"
+#include "tests/support/compiled.h"
 
 static const char good_pod[] =
     "<tpupod version=\"1\">\n"
@@ -73,13 +77,13 @@ Test(emulator_pod_xml, new_kinds_start_from_a_known_one) {
 }
 
 typedef struct BadPod {
-    char from[48], to[128], says[64];
+    char from[48], to[128], says[80];
 } BadPod;
 
 ParameterizedTestParameters(emulator_pod_xml, refused) {
     static BadPod cases[] = {
-        {"dim=\"128\"", "dim=\"129\"", "mxu"},
-        {"link_bps=\"5.5e10\"", "link_bps=\"-1\"", "link_bps"},
+        {"dim=\"128\"", "dim=\"129\"", ":4:1: error: attribute dim of mxu cannot be '129'"},
+        {"link_bps=\"5.5e10\"", "link_bps=\"-1\"", "attribute link_bps of ici cannot be '-1'"},
         {"<slice name", "<slicee name", "slicee"},
         {"</tpupod>", "", "Premature end"},
         {"<tpupod", "<!DOCTYPE tpupod [<!ENTITY x SYSTEM \"file:///etc/hostname\">]><tpupod", "entities"},
@@ -97,7 +101,7 @@ ParameterizedTestParameters(emulator_pod_xml, refused) {
         {"usable=\"16911433728\"", "usable=\"26911433728\"", "more HBM is usable"},
         {"<vmem bytes=\"134217728\"", "<vmem bytes=\"934217728000\"", "VMEM must be smaller"},
         {"<vmem bytes=\"134217728\"", "<vmem bytes=\"99999999999999999999\"", "too large"},
-        {"key=\"mxu.eff\"", "key=\"mxu.speed\"", "calib"},
+        {"key=\"mxu.eff\"", "key=\"mxu.speed\"", "attribute key of calib cannot be 'mxu.speed'"},
         // Values that no machine has were taken, passed over, or ended the process in the middle of a simulation.
         {"value=\"0.92\"", "value=\"0\"", "an efficiency is a share"},
         {"value=\"0.92\"", "value=\"1.5\"", "an efficiency is a share"},
@@ -107,14 +111,17 @@ ParameterizedTestParameters(emulator_pod_xml, refused) {
         {"hop_ns=\"1000\"", "hop_ns=\"1e20\"", "hop_ns"},
         {"latency_ns=\"20000\"", "latency_ns=\"1e13\"", "latency_ns"},
         {"bps=\"8.20e11\"", "bps=\"1e-310\"", "bps"},
-        {"flops=\"1.97e14\"", "flops=\"1e-310\"", "peak"},
-        {"hz=\"1.5e9\"", "hz=\"0.5\"", "core"},
+        {"flops=\"1.97e14\"", "flops=\"1e-310\"", "attribute flops of peak cannot be '1e-310'"},
+        {"hz=\"1.5e9\"", "hz=\"0.5\"", "attribute hz of core cannot be '0.5'"},
         {"link_bps=\"5.5e10\"", "link_bps=\"1e30\"", "link_bps"},
         {"host_bps=\"2.5e10\"", "host_bps=\"nan\"", "host_bps"},
         {"wrap=\"false false\"", "wrap=\"false\"", "fewer wrap flags"},
         {"dims=\"4 4\" wrap=\"false false\"", "dims=\"4 4 4\" wrap=\"true true\"", "fewer wrap flags"},
         {"dims=\"4 4\"", "dims=\"128 128\" count=\"4096\"", "too many chips"},
-        {" source=\"pallas matmul.ipynb 8192^3\"", "", "calib"},
+        {" source=\"pallas matmul.ipynb 8192^3\"", "", "calib lacks the attribute source"},
+        {"link_bps=\"5.5e10\" ", "", ":7:1: error: ici lacks the attribute link_bps"},
+        {"bounds=", "bound=", ":6:1: error: host has no attribute bound"},
+        {"version=\"1\"", "version=\"2\"", "attribute version of tpupod cannot be '2'"},
     };
     return cr_make_param_array(BadPod, cases, sizeof(cases) / sizeof(cases[0]));
 }
@@ -181,4 +188,79 @@ ParameterizedTest(Calibrated *one, emulator_pod_xml, calibrated_values_arrive) {
         one->is_integer ? (double)*(const int64_t *)(const void *)at : *(const double *)(const void *)at;
     cr_expect_eq(have, one->want, "%s: %g", one->key, have);
     emu_topology_free(topology);
+}
+
+// bug: reading a pod took libxml2's handler of errors from the program around it.
+static void keep_silent(void *user, xmlErrorPtr error) {
+    (void)error;
+    ++*(int *)user;
+}
+
+Test(emulator_pod_xml, bug_the_error_handler_of_the_process_was_reset) {
+    static const char *const wrongs[][2] = {{"</tpupod>", ""}, {"dim=\"128\"", "dim=\"129\""}, {NULL, ""}};
+    int heard = 0;
+    xmlSetStructuredErrorFunc(&heard, (xmlStructuredErrorFunc)keep_silent);
+    for (size_t i = 0; i < HLO_COUNT_OF(wrongs); i++) {
+        char path[64];
+        EmuTopology *topology = NULL;
+        write_pod(path, wrongs[i][0], wrongs[i][1]);
+        HloStatus status = emu_topology_parse(path, &topology);
+        cr_expect_eq(!status, wrongs[i][0] == NULL);
+        hlo_status_free(status);
+        emu_topology_free(topology);
+        unlink(path);
+        cr_expect_eq(xmlStructuredError, (xmlStructuredErrorFunc)keep_silent);
+        cr_expect_eq(xmlStructuredErrorContext, &heard);
+    }
+    cr_expect_eq(heard, 0, "what is wrong with a pod is nobody else's business");
+    xmlSetStructuredErrorFunc(NULL, NULL);
+}
+
+// libxml2 has an allocator of its own, which the tests of memory cannot make fail.
+static int64_t allocations_left = -1;
+
+static bool is_out_of_memory(void) {
+    if (allocations_left < 0) return false;
+    if (allocations_left > 0) allocations_left--;
+    return allocations_left == 0;
+}
+
+static void *short_malloc(size_t size) {
+    return is_out_of_memory() ? NULL : malloc(size);
+}
+
+static void *short_realloc(void *memory, size_t size) {
+    return is_out_of_memory() ? NULL : realloc(memory, size);
+}
+
+static char *short_strdup(const char *text) {
+    return is_out_of_memory() ? NULL : strdup(text);
+}
+
+static const struct {
+    int64_t allocations;
+    const char *says;
+} shortages[] = {{1, "no memory to parse it"},       {10, "no memory to parse it"},
+                 {100, "no memory to parse it"},     {300, "no memory to validate it"},
+                 {1000, "no memory to validate it"}, {2000, "no memory to validate it"}};
+
+// bug: most of what libxml2 does when it has no memory was taken for a fault of the pod. Each case is a process of its
+// own: libxml2 2.9.14 does not survive many of them.
+ParameterizedTestParameters(emulator_pod_xml, bug_too_little_memory_for_libxml2) {
+    return cases_numbered(HLO_COUNT_OF(shortages));
+}
+ParameterizedTest(const int *number, emulator_pod_xml, bug_too_little_memory_for_libxml2) {
+    char path[64];
+    int heard = 0;
+    EmuTopology *topology = NULL;
+    write_pod(path, NULL, NULL);
+    cr_assert_eq(xmlMemSetup(free, short_malloc, short_realloc, short_strdup), 0);
+    xmlInitParser();
+    xmlRelaxNGInitTypes();
+    xmlSetStructuredErrorFunc(&heard, (xmlStructuredErrorFunc)keep_silent);
+    allocations_left = shortages[*number].allocations;
+    HloStatus status = emu_topology_parse(path, &topology);
+    allocations_left = -1;
+    must_fail(status, HLO_RESOURCE_EXHAUSTED, shortages[*number].says);
+    unlink(path);
 }

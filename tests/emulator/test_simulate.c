@@ -209,6 +209,41 @@ Test(emulator_simulate, slices_of_stacks_in_host_memory_go_over_pcie) {
     }
 }
 
+// bug: a copy that is no start and done took the time of HBM, or none inside of what it was fused with.
+Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm) {
+    static const char *const bodies[] = {
+        // out, in, a slice out of a stack and into one
+        " n = f32[4096,4096]{1,0} negate(a)\n ROOT r = f32[4096,4096]{1,0:S(5)} copy(n)\n",
+        " c = f32[4096,4096]{1,0} copy(h)\n ROOT r = f32[4096,4096]{1,0} negate(c)\n",
+        " r = f32[1,4096,4096]{2,1,0} dynamic-slice(m, z, z, z), dynamic_slice_sizes={1,4096,4096}\n"
+        " ROOT n = f32[1,4096,4096]{2,1,0} negate(r)\n",
+        " b = f32[1,4096,4096]{2,1,0} reshape(a)\n n = f32[1,4096,4096]{2,1,0} negate(b)\n"
+        " ROOT r = f32[8,4096,4096]{2,1,0:S(5)} dynamic-update-slice(m, n, z, z, z)\n",
+    };
+    const double bytes = 4096 * 4096 * 4;
+    for (size_t i = 0; i < HLO_COUNT_OF(bodies); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule t\nENTRY e { a = f32[4096,4096]{1,0} parameter(0)\n"
+                        " h = f32[4096,4096]{1,0:S(5)} parameter(1)\n m = f32[8,4096,4096]{2,1,0:S(5)} parameter(2)\n"
+                        " z = s32[] constant(0)\n%s}",
+                        bodies[i]);
+        EmuReport *report = simulate(text.data, "v5e-1");
+        cr_expect_float_eq((double)report->copy_picoseconds * 1e-12 / (bytes / 16e9), 1, 1e-9, "case %zu", i);
+        cr_expect_float_eq((double)report->memory_picoseconds * 1e-12 / (2 * bytes / 819e9), 1, 0.3, "case %zu: %g", i,
+                           (double)report->memory_picoseconds);
+        emu_report_free(report);
+        hlo_text_free(&text);
+    }
+    // From one place of the host's memory to another nothing goes to the device.
+    EmuReport *report = simulate(
+        "HloModule t\nENTRY e { h = f32[4096,4096]{1,0:S(5)} parameter(0)\n"
+        " ROOT r = f32[4096,4096]{0,1:S(5)} copy(h) }",
+        "v5e-1");
+    cr_expect_eq(report->copy_picoseconds, 0);
+    emu_report_free(report);
+}
+
 #define LOOP(condition, start, step)                                                                           \
     "HloModule t\ncond { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n" \
     " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=" condition                            \

@@ -5,6 +5,7 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/oracle.h"
 #include "tests/support/partitioned.h"
+#include "tests/support/random.h"
 
 enum { MOST_DEVICES = 8, MOST_SHARDS = 8, MOST_PARAMETERS = 64, SPEC_LENGTH = 96 };
 
@@ -29,7 +30,7 @@ static void choose_spec(char *spec, int64_t parameter, int64_t rank, Random *ran
     bool used = false;
     snprintf(spec, SPEC_LENGTH, "p%d=", (int)parameter);
     for (int64_t d = 0; d < rank; d++) {
-        const uint64_t item = random_below(random, used ? 2 : HLO_COUNT_OF(items));
+        const uint64_t item = random_under(random, used ? 2 : HLO_COUNT_OF(items));
         used |= item >= 2;
         if (d) append(spec, ",");
         append(spec, items[item]);
@@ -37,11 +38,11 @@ static void choose_spec(char *spec, int64_t parameter, int64_t rank, Random *ran
 }
 
 static void choose_cut(Cut *cut, const HloModule *module, Random *random) {
-    cut->mesh[0] = (SpmdMeshAxis){"x", 1 + (int64_t)random_below(random, 3)};
-    cut->mesh[1] = (SpmdMeshAxis){"y", 1 + (int64_t)random_below(random, 2)};
+    cut->mesh[0] = (SpmdMeshAxis){"x", 1 + (int64_t)random_under(random, 3)};
+    cut->mesh[1] = (SpmdMeshAxis){"y", 1 + (int64_t)random_under(random, 2)};
     for (int64_t p = 0; p < module->entry->parameters.count && cut->options.shard_count < MOST_SHARDS; p++) {
         const HloShape *shape = module->entry->parameters.items[p]->shape;
-        if (!hlo_shape_is_array(shape) || shape->rank == 0 || shape->rank > 16 || !random_below(random, 3)) continue;
+        if (!hlo_shape_is_array(shape) || shape->rank == 0 || shape->rank > 16 || !random_under(random, 3)) continue;
         const int64_t number = cut->options.shard_count++;
         choose_spec(cut->specs[number], p, shape->rank, random);
         cut->shards[number] = cut->specs[number];
@@ -96,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         Random random = {size};
         for (size_t i = 0; i < size; i++) random.state = random.state * 31 + data[i];
         Cut cut = {0};
-        if (!kind.is_annotated || !random_below(&random, 4)) choose_cut(&cut, module, &random);
+        if (!kind.is_annotated || !random_under(&random, 4)) choose_cut(&cut, module, &random);
         if (kind.devices <= MOST_DEVICES) check(module, &kind, &cut.options, &text);
     }
     hlo_status_free(status);

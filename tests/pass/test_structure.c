@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "tests/support/cases.h"
+#include "tests/support/compiled.h"
 
 Test(pass_structure, dce_keeps_roots_parameters_and_effects) {
     check_body("dce",
@@ -82,13 +83,7 @@ Test(pass_structure, bug_calls_that_draw_random_numbers_left_their_loop) {
 // `depth` computations with two calls of the one before in each: 2^depth paths.
 static HloModule *call_tree(int depth) {
     HloText text = {0};
-    hlo_text_format(&text, "HloModule m\n\nc0 {\n  x = f32[] parameter(0)\n  ROOT r = f32[] sine(x)\n}\n\n");
-    for (int i = 1; i <= depth; i++) {
-        hlo_text_format(&text,
-                        "%s c%d {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=c%d\n"
-                        "  b = f32[] call(a), to_apply=c%d\n  ROOT r = f32[] add(a, b)\n}\n\n",
-                        i == depth ? "ENTRY" : "", i, i - 1, i - 1);
-    }
+    cases_call_tree(&text, "", depth);
     HloModule *module = check_parse(text.data);
     hlo_text_free(&text);
     return module;
@@ -107,9 +102,7 @@ Test(pass_structure, bug_inlining_nested_calls_had_no_end) {
     HloModule *module = call_tree(60);
     const char *names[] = {"call-inliner"};
     HloStatus status = hlo_run_passes(module, names, 1, NULL);
-    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
-    cr_expect_not_null(strstr(hlo_status_message(status), "with its calls inlined"));
-    hlo_status_free(status);
+    must_fail(status, HLO_UNIMPLEMENTED, "%b.17 in %c18: with a copy of %c17 there are more than 1048576 instructions");
     hlo_module_free(module);
 }
 
@@ -368,10 +361,7 @@ Test(pass_structure, bug_copies_of_calls_of_calls_were_counted_by_computation) {
     HloModule *module = check_parse(text.data);
     const char *names[] = {"flatten-call-graph"};
     HloStatus status = hlo_run_passes(module, names, 1, NULL);
-    cr_expect_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
-    cr_expect_not_null(strstr(hlo_status_message(status), "there are more than 1048576 instructions in copies"), "%s",
-                       hlo_status_message(status));
-    hlo_status_free(status);
+    must_fail(status, HLO_UNIMPLEMENTED, "there are more than 1048576 instructions in copies");
     hlo_module_free(module);
     hlo_text_free(&text);
 }

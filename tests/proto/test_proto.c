@@ -853,6 +853,20 @@ Test(proto, bug_literals_in_several_fields_counted_as_elided) {
     hlo_text_free(&bytes);
 }
 
+// bug: of a field that comes twice the first one counted; protobuf's readers take the last.
+Test(proto, bug_the_first_of_two_fields_counted) {
+    const char *text = "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n";
+    HloText bytes = {0};
+    HloModule *module = parse(text, strlen(text));
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    hlo_text_string(&bytes, "\x0a\x05later");
+    module = read_bytes(bytes.data, bytes.length);
+    cr_expect_str_eq(module->name, "later");
+    hlo_module_free(module);
+    hlo_text_free(&bytes);
+}
+
 // bug: a truth value of another byte than 1 stayed that byte, and was not equal to true.
 Test(proto, bug_truth_is_one) {
     const char *text = "HloModule m\n\nENTRY e {\n  ROOT c = pred[3] constant({1, 0, 1})\n}\n";

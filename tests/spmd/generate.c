@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/support/cases.h"
+#include "tests/support/random.h"
 
 enum { POOL = 24, RANK = 4 };
 
@@ -25,7 +26,7 @@ typedef struct Program {
 } Program;
 
 static int64_t pick(Program *program, int64_t limit) {
-    return (int64_t)random_below(&program->random, (uint64_t)limit);
+    return (int64_t)random_under(&program->random, (uint64_t)limit);
 }
 
 static const char *type_of(const Value *value) {

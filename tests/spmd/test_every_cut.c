@@ -9,6 +9,7 @@
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
+#include "tests/support/random.h"
 
 // `sizes` replace A, B, C in the program, one set a run; the mesh is w=4 or x=2, y=2.
 typedef struct Cut {
@@ -360,8 +361,8 @@ static const struct {
 // none; dimensions without axes are open or closed.
 static void pick_spec(HloText *spec, Random *random, int mesh, char kind, int64_t number, int32_t rank) {
     int of_axis[3];
-    for (int a = 0; a < meshes[mesh].count; a++) of_axis[a] = (int)random_below(random, (uint64_t)rank + 1);
-    const bool backwards = random_below(random, 2);
+    for (int a = 0; a < meshes[mesh].count; a++) of_axis[a] = (int)random_under(random, (uint64_t)rank + 1);
+    const bool backwards = random_under(random, 2);
     hlo_text_format(spec, "%c%lld=", kind, (long long)number);
     for (int32_t d = 0; d < rank; d++) {
         int found = 0;
@@ -371,13 +372,13 @@ static void pick_spec(HloText *spec, Random *random, int mesh, char kind, int64_
             if (of_axis[a] != d) continue;
             hlo_text_format(spec, "%s%s", found++ ? "+" : "", meshes[mesh].axes[a].name);
         }
-        if (!found) hlo_text_char(spec, random_below(random, 2) ? '?' : '-');
+        if (!found) hlo_text_char(spec, random_under(random, 2) ? '?' : '-');
     }
 }
 
 // Several arrays of the program cut at once, which contradict each other as they like.
 static void check_pick(const char *name, const char *text, const HloModule *module, Random *random) {
-    const int mesh = (int)random_below(random, HLO_COUNT_OF(meshes));
+    const int mesh = (int)random_under(random, HLO_COUNT_OF(meshes));
     HloText specs[8] = {{0}};
     const char *shards[8];
     SpmdOptions options = {
@@ -385,13 +386,13 @@ static void check_pick(const char *name, const char *text, const HloModule *modu
     for (int64_t p = 0; p < module->entry->parameters.count && options.shard_count < 4; p++) {
         const HloShape *shape = module->entry->parameters.items[p]->shape;
         if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape) || shape->rank == 0) continue;
-        if (random_below(random, 3)) pick_spec(&specs[options.shard_count++], random, mesh, 'p', p, shape->rank);
+        if (random_under(random, 3)) pick_spec(&specs[options.shard_count++], random, mesh, 'p', p, shape->rank);
     }
     const int64_t results = hlo_shape_leaf_count(module->entry->root->shape);
     for (int64_t r = 0; r < results && options.shard_count < 8; r++) {
         const HloShape *shape = hlo_shape_leaf(module->entry->root->shape, r);
         if (!hlo_shape_is_array(shape) || hlo_shape_is_dynamic(shape) || shape->rank == 0) continue;
-        if (random_below(random, 2)) pick_spec(&specs[options.shard_count++], random, mesh, 'r', r, shape->rank);
+        if (random_under(random, 2)) pick_spec(&specs[options.shard_count++], random, mesh, 'r', r, shape->rank);
     }
     for (int64_t i = 0; i < options.shard_count; i++) shards[i] = specs[i].data;
     char *problem = compare_partitioned(text, &options, 11);

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "hlo/hlo.h"
 #include "spmd_partitioner/moves.h"
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
+#include "tests/support/compiled.h"
+#include "tests/support/random.h"
 
 // ---- rounds
 
@@ -30,13 +33,13 @@ Test(moves, of_random_ranges_take_as_few_rounds_as_the_busiest_position_has) {
     Random random = {5};
     for (int trial = 0; trial < 300; trial++) {
         HloArena *arena = hlo_arena_new();
-        const int64_t positions = 1 + (int64_t)random_below(&random, 9);
+        const int64_t positions = 1 + (int64_t)random_under(&random, 9);
         SpmdMoves *moves = spmd_moves_new(arena, positions);
-        SpmdCut cut = {.shard = 1 + (int64_t)random_below(&random, 7)};
-        cut.global = positions * cut.shard - (int64_t)random_below(&random, (uint64_t)cut.shard);
+        SpmdCut cut = {.shard = 1 + (int64_t)random_under(&random, 7)};
+        cut.global = positions * cut.shard - (int64_t)random_under(&random, (uint64_t)cut.shard);
         for (int64_t to = 0; to < positions; to++) {
-            for (uint64_t n = random_below(&random, 4); n > 0; n--) {
-                int64_t first = (int64_t)random_below(&random, 30) - 5, size = (int64_t)random_below(&random, 20);
+            for (uint64_t n = random_under(&random, 4); n > 0; n--) {
+                int64_t first = (int64_t)random_under(&random, 30) - 5, size = (int64_t)random_under(&random, 20);
                 spmd_moves_add(arena, moves, &cut, to, first, size, 0);
             }
         }
@@ -87,6 +90,7 @@ Test(moves, of_nobody_take_no_round) {
 #define ROWS ", sharding={devices=[4,1]<=[4]}"
 #define IMAGE ", sharding={devices=[1,4,1,1]<=[4]}"
 #define WHOLE ", sharding={replicated}"
+#define LONG ", sharding={devices=[4]<=[4]}"
 
 // A program on four devices, its collectives, and what one device sends, in bytes.
 static const struct {
@@ -151,4 +155,46 @@ ParameterizedTest(const int *number, moves, carry_only_what_is_missing) {
     spmd_report_free(report);
     hlo_module_free(partitioned);
     hlo_module_free(module);
+}
+
+// ---- places beyond 2^31
+
+// Nobody has the memory to run these: the places in the program of one device are those that arithmetic says.
+static const struct {
+    const char *body;
+    const char *tables[3];  // that the program must have
+} long_programs[] = {
+    // First and last element that each device gets from its neighbour, and where they come to lie.
+    {"p = pred[12884901888] parameter(0)" LONG
+     "\n ROOT s = pred[9663676416] slice(p), slice={[3221225472:12884901888]}" LONG,
+     {"s64[4]{0} constant({0, 805306368, 1610612736, 0})",
+      "s64[4]{0} constant({2415919104, 2415919104, 2415919104, 0})",
+      "s64[4]{0} constant({0, 4026531840, 3221225472, 2415919104})"}},
+    // Where each device's part of the result begins in the array, counted from its first element; the array's end.
+    {"p = pred[12884901888] parameter(0)" LONG
+     "\n z = pred[] constant(1)\n ROOT s = pred[17179869188] pad(p, z), padding=4294967300_0" LONG,
+     {"s64[4]{0} constant({-4294967300, -3, 4294967294, 8589934591})",
+      "s64[4]{0} constant({0, 3221225475, 2147483650, 1073741825})", "s64[] constant(0)"}},
+    {"p = pred[12884901888] parameter(0)" LONG
+     "\n z = pred[] constant(1)\n ROOT s = pred[17179869188] pad(p, z), padding=0_4294967300" LONG,
+     {"s64[4]{0} constant({0, 4294967297, 8589934594, 12884901891})", "s64[] constant(12884901888)",
+      "s64[4294967297]{0} iota()"}},
+};
+
+Test(moves, of_arrays_longer_than_two_to_the_31_have_their_places_in_s64) {
+    for (size_t i = 0; i < HLO_COUNT_OF(long_programs); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m, num_partitions=4\nENTRY e {\n %s\n}\n", long_programs[i].body);
+        HloModule *module = parse_text(text.data), *partitioned = NULL;
+        cr_assert_null(spmd_partition(module, NULL, &partitioned, NULL));
+        hlo_text_free(&text);
+        text = (HloText){0};
+        must_succeed(hlo_print(partitioned, NULL, &text));
+        for (size_t k = 0; k < HLO_COUNT_OF(long_programs[i].tables); k++)
+            cr_expect(strstr(text.data, long_programs[i].tables[k]), "%s is not in\n%s", long_programs[i].tables[k],
+                      text.data);
+        hlo_text_free(&text);
+        hlo_module_free(partitioned);
+        hlo_module_free(module);
+    }
 }

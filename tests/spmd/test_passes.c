@@ -162,6 +162,44 @@ Test(passes, sums_run_beside_what_does_not_need_them) {
     hlo_free(order);
 }
 
+// bug: the halves had none of the edges of the collective, which could then start before what it had to wait for.
+Test(passes, bug_halves_of_collectives_lost_their_control_edges) {
+    HloModule *module = parse_text("HloModule m, num_partitions=4\n" SUM
+                                   "ENTRY e {\n p = f32[8] parameter(0)\n a = f32[8] sine(p)\n b = f32[8] cosine(p)\n"
+                                   " s = f32[8] all-reduce(p), channel_id=1, replica_groups={{0,1,2,3}}, "
+                                   "use_global_device_ids=true, to_apply=sum, "
+                                   "control-predecessors={a}\n"
+                                   " t = f32[8] all-reduce(b), channel_id=1, replica_groups={{0,1,2,3}}, "
+                                   "use_global_device_ids=true, to_apply=sum, "
+                                   "control-predecessors={s}\n"
+                                   " c = f32[8] negate(p), control-predecessors={t}\n"
+                                   " ROOT r = (f32[8], f32[8], f32[8], f32[8], f32[8]) tuple(a, b, s, t, c)\n}\n");
+    HloArena *scratch = hlo_arena_new();
+    cr_assert_null(spmd_make_async(module, scratch));
+    hlo_arena_free(scratch);
+    expect_valid(module);
+    const HloInstruction *tuple = module->entry->root, *s = tuple->operands[2], *t = tuple->operands[3];
+    cr_assert(hlo_is(s, HLO_OP_ALL_REDUCE_DONE) && hlo_is(t, HLO_OP_ALL_REDUCE_DONE));
+    const HloInstructionVector *before_s = &s->operands[0]->control_predecessors;
+    const HloInstructionVector *before_t = &t->operands[0]->control_predecessors;
+    const HloInstructionVector *before_c = &tuple->operands[4]->control_predecessors;
+    cr_assert(before_s->count == 1 && before_t->count == 1 && before_c->count == 1);
+    cr_expect_eq(before_s->items[0], tuple->operands[0]);
+    cr_expect_eq(before_t->items[0], s);
+    cr_expect_eq(before_c->items[0], t);
+    // The list is an order that keeps them.
+    HloText order = {0};
+    for (const HloInstruction *at = module->entry->first; at; at = at->next)
+        hlo_text_char(&order, at == s->operands[0]   ? 'S'
+                              : at == s              ? 's'
+                              : at == t->operands[0] ? 'T'
+                              : at == t              ? 't'
+                                                     : '.');
+    cr_expect_str_eq(order.data, "..S.sTt..");
+    hlo_text_free(&order);
+    hlo_module_free(module);
+}
+
 // Reduce-scatters and all-to-alls have no start op of their own: async-start calls them.
 Test(passes, exchanges_run_beside_what_does_not_need_them) {
     const char *text =

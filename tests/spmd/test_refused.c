@@ -24,7 +24,11 @@ static const RefusedProgram programs[] = {
     {ON(4, " ROOT p = f32[8] parameter(0), sharding={mesh['a'=2], [{'a'}]}\n"), HLO_INVALID_ARGUMENT, "2 devices"},
     {ON(4, " ROOT p = f32[8] parameter(0), sharding={mesh['a'=4], [{'a'}, {}]}\n"), HLO_INVALID_ARGUMENT,
      "2 dimensions"},
-    {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[8]<=[8]}\n"), HLO_INVALID_ARGUMENT, "8 devices"},
+    {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[8]<=[8]}\n"), HLO_INVALID_ARGUMENT,
+     "instruction %p: its sharding names 8 devices, but num_partitions of the module names 4"},
+    {"ENTRY e {\n p = f32[8] parameter(0), sharding={devices=[8]<=[8]}\n"
+     " ROOT q = f32[8] negate(p), sharding={devices=[4]<=[4]}\n}\n",
+     HLO_INVALID_ARGUMENT, "instruction %q: its sharding names 4 devices, but the sharding of %p names 8"},
     {ON(4, " ROOT p = f32[8] parameter(0), sharding={{replicated},{replicated}}\n"), HLO_INVALID_ARGUMENT, "tuple"},
     {ON(4,
         " p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n ROOT t = (f32[8], f32[8]) tuple(p, q), "
@@ -183,6 +187,39 @@ Test(refused, programs_name_what_stands_in_the_way) {
     }
 }
 
+// bug: half a minute of inlining, and then as many calls again to partition.
+Test(refused, bug_calls_of_calls_were_inlined_without_end) {
+    HloText text = {0};
+    cases_call_tree(&text, ", num_partitions=4", 26);
+    HloModule *module = parse_text(text.data), *partitioned = NULL;
+    must_fail(spmd_partition(module, NULL, &partitioned, NULL), HLO_UNIMPLEMENTED,
+              "%b.17 in %c18: with a copy of %c17 there are more than 1048576 instructions in copies");
+    cr_expect_null(partitioned);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// bug: num_partitions was blamed, and "the program" said what the mesh of the options did.
+Test(refused, bug_a_mesh_of_another_size_was_the_programs_fault) {
+    const SpmdMeshAxis axes[] = {{"x", 8}};
+    const SpmdOptions options = {.mesh = axes, .mesh_axis_count = 1};
+    HloModule *module = parse_text("HloModule m, num_partitions=4\nENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n");
+    HloModule *partitioned = NULL;
+    must_fail(spmd_partition(module, &options, &partitioned, NULL), HLO_INVALID_ARGUMENT,
+              "num_partitions of the module names 4 devices, but the mesh names 8");
+    hlo_module_free(module);
+}
+
+Test(refused, bug_one_array_was_several) {
+    const SpmdMeshAxis axes[] = {{"x", 8}};
+    const char *const shards[] = {"p1=x"};
+    const SpmdOptions options = {.mesh = axes, .mesh_axis_count = 1, .shards = shards, .shard_count = 1};
+    HloModule *module = parse_text("ENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n"), *partitioned = NULL;
+    must_fail(spmd_partition(module, &options, &partitioned, NULL), HLO_INVALID_ARGUMENT,
+              "there is no parameter p1: the program has 1");
+    hlo_module_free(module);
+}
+
 Test(refused, options_name_what_is_wrong_with_them) {
     static const char text[] =
         "ENTRY e {\n p = f32[8] parameter(0)\n q = f32[8] parameter(1)\n c = f32[] constant(1)\n b = f32[8] "
@@ -198,6 +235,8 @@ Test(refused, options_name_what_is_wrong_with_them) {
         {{.mesh = none, .mesh_axis_count = 1}, "axis"},
         {{.mesh = immense, .mesh_axis_count = 1}, "axis"},
         {{.num_partitions = -1}, "the number of partitions"},
+        {{.mesh = mesh, .mesh_axis_count = 1, .num_partitions = 8},
+         "the mesh names 4 devices, but the number of partitions asked for names 8"},
         {{.mesh = mesh, .mesh_axis_count = 1, .shards = tuple, .shard_count = 1}, "%t is a tuple"},
         {{.mesh = mesh, .mesh_axis_count = 1, .shards = free_op, .shard_count = 1}, "%b is made where it is used"},
     };
@@ -328,7 +367,7 @@ static const struct {
     const char *shards[2], *part;
 } shard_cases[] = {
     {{"p0"}, "expected TARGET=SPEC"},
-    {{"p7=x"}, "there is no parameter p7: the program has 2 arrays as parameters"},
+    {{"p7=x"}, "there is no parameter p7: the program has 2"},
     {{"r3=x"}, "there is no result r3: the program has 1"},
     {{"what=x"}, "'what' is neither pN"},
     {{"p=x"}, "'p=x': 'p' is neither pN"},

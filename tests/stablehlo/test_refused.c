@@ -16,7 +16,7 @@ typedef struct RefusedText {
 
 static const RefusedText imports[] = {
     // what is passed over unread, and numbers of operands and results
-    {"func.func @main() attributes {x = #foo.bar<@@[", "'<' is not closed"},
+    {"func.func @main() attributes {x = #foo.bar@@<[", "'<' is not closed"},
     {MAIN("%0 = @@\"chlo.next_after\"(%a, %i) : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32>"),
      "2 operands of one shape are needed"},
     {MAIN("%0 = @@\"chlo.nobody\"(%a) : (tensor<4xf32>) -> tensor<4xf32>"), "chlo.nobody"},

@@ -48,3 +48,13 @@ void cases_program(HloText *text, const char *parameters, const char *root, cons
     }
     hlo_text_format(text, "  ROOT r = %s\n}\n", root);
 }
+
+void cases_call_tree(HloText *text, const char *header, int depth) {
+    hlo_text_format(text, "HloModule m%s\n\nc0 {\n  x = f32[] parameter(0)\n  ROOT r = f32[] sine(x)\n}\n\n", header);
+    for (int i = 1; i <= depth; i++) {
+        hlo_text_format(text,
+                        "%s c%d {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=c%d\n"
+                        "  b = f32[] call(a), to_apply=c%d\n  ROOT r = f32[] add(a, b)\n}\n\n",
+                        i == depth ? "ENTRY" : "", i, i - 1, i - 1);
+    }
+}

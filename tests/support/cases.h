@@ -31,4 +31,8 @@ const char *cases_path(const char *file);
 // `parameters` lists with semicolons between, behind the computations `called`.
 void cases_program(HloText *text, const char *parameters, const char *root, const char *called);
 
+// Appends a program f32[] -> f32[] of computations c0 ... c<depth>, the last the entry, each of which calls the one
+// before it twice: 2^depth times c0. `header` follows the module's name (", num_partitions=2").
+void cases_call_tree(HloText *text, const char *header, int depth);
+
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/partitioned.h"
+#include "tests/support/random.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,20 +10,12 @@
 #include "hlo/text/text.h"
 #include "hlo/verify/verify.h"
 
-uint64_t random_below(Random *random, uint64_t limit) {
-    random->state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t x = random->state;
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (x ^ (x >> 31)) % limit;
-}
-
 // Small whole numbers: sums of them are exact in any order.
 static void fill(HloLiteral *literal, Random *random) {
     int64_t count = hlo_shape_elements(literal->shape);
     HloTypeKind kind = hlo_type_kind(literal->shape->type);
     for (int64_t i = 0; i < count; i++) {
-        int64_t value = (int64_t)random_below(random, 9) - (kind == HLO_KIND_UNSIGNED || kind == HLO_KIND_PRED ? 0 : 4);
+        int64_t value = (int64_t)random_under(random, 9) - (kind == HLO_KIND_UNSIGNED || kind == HLO_KIND_PRED ? 0 : 4);
         if (kind == HLO_KIND_PRED) value &= 1;
         if (kind == HLO_KIND_FLOAT) {
             hlo_literal_set_double(literal, i, (double)value);

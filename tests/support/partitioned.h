@@ -5,13 +5,6 @@
 
 #include "spmd_partitioner/spmd.h"
 
-// A small generator of numbers; the same on every machine.
-typedef struct Random {
-    uint64_t state;
-} Random;
-// A number below `limit`.
-uint64_t random_below(Random *random, uint64_t limit);
-
 // Partitions a module whose parameters are at most 64 arrays, for at most 4,096 devices, runs both forms in the
 // evaluator on the same pseudo-random inputs, and compares. Returns NULL when they agree, else what went wrong (free
 // with hlo_free()); *refused, unless NULL, tells whether the partitioner or the evaluator refused the whole program.

@@ -8,6 +8,7 @@
 
 #include "hlo/base/text.h"
 #include "hlo/ir/types.h"
+#include "tests/support/random.h"
 
 // Values have up to kUsualRank dimensions to begin with; some steps make more.
 // A step makes fewer than kMostOfAStep of them.
@@ -23,7 +24,7 @@ typedef struct Value {
 } Value;
 
 typedef struct Generator {
-    uint64_t state;
+    Random random;
     HloText *head;  // computations that instructions call
     HloText *text;  // the computation that is being written
     Value values[kMaximumValues];

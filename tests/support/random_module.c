@@ -10,11 +10,7 @@
 enum { kUsualElements = 4096, kManyElements = 65536 };
 
 uint64_t random_draw(Generator *g) {
-    g->state += UINT64_C(0x9E3779B97F4A7C15);
-    uint64_t x = g->state;
-    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return x ^ (x >> 31);
+    return random_next(&g->random);
 }
 
 int64_t random_below(Generator *g, int64_t limit) {
@@ -714,7 +710,7 @@ static void make_module(uint64_t seed, int operations, Wanted wanted, HloText *t
     if (!g) abort();
     HloText entry = {0}, head = {0};
     int results[kMaximumValues];
-    g->state = seed * 7919 + 17;
+    g->random.state = seed * 7919 + 17;
     g->text = &entry;
     g->head = &head;
     g->exact = wanted.exact;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// libxml2 says of most elements only that they "failed to validate attributes", and not always which. Which attribute
+// it was is found by the same grammar: an element's attributes are compared by name, then each value is validated
+// alone, as the only attribute of the element.
+#include "emulator/pod_attribute.h"
+
+#include <assert.h>
+#include <libxml/parser.h>
+#include <libxml/relaxng.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "emulator/pod_rng.h"
+
+static bool is_named(const xmlNode *node, const char *name) {
+    return node->type == XML_ELEMENT_NODE && !strcmp((const char *)node->name, name);
+}
+
+// The value of an attribute, NULL without it. Grammar and descriptions have no entities: a value is one text.
+static const char *value_of(const xmlNode *node, const char *name) {
+    for (const xmlAttr *attribute = node->properties; attribute; attribute = attribute->next)
+        if (!strcmp((const char *)attribute->name, name))
+            return attribute->children && attribute->children->content ? (const char *)attribute->children->content
+                                                                       : "";
+    return NULL;
+}
+
+// The grammar's pattern of an element; no two have one name.
+static xmlNode *find_element(xmlNode *at, const char *name) {
+    for (; at; at = at->next) {
+        const char *defined = is_named(at, "element") ? value_of(at, "name") : NULL;
+        if (defined && !strcmp(defined, name)) return at;
+        xmlNode *found = find_element(at->children, name);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+// The pattern of an attribute among the children of an element's or of an <optional>.
+static xmlNode *find_attribute(xmlNode *pattern, const char *name) {
+    for (xmlNode *at = pattern->children; at; at = at->next) {
+        xmlNode *found = is_named(at, "attribute") ? at : is_named(at, "optional") ? find_attribute(at, name) : NULL;
+        if (found && (found != at || !strcmp(value_of(at, "name"), name))) return found;
+    }
+    return NULL;
+}
+
+// A grammar of descriptions that are one element with one attribute; its definitions are those of `grammar`.
+static xmlDoc *grammar_of_one(xmlDoc *grammar, const char *element, xmlNode *attribute) {
+    xmlDoc *made = xmlCopyDoc(grammar, 1);
+    xmlNode *root = made ? xmlDocGetRootElement(made) : NULL, *start = root ? root->children : NULL;
+    while (start && !is_named(start, "start")) start = start->next;
+    if (!start) return made;
+    for (xmlNode *child; (child = start->children);) {
+        xmlUnlinkNode(child);
+        xmlFreeNode(child);
+    }
+    xmlNode *pattern = xmlNewChild(start, root->ns, BAD_CAST "element", NULL);
+    if (!pattern) return made;
+    xmlNewProp(pattern, BAD_CAST "name", BAD_CAST element);
+    xmlNode *copy = xmlDocCopyNode(attribute, made, 1);
+    if (copy && !xmlAddChild(pattern, copy)) xmlFreeNode(copy);
+    xmlNewChild(pattern, root->ns, BAD_CAST "empty", NULL);
+    return made;
+}
+
+// The one that is asked says yes or no: what libxml2 would print about it is known.
+static void keep_quiet(void *user, xmlErrorPtr error) {
+    (void)user;
+    (void)error;
+}
+
+// Whether an attribute may have this value; also true when memory is short.
+static bool may_be(xmlDoc *grammar, const char *element, xmlNode *pattern, const char *value) {
+    xmlDoc *one = grammar_of_one(grammar, element, pattern), *document = xmlNewDoc(BAD_CAST "1.0");
+    xmlNode *root = document ? xmlNewDocNode(document, NULL, BAD_CAST element, NULL) : NULL;
+    if (root) {
+        xmlDocSetRootElement(document, root);
+        xmlNewProp(root, BAD_CAST value_of(pattern, "name"), BAD_CAST value);
+    }
+    xmlRelaxNGParserCtxtPtr parser = root && one ? xmlRelaxNGNewDocParserCtxt(one) : NULL;
+    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_quiet, NULL);
+    xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
+    xmlRelaxNGFreeParserCtxt(parser);
+    xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
+    if (validator) xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_quiet, NULL);
+    const bool good = !validator || xmlRelaxNGValidateDoc(validator, document) <= 0;
+    xmlRelaxNGFreeValidCtxt(validator);
+    xmlRelaxNGFree(schema);
+    xmlFreeDoc(document);
+    xmlFreeDoc(one);
+    return good;
+}
+
+// About the attributes of one element; nothing of those that the grammar does not know.
+static void complain_of(xmlDoc *grammar, const xmlNode *element, HloText *text) {
+    const char *name = (const char *)element->name;
+    xmlNode *pattern = find_element(xmlDocGetRootElement(grammar), name);
+    if (!pattern) return;
+    for (const xmlAttr *at = element->properties; at; at = at->next) {
+        if (find_attribute(pattern, (const char *)at->name)) continue;
+        hlo_text_format(text, "%s has no attribute %s", name, (const char *)at->name);
+        return;
+    }
+    for (const xmlNode *at = pattern->children; at; at = at->next) {
+        if (!is_named(at, "attribute") || value_of(element, value_of(at, "name"))) continue;
+        hlo_text_format(text, "%s lacks the attribute %s", name, value_of(at, "name"));
+        return;
+    }
+    for (const xmlAttr *at = element->properties; at; at = at->next) {
+        const char *attribute = (const char *)at->name, *value = value_of(element, attribute);
+        if (may_be(grammar, name, find_attribute(pattern, attribute), value)) continue;
+        hlo_text_format(text, "attribute %s of %s cannot be '%s'", attribute, name, value);
+        return;
+    }
+}
+
+// The first element of the description, children behind their parent, that there is something to say about.
+static const xmlNode *complain(xmlDoc *grammar, const xmlNode *at, HloText *text) {
+    for (; at; at = at->next) {
+        if (at->type != XML_ELEMENT_NODE) continue;
+        complain_of(grammar, at, text);
+        if (text->length > 0) return at;
+        const xmlNode *found = complain(grammar, at->children, text);
+        if (found) return found;
+    }
+    return NULL;
+}
+
+const xmlNode *emu_pod_attribute_complaint(xmlDoc *document, HloText *text) {
+    assert(document && text);
+    xmlDoc *grammar = xmlReadMemory((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng), "pod.rng", NULL,
+                                    XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    const xmlNode *element = grammar ? complain(grammar, xmlDocGetRootElement(document), text) : NULL;
+    xmlFreeDoc(grammar);
+    return element;
+}
