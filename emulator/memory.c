@@ -141,6 +141,26 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     return leaves;
 }
 
+// Whether leaf `leaf` of what a loop's body returns is the same leaf of its parameter: followed through the tuples that
+// the body takes apart and makes.
+static bool passes_unchanged(const HloInstruction *root, int64_t leaf) {
+    assert(leaf >= 0 && leaf < hlo_shape_leaf_count(root->shape));
+    const HloInstruction *value = root;
+    int64_t place = leaf;
+    while (hlo_is(value, HLO_OP_TUPLE)) {
+        int32_t low = 0, high = value->operand_count;
+        while (high - low > 1) {
+            const int32_t middle = low + (high - low) / 2;
+            *(hlo_shape_first_leaf(value->shape, middle) <= place ? &low : &high) = middle;
+        }
+        place -= hlo_shape_first_leaf(value->shape, low);
+        value = value->operands[low];
+    }
+    for (; hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT); value = value->operands[0])
+        place += hlo_shape_first_leaf(value->operands[0]->shape, HLO_ATTRIBUTES(value, TupleIndex)->index);
+    return hlo_is(value, HLO_OP_PARAMETER) && place == leaf;
+}
+
 // The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the
 // program or still needed elsewhere.
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
@@ -151,12 +171,7 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     Leaves leaves = new_leaves(liveness, initial.count);
     for (int64_t i = 0; i < initial.count; i++) {
         leaves.items[i] = initial.items[i];
-        const bool flat = root->opcode == HLO_OP_TUPLE && root->operand_count == initial.count;
-        const HloInstruction *result = flat ? root->operands[i] : NULL;
-        const bool unchanged = result && result->opcode == HLO_OP_GET_TUPLE_ELEMENT &&
-                               result->operands[0]->opcode == HLO_OP_PARAMETER &&
-                               HLO_ATTRIBUTES(result, TupleIndex)->index == i;
-        if (!unchanged && initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT)
+        if (initial.items[i]->buffer.kind == EMU_BUFFER_ARGUMENT && !passes_unchanged(root, i))
             leaves.items[i] = new_buffer(liveness, loop, hlo_shape_leaf(loop->shape, i));
     }
     return leaves;

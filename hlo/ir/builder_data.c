@@ -213,6 +213,7 @@ HloInstruction *hlo_build_rng_bit_generator(HloBuilder *builder, HloInstruction 
     HloShape bits = {.type = type, .rank = (int32_t)dims.count, .dims = dims.items};
     const HloShape *elements[] = {state->shape, &bits};
     HloShape shape = {.type = HLO_TUPLE, .element_count = 2, .elements = elements};
+    hlo_shape_sum_up(builder->scratch, &shape);
     HloStatus status = hlo_shape_check_dims(type, dims.items, dims.count);
     if (status) hlo_builder_fail(builder, status);
     return hlo_build(builder, &(HloBuildRequest){.opcode = HLO_OP_RNG_BIT_GENERATOR,

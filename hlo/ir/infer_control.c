@@ -59,7 +59,15 @@ HloStatus hlo_infer_while(const HloInferRequest *request, const HloShape **resul
     return HLO_SUCCESS;
 }
 
+// More arrays than any value has that somebody wrote down: tuples of one tuple twice are 2^n of them.
+enum { MOST_LEAVES = 1 << 20 };
+
 HloStatus hlo_infer_tuple(const HloInferRequest *request, const HloShape **result) {
+    int64_t leaves = 0;
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        leaves += hlo_shape_leaf_count(request->operands[i]);
+        HLO_REFUSE_IF(leaves > MOST_LEAVES, "a value of more than %d arrays", MOST_LEAVES);
+    }
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) elements[i] = request->operands[i];
     *result = hlo_shape_tuple(request->arena, elements, request->operand_count);

@@ -34,21 +34,26 @@ const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements
     HloShape *shape = new_shape(arena, HLO_TUPLE);
     shape->element_count = (int32_t)count;
     shape->elements = hlo_arena_copy(arena, elements, (size_t)count * sizeof(*elements));
-    hlo_shape_sum_up(shape);
+    hlo_shape_sum_up(arena, shape);
     return shape;
 }
 
 // The state of a training step has tens of thousands of leaves, and every get-tuple-element asks about it: each
 // question must not be a walk.
-void hlo_shape_sum_up(HloShape *tuple) {
+void hlo_shape_sum_up(HloArena *arena, HloShape *tuple) {
     assert(hlo_shape_is_tuple(tuple));
     tuple->leaf_count = 0;
+    tuple->first_leaves = NULL;
     tuple->is_flat = tuple->is_static = true;
-    for (int32_t i = 0; i < tuple->element_count; i++) {
-        tuple->leaf_count += hlo_shape_leaf_count(tuple->elements[i]);
+    for (int32_t i = 0; i < tuple->element_count; i++)
         tuple->is_flat = tuple->is_flat && !hlo_shape_is_tuple(tuple->elements[i]);
+    int64_t *first_leaves = tuple->is_flat ? NULL : HLO_ARENA_NEW(arena, int64_t, tuple->element_count);
+    for (int32_t i = 0; i < tuple->element_count; i++) {
+        if (first_leaves) first_leaves[i] = tuple->leaf_count;
+        tuple->leaf_count += hlo_shape_leaf_count(tuple->elements[i]);
         tuple->is_static = tuple->is_static && !hlo_shape_is_dynamic(tuple->elements[i]);
     }
+    tuple->first_leaves = first_leaves;
 }
 
 const HloShape *hlo_shape_token(HloArena *arena) {
@@ -91,14 +96,13 @@ const HloShape *hlo_shape_with_dims(HloArena *arena, const HloShape *shape, cons
 }
 
 // A copy of a tuple (or buffer) with each element replaced by change(element).
-// The tuple's sums (leaf_count, is_flat, is_static) stay true: no change that is mapped touches the tree or what is
-// dynamic.
 static const HloShape *map_elements(HloArena *arena, const HloShape *shape,
                                     const HloShape *(*change)(HloArena *, const HloShape *)) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
     for (int32_t i = 0; i < shape->element_count; i++) elements[i] = change(arena, shape->elements[i]);
     HloShape *copy = duplicate(arena, shape);
     copy->elements = elements;
+    if (hlo_shape_is_tuple(copy)) hlo_shape_sum_up(arena, copy);
     return copy;
 }
 
@@ -274,14 +278,15 @@ const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
             HLO_BUG_IF(index >= shape->element_count);
             return shape->elements[index];
         }
-        int32_t i = 0;
-        for (; i < shape->element_count; i++) {
-            int64_t below = hlo_shape_leaf_count(shape->elements[i]);
-            if (index < below) break;
-            index -= below;
+        HLO_BUG_IF(index >= shape->leaf_count || !shape->first_leaves);
+        // The last element that begins no later; empty tuples begin where the one behind them does.
+        int32_t low = 0, high = shape->element_count;
+        while (high - low > 1) {
+            const int32_t middle = low + (high - low) / 2;
+            *(shape->first_leaves[middle] <= index ? &low : &high) = middle;
         }
-        HLO_BUG_IF(i == shape->element_count);
-        shape = shape->elements[i];
+        index -= shape->first_leaves[low];
+        shape = shape->elements[low];
     }
     return shape;
 }
@@ -289,9 +294,7 @@ const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
 int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index) {
     assert(index >= 0 && index <= tuple->element_count);
     if (tuple->is_flat) return index;
-    int64_t first = 0;
-    for (int64_t i = 0; i < index; i++) first += hlo_shape_leaf_count(tuple->elements[i]);
-    return first;
+    return index < tuple->element_count ? tuple->first_leaves[index] : tuple->leaf_count;
 }
 
 int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index) {

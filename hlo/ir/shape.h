@@ -58,9 +58,10 @@ struct HloShape {
     int32_t element_count;    // of a tuple; 1 for a buffer
     const HloShape *const *elements;
     // Of a tuple, so that nobody has to walk through a wide one again (hlo_shape_sum_up); all zero says nothing.
-    int64_t leaf_count;  // as hlo_shape_leaf_count() gives it
-    bool is_flat;        // no element is a tuple
-    bool is_static;      // no dimension of any element is dynamic
+    int64_t leaf_count;           // as hlo_shape_leaf_count() gives it
+    bool is_flat;                 // no element is a tuple
+    const int64_t *first_leaves;  // of a tuple that is not flat: how many leaves stand in front of each element
+    bool is_static;               // no dimension of any element is dynamic
 };
 
 // An array shape without layout; copies `dims`. The caller has checked the sizes (hlo_shape_check_dims).
@@ -70,7 +71,7 @@ HLO_EXPORT const HloShape *hlo_shape_scalar(HloArena *arena, HloType type);
 // A tuple of `count` shapes (kept by pointer; they must live as long as the arena).
 HLO_EXPORT const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count);
 // Fills in what a tuple that was put together by hand knows of its elements, which do not change from then on.
-HLO_EXPORT void hlo_shape_sum_up(HloShape *tuple);
+HLO_EXPORT void hlo_shape_sum_up(HloArena *arena, HloShape *tuple);
 // token[]
 HLO_EXPORT const HloShape *hlo_shape_token(HloArena *arena);
 // The same shape with another layout (NULL for none); dims are shared.

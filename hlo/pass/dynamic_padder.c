@@ -30,7 +30,7 @@ static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, shape->element_count);
     for (int32_t i = 0; i < shape->element_count; i++) elements[i] = static_shape(arena, shape->elements[i]);
     made->elements = elements;
-    if (hlo_shape_is_tuple(made)) hlo_shape_sum_up(made);
+    if (hlo_shape_is_tuple(made)) hlo_shape_sum_up(arena, made);
     return made;
 }
 

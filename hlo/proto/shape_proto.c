@@ -217,7 +217,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
     shape->dynamic = dynamic_flags(arena, flags, dims.count);
     shape->elements = elements.items;
     shape->element_count = (int32_t)elements.count;
-    if (hlo_shape_is_tuple(shape)) hlo_shape_sum_up(shape);
+    if (hlo_shape_is_tuple(shape)) hlo_shape_sum_up(arena, shape);
     // Tuples carry an empty layout message, and a rank that disagrees cannot be kept.
     if (!hlo_shape_is_array(shape)) shape->layout = NULL;
     HLO_FAIL_IF(shape->layout && shape->layout->minor_to_major.count != shape->rank, HLO_INVALID_ARGUMENT,

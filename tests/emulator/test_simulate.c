@@ -244,6 +244,38 @@ Test(emulator_simulate, bug_copies_to_and_from_host_memory_took_the_time_of_hbm)
     emu_report_free(report);
 }
 
+// bug: of a state that is a tuple in a tuple everything was copied in front of the loop, also what the body hands on.
+Test(emulator_simulate, bug_nested_states_of_loops_were_copied) {
+    // The body changes b, the large a goes through.
+#define NESTED_LOOP(state, initial, counter, a, b, result)                                                           \
+    "HloModule t\ncond { p = " state " parameter(0)\n" counter                                                       \
+    " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=LT }\nbody { p = " state                     \
+    " parameter(0)\n" counter a b " one = s32[] constant(1)\n j = s32[] add(i, one)\n d = f32[8] negate(b)\n" result \
+    "}\nENTRY e { x = f32[1024,1024] parameter(0)\n y = f32[8] parameter(1)\n z = s32[] constant(0)\n" initial       \
+    " ROOT w = " state " while(t), condition=cond, body=body }"
+    static const char flat[] =
+        NESTED_LOOP("(s32[], f32[1024,1024], f32[8])", " t = tuple(z, x, y)\n",
+                    " i = s32[] get-tuple-element(p), index=0\n", " a = f32[1024,1024] get-tuple-element(p), index=1\n",
+                    " b = f32[8] get-tuple-element(p), index=2\n", " ROOT r = tuple(j, a, d)\n");
+    static const char nested[] =
+        NESTED_LOOP("(s32[], (f32[1024,1024], f32[8]))", " u = tuple(x, y)\n t = tuple(z, u)\n",
+                    " i = s32[] get-tuple-element(p), index=0\n",
+                    " v = (f32[1024,1024], f32[8]) get-tuple-element(p), index=1\n a = f32[1024,1024] "
+                    "get-tuple-element(v), index=0\n",
+                    " b = f32[8] get-tuple-element(v), index=1\n", " u = tuple(a, d)\n ROOT r = tuple(j, u)\n");
+    static const char whole[] = NESTED_LOOP(
+        "(s32[], (f32[1024,1024]), f32[8])", " u = tuple(x)\n t = tuple(z, u, y)\n",
+        " i = s32[] get-tuple-element(p), index=0\n", " a = (f32[1024,1024]) get-tuple-element(p), index=1\n",
+        " b = f32[8] get-tuple-element(p), index=2\n", " ROOT r = tuple(j, a, d)\n");
+    EmuReport *reports[] = {simulate(flat, "v5e-1"), simulate(nested, "v5e-1"), simulate(whole, "v5e-1")};
+    for (size_t i = 0; i < HLO_COUNT_OF(reports); i++) {
+        cr_expect_eq(reports[i]->temp_bytes, reports[0]->temp_bytes, "%lld and not %lld",
+                     (long long)reports[i]->temp_bytes, (long long)reports[0]->temp_bytes);
+        cr_expect_lt(reports[i]->temp_bytes, 1024 * 1024, "the array that goes through is not copied");
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(reports); i++) emu_report_free(reports[i]);
+}
+
 #define LOOP(condition, start, step)                                                                           \
     "HloModule t\ncond { p = (s32[], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n" \
     " n = s32[] constant(10)\n ROOT c = pred[] compare(i, n), direction=" condition                            \

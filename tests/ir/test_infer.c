@@ -253,6 +253,23 @@ Test(ir_infer, takes_the_types_that_xla_takes) {
     }
 }
 
+// bug: each leaf of a wide tuple with one tuple in it was looked for from the first: 10^10 steps here.
+Test(ir_infer, bug_leaves_of_wide_nested_tuples_took_square_time) {
+    enum { kWide = 200000 };
+    HloArena *arena = hlo_arena_new();
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, kWide);
+    const HloShape *scalar = hlo_shape_scalar(arena, HLO_F32), *token = hlo_shape_token(arena);
+    for (int64_t i = 0; i < kWide; i++) elements[i] = scalar;
+    const HloShape *pair[] = {scalar, token};
+    elements[kWide - 1] = hlo_shape_tuple(arena, pair, 2);
+    const HloShape *wide = hlo_shape_tuple(arena, elements, kWide);
+    int64_t tokens = 0;
+    cr_assert_eq(hlo_shape_leaf_count(wide), kWide + 1);
+    for (int64_t i = 0; i <= kWide; i++) tokens += hlo_shape_leaf(wide, i) == token ? i : 0;
+    cr_expect_eq(tokens, kWide);
+    hlo_arena_free(arena);
+}
+
 // ((), a, (b, (c)), d): what a tuple knows of its leaves is what a walk finds.
 Test(ir_infer, tuples_know_their_leaves) {
     HloArena *arena = hlo_arena_new();
@@ -273,6 +290,12 @@ Test(ir_infer, tuples_know_their_leaves) {
         cr_expect_eq(hlo_shape_first_leaf(nested, i), first[i]);
         cr_expect_eq(hlo_shape_first_leaf(flat, i), i);
     }
+    // A copy into another module keeps nothing of the first one's memory.
+    HloArena *other = hlo_arena_new();
+    const HloShape *copy = hlo_shape_copy(other, nested);
+    cr_expect_neq(copy->first_leaves, nested->first_leaves);
+    for (int64_t i = 0; i < 4; i++) cr_expect_eq(hlo_shape_leaf(copy, i)->dims[0], i + 1);
+    hlo_arena_free(other);
     bool yes = true;
     HloShape moving = *leaves[3];
     moving.dynamic = &yes;

@@ -8,6 +8,7 @@
 
 #include "hlo/hlo.h"
 #include "tests/support/cases.h"
+#include "tests/support/compiled.h"
 
 typedef struct RefusedCase {
     const char *parameters;  // separated by semicolons: p0, p1, ...
@@ -413,4 +414,17 @@ Test(ir_refused, every_rule_of_shape_inference_names_what_breaks_it) {
         hlo_module_free(module);
         hlo_text_free(&text);
     }
+}
+
+// bug: tuples of one tuple twice were 2^40 arrays, each of which something then looked at.
+Test(ir_refused, bug_values_of_2_to_the_n_arrays) {
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m\nENTRY e {\n t0 = f32[2] parameter(0)\n");
+    for (int i = 1; i <= 40; i++)
+        hlo_text_format(&text, " %st%d = tuple(t%d, t%d)\n", i == 40 ? "ROOT " : "", i, i - 1, i - 1);
+    hlo_text_string(&text, "}\n");
+    HloModule *module = NULL;
+    must_fail(hlo_parse(text.data, text.length, NULL, &module), HLO_INVALID_ARGUMENT,
+              "tuple: a value of more than 1048576 arrays");
+    hlo_text_free(&text);
 }
