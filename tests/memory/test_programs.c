@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short of memory while the programs of tests/cpu/programs are compiled and while their kernels run, which take scratch
-// memory of their own. Runs are synchronous on a client of one thread: all of it happens in the test's thread, where
-// allocations are made to fail.
+// Short of memory while the programs of tests/cpu and of the folder beside this file are compiled and while their
+// kernels run, which take scratch memory of their own. Runs are synchronous on a client of one thread: all of it
+// happens in the test's thread, where allocations are made to fail.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <glob.h>
@@ -17,7 +17,7 @@ typedef struct ProgramFile {
     char path[256];
 } ProgramFile;
 
-enum { kMostDevices = 8, kMostArrays = 128, kMostFailures = 100000 };
+enum { kMostDevices = 130, kMostArrays = 128, kMostFailures = 100000 };
 
 // A program on its devices, with arguments.
 typedef struct Fixture {
@@ -99,6 +99,7 @@ static HloStatus run(Fixture *fixture) {
 ParameterizedTestParameters(memory, programs) {
     glob_t found;
     glob(MESHLO_SOURCE_DIR "/tests/cpu/programs/*.hlo", 0, NULL, &found);
+    glob(MESHLO_SOURCE_DIR "/tests/cpu/decompositions/*.hlo", GLOB_APPEND, NULL, &found);
     glob(MESHLO_SOURCE_DIR "/tests/memory/programs/*.hlo", GLOB_APPEND, NULL, &found);
     ProgramFile *files = cr_malloc(sizeof(*files) * (found.gl_pathc + 1));
     for (size_t i = 0; i < found.gl_pathc; i++) snprintf(files[i].path, sizeof(files[i].path), "%s", found.gl_pathv[i]);
@@ -109,10 +110,12 @@ ParameterizedTestParameters(memory, programs) {
 
 ParameterizedTest(const ProgramFile *file, memory, programs) {
     Fixture fixture = {0};
-    must_succeed(target_client_new_with_threads("cpu:8", 1, &fixture.client));
+    char machine[16];
     read_program(&fixture, file->path);
+    snprintf(machine, sizeof(machine), "cpu:%d", fixture.module->num_partitions > 8 ? kMostDevices : 8);
+    must_succeed(target_client_new_with_threads(machine, 1, &fixture.client));
     must_survive(file->path, "compiling", &fixture, compile, 8);
     place_arguments(&fixture);
-    must_survive(file->path, "running", &fixture, run, 64);
+    must_survive(file->path, "running", &fixture, run, 512);
     release_fixture(&fixture);
 }
