@@ -148,9 +148,14 @@ const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
     return copy;
 }
 
+// As text has it; what works on arrays keeps lists of dimensions of that length.
+enum { MOST_DIMENSIONS = 64 };
+
 // 62 bits, not 63: two sizes can be added, and an alignment rounded up to, without another check.
 HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
+    HLO_FAIL_IF(rank > MOST_DIMENSIONS, HLO_INVALID_ARGUMENT, "%lld dimensions are more than %d", (long long)rank,
+                MOST_DIMENSIONS);
     int64_t bytes = hlo_type_bytes(type);
     if (bytes == 0) bytes = 1;
     for (int64_t i = 0; i < rank; i++) {

@@ -27,17 +27,6 @@ CpuConvolutionSizes cpu_convolution_sizes(const CpuConvolution *c) {
     return sizes;
 }
 
-static HloStatus check(const CpuConvolution *c, HloType compute) {
-    HLO_FAIL_IF(compute == HLO_INVALID, HLO_UNIMPLEMENTED, "convolution of %s and %s giving %s",
-                hlo_type_text(c->lhs_type), hlo_type_text(c->rhs_type), hlo_type_text(c->out_type));
-    HLO_FAIL_IF(c->rank > kRankLimit, HLO_UNIMPLEMENTED, "convolution of %d spatial dimensions", c->rank);
-    HLO_FAIL_IF(c->feature_groups < 1 || c->batch_groups < 1 || (c->feature_groups > 1 && c->batch_groups > 1) ||
-                    c->output_features % (c->feature_groups * c->batch_groups) != 0 ||
-                    c->input_features % c->feature_groups != 0 || c->batch % c->batch_groups != 0,
-                HLO_INVALID_ARGUMENT, "convolution groups do not divide its features or batch");
-    return HLO_SUCCESS;
-}
-
 // ---- holes
 
 // Outputs of one dimension meet input elements (and not the holes between) in a cycle: those at one point of it see
@@ -217,7 +206,10 @@ static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
     assert(c && out && input && kernel);
     const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);
-    HLO_TRY(check(c, compute));
+    assert(compute != HLO_INVALID && c->rank <= kRankLimit); /* lowering asks; no array has more dimensions */
+    assert(c->feature_groups >= 1 && c->batch_groups >= 1 && (c->feature_groups == 1 || c->batch_groups == 1));
+    assert(c->output_features % (c->feature_groups * c->batch_groups) == 0);               /* the verifier asks */
+    assert(c->input_features % c->feature_groups == 0 && c->batch % c->batch_groups == 0); /* as above */
     const Counts n = counts_of(c);
     if (n.output == 0) return HLO_SUCCESS;
     if (n.kernel == 0 || n.holes) memset(out, 0, (size_t)(n.output * hlo_type_bytes(c->out_type)));

@@ -95,10 +95,8 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices
     assert(x && plan);
     int64_t operand_strides[CPU_KERNEL_RANK_LIMIT], result_strides[CPU_KERNEL_RANK_LIMIT];
     int64_t indices_strides[CPU_KERNEL_RANK_LIMIT], sizes[CPU_KERNEL_RANK_LIMIT];
-    HLO_FAIL_IF(x->operand_rank > CPU_KERNEL_RANK_LIMIT || x->result_rank > CPU_KERNEL_RANK_LIMIT ||
-                    x->indices_rank > CPU_KERNEL_RANK_LIMIT,
-                HLO_UNIMPLEMENTED, "%s of more than %d dimensions", scatter ? "scatter" : "gather",
-                CPU_KERNEL_RANK_LIMIT);
+    assert(x->operand_rank <= CPU_KERNEL_RANK_LIMIT && x->result_rank <= CPU_KERNEL_RANK_LIMIT &&
+           x->indices_rank <= CPU_KERNEL_RANK_LIMIT); /* no array has more dimensions */
     *plan =
         (CpuIndexPlan){.index_type = x->index_type, .indices = indices, .start_count = x->map_count, .start_stride = 1};
     row_major(x->operand_rank, x->operand_sizes, operand_strides);

@@ -527,7 +527,7 @@ void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values
                             CpuValue *accumulators, CpuValue *elements) {
     assert(values && inits && accumulators && elements);
     if (b->combine_count || b->reduce_count || b->reduced == 0 || count < 1 || count > CPU_LOOP_COMBINE_LIMIT)
-        fail(b, hlo_error(HLO_INVALID_ARGUMENT,
+        fail(b, hlo_error(HLO_UNIMPLEMENTED,
                           "fused loop: a generic reduction must be the only one of its loop and "
                           "have 1 to %d operands",
                           CPU_LOOP_COMBINE_LIMIT));

@@ -4,6 +4,7 @@
 
 #include "targets/cpu/convolution.h"
 #include "targets/cpu/lower.h"
+#include "targets/cpu/matmul_internal.h"
 
 static HloStatus run_convolution(const void *data, void *const *arguments, CpuPool *pool) {
     return cpu_convolution(pool, data, arguments[2], arguments[0], arguments[1]);
@@ -49,7 +50,7 @@ HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *s
     const HloShape *input = node->operands[0]->shape, *kernel = node->operands[1]->shape;
     const HloShape *output = node->results[0]->shape;
     if (labels->input_unknown.count || labels->kernel_unknown.count || labels->output_unknown.count ||
-        output->type == HLO_PRED)
+        output->type == HLO_PRED || cpu_matmul_compute_type(input->type, kernel->type, output->type) == HLO_INVALID)
         return cpu_lower_give_up(lowering, node);
     CpuConvolution *data = HLO_ARENA_NEW(lowering->arena, CpuConvolution, 1);
     *data = (CpuConvolution){

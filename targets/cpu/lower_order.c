@@ -107,6 +107,7 @@ HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Sort)->dimensions.items[0];
     const CpuSort *sort = new_sort(lowering, node, node->operand_count, dimension);
     if (!sort) return cpu_lower_give_up(lowering, node);
+    HLO_TRY(hlo_status_annotate(cpu_sort_check(sort->length, sort->count), "%%%s", node->instruction->name));
     cpu_step_kernel(lowering, node, step, run_sort, sort);
     step->cost *= sort->less ? 400 : 20;
     return HLO_SUCCESS;
@@ -126,6 +127,13 @@ static HloStatus run_top_k(const void *data, void *const *arguments, CpuPool *po
                      arguments[2], arguments[0]);
 }
 
+// Places are s32, by the definition of the op.
+static HloStatus check_top_k(const CpuNode *node, int64_t length) {
+    HLO_FAIL_IF(length > INT32_MAX, HLO_UNIMPLEMENTED, "%%%s: the places of %lld elements are no s32",
+                node->instruction->name, (long long)length);
+    return HLO_SUCCESS;
+}
+
 HloStatus cpu_lower_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloShape *shape = node->operands[0]->shape;
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(node->instruction, TopK);
@@ -134,6 +142,7 @@ HloStatus cpu_lower_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
         return cpu_lower_give_up(lowering, node);
     TopKKernel *kernel = HLO_ARENA_NEW(lowering->arena, TopKKernel, 1);
     const int64_t length = shape->dims[shape->rank - 1];
+    HLO_TRY(check_top_k(node, length));
     *kernel = (TopKKernel){shape->type, length ? node->operands[0]->elements / length : 0, length, attributes->k,
                            attributes->largest};
     cpu_step_kernel(lowering, node, step, run_top_k, kernel);
@@ -155,6 +164,7 @@ HloStatus cpu_lower_top_k_call(CpuLowering *lowering, CpuNode *node, CpuStep *st
         return cpu_lower_give_up(lowering, node);
     CpuSortKey key = {.descending = true};
     if (call->called_count == 1 && !read_key(call->called[0]->root, &key)) return cpu_lower_give_up(lowering, node);
+    HLO_TRY(check_top_k(node, length));
     TopKKernel *kernel = HLO_ARENA_NEW(lowering->arena, TopKKernel, 1);
     *kernel = (TopKKernel){shape->type, rows, length, k, key.descending};
     cpu_step_kernel(lowering, node, step, run_top_k, kernel);
@@ -253,6 +263,8 @@ HloStatus cpu_lower_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuS
     kernel->sort = new_sort(lowering, node, count, dimension);
     kernel->k = node->results[0]->shape->dims[dimension];
     if (!kernel->sort) return cpu_lower_give_up(lowering, node);
+    HLO_TRY(check_top_k(node, kernel->sort->length));
+    HLO_TRY(hlo_status_annotate(cpu_sort_check(kernel->sort->length, count), "%%%s", node->instruction->name));
     cpu_step_kernel(lowering, node, step, run_approximate_top_k, kernel);
     step->cost *= kernel->sort->less ? 400 : 8;
     return HLO_SUCCESS;

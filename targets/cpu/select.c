@@ -149,9 +149,7 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
 HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows, int64_t length, int64_t k,
                              bool largest, void *values, int32_t *positions, const void *input) {
     enum { kInsertionLimit = 128 };
-    HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "top-k of %s", hlo_type_text(type));
-    HLO_FAIL_IF(k < 0 || k > length || length > INT32_MAX, HLO_INVALID_ARGUMENT, "top %lld of %lld", (long long)k,
-                (long long)length);
+    assert(cpu_sort_has_keys(type) && k >= 0 && k <= length && length <= INT32_MAX); /* lowering asks */
     if (rows == 0 || k == 0) return HLO_SUCCESS;
     TopKJob job = {.type = type,
                    .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
@@ -361,11 +359,8 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
 
 HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
                           HloType position_type, void *values, void *positions, const void *input) {
-    HLO_FAIL_IF(!cpu_sort_has_keys(type), HLO_UNIMPLEMENTED, "arg-max of %s", hlo_type_text(type));
-    HLO_FAIL_IF(length < 1 || length > INT32_MAX, HLO_INVALID_ARGUMENT, "arg-max over %lld elements",
-                (long long)length);
-    HLO_FAIL_IF(hlo_type_bytes(position_type) < 4 || !hlo_type_is_integer(position_type), HLO_UNIMPLEMENTED,
-                "arg-max with positions of %s", hlo_type_text(position_type));
+    assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering asks */
+    assert(hlo_type_bytes(position_type) >= 4 && hlo_type_is_integer(position_type)); /* as above */
     if (outer * inner == 0) return HLO_SUCCESS;
     ArgJob job = {.type = type,
                   .position_type = position_type,

@@ -34,8 +34,10 @@ typedef struct CpuSort {
     void *context;
 } CpuSort;
 
+// UNIMPLEMENTED for rows that are longer, and for more arrays, than cpu_sort() takes: places are numbers of 32 bits.
+HLO_NODISCARD HloStatus cpu_sort_check(int64_t length, int64_t count);
 // Sorts all operands together, always stably. Inputs and outputs may be the same arrays. RESOURCE_EXHAUSTED when there
-// is no memory for keys and permutations; UNIMPLEMENTED for a key type that has no order or lengths above 2^32.
+// is no memory for keys and permutations.
 HLO_NODISCARD HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs);
 
 // The k largest (or smallest) of every row of [rows][length] in order, and their positions as s32; among equals the

@@ -221,7 +221,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
                             const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
                             const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    HLO_FAIL_IF(!cpu_pair_kernel(kernels, type, op), HLO_UNIMPLEMENTED, "window reduction of %s", hlo_type_text(type));
+    assert(cpu_pair_kernel(kernels, type, op));             /* lowering asks */
     if (product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense, then
     const bool widened = cpu_is_widened(kernels, type);
     char identity[16] = {0};
@@ -327,8 +327,8 @@ HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types,
                                  const int64_t *out_sizes, const CpuWindowDim *window, const void *const *inits,
                                  void *const *outs, const void *const *ins, CpuWindowCombine *combine, void *context) {
     CallJob job = {count, rank, types, in_sizes, out_sizes, window, inits, outs, ins, combine, context};
-    HLO_FAIL_IF(rank > CPU_KERNEL_RANK_LIMIT || count > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED,
-                "window reduction of more than %d dimensions or operands", CPU_KERNEL_RANK_LIMIT);
+    assert(rank <= CPU_KERNEL_RANK_LIMIT);  /* no array has more dimensions */
+    assert(count <= CPU_KERNEL_RANK_LIMIT); /* more have no scalar function */
     for (int d = 0; d < rank; d++)
         if (window[d].size == 0) return HLO_SUCCESS;
     cpu_pool_parallel_for_grain(pool, product(out_sizes, rank), 256, call_task, &job);
@@ -534,8 +534,7 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
                      .out = out,
                      .operand = operand,
                      .source = source};
-    HLO_FAIL_IF(!job.select || !job.combine || rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED,
-                "select-and-scatter of %s", hlo_type_text(type));
+    assert(job.select && job.combine && rank <= CPU_KERNEL_RANK_LIMIT); /* lowering asks */
     int64_t batches = 1;
     for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++)
         batches *= operand_sizes[d];
@@ -555,8 +554,7 @@ HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, con
                                       void *keeps_context, CpuWindowCombine *combine, void *combine_context) {
     const int width = hlo_type_bytes(type);
     int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
-    HLO_FAIL_IF(rank > CPU_KERNEL_RANK_LIMIT, HLO_UNIMPLEMENTED, "select-and-scatter of more than %d dimensions",
-                CPU_KERNEL_RANK_LIMIT);
+    assert(rank <= CPU_KERNEL_RANK_LIMIT); /* no array has more dimensions */
     cpu_fill(pool, out, init, product(operand_sizes, rank), width);
     const int64_t sources = product(source_sizes, rank);
     for (int64_t i = 0; i < sources; i++) {

@@ -312,3 +312,19 @@ exits 0 "a mesh, device by device" meshlo run dot.hlo --mesh a=4,b=2 --shard p0=
 printf 'HloModule large\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT b = f32[3000000000] broadcast(p), dimensions={}\n}\n' > large.hlo
 exits 5 "bug: out of a device's memory" meshlo run large.hlo --on v2-8
 says err "Ran out of memory on HBM" "out of a device's memory: said"
+
+# What no run can do is said.
+printf 'HloModule m, replica_count=1000000, num_partitions=1000000\nENTRY e {\n  ROOT p = f32[8] parameter(0)\n}\n' > many.hlo
+exits 3 "more devices than there can be" meshlo run many.hlo
+says err "1000000 replicas of 1000000 partitions are more than 1048576 devices" "more devices than there can be: said"
+printf 'HloModule m, replica_count=2\nENTRY e {\n  p = f32[8] parameter(0)\n  n = s32[] constant(3)\n  ROOT d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n}\n' > dynamic.hlo
+exits 4 "results of dynamic size on replicas" meshlo run dynamic.hlo --on cpu:2
+says err "no place along an axis of replicas" "results of dynamic size on replicas: said"
+exits 4 "results of dynamic size on devices" meshlo run dynamic.hlo --on cpu:2 --per-device
+says err "no place along an axis of devices" "results of dynamic size on devices: said"
+printf 'HloModule m\nENTRY e {\n  p = f32[8] parameter(0)\n  a = token[] after-all()\n  s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n  ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n' > send.hlo
+exits 6 "a transfer to nobody" meshlo run send.hlo
+says err "nobody is at the other end of channel 5" "a transfer to nobody: said"
+printf 'HloModule m\nENTRY e {\n  a = token[] after-all()\n  r = (f32[8], u32[], token[]) recv(a), channel_id=6, is_host_transfer=true\n  ROOT d = (f32[8], token[]) recv-done(r), channel_id=6, is_host_transfer=true\n}\n' > recv.hlo
+exits 6 "a transfer from nobody" meshlo run recv.hlo
+says err "nobody is at the other end of channel 6" "a transfer from nobody: said"

@@ -41,6 +41,30 @@ static const RefusedProgram programs[] = {
     // types: only an op's verifier looks at them, a custom call may have any
     {"", "| p = s32[3] parameter(0)\n ROOT r = s32[3] custom-call(p), custom_call_target=\"mhlo.tan\"\n",
      HLO_UNIMPLEMENTED, "%r: tan of s32"},
+    // custom calls of sizes that have no arrays of dynamic size, and so are not the padder's
+    {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n",
+     HLO_INVALID_ARGUMENT, "%t (PadToStatic): operands and results do not fit"},
+    {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p, p), custom_call_target=\"PadToStatic\"\n",
+     HLO_INVALID_ARGUMENT, "%t: PadToStatic of one array"},
+    {"", "| ROOT t = f32[4] custom-call(), custom_call_target=\"SliceToDynamic\"\n", HLO_INVALID_ARGUMENT,
+     "%t: SliceToDynamic of an array and its sizes"},
+    // forms without a kernel
+    {"", "| p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n",
+     HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3], and be returned"},
+    {"", "| p = s8[3000000000] parameter(0)\n ROOT t = (s8[2], s32[2]) topk(p), k=2, largest=true\n", HLO_UNIMPLEMENTED,
+     "%t: the places of 3000000000 elements are no s32"},
+    {"",
+     "lt {\n a = s8[] parameter(0)\n b = s8[] parameter(1)\n ROOT t = pred[] compare(a, b), direction=LT\n}\n"
+     "| p = s8[5000000000] parameter(0)\n ROOT s = s8[5000000000] sort(p), dimensions={0}, to_apply=lt\n",
+     HLO_UNIMPLEMENTED, "%s: sorting more than 2^32 elements"},
+    {"",
+     "| p = f32[4] parameter(0)\n q = f32[4] parameter(1)\n z = s32[] constant(0)\n i = (s32[]) tuple(z)\n"
+     " ROOT r = f32[4] collective-permute(p, q, i, i), source_target_pairs={{0,0}}, slice_sizes={{4}}\n",
+     HLO_UNIMPLEMENTED, "%r: collective-permute in place"},
+    {"num_partitions=2",
+     "| p = f32[4,2] parameter(0)\n o = f32[4,3] parameter(1)\n a = s32[2] constant({0,2})\n"
+     " ROOT r = f32[4,3] ragged-all-to-all(p, o, a, a, a, a), channel_id=1, replica_groups={{0,1}}\n",
+     HLO_INVALID_ARGUMENT, "%r: the operands do not agree"},
     // transfers
     {"num_partitions=2",
      "|" WHOLE " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
@@ -171,6 +195,55 @@ Test(cpu_refused, bug_calls_of_calls_were_compiled_without_end) {
     target_client_release(client);
     hlo_module_free(module);
     hlo_text_free(&text);
+}
+
+// bug: the engine found out when it ran the sort, and did not say where it stands.
+Test(cpu_refused, bug_sorts_of_many_arrays) {
+    enum { kArrays = 65 };
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m\nlt {\n");
+    for (int i = 0; i < 2 * kArrays; i++) hlo_text_format(&text, " x%d = f32[] parameter(%d)\n", i, i);
+    hlo_text_string(&text, " ROOT t = pred[] compare(x0, x1), direction=LT\n}\nENTRY e {\n");
+    for (int i = 0; i < kArrays; i++) hlo_text_format(&text, " p%d = f32[4] parameter(%d)\n", i, i);
+    hlo_text_string(&text, " ROOT s = (");
+    for (int i = 0; i < kArrays; i++) hlo_text_string(&text, i ? ", f32[4]" : "f32[4]");
+    for (int i = 0; i < kArrays; i++) hlo_text_format(&text, "%sp%d", i ? ", " : ") sort(", i);
+    hlo_text_string(&text, "), dimensions={0}, to_apply=lt\n}\n");
+    HloModule *module = compiled_must_parse(text.data);
+    TargetClient *client = NULL;
+    TargetExecutable *executable = NULL;
+    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    must_fail(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED,
+              "%s: sorting 65 arrays, more than 64");
+    target_client_release(client);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// Sizes and places are values of the program.
+Test(cpu_refused, rows_that_do_not_fit) {
+    HloText message = {0};
+    HloModule *module = compiled_must_parse(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4,2] parameter(0)\n o = f32[4,2] parameter(1)\n"
+        " a = s32[2] constant({0,2})\n n = s32[2] constant({3,3})\n t = s32[2] constant({0,0})\n"
+        " ROOT r = f32[4,2] ragged-all-to-all(p, o, a, n, t, n), channel_id=1, replica_groups={{0,1}}\n}\n");
+    const CompiledCheck check = {.spec = "cpu:2", .threads = 1};
+    HloLiteral *results[2] = {0};
+    cr_expect_not(compiled_run(module, &check, results, &message));
+    cr_expect(strstr(message.data, "%r: rows 2..5 do not fit"), "%s", message.data);
+    hlo_text_free(&message);
+    hlo_module_free(module);
+}
+
+Test(cpu_refused, programs_without_an_entry) {
+    HloModule *module = compiled_must_parse("HloModule nothing\nENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n");
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = NULL;
+    module->entry = NULL;
+    must_fail(target_compile(client, module, NULL, &executable), HLO_INVALID_ARGUMENT,
+              "module nothing has no entry computation");
+    target_client_release(client);
+    hlo_module_free(module);
 }
 
 Test(cpu_refused, environments) {

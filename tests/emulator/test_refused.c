@@ -175,6 +175,19 @@ Test(emulator_refused, bug_calls_of_calls_without_end) {
     emu_topology_free(topology);
 }
 
+// A channel without pairs has no devices to name.
+Test(emulator_refused, messages_that_nobody_sends) {
+    EmuTopology *topology = topology_of("v2-8");
+    HloModule *module = compiled_must_parse(
+        "HloModule m\nENTRY e {\n a = token[] after-all()\n r = (f32[4], u32[], token[]) recv(a), channel_id=1\n"
+        " d = (f32[4], token[]) recv-done(r), channel_id=1\n ROOT v = f32[4] get-tuple-element(d), index=0\n}\n");
+    EmuReport *report = NULL;
+    must_fail(emu_simulate(module, topology, NULL, &report), HLO_ABORTED,
+              "deadlock: a device would wait for ever at recv-done %d for a message on channel 1");
+    hlo_module_free(module);
+    emu_topology_free(topology);
+}
+
 // The size of an array without a bound overflowed on its way to bytes.
 Test(emulator_refused, bug_arrays_without_bounds) {
     EmuTopology *topology = topology_of("v5e-8");

@@ -416,6 +416,14 @@ Test(ir_refused, every_rule_of_shape_inference_names_what_breaks_it) {
     }
 }
 
+// bug: text has no arrays of more than 64 dimensions, but messages and builders had, and kernels did not expect them.
+Test(ir_refused, bug_arrays_of_more_dimensions_than_text_has) {
+    int64_t dims[65];
+    for (int i = 0; i < 65; i++) dims[i] = 1;
+    must_fail(hlo_shape_check_dims(HLO_F32, dims, 65), HLO_INVALID_ARGUMENT, "65 dimensions are more than 64");
+    must_succeed(hlo_shape_check_dims(HLO_F32, dims, 64));
+}
+
 // bug: tuples of one tuple twice were 2^40 arrays, each of which something then looked at.
 Test(ir_refused, bug_values_of_2_to_the_n_arrays) {
     HloText text = {0};

@@ -92,6 +92,8 @@ Test(pjrt_layouts, buffers_carry_layouts) {
     layout.layout.tiled.minor_to_major = order;
     put.memory = memory_of(client, 1, "unpinned_host");
     harness_refused(CALL(Client_BufferFromHostBuffer, &put), 12, "row-major arrays only");
+    layout.layout.tiled.num_tiles = 0;  // columns first are no rows either
+    harness_refused(CALL(Client_BufferFromHostBuffer, &put), 12, "row-major arrays only");
     harness_destroy_buffer(put.buffer);
     PjrtBuffer *plain = harness_numbers(client, 0, 2, 3, 0);
     expect_buffer_layout(layouts, plain, "{1,0:T(2,128)}");

@@ -37,6 +37,10 @@ static const RefusedProgram programs[] = {
     {ON(8, " ROOT p = f32[8] parameter(0), sharding={devices=[2,4]0,1,2,3,7,6,5,4 last_tile_dims={manual}}\n"),
      HLO_UNIMPLEMENTED, "a device order that the mesh cannot hold"},
     {ON(4, " ROOT p = f32[<=8] parameter(0), sharding={devices=[4]<=[4]}\n"), HLO_UNIMPLEMENTED, "dynamic size"},
+    {ON(4,
+        " p = f32[8] parameter(0)\n n = s32[] parameter(1)\n d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n"
+        " ROOT r = f32[<=8] negate(d), sharding={devices=[4]<=[4]}\n"),
+     HLO_UNIMPLEMENTED, "instruction %r: dimension 0 is of dynamic size and cannot be cut"},
     {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
     // what the verifier leaves open, and rules would count with
     {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),

@@ -65,7 +65,7 @@ int random_leave(Generator *g, Generator *outer, const char *name, const int *re
     hlo_text_string(g->head, "}\n\n");
     hlo_text_free(g->text);
     free(g->text);
-    outer->state = g->state;
+    outer->random = g->random;
     outer->called_count = g->called_count;
     memcpy(outer->reducers, g->reducers, sizeof g->reducers);
     *g = *outer;
