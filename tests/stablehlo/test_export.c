@@ -131,6 +131,41 @@ ParameterizedTest(const int *index, stablehlo_export, own_programs) {
     hlo_module_free(module);
 }
 
+// Operations that no program of export/ has.
+Test(stablehlo_export, rare_operations) {
+    static const char *const bodies[] = {
+        "p = f32[4] parameter(0)\n ROOT r = f32[4] collective-broadcast(p), replica_groups={{0,1}}, channel_id=1",
+        "p = f32[4] parameter(0)\n ROOT r = f32[2] reduce-scatter(p), replica_groups={{0,1}}, channel_id=1, "
+        "use_global_device_ids=true, dimensions={0}, to_apply=add",
+        "ROOT r = u32[] replica-id()",
+        "ROOT r = u32[] partition-id()",
+        "t = token[] after-all()\n ROOT r = ((f32[4], s32[]), token[]) infeed(t), infeed_config=\"c\"",
+        "p = f32[4] parameter(0)\n t = token[] after-all()\n ROOT r = token[] outfeed(p, t), outfeed_shape=f32[4], "
+        "outfeed_config=\"c\"",
+        "p = f32[4] parameter(0)\n s = ((f32[4]), f32[4]) async-start(p), calls=negative\n ROOT r = f32[4] "
+        "async-done(s)",
+        "p = f32[4,2] parameter(0)\n n = s32[] parameter(1)\n ROOT r = f32[<=4,2] set-dimension-size(p, n), "
+        "dimensions={0}",
+        "p = f32[4] parameter(0)\n ROOT r = (f32[4], f32[4]) tuple(p, p), sharding={{devices=[2]<=[2]}, {replicated}}",
+        "p = c64[4] parameter(0)\n s = c64[4] sinh(p)\n c = c64[4] cosh(p)\n ROOT r = c64[4] add(s, c)",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(bodies); i++) {
+        HloText text = {0};
+        HloModule *module = NULL;
+        hlo_text_format(
+            &text,
+            "HloModule m, num_partitions=2\nadd {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t "
+            "= f32[] add(a, b)\n}\nnegative {\n a = f32[4] parameter(0)\n ROOT t = f32[4] "
+            "negate(a)\n}\nENTRY main {\n %s\n}\n",
+            bodies[i]);
+        must(hlo_parse(text.data, text.length, NULL, &module), bodies[i]);
+        must(hlo_verify(module), bodies[i]);
+        check_doors(module, "1.13.0", bodies[i]);
+        hlo_text_free(&text);
+        hlo_module_free(module);
+    }
+}
+
 // Algorithms of products have types in StableHLO, one of which no array has (tf32): that one was refused, and the
 // algorithm lost where it was read. Any type of 8 bits stands for any of them, whatever the operands are.
 Test(stablehlo_export, bug_dot_algorithms_that_were_lost) {
