@@ -239,11 +239,7 @@ HloInstruction *hlo_build_select_and_scatter(HloBuilder *builder, HloInstruction
 HloInstruction *hlo_build_map(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
                               HloComputation *computation) {
     int64_t all[MAXIMUM_DIMS], rank = count > 0 && operands[0] ? operands[0]->shape->rank : 0;
-    if (rank > MAXIMUM_DIMS) {
-        hlo_builder_fail(builder,
-                         hlo_error(HLO_INVALID_ARGUMENT, "map: %lld dimensions are too many", (long long)rank));
-        return NULL;
-    }
+    assert(rank <= MAXIMUM_DIMS); /* no array has more */
     for (int64_t i = 0; i < rank; i++) all[i] = i;
     return hlo_build_calling(builder, HLO_OP_MAP, operands, count, &(HloDimensionsAttributes){{all, rank}},
                              computation);

@@ -102,7 +102,7 @@ static const struct {
     {more_branches_than_fit, "1048576 branches"},
     {broadcast_to_fewer, "x of rank 2 to rank 1"},
     {broadcast_to_many, "65 dimensions are too many"},
-    {map_of_many_dimensions, "map: 65 dimensions are too many"},
+    {map_of_many_dimensions, "parameter: 65 dimensions are more than 64"},
     {padding_of_unlike_lists, "lists of different lengths"},
     {constant_of_a_token, "a constant of type token"},
     {constant_of_negative_size, "dimension"},
