@@ -223,8 +223,9 @@ void import_frontend_attributes(const ImportPlace *place, HloInstruction *instru
 // Instructions
 
 HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape) {
-    if (type && type->kind == MLIR_TYPE_INDEX) {
-        *shape = hlo_shape_scalar(import_arena(place), HLO_S64);
+    // Sizes are computed with bare numbers, index and i32, beside tensors of them.
+    if (type && (type->kind == MLIR_TYPE_INDEX || type->kind == MLIR_TYPE_ELEMENT)) {
+        *shape = hlo_shape_scalar(import_arena(place), type->kind == MLIR_TYPE_INDEX ? HLO_S64 : type->element);
         return HLO_SUCCESS;
     }
     if (!type || type->kind != MLIR_TYPE_SHAPE) {

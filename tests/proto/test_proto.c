@@ -357,6 +357,27 @@ Test(proto, what_jaxlib_writes_is_what_its_text_says) {
     hlo_file_content_free(&proto);
 }
 
+// What layouts, parameters and products can say besides, which no program of the fixtures does.
+Test(proto, rare_fields_survive) {
+    static const char *const bodies[] = {
+        "  p = f32[8,128]{0,1:T(8,128)(2,1)L(16)E(4)S(1)SC(0:4)} parameter(0)\n  ROOT r = f32[8,128]{0,1:T(8,128)} "
+        "negate(p)\n",
+        "  p = (f32[2], f32[3]) parameter(0), parameter_replication={true,false}\n  ROOT r = f32[2] "
+        "get-tuple-element(p), index=0\n",
+        "  p = f32[2,11,5] parameter(0)\n  q = f32[2,3,5,7] parameter(1)\n  g = s32[2,3] parameter(2)\n  ROOT r = "
+        "f32[2,11,7] ragged-dot(p, q, g), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+        "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={1}\n",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(bodies); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m\n\nENTRY e {\n%s}\n", bodies[i]);
+        HloModule *module = parse(text.data, text.length);
+        expect_round_trip(module);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 // As with names (above), so with every other string: a thread "\0" was written as a thread without a name.
 Test(proto, bug_strings_are_cut_at_zero_bytes) {
     const char *program =

@@ -31,6 +31,42 @@ typedef struct Program {
 #define IOTA23 "  %x = stablehlo.iota dim = 1 : tensor<2x3xi32>\n"
 
 static const Program programs[] = {
+    {"dot, which contracts the last dimension with the first",
+     MAIN("tensor<2x2xi32>",
+          IOTA23 "  %y = stablehlo.iota dim = 0 : tensor<3x2xi32>\n"
+                 "  %0 = stablehlo.dot %x, %y : (tensor<2x3xi32>, tensor<3x2xi32>) -> tensor<2x2xi32>",
+          "%0"),
+     "{ { 5, 5 }, { 5, 5 } }"},
+    {"a tuple, made and taken apart",
+     MAIN("tensor<3xi32>",
+          "  %x = stablehlo.iota dim = 0 : tensor<3xi32>\n  %y = stablehlo.constant dense<7> : tensor<i32>\n"
+          "  %t = stablehlo.tuple %y, %x : tuple<tensor<i32>, tensor<3xi32>>\n"
+          "  %0 = stablehlo.get_tuple_element %t[1] : (tuple<tensor<i32>, tensor<3xi32>>) -> tensor<3xi32>",
+          "%0"),
+     "{0, 1, 2}"},
+    {"a constant of Shardy's", MAIN("tensor<2xi32>", "  %0 = sdy.constant dense<[4, 2]> : tensor<2xi32>", "%0"),
+     "{4, 2}"},
+    {"the number of elements as a size",
+     MAIN("tensor<6xi32>",
+          IOTA23 "  %s = shape.shape_of %x : tensor<2x3xi32> -> tensor<2xindex>\n"
+                 "  %n = shape.num_elements %s : tensor<2xindex> -> index\n"
+                 "  %i = arith.index_cast %n : index to i32\n"
+                 "  %e = \"tensor.from_elements\"(%i) : (i32) -> tensor<1xi32>\n"
+                 "  %d = stablehlo.dynamic_reshape %x, %e : (tensor<2x3xi32>, tensor<1xi32>) -> tensor<?xi32>\n"
+                 "  %0 = tensor.cast %d : tensor<?xi32> to tensor<6xi32>",
+          "%0"),
+     "{0, 1, 2, 0, 1, 2}"},
+    {"a window whose sizes are operands",
+     MAIN("tensor<3xi32>",
+          "  %x = stablehlo.iota dim = 0 : tensor<6xi32>\n  %z = stablehlo.constant dense<0> : tensor<i32>\n"
+          "  %two = stablehlo.constant dense<2> : tensor<1xi64>\n  %one = stablehlo.constant dense<1> : tensor<1xi64>\n"
+          "  %p = stablehlo.constant dense<0> : tensor<1x2xi64>\n"
+          "  %0 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %z, %two, %two, %one, %one, %p) "
+          "{called_computations = [@add]} : (tensor<6xi32>, tensor<i32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>, "
+          "tensor<1xi64>, tensor<1x2xi64>) -> tensor<3xi32>",
+          "%0") "func.func private @add(%a: tensor<i32>, %b: tensor<i32>) -> tensor<i32> {\n"
+                "  %0 = stablehlo.add %a, %b : tensor<i32>\n  return %0 : tensor<i32>\n}\n",
+     "{1, 5, 9}"},
     {"mhlo.topk of the smallest",
      MAIN("tensor<2xi32>",
           "  %x = stablehlo.constant dense<[3, 1, 2, 5, 4, 0]> : tensor<6xi32>\n"
