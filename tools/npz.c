@@ -147,10 +147,20 @@ static HloStatus check_sum(const NpzArchive *archive, const Member *member, cons
     return crc32_z(0, data, size) == member->checksum ? HLO_SUCCESS : damaged(archive, "a member's checksum is wrong");
 }
 
+static void *take_memory(void *unused, uInt count, uInt size) {
+    (void)unused;
+    return hlo_allocate(hlo_array_bytes(count, size));
+}
+
+static void give_memory(void *unused, void *memory) {
+    (void)unused;
+    hlo_free(memory);
+}
+
 // zlib counts in 32 bits, so both sides are handed over piece by piece.
 static HloStatus inflate_member(const NpzArchive *archive, const uint8_t *packed, const Member *member, char *out) {
     assert(packed && out);
-    z_stream stream = {.next_in = (Bytef *)packed};
+    z_stream stream = {.next_in = (Bytef *)packed, .zalloc = take_memory, .zfree = give_memory};
     if (inflateInit2(&stream, -15) != Z_OK)
         return hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory", archive->name);
     uint64_t in_left = member->packed_size, out_left = member->size;

@@ -287,7 +287,27 @@ static HloStatus profile_door(const World *world) {
     return status;
 }
 
+// Events that are asked for, and a context without content.
+static HloStatus asked_door(const World *world) {
+    const Ready *ready = world->more;
+    float out[4];
+    PjrtBufferReadyEventArgs event = {.struct_size = sizeof(event), .buffer = ready->arguments[0]};
+    HloStatus status = status_of(CALL(Buffer_ReadyEvent, &event));
+    if (status) return status;
+    destroy_event(event.event);
+    PjrtBufferCopyRawToHostArgs copy = {
+        .struct_size = sizeof(copy), .buffer = ready->arguments[0], .dst = out, .transfer_size = sizeof(out)};
+    status = status_of(CALL(Buffer_CopyRawToHost, &copy));
+    if (status) return status;
+    destroy_event(copy.event);
+    PjrtExecuteContextArgs context = {.struct_size = sizeof(context)};
+    status = status_of(CALL(ExecuteContext_Create, &context));
+    if (!status) harness_must(CALL(ExecuteContext_Destroy, &context), "ExecuteContext_Destroy");
+    return status;
+}
+
 static const NamedDoor doors[] = {
+    {"asked", asked_door, open_executable, close_all},
     {"uninitialised", uninitialised_door, open_client, close_all},
     {"failed", failed_door, open_client, close_all},
     {"alias", alias_door, open_executable, close_all},

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "hlo/base/complex.h"
+#include "tests/support/compiled.h"
 #include "tools/npy.h"
 
 // An image of format version 1 with this dict and these elements; its size goes to *size.
@@ -290,6 +291,35 @@ Test(tools_npz, refuses_what_is_no_input_of_the_program) {
     archive[name + 4] = '0';
     archive[length - 14] = archive[length - 12] = 0;  // the end record counts no members
     expect_refused(archive, length, "is empty");
+    free(image);
+}
+
+Test(tools_npz, too_little_memory_and_members_that_are_not_there) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    uint8_t bytes[4096];
+    const size_t length = make_archive(bytes, image, size, true);
+    NpzArchive archive = {0};
+    char path[] = "/tmp/meshlo-npz-XXXXXX";
+    close(mkstemp(path));
+    must_succeed(hlo_file_write(path, bytes, length));
+    must_succeed(npz_open(path, &archive));
+    HloLiteral *literal = NULL;
+    must_fail(npz_read(&archive, "arr_9", NULL, &literal), HLO_NOT_FOUND, "has no member arr_9.npy");
+    bool enough = false;
+    for (int64_t allocations = 0; !enough && allocations < 100; ++allocations) {
+        hlo_allocation_fail_after(allocations);
+        HloStatus status = npz_read(&archive, "arr_0", NULL, &literal);
+        hlo_allocation_fail_after(-1);
+        enough = !status;
+        if (status) must_fail(status, HLO_RESOURCE_EXHAUSTED, "");
+    }
+    cr_assert(enough);
+    cr_expect_eq(hlo_literal_get_int64(literal, 1), -7);
+    hlo_literal_free(literal);
+    npz_close(&archive);
+    unlink(path);
     free(image);
 }
 
