@@ -313,6 +313,29 @@ static TargetExecutable *compile(TargetClient *client, const char *text, const T
     return executable;
 }
 
+// A host that only gives, for a program that sends.
+Test(cpu_refused, transfers_to_a_host_that_does_not_listen) {
+    static const char text[] =
+        "HloModule m\nENTRY e {\n p = f32[8] parameter(0)\n a = token[] after-all()\n"
+        " s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n"
+        " ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n";
+    TargetClient *client = new_client("cpu:1");
+    TargetExecutable *executable = compile(client, text, NULL);
+    TargetBuffer *argument = NULL, *result[1] = {NULL}, **results[] = {result};
+    const float values[8] = {0};
+    const int64_t eight = 8;
+    const TargetHostArray array = {values, HLO_F32, 1, &eight, NULL};
+    must_succeed(target_buffer_from_host(&array, memory_of(client, 0), &argument));
+    TargetBuffer *const row[] = {argument}, *const * rows[] = {row};
+    const TargetExecuteOptions options = {.transfers = &(TargetHostTransfers){0}, .synchronous = true};
+    must_fail(target_execute(executable, &options, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
+              "%s: nobody listens on channel 5");
+    target_buffer_release(result[0]);
+    target_buffer_release(argument);
+    target_executable_release(executable);
+    target_client_release(client);
+}
+
 Test(cpu_refused, devices_that_are_named_wrongly) {
     TargetClient *client = new_client("cpu:4"), *other = new_client("cpu:4");
     static const char two[] = "HloModule two, num_partitions=2\nENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "targets/cpu/loop.h"
+#include "tests/support/compiled.h"
 
 enum { kMaximumElements = 1 << 20 };
 
@@ -327,6 +328,25 @@ Test(cpu_loop, reports_misuse) {
     status = cpu_loop_finish(b, &loop);
     cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
     hlo_status_free(status);
+    int64_t ones[65];
+    for (int i = 0; i < 65; i++) ones[i] = 1;
+    must_fail(cpu_loop_finish(new_builder(65, 0, 0, ones), &loop), HLO_UNIMPLEMENTED, "65 dimensions, more than 64");
+    // Columns: no sum at all, and a sum that its own elements are divided by.
+    const int64_t dims[] = {3, 4}, full[] = {4, 1};
+    b = new_builder(0, 1, 1, dims);
+    store(b, 1, load(b, 0, HLO_F32, 0, full), 0, full);
+    must_fail(cpu_loop_finish(b, &loop), HLO_INVALID_ARGUMENT, "the columns form needs a reduction");
+    b = new_builder(0, 1, 1, dims);
+    const CpuValue x = load(b, 0, HLO_F32, 0, full), sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, x, constant_f32(b, 0));
+    store(b, 1, cpu_loop_op(b, CPU_OP_DIVIDE, x, sum, -1), 0, full);
+    must_fail(cpu_loop_finish(b, &loop), HLO_INVALID_ARGUMENT,
+              "the columns form cannot use a sum for its own elements");
+    enum { kMany = 17 };
+    CpuValue values[kMany], inits[kMany], accumulators[kMany], elements[kMany];
+    b = new_builder(0, 1, 1, dims);
+    for (int i = 0; i < kMany; i++) values[i] = load(b, i, HLO_F32, 0, full), inits[i] = constant_f32(b, 0);
+    cpu_loop_combine_begin(b, kMany, values, inits, accumulators, elements);
+    must_fail(cpu_loop_finish(b, &loop), HLO_UNIMPLEMENTED, "have 1 to 16 operands");
     close_setting();
 }
 
