@@ -264,8 +264,7 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
                     "instruction %%%s: dimension %d is of dynamic size and cannot be cut", op->name, d);
         if (array->shape->dynamic[d] && annotation.open) annotation.open[d] = false;
     }
-    HLO_FAIL_IF(annotation.sharding->unreduced && annotation.devices, HLO_UNIMPLEMENTED,
-                "instruction %%%s: an unreduced array in a device order that the mesh cannot hold", op->name);
+    assert(!annotation.sharding->unreduced || !annotation.devices); /* the reader refuses such device orders */
     seed(array, &annotation);
     open_unspecified(op, array);
     return HLO_SUCCESS;
