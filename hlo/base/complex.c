@@ -54,8 +54,8 @@ Complex hlo_complex_log(Complex z) {
 Complex hlo_complex_log1p(Complex z) {
     if (has_nan(z)) return NAN_PAIR;
     double x = creal(z), y = cimag(z);
-    // log|1+z| through log1p keeps small arguments accurate.
-    double real = fabs(x) < 0.5 && fabs(y) < 0.5 ? 0.5 * log1p(x * (2 + x) + y * y) : log(hypot(1 + x, y));
+    // log|1+z| through log1p keeps small arguments accurate; clog() does not overflow where |1+z| would.
+    double real = fabs(x) < 0.5 && fabs(y) < 0.5 ? 0.5 * log1p(x * (2 + x) + y * y) : creal(clog(CMPLX(1 + x, y)));
     return CMPLX(real, atan2(y, 1 + x));
 }
 
@@ -70,11 +70,6 @@ Complex hlo_complex_sign(Complex z) {
     double size = cabs(z);
     if (has_nan(z)) return NAN_PAIR;
     return size == 0 ? CMPLX(0, 0) : CMPLX(creal(z) / size, cimag(z) / size);
-}
-
-// The principal one: the cube root of -1 is not -1.
-Complex hlo_complex_cbrt(Complex z) {
-    return z == 0 ? z : cexp(clog(z) / 3);
 }
 
 // 1/sqrt(0) is (inf, nan), as XLA's quotient gives it.

@@ -31,7 +31,6 @@ double _Complex hlo_complex_tan(double _Complex z);   // NaN at real infinities 
 double _Complex hlo_complex_tanh(double _Complex z);  // NaN at imaginary infinities and NaNs
 double _Complex hlo_complex_sqrt(double _Complex z);  // of a negative number +i, whatever the sign of its zero
 double _Complex hlo_complex_rsqrt(double _Complex z);
-double _Complex hlo_complex_cbrt(double _Complex z);      // exp(log(z) / 3)
 double _Complex hlo_complex_sign(double _Complex z);      // z / |z|, and 0 of 0
 double _Complex hlo_complex_logistic(double _Complex z);  // 1 / (1 + exp(-z))
 double _Complex hlo_complex_power(double _Complex base, double _Complex exponent);

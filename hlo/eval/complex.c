@@ -16,7 +16,6 @@ static Complex apply_unary(HloOpcode opcode, Complex z) {
         case HLO_OP_ASIN: return casin(z);
         case HLO_OP_ASINH: return casinh(z);
         case HLO_OP_ATANH: return catanh(z);
-        case HLO_OP_CBRT: return hlo_complex_cbrt(z);
         case HLO_OP_COS: return hlo_complex_cos(z);
         case HLO_OP_COSH: return ccosh(z);
         case HLO_OP_EXP: return hlo_complex_exp(z);
@@ -108,7 +107,6 @@ HloEvalKernel *hlo_eval_complex_unary_kernel(HloOpcode opcode) {
         case HLO_OP_ASIN:
         case HLO_OP_ASINH:
         case HLO_OP_ATANH:
-        case HLO_OP_CBRT:
         case HLO_OP_COS:
         case HLO_OP_COSH:
         case HLO_OP_EXP:
