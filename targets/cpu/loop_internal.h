@@ -16,7 +16,7 @@ typedef enum CpuValueKind {
     CPU_VALUE_INDEX,
     CPU_VALUE_CONSTANT,
     CPU_VALUE_KERNEL,  // one block kernel
-    CPU_VALUE_ALIAS,   // the register of operand 0 under another type
+    CPU_VALUE_ALIAS,   // the register of operand 0 under another type, from `immediate` bytes an element on
     CPU_VALUE_EXPAND,  // a kept value repeated over the reduced dimensions
     CPU_VALUE_REDUCE,
     CPU_VALUE_ACCUMULATOR,  // bound by the interpreter while it runs the combiner

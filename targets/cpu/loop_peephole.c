@@ -14,6 +14,52 @@ static bool is_operation(const CpuLoopBuilder *b, const CpuLoopValue *value, Cpu
     return value && value->kind == CPU_VALUE_KERNEL && value->kernel == b->kernels->operation[op][type];
 }
 
+static bool is_uniform(const CpuLoopBuilder *b, CpuValue v) {
+    return v >= 0 && b->values.items[v].level == CPU_LEVEL_UNIFORM;
+}
+
+// ---- places counted in 64 bits, as JAX numbers its random bits
+
+static bool is_conversion(const CpuLoopBuilder *b, const CpuLoopValue *value, CpuRegisterType from,
+                          CpuRegisterType to) {
+    return value && value->kind == CPU_VALUE_KERNEL && value->kernel == b->kernels->convert[from][to];
+}
+
+// The lower half of what was 32 bits wide before.
+static void find_narrowed_again(const CpuLoopBuilder *b, CpuLoopValue *value) {
+    if (!is_conversion(b, value, CPU_REGISTER_U64, CPU_REGISTER_U32)) return;
+    const CpuLoopValue *wide = &b->values.items[value->operands[0]];
+    if (!is_conversion(b, wide, CPU_REGISTER_S32, CPU_REGISTER_U64) || wide->level != value->level) return;
+    value->kind = CPU_VALUE_ALIAS;
+    value->operands[0] = wide->operands[0];
+}
+
+// Numbers of 31 bits shifted to nothing.
+static void find_no_bits(const CpuLoopBuilder *b, CpuLoopValue *value) {
+    enum { kIndexBits = 31 };
+    if (!is_operation(b, value, CPU_OP_SHIFT_RIGHT_LOGICAL, CPU_REGISTER_U64)) return;
+    const CpuLoopValue *wide = &b->values.items[value->operands[0]], *count = &b->values.items[value->operands[1]];
+    if (!is_conversion(b, wide, CPU_REGISTER_S32, CPU_REGISTER_U64) || count->kind != CPU_VALUE_CONSTANT) return;
+    const CpuLoopValue *index = &b->values.items[wide->operands[0]];
+    uint64_t bits;
+    memcpy(&bits, count->constant, sizeof bits);
+    bool fits = index->kind == CPU_VALUE_INDEX && index->map.offset >= 0 && bits >= kIndexBits;
+    for (int d = 0; d < b->rank && fits; d++) fits = index->map.strides[d] >= 0;
+    if (!fits) return;
+    value->kind = CPU_VALUE_CONSTANT;
+    value->level = CPU_LEVEL_UNIFORM;
+    value->operands[0] = value->operands[1] = -1;
+    memset(value->constant, 0, sizeof value->constant);
+}
+
+// What comes of values that exist once a loop does, too.
+static void find_uniform(const CpuLoopBuilder *b, CpuLoopValue *value) {
+    if (value->kind != CPU_VALUE_KERNEL || value->operands[0] < 0) return;
+    for (int i = 0; i < 3; i++)
+        if (value->operands[i] >= 0 && !is_uniform(b, value->operands[i])) return;
+    value->level = CPU_LEVEL_UNIFORM;
+}
+
 // ---- rotations
 
 static bool is_constant(const CpuLoopValue *value, uint32_t *bits) {
@@ -55,6 +101,120 @@ static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
         value->operands[1] = rotation->operands[0];
         return;
     }
+}
+
+// ---- four rounds of Threefry
+
+// What one round makes of two numbers: their sum, and the second one turned and mixed with that.
+typedef struct Round {
+    CpuValue sum, mixed;     // what it makes
+    CpuValue first, second;  // of these
+} Round;
+
+// The round that ends with the value `mixed`.
+static bool find_round(const CpuLoopBuilder *b, CpuValue mixed, Round *round) {
+    const CpuLoopValue *value = &b->values.items[mixed];
+    if (value->kind != CPU_VALUE_KERNEL || value->kernel != b->kernels->xor_rotate) return false;
+    *round = (Round){.sum = value->operands[0], .mixed = mixed, .second = value->operands[1]};
+    const CpuLoopValue *sum = &b->values.items[round->sum];
+    if (!is_operation(b, sum, CPU_OP_ADD, CPU_REGISTER_U32) || sum->level != value->level) return false;
+    const bool swapped = sum->operands[0] == round->second;
+    round->first = sum->operands[swapped];
+    return sum->operands[!swapped] == round->second;
+}
+
+// Joins the four rounds that end with the value `last`, of which nobody sees more than the results: a kernel with two
+// results, of which the last round's values become the halves.
+static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) {
+    enum { kRounds = 4, kUsesWithin = 2 };
+    Round rounds[kRounds];
+    uint32_t turns = 0;
+    for (int r = kRounds; r-- > 0; last = rounds[r].second) {
+        if (!find_round(b, last, &rounds[r]) || b->values.items[last].level == CPU_LEVEL_UNIFORM) return;
+        if (r < kRounds - 1 && (rounds[r + 1].first != rounds[r].sum || uses[rounds[r].sum] != kUsesWithin ||
+                                uses[rounds[r].mixed] != kUsesWithin))
+            return;
+        turns = turns << 8 | (uint32_t)b->values.items[last].immediate;
+    }
+    // Before the first value that others see.
+    CpuLoopValue *both = &b->values.items[rounds[kRounds - 2].mixed];
+    cpu_loop_set_kernel(b, both, &b->kernels->mix_four_times);
+    both->immediate = turns;
+    both->operands[0] = rounds[0].first;
+    both->operands[1] = rounds[0].second;
+    both->type = HLO_U64;
+    both->held = CPU_REGISTER_U64;
+    both->width = 2 * (int)sizeof(uint32_t);
+    const CpuValue halves[] = {rounds[kRounds - 1].sum, rounds[kRounds - 1].mixed};
+    for (int i = 0; i < 2; i++) {
+        CpuLoopValue *half = &b->values.items[halves[i]];
+        half->kind = CPU_VALUE_ALIAS;
+        half->immediate = i * (int)sizeof(uint32_t);
+        half->operands[0] = rounds[kRounds - 2].mixed;
+        half->operands[1] = half->operands[2] = -1;
+    }
+}
+
+// x + u + v = x + (u + v), where u and v exist once a loop: their sum takes the later place of v and x + u, which must
+// hold the other one where it is v. Then v is a constant that nobody else reads.
+static void find_sum_with_uniforms(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
+    if (!is_operation(b, value, CPU_OP_ADD, CPU_REGISTER_U32) || value->level == CPU_LEVEL_UNIFORM) return;
+    const int second = is_uniform(b, value->operands[0]);
+    const CpuValue at = value->operands[second], v = value->operands[!second];
+    CpuLoopValue *inner = &b->values.items[at], *added = &b->values.items[v];
+    if (!is_operation(b, inner, CPU_OP_ADD, CPU_REGISTER_U32) || inner->level == CPU_LEVEL_UNIFORM || uses[at] != 1 ||
+        !is_uniform(b, v) || (v > at && (added->kind != CPU_VALUE_CONSTANT || uses[v] != 1)))
+        return;
+    const bool swapped = is_uniform(b, inner->operands[0]);
+    const CpuValue x = inner->operands[swapped], u = inner->operands[!swapped];
+    if (!is_uniform(b, u)) return;
+    const CpuValue sum = v > at ? v : at;
+    const CpuLoopValue constant = *added;
+    b->values.items[sum] = *inner;
+    if (v > at) *inner = constant;
+    b->values.items[sum].level = CPU_LEVEL_UNIFORM;
+    b->values.items[sum].operands[0] = u;
+    b->values.items[sum].operands[1] = v > at ? at : v;
+    value->operands[0] = x;
+    value->operands[1] = sum;
+}
+
+// The sum of that half of the value `both` and a value that exists once a loop, which nobody else sees.
+static bool is_half_and_uniform(const CpuLoopBuilder *b, CpuValue sum, CpuValue both, int half, const int *uses,
+                                CpuValue *uniform) {
+    const CpuLoopValue *value = &b->values.items[sum];
+    if (uses[sum] != 1 || !is_operation(b, value, CPU_OP_ADD, CPU_REGISTER_U32)) return false;
+    const bool swapped = is_uniform(b, value->operands[0]);
+    const CpuLoopValue *operand = &b->values.items[value->operands[swapped]];
+    *uniform = value->operands[!swapped];
+    return operand->kind == CPU_VALUE_ALIAS && operand->operands[0] == both &&
+           operand->immediate == half * (int)sizeof(uint32_t) && uses[value->operands[swapped]] == 1 &&
+           is_uniform(b, *uniform);
+}
+
+// Four rounds after four others, with a part of the key added in between: on the register of those.
+static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
+    CpuValue uniforms[2];
+    if (value->kind != CPU_VALUE_KERNEL || value->kernel != b->kernels->mix_four_times) return;
+    const CpuLoopValue *sum = &b->values.items[value->operands[0]];
+    if (!is_operation(b, sum, CPU_OP_ADD, CPU_REGISTER_U32)) return;
+    const CpuLoopValue *half = &b->values.items[sum->operands[is_uniform(b, sum->operands[0])]];
+    const CpuValue both = half->operands[0];
+    if (half->kind != CPU_VALUE_ALIAS || b->values.items[both].width != 2 * (int)sizeof(uint32_t)) return;
+    for (int i = 0; i < 2; i++)
+        if (!is_half_and_uniform(b, value->operands[i], both, i, uses, &uniforms[i])) return;
+    cpu_loop_set_kernel(b, value, &b->kernels->add_and_mix_four_times);
+    value->operands[0] = both;
+    value->operands[1] = uniforms[0];
+    value->operands[2] = uniforms[1];
+}
+
+// Registers of two results serve blocks; in loops of a handful of elements, and in rows in chunks, every value has its
+// own.
+static bool may_have_two_results(const CpuLoopBuilder *b) {
+    int64_t elements = 1;
+    for (int d = 0; d < b->rank; d++) elements *= b->dims[d];
+    return elements > CPU_TINY_ELEMENTS && b->reduce_count == 0;
 }
 
 // ---- pairs of f32 operations
@@ -109,9 +269,23 @@ void cpu_loop_peephole(CpuLoopBuilder *b) {
     assert(b);
     if (b->combine_count) return;  // a combiner's values are named by number
     int *uses = hlo_arena_allocate(b->arena, sizeof(int) * (size_t)(b->values.count + 1));
+    for (int64_t v = 0; v < b->values.count; v++) {
+        CpuLoopValue *value = &b->values.items[v];
+        find_no_bits(b, value);
+        find_narrowed_again(b, value);
+        find_uniform(b, value);
+    }
     for (int64_t v = 0; v < b->values.count; v++) find_rotation(b, &b->values.items[v]);
     for (int64_t v = 0; v < b->values.count; v++) find_xor_of_rotation(b, &b->values.items[v]);
     count_uses(b, uses);
+    for (CpuValue v = 0; v < b->values.count && may_have_two_results(b); v++)
+        if (uses[v]) find_four_rounds(b, v, uses);
+    count_uses(b, uses);
+    for (int64_t v = 0; v < b->values.count; v++)
+        if (uses[v]) find_sum_with_uniforms(b, &b->values.items[v], uses);
+    count_uses(b, uses);
+    for (int64_t v = 0; v < b->values.count; v++)
+        if (uses[v]) find_rounds_after_rounds(b, &b->values.items[v], uses);
     for (int64_t v = 0; v < b->values.count; v++)
         if (uses[v]) find_pair(b, &b->values.items[v], uses);
     count_uses(b, uses);

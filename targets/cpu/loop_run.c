@@ -244,7 +244,7 @@ static void run_value(Frame *frame, CpuValue v) {
             if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
             *result = run_kernel(frame, value, start, count);
             break;
-        case CPU_VALUE_ALIAS: *result = operand_of(frame, value, 0); break;
+        case CPU_VALUE_ALIAS: *result = (char *)operand_of(frame, value, 0) + value->immediate * count; break;
         case CPU_VALUE_EXPAND: *result = run_expand(frame, value); break;
         case CPU_VALUE_REDUCE:
             *result = own_register(frame, value);

@@ -299,6 +299,105 @@ Test(cpu_loop, results_do_not_depend_on_workers) {
     cr_assert_eq(memcmp(results[0], results[2], sizeof results[0]), 0);
 }
 
+// ---- rounds of Threefry, which become one kernel with two results
+
+enum { kGroups = 5, kRoundsEach = 4 };
+
+typedef struct MixSetting {
+    int first_turn;     // the groups' rotations are kTurns[(first_turn + group) % 3]
+    bool apart;         // the key's second part and the group's number are added one after the other
+    int seen;           // this group's sum after two rounds is stored too, so that the group is not joined; -1: none
+    bool added_before;  // the constant stands before what it is added to
+} MixSetting;
+
+static const uint32_t kTurns[3][kRoundsEach] = {{13, 15, 26, 6}, {17, 29, 16, 24}, {1, 31, 8, 5}};
+
+static CpuValue constant_u32(CpuLoopBuilder *b, uint32_t value) {
+    return cpu_loop_constant(b, HLO_U32, &value);
+}
+
+// The shifts are in the form in which programs have them.
+static CpuValue turned(CpuLoopBuilder *b, CpuValue x, uint32_t by) {
+    return cpu_loop_op(b, CPU_OP_OR, cpu_loop_op(b, CPU_OP_SHIFT_LEFT, x, constant_u32(b, by), -1),
+                       cpu_loop_op(b, CPU_OP_SHIFT_RIGHT_LOGICAL, x, constant_u32(b, 32 - by), -1), -1);
+}
+
+static void build_mixing(CpuLoopBuilder *b, const MixSetting *how) {
+    const int64_t one[] = {1}, none[] = {0};
+    const uint64_t half = 32;
+    const CpuValue place = cpu_loop_index(b, HLO_U64, &(CpuIndexMap){7, one});
+    CpuValue x = cpu_loop_convert(
+        b, HLO_U32, cpu_loop_op(b, CPU_OP_SHIFT_RIGHT_LOGICAL, place, cpu_loop_constant(b, HLO_U64, &half), -1));
+    CpuValue y = cpu_loop_op(b, CPU_OP_XOR, cpu_loop_convert(b, HLO_U32, place), load(b, 0, HLO_U32, 0, one), -1);
+    const CpuValue key[] = {load(b, 1, HLO_U32, 0, none), load(b, 1, HLO_U32, 1, none)};
+    for (int g = 0; g < kGroups; g++) {
+        const uint32_t *turns = kTurns[(how->first_turn + g) % 3];
+        for (int r = 0; r < kRoundsEach; r++) {
+            x = cpu_loop_op(b, CPU_OP_ADD, x, y, -1);
+            y = cpu_loop_op(b, CPU_OP_XOR, x, turned(b, y, turns[r]), -1);
+            if (g == how->seen && r == 1) store(b, 4, x, 0, one);
+        }
+        x = cpu_loop_op(b, CPU_OP_ADD, x, key[g % 2], -1);
+        const CpuValue number = constant_u32(b, (uint32_t)g + 1);
+        if (how->apart && how->added_before)
+            y = cpu_loop_op(b, CPU_OP_ADD, number, cpu_loop_op(b, CPU_OP_ADD, y, key[(g + 1) % 2], -1), -1);
+        else if (how->apart)
+            y = cpu_loop_op(b, CPU_OP_ADD, cpu_loop_op(b, CPU_OP_ADD, y, key[(g + 1) % 2], -1),
+                            constant_u32(b, (uint32_t)g + 1), -1);
+        else
+            y = cpu_loop_op(b, CPU_OP_ADD, y, cpu_loop_op(b, CPU_OP_ADD, key[(g + 1) % 2], number, -1), -1);
+    }
+    store(b, 2, x, 0, one);
+    store(b, 3, y, 0, one);
+}
+
+static void mix_one(const MixSetting *how, uint32_t place, uint32_t value, const uint32_t key[2], uint32_t results[3]) {
+    uint32_t x = 0, y = (7 + place) ^ value;
+    results[2] = 0;
+    for (int g = 0; g < kGroups; g++) {
+        const uint32_t *turns = kTurns[(how->first_turn + g) % 3];
+        for (int r = 0; r < kRoundsEach; r++) {
+            x += y;
+            y = x ^ (y << turns[r] | y >> (32 - turns[r]));
+            if (g == how->seen && r == 1) results[2] = x;
+        }
+        x += key[g % 2];
+        y += key[(g + 1) % 2] + (uint32_t)g + 1;
+    }
+    results[0] = x;
+    results[1] = y;
+}
+
+SETTINGS(mixes_as_threefry_does) {
+    open_setting(setting);
+    static const int64_t sizes[] = {1, 64, 65, 511, 512, 513, 5000};
+    static const MixSetting hows[] = {{0, false, -1, false}, {0, true, -1, false}, {1, true, -1, true},
+                                      {2, false, -1, false}, {0, true, 0, false},  {0, true, 2, true},
+                                      {1, false, 4, false}};
+    for (size_t h = 0; h < sizeof hows / sizeof hows[0]; h++)
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+            const int64_t n = sizes[s];
+            uint32_t *results[3], *values = hlo_arena_allocate(arena, sizeof(uint32_t) * (size_t)n);
+            const uint32_t key[2] = {0xdeadbeef, 0x12345679};
+            for (int i = 0; i < 3; i++) {
+                results[i] = hlo_arena_allocate(arena, sizeof(uint32_t) * (size_t)n);
+                memset(results[i], 0, sizeof(uint32_t) * (size_t)n);
+            }
+            for (int64_t i = 0; i < n; i++) values[i] = (uint32_t)i * 2654435761u;
+            CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
+            build_mixing(b, &hows[h]);
+            run(b, (void *[]){values, (void *)(uintptr_t)key, results[0], results[1], results[2]});
+            for (int64_t i = 0; i < n; i++) {
+                uint32_t want[3];
+                mix_one(&hows[h], (uint32_t)i, values[i], key, want);
+                for (int k = 0; k < 3; k++)
+                    cr_assert_eq(results[k][i], want[k], "setting %zu, %lld elements: result %d of %lld", h,
+                                 (long long)n, k, (long long)i);
+            }
+        }
+    close_setting();
+}
+
 Test(cpu_loop, converts_stochastically) {
     open_setting(&kSettings[2]);
     const int64_t n = 6, one[] = {1};

@@ -68,6 +68,12 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT];
     CpuBlockKernel *rotate;      // u32 a turned left by `immediate` (1 to 31) bits
     CpuBlockKernel *xor_rotate;  // u32 a ^ (b turned left by `immediate` bits)
+    // Four times a += b, b = a ^ (b turned left by one of the bytes of `immediate`, from the lowest on): writes n
+    // numbers a and behind them n numbers b. Not in place.
+    CpuBlockKernel *mix_four_times;
+    // The same of what it has written, a, in place or not, after all n first numbers have grown by b[0] and the others
+    // by c[0].
+    CpuBlockKernel *add_and_mix_four_times;
     void (*ramp)(int32_t *to, int32_t first, int32_t step, int64_t n);  // to[i] = first + i * step, wrapping
 } CpuLoopKernels;
 
