@@ -117,16 +117,40 @@ static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const Spmd
     return emit_reduce(partitioner, rule->op, operands, results, true);
 }
 
-// Any computation, any number of operands. The init value must be the computation's identity, as XLA demands of
-// programs whose reductions it splits.
+// The op that makes component `index` of a variadic reduction out of that component alone, and whose init value must
+// not count twice: HLO_OPCODE_COUNT where there is none.
+static HloOpcode counting_op(const HloComputation *reducer, int32_t index, int32_t inputs) {
+    const HloInstruction *root = reducer->root;
+    if (!hlo_is(root, HLO_OP_TUPLE)) return HLO_OPCODE_COUNT;
+    const HloInstruction *made = root->operands[index];
+    const HloInstruction *left = reducer->parameters.items[index], *right = reducer->parameters.items[inputs + index];
+    const bool own = made->operand_count == 2 && ((made->operands[0] == left && made->operands[1] == right) ||
+                                                  (made->operands[0] == right && made->operands[1] == left));
+    if (!own || made->users.count != 1 || left->users.count != 1 || right->users.count != 1) return HLO_OPCODE_COUNT;
+    switch (made->opcode) {
+        case HLO_OP_ADD: return made->shape->type == HLO_F8E8M0FNU ? HLO_OPCODE_COUNT : HLO_OP_ADD;
+        case HLO_OP_MULTIPLY:
+        case HLO_OP_XOR: return made->opcode;
+        default: return HLO_OPCODE_COUNT;
+    }
+}
+
+// Any computation, any number of operands. A component that is a sum, product or xor of its own starts from the
+// identity on each device and gets its init value when what the devices have is reduced; other init values must be the
+// computation's identity, as XLA demands of programs whose reductions it splits.
 static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int32_t inputs = op->operand_count / 2;
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     SpmdSharding **shardings = HLO_ARENA_NEW(partitioner->arena, SpmdSharding *, inputs);
     const HloShape **results = HLO_ARENA_NEW(partitioner->module->arena, const HloShape *, inputs);
+    HloInstruction **inits = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, inputs);
+    const bool partial = spmd_partial_axes(rule, factors) != 0;
     for (int32_t i = 0; i < inputs; i++) {
-        operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
+        inits[i] = spmd_operand_whole(partitioner, inputs + i);
+        const HloOpcode counting = partial ? counting_op(op->called[0], i, inputs) : HLO_OPCODE_COUNT;
+        const bool plain = counting == HLO_OPCODE_COUNT || is_identity(op->operands[inputs + i], counting);
+        operands[inputs + i] = plain ? inits[i] : spmd_emit_identity(partitioner, counting, inits[i]->shape->type);
         HloInstruction *local = spmd_factor_operand(partitioner, rule, factors, i).hlo;
         operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, local, operands[inputs + i]);
         shardings[i] = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i),
@@ -135,7 +159,8 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
         results[i] = spmd_local_shape(partitioner->module->arena, partitioner->mesh, global, shardings[i]);
     }
     HloInstruction **leaves = emit_reduce(partitioner, op, operands, results, false);
-    if (spmd_partial_axes(rule, factors)) {
+    if (partial) {
+        memcpy(operands + inputs, inits, sizeof *inits * (size_t)inputs);
         leaves = reduce_gathered(partitioner, rule, factors, leaves, operands, results);
     }
     for (int32_t i = 0; i < inputs; i++) spmd_define(partitioner, i, leaves[i], shardings[i], 0, HLO_OPCODE_COUNT);

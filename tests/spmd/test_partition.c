@@ -605,3 +605,30 @@ Test(partition, bug_padding_of_updates_without_an_index_was_added) {
         "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=add\n}\n";
     check_partitioned(text, NULL, 7);
 }
+
+// The sum beside an arg-max, over an even and an uneven cut.
+static const struct {
+    const char *type, *op;
+    int size;
+} components[] = {{"s32", "add", 8}, {"s32", "add", 7},      {"f32", "add", 6},  {"bf16", "multiply", 8},
+                  {"u8", "xor", 5},  {"f64", "multiply", 7}, {"pred", "xor", 6}, {"c64", "add", 7}};
+
+ParameterizedTestParameters(partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
+    return cases_numbered(HLO_COUNT_OF(components));
+}
+
+ParameterizedTest(const int *number, partition, bug_init_values_of_sums_beside_others_counted_once_a_device) {
+    const char *t = components[*number].type, *op = components[*number].op;
+    const int n = components[*number].size;
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=4\n\nboth {\n a = f32[] parameter(0)\n m = %s[] parameter(1)\n"
+                    " b = f32[] parameter(2)\n n = %s[] parameter(3)\n v = f32[] maximum(a, b)\n s = %s[] %s(n, m)\n"
+                    " ROOT r = (f32[], %s[]) tuple(v, s)\n}\n\nENTRY e {\n"
+                    " p = f32[%d,3] parameter(0), sharding={devices=[4,1]<=[4]}\n q = %s[%d,3] parameter(1)\n"
+                    " i = f32[] parameter(2)\n j = %s[] parameter(3)\n"
+                    " ROOT r = (f32[3], %s[3]) reduce(p, q, i, j), dimensions={0}, to_apply=both\n}\n",
+                    t, t, t, op, t, n, t, n, t, t);
+    check_partitioned(text.data, NULL, 5);
+    hlo_text_free(&text);
+}
