@@ -29,14 +29,27 @@ static const HloShape *array_shape(SpmdPartitioner *partitioner, HloType type, c
     return hlo_shape_with_default_layout(arena, hlo_shape_array(arena, type, dims, rank));
 }
 
-// The shape of `like` with dimension `dim` changed.
+// A shape of these dims with the dynamic sizes of `like`.
+static const HloShape *sized_as(SpmdPartitioner *partitioner, const HloShape *like, const HloShape *shape) {
+    if (!hlo_shape_is_dynamic(like)) return shape;
+    assert(shape->rank == like->rank); /* the same dimensions */
+    HloShape *sized = hlo_arena_copy(spmd_arena(partitioner), shape, sizeof(*shape));
+    sized->dynamic = hlo_arena_copy(spmd_arena(partitioner), like->dynamic, (size_t)like->rank * sizeof(bool));
+    return sized;
+}
+
+// The shape of `like` with another element type and the default layout.
+static const HloShape *typed(SpmdPartitioner *partitioner, const HloShape *like, HloType type) {
+    return sized_as(partitioner, like, array_shape(partitioner, type, like->dims, like->rank));
+}
+
+// The shape of `like` with dimension `dim` changed; dynamic sizes stay, as they are of dimensions that are not cut.
 static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
     assert(dim >= 0 && dim < like->rank && size >= 0); /* one of its dimensions */
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
-    if (like->dynamic) return hlo_shape_with_dims(spmd_arena(partitioner), like, dims, like->rank);
-    return array_shape(partitioner, like->type, dims, like->rank);
+    return sized_as(partitioner, like, array_shape(partitioner, like->type, dims, like->rank));
 }
 
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
@@ -53,7 +66,30 @@ HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, 
     return spmd_emit(partitioner, opcode, operand->shape, &operand, 1, NULL);
 }
 
+// An elementwise op takes arrays of one size: where only one of two has dynamic sizes (the other is a splat or a mask
+// made here), the other gets them too.
+static HloInstruction *with_sizes_of(SpmdPartitioner *partitioner, HloInstruction *like, HloInstruction *array) {
+    HloArena *arena = spmd_arena(partitioner);
+    if (hlo_shape_is_dynamic(array->shape)) return array;
+    for (int32_t d = 0; like->shape->dynamic && d < like->shape->rank; d++) {
+        if (!like->shape->dynamic[d]) continue;
+        const int64_t dim = d;
+        HloDimensionsAttributes attributes = {hlo_ints(arena, &dim, 1)};
+        HloInstruction *size = spmd_emit(partitioner, HLO_OP_GET_DIMENSION_SIZE,
+                                         array_shape(partitioner, HLO_S32, NULL, 0), &like, 1, &attributes);
+        HloShape *shape = hlo_arena_copy(arena, array->shape, sizeof(*shape));
+        bool *dynamic = HLO_ARENA_NEW(arena, bool, shape->rank);
+        for (int32_t e = 0; e < shape->rank; e++) dynamic[e] = like->shape->dynamic[e] && e <= d;
+        shape->dynamic = dynamic;
+        HloInstruction *operands[] = {array, size};
+        array = spmd_emit(partitioner, HLO_OP_SET_DIMENSION_SIZE, shape, operands, 2, &attributes);
+    }
+    return array;
+}
+
 HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
+    a = with_sizes_of(partitioner, b, a);
+    b = with_sizes_of(partitioner, a, b);
     assert(hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise: nothing is spread here */
     HloInstruction *operands[] = {a, b};
     return spmd_emit(partitioner, opcode, a->shape, operands, 2, NULL);
@@ -61,15 +97,20 @@ HloInstruction *spmd_emit_binary(SpmdPartitioner *partitioner, HloOpcode opcode,
 
 HloInstruction *spmd_emit_compare(SpmdPartitioner *partitioner, int32_t direction, HloInstruction *a,
                                   HloInstruction *b) {
+    a = with_sizes_of(partitioner, b, a);
+    b = with_sizes_of(partitioner, a, b);
     HloInstruction *operands[] = {a, b};
     HloCompareAttributes attributes = {.direction = direction};
-    const HloShape *shape = array_shape(partitioner, HLO_PRED, a->shape->dims, a->shape->rank);
+    const HloShape *shape = typed(partitioner, a->shape, HLO_PRED);
     assert(hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise */
     return spmd_emit(partitioner, HLO_OP_COMPARE, shape, operands, 2, &attributes);
 }
 
 HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *condition, HloInstruction *yes,
                                  HloInstruction *no) {
+    yes = with_sizes_of(partitioner, no, yes);
+    no = with_sizes_of(partitioner, yes, no);
+    condition = with_sizes_of(partitioner, yes, condition);
     assert(hlo_shape_equal(yes->shape, no->shape, HLO_COMPARE_DIMS_ONLY)); /* elementwise */
     assert(condition->shape->type == HLO_PRED);                            /* what a comparison gives */
     HloInstruction *operands[] = {condition, yes, no};
@@ -78,7 +119,7 @@ HloInstruction *spmd_emit_select(SpmdPartitioner *partitioner, HloInstruction *c
 
 HloInstruction *spmd_emit_convert(SpmdPartitioner *partitioner, HloInstruction *operand, HloType type) {
     if (operand->shape->type == type) return operand;
-    const HloShape *shape = array_shape(partitioner, type, operand->shape->dims, operand->shape->rank);
+    const HloShape *shape = typed(partitioner, operand->shape, type);
     assert(hlo_shape_is_array(operand->shape)); /* tuples and tokens have no type to convert */
     return spmd_emit(partitioner, HLO_OP_CONVERT, shape, &operand, 1, NULL);
 }

@@ -632,3 +632,37 @@ ParameterizedTest(const int *number, partition, bug_init_values_of_sums_beside_o
     check_partitioned(text.data, NULL, 5);
     hlo_text_free(&text);
 }
+
+// Splats, masks and pieces that the partitioner makes beside an array of dynamic size; two of these ended the process.
+static const char *const sized[] = {
+    // an uneven cut is masked
+    " p = f32[3,15] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+    " d = f32[3,<=15] set-dimension-size(p, n), dimensions={1}\n z = f32[] parameter(2)\n"
+    " ROOT r = f32[] reduce(d, z), dimensions={0,1}, to_apply=best\n",
+    // pieces of a whole array
+    " p = f32[6,15] parameter(1)\n d = f32[6,<=15] set-dimension-size(p, n), dimensions={1}\n"
+    " q = f32[2,15] parameter(2)\n e = f32[2,<=15] set-dimension-size(q, n), dimensions={1}\n"
+    " c = f32[8,<=15] concatenate(d, e), dimensions={0}, sharding={devices=[4,1]<=[4]}\n z = f32[] parameter(3)\n"
+    " ROOT r = f32[8] reduce(c, z), dimensions={1}, to_apply=best\n",
+    // indices of dynamic size into a cut array
+    " p = f32[8] parameter(1), sharding={devices=[4]<=[4]}\n i = s32[15] iota(), iota_dimension=0\n"
+    " j = s32[<=15] set-dimension-size(i, n), dimensions={0}\n u = f32[15] parameter(2)\n"
+    " v = f32[<=15] set-dimension-size(u, n), dimensions={0}\n"
+    " ROOT r = f32[8] scatter(p, j, v), update_window_dims={}, inserted_window_dims={0}, "
+    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=best\n"};
+
+ParameterizedTestParameters(partition, bug_elementwise_steps_beside_dynamic_sizes) {
+    return cases_numbered(HLO_COUNT_OF(sized));
+}
+
+ParameterizedTest(const int *number, partition, bug_elementwise_steps_beside_dynamic_sizes) {
+    HloText text = {0};
+    hlo_text_format(
+        &text,
+        "HloModule m, num_partitions=4\n\nbest {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+        " ROOT z = f32[] minimum(x, y)\n}\n\nENTRY e {\n k = s32[] parameter(0)\n zero = s32[] constant(0)\n"
+        " most = s32[] constant(15)\n n = s32[] clamp(zero, k, most)\n%s}\n",
+        sized[*number]);
+    for (uint64_t seed = 1; seed < 5; seed++) check_partitioned(text.data, NULL, seed);
+    hlo_text_free(&text);
+}
