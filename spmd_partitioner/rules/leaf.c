@@ -4,9 +4,26 @@
 
 #include "spmd_partitioner/emit.h"
 
+// A tuple is made whole, and each device takes its part of the arrays that are cut.
+static HloStatus tuple_constant_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_shape_is_tuple(op->shape));
+    const int64_t count = hlo_shape_leaf_count(op->shape);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
+    spmd_emit_leaves(partitioner, spmd_clone(partitioner, op, op->shape, NULL, 0), leaves);
+    for (int64_t i = 0; i < count; i++) {
+        const SpmdSharding *planned = spmd_planned(partitioner, i);
+        SpmdSharding *whole = spmd_sharding_new(partitioner->arena, leaves[i]->shape->rank, planned->manual);
+        SpmdLocal local = {.hlo = leaves[i], .global = leaves[i]->shape, .sharding = whole};
+        local = spmd_reshard(partitioner, local, planned, 0, (SpmdReason){.op = op, .what = "result"});
+        spmd_define_as(partitioner, i, &local);
+    }
+    return HLO_SUCCESS;
+}
+
 // Scalars are copied; annotated arrays are made in the sharding that the annotation says.
 // Most constants and iotas are free and never come here.
 static HloStatus leaf_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    if (hlo_shape_is_tuple(op->shape)) return tuple_constant_partition(partitioner, op);
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
     if (hlo_shape_is_array(op->shape) && op->shape->rank > 0) {
         local.source = op;

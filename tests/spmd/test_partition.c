@@ -666,3 +666,15 @@ ParameterizedTest(const int *number, partition, bug_elementwise_steps_beside_dyn
     for (uint64_t seed = 1; seed < 5; seed++) check_partitioned(text.data, NULL, seed);
     hlo_text_free(&text);
 }
+
+// Found by fuzzing: nobody had divided a constant that is a tuple.
+Test(partition, bug_constants_that_are_tuples) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n c = (f32[4], (s32[3,2], f32[])) constant(({1, 2, 3, 4}, "
+        "({{1, 2}, {3, 4}, {5, 6}}, 7)))\n a = f32[4] get-tuple-element(c), index=0\n"
+        " p = f32[4] parameter(0), sharding={devices=[4]<=[4]}\n b = (s32[3,2], f32[]) get-tuple-element(c), index=1\n"
+        " d = s32[3,2] get-tuple-element(b), index=0\n q = s32[3,2] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+        " s = f32[4] add(a, p)\n t = s32[3,2] add(d, q)\n"
+        " ROOT r = (f32[4], s32[3,2], (f32[4], (s32[3,2], f32[]))) tuple(s, t, c)\n}\n",
+        NULL, 1);
+}
