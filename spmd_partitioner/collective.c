@@ -54,8 +54,9 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
         hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
         explain_shardings(partitioner->mesh, &text, reason);
     }
-    if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.reason", text.data);
-    hlo_text_free(&text);
+    if (text.data)
+        hlo_instruction_set_frontend_attribute(collective, "meshlo.reason",
+                                               hlo_text_to_arena(partitioner->arena, &text));
 }
 
 // The smallest change of annotations that is known to help; nothing is written where none is.
@@ -77,8 +78,9 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
     } else if (hlo_is(collective, HLO_OP_COLLECTIVE_PERMUTE)) {
         hlo_text_format(&text, "shard %s along a dimension that it does not move elements in", reason->op->name);
     }
-    if (text.data) hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy", text.data);
-    hlo_text_free(&text);
+    if (text.data)
+        hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy",
+                                               hlo_text_to_arena(partitioner->arena, &text));
 }
 
 // Every collective gets a channel of its own and the reason for it: whoever asks why a program communicates finds the
