@@ -148,13 +148,9 @@ static bool passes_unchanged(const HloInstruction *root, int64_t leaf) {
     const HloInstruction *value = root;
     int64_t place = leaf;
     while (hlo_is(value, HLO_OP_TUPLE)) {
-        int32_t low = 0, high = value->operand_count;
-        while (high - low > 1) {
-            const int32_t middle = low + (high - low) / 2;
-            *(hlo_shape_first_leaf(value->shape, middle) <= place ? &low : &high) = middle;
-        }
-        place -= hlo_shape_first_leaf(value->shape, low);
-        value = value->operands[low];
+        const int32_t element = hlo_shape_element_of_leaf(value->shape, place);
+        place -= hlo_shape_first_leaf(value->shape, element);
+        value = value->operands[element];
     }
     for (; hlo_is(value, HLO_OP_GET_TUPLE_ELEMENT); value = value->operands[0])
         place += hlo_shape_first_leaf(value->operands[0]->shape, HLO_ATTRIBUTES(value, TupleIndex)->index);

@@ -152,7 +152,7 @@ HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memor
 
 // Copies between a dense row-major array and one with byte strides, one of which each side names. The array must have
 // elements: a dimension of size 0 behind a huge one would be looked for once an element of that.
-// Recursion is as deep as the rank, at most 64. The innermost dimension is one memcpy where both sides are dense there.
+// Recursion is as deep as the rank. The innermost dimension is one memcpy where both sides are dense there.
 // Negative and zero strides are fine: every address is formed from the element's own indices.
 static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
                          const int64_t *dims, int64_t rank, int64_t width) {
@@ -169,8 +169,6 @@ static void copy_strided(char *to, const int64_t *to_strides, const char *from, 
         copy_strided(to + i * to_strides[0], to_strides + 1, from + i * from_strides[0], from_strides + 1, dims + 1,
                      rank - 1, width);
 }
-
-enum { kMaximumRank = 64 };
 
 // Byte strides of a dense array whose dimensions have this order; NULL for row-major.
 // Products cannot overflow: hlo_shape_check_dims() has bounded the whole array, counting sizes of zero as one.
@@ -206,11 +204,11 @@ HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *me
     assert(array && memory && buffer);
     HLO_FAIL_IF(!hlo_type_is_array(array->type), HLO_INVALID_ARGUMENT, "a host array of type %s",
                 hlo_type_text(array->type));
-    HLO_FAIL_IF(array->rank < 0 || array->rank > kMaximumRank, HLO_INVALID_ARGUMENT, "an array of rank %lld",
+    HLO_FAIL_IF(array->rank < 0 || array->rank > HLO_MAXIMUM_RANK, HLO_INVALID_ARGUMENT, "an array of rank %lld",
                 (long long)array->rank);
     const HloShape shape = {.type = array->type, .rank = (int32_t)array->rank, .dims = array->dims};
     const int64_t width = hlo_type_bytes(array->type);
-    int64_t dense[kMaximumRank];
+    int64_t dense[HLO_MAXIMUM_RANK];
     HLO_TRY(check_shape(&shape));
     dense_strides(array->dims, array->rank, width, NULL, dense);
     HLO_FAIL_IF(!array->data && hlo_shape_elements(&shape), HLO_INVALID_ARGUMENT,
@@ -386,7 +384,7 @@ static void copy_out(const HloShape *shape, const TargetStorage *storage, void *
         if (bytes) memcpy(destination, storage->data, (size_t)bytes);
         return;
     }
-    int64_t from[kMaximumRank], to[kMaximumRank];
+    int64_t from[HLO_MAXIMUM_RANK], to[HLO_MAXIMUM_RANK];
     const int64_t width = hlo_type_bytes(shape->type);
     dense_strides(shape->dims, shape->rank, width, NULL, from);
     dense_strides(shape->dims, shape->rank, width, minor_to_major, to);
@@ -440,8 +438,8 @@ HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes) {
 // The elements that are there of an array of dynamic size: the first ones of the buffer.
 static HloStatus to_actual_literal(TargetBuffer *buffer, HloLiteral **result) {
     HloShape shape = *buffer->shape;
-    int64_t sizes[kMaximumRank];
-    assert(shape.rank <= kMaximumRank); /* no array has more dimensions */
+    int64_t sizes[HLO_MAXIMUM_RANK];
+    assert(shape.rank <= HLO_MAXIMUM_RANK); /* no array has more dimensions */
     HLO_TRY(target_buffer_sizes(buffer, sizes));
     shape.dims = sizes;
     shape.dynamic = NULL;
@@ -482,7 +480,7 @@ typedef struct HostCopy {
     TargetBuffer *buffer;
     void *destination;
     int64_t bytes;
-    int64_t minor_to_major[kMaximumRank];
+    int64_t minor_to_major[HLO_MAXIMUM_RANK];
     bool has_order;
     TargetEvent *event;
 } HostCopy;

@@ -5,7 +5,7 @@
 
 #include "hlo/ir/builder_internal.h"
 
-enum { MAXIMUM_DIMS = 64, MAXIMUM_ARRAYS = 64 };
+enum { MAXIMUM_ARRAYS = 64 };
 
 // An operation whose element type is the caller's choice; HLO_INVALID leaves it to inference.
 static HloInstruction *typed(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
@@ -25,8 +25,8 @@ HloInstruction *hlo_build_dot(HloBuilder *builder, HloInstruction *lhs, HloInstr
 HloInstruction *hlo_build_matmul(HloBuilder *builder, HloInstruction *a, HloInstruction *b) {
     if (!a || !b) return NULL;
     int64_t rank_a = a->shape->rank, rank_b = b->shape->rank;
-    int64_t batch[MAXIMUM_DIMS], count = 0;
-    if (rank_a < 1 || rank_b < 1 || rank_a > MAXIMUM_DIMS) {
+    int64_t batch[HLO_MAXIMUM_RANK], count = 0;
+    if (rank_a < 1 || rank_b < 1 || rank_a > HLO_MAXIMUM_RANK) {
         hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "matmul: arrays of rank %lld and %lld",
                                             (long long)rank_a, (long long)rank_b));
         return NULL;
@@ -61,7 +61,7 @@ static HloWindow completed(const HloWindow *window, HloWindowDimension *dims, co
                            const HloConvolutionLabels *labels) {
     assert(dims);
     int64_t count = window ? window->count : labels ? labels->kernel_spatial.count : 0;
-    if (count > MAXIMUM_DIMS) return window ? *window : (HloWindow){NULL, 0};
+    if (count > HLO_MAXIMUM_RANK) return window ? *window : (HloWindow){NULL, 0};
     for (int64_t i = 0; i < count; i++) {
         dims[i] = window ? window->dims[i] : (HloWindowDimension){0};
         bool known = kernel && labels && i < labels->kernel_spatial.count && labels->kernel_spatial.items[i] >= 0 &&
@@ -76,7 +76,7 @@ static HloWindow completed(const HloWindow *window, HloWindowDimension *dims, co
 
 HloInstruction *hlo_build_convolution(HloBuilder *builder, HloInstruction *input, HloInstruction *kernel,
                                       const HloConvolutionAttributes *attributes, HloType type) {
-    HloWindowDimension dims[MAXIMUM_DIMS];
+    HloWindowDimension dims[HLO_MAXIMUM_RANK];
     HloConvolutionAttributes complete = *attributes;
     HloWindow window = completed(attributes->window, dims, kernel ? kernel->shape : NULL, attributes->labels);
     complete.window = &window;
@@ -206,7 +206,7 @@ HloInstruction *hlo_build_reduce_op(HloBuilder *builder, HloOpcode opcode, HloIn
 HloInstruction *hlo_build_reduce_window(HloBuilder *builder, HloInstruction *const *arrays,
                                         HloInstruction *const *initial, int64_t count, const HloWindow *window,
                                         HloComputation *combiner) {
-    HloWindowDimension dims[MAXIMUM_DIMS];
+    HloWindowDimension dims[HLO_MAXIMUM_RANK];
     HloWindow complete = completed(window, dims, NULL, NULL);
     return reduction(builder, HLO_OP_REDUCE_WINDOW, arrays, initial, count, &(HloWindowAttributes){&complete},
                      combiner);
@@ -224,7 +224,7 @@ HloInstruction *hlo_build_select_and_scatter(HloBuilder *builder, HloInstruction
                                              HloInstruction *initial, const HloWindow *window, HloComputation *select,
                                              HloComputation *scatter) {
     assert(select && scatter);
-    HloWindowDimension dims[MAXIMUM_DIMS];
+    HloWindowDimension dims[HLO_MAXIMUM_RANK];
     HloWindow complete = completed(window, dims, NULL, NULL);
     HloInstruction *operands[] = {x, source, initial};
     HloComputation *called[] = {select, scatter};
@@ -238,8 +238,8 @@ HloInstruction *hlo_build_select_and_scatter(HloBuilder *builder, HloInstruction
 
 HloInstruction *hlo_build_map(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
                               HloComputation *computation) {
-    int64_t all[MAXIMUM_DIMS], rank = count > 0 && operands[0] ? operands[0]->shape->rank : 0;
-    assert(rank <= MAXIMUM_DIMS); /* no array has more */
+    int64_t all[HLO_MAXIMUM_RANK], rank = count > 0 && operands[0] ? operands[0]->shape->rank : 0;
+    assert(rank <= HLO_MAXIMUM_RANK); /* no array has more */
     for (int64_t i = 0; i < rank; i++) all[i] = i;
     return hlo_build_calling(builder, HLO_OP_MAP, operands, count, &(HloDimensionsAttributes){{all, rank}},
                              computation);

@@ -2,11 +2,9 @@
 // Builder: shape and data movement, gather and scatter, transfers, random numbers.
 #include "hlo/ir/builder_internal.h"
 
-enum { MAXIMUM_RANK = 64 };  // of the conveniences below that work out dimension lists
-
 // Records an error when an array has more dimensions than the conveniences handle.
 static bool too_many(HloBuilder *builder, int64_t rank) {
-    if (rank <= MAXIMUM_RANK) return false;
+    if (rank <= HLO_MAXIMUM_RANK) return false;
     hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "%lld dimensions are too many", (long long)rank));
     return true;
 }
@@ -29,7 +27,7 @@ HloInstruction *hlo_build_broadcast(HloBuilder *builder, HloInstruction *x, HloI
 
 HloInstruction *hlo_build_broadcast_to(HloBuilder *builder, HloInstruction *x, HloInts dims) {
     if (!x || too_many(builder, dims.count)) return NULL;
-    int64_t mapping[MAXIMUM_RANK], kept[MAXIMUM_RANK], count = 0, rank = x->shape->rank;
+    int64_t mapping[HLO_MAXIMUM_RANK], kept[HLO_MAXIMUM_RANK], count = 0, rank = x->shape->rank;
     if (rank > dims.count) {
         hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "broadcast: %s of rank %lld to rank %lld", x->name,
                                             (long long)rank, (long long)dims.count));
@@ -58,7 +56,7 @@ HloInstruction *hlo_build_reshape(HloBuilder *builder, HloInstruction *x, HloInt
 HloInstruction *hlo_build_dynamic_reshape(HloBuilder *builder, HloInstruction *x, HloInstruction *const *sizes,
                                           HloInts bounds, const bool *dynamic) {
     if (!x || too_many(builder, bounds.count)) return NULL;
-    HloInstruction *operands[MAXIMUM_RANK + 1] = {x};
+    HloInstruction *operands[HLO_MAXIMUM_RANK + 1] = {x};
     for (int64_t i = 0; i < bounds.count; i++) operands[i + 1] = sizes[i];
     HloShape shape = {.type = x->shape->type, .rank = (int32_t)bounds.count, .dims = bounds.items, .dynamic = dynamic};
     return hlo_build(builder, &(HloBuildRequest){.opcode = HLO_OP_DYNAMIC_RESHAPE,
@@ -78,7 +76,7 @@ HloInstruction *hlo_build_reverse(HloBuilder *builder, HloInstruction *x, HloInt
 
 HloInstruction *hlo_build_slice(HloBuilder *builder, HloInstruction *x, HloInts starts, HloInts limits,
                                 HloInts strides) {
-    int64_t ones[MAXIMUM_RANK];
+    int64_t ones[HLO_MAXIMUM_RANK];
     if (too_many(builder, starts.count)) return NULL;
     for (int64_t i = 0; i < starts.count; i++) ones[i] = 1;
     if (strides.count == 0) strides = (HloInts){ones, starts.count};
@@ -88,7 +86,7 @@ HloInstruction *hlo_build_slice(HloBuilder *builder, HloInstruction *x, HloInts 
 HloInstruction *hlo_build_dynamic_slice(HloBuilder *builder, HloInstruction *x, HloInstruction *const *starts,
                                         HloInts sizes) {
     if (!x || too_many(builder, x->shape->rank)) return NULL;
-    HloInstruction *operands[MAXIMUM_RANK + 1] = {x};
+    HloInstruction *operands[HLO_MAXIMUM_RANK + 1] = {x};
     for (int64_t i = 0; i < x->shape->rank; i++) operands[i + 1] = starts[i];
     return hlo_build_n(builder, HLO_OP_DYNAMIC_SLICE, operands, x->shape->rank + 1,
                        &(HloDynamicSliceAttributes){sizes});
@@ -97,14 +95,14 @@ HloInstruction *hlo_build_dynamic_slice(HloBuilder *builder, HloInstruction *x, 
 HloInstruction *hlo_build_dynamic_update_slice(HloBuilder *builder, HloInstruction *x, HloInstruction *update,
                                                HloInstruction *const *starts) {
     if (!x || too_many(builder, x->shape->rank)) return NULL;
-    HloInstruction *operands[MAXIMUM_RANK + 2] = {x, update};
+    HloInstruction *operands[HLO_MAXIMUM_RANK + 2] = {x, update};
     for (int64_t i = 0; i < x->shape->rank; i++) operands[i + 2] = starts[i];
     return hlo_build_n(builder, HLO_OP_DYNAMIC_UPDATE_SLICE, operands, x->shape->rank + 2, NULL);
 }
 
 HloInstruction *hlo_build_pad(HloBuilder *builder, HloInstruction *x, HloInstruction *value, HloInts low, HloInts high,
                               HloInts interior) {
-    HloPadDimension dims[MAXIMUM_RANK] = {{0, 0, 0}};
+    HloPadDimension dims[HLO_MAXIMUM_RANK] = {{0, 0, 0}};
     bool fits = low.count == high.count && (interior.count == 0 || interior.count == low.count);
     if (!fits) hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "pad: lists of different lengths"));
     if (!fits || too_many(builder, low.count)) return NULL;

@@ -148,14 +148,11 @@ const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
     return copy;
 }
 
-// As text has it; what works on arrays keeps lists of dimensions of that length.
-enum { MOST_DIMENSIONS = 64 };
-
 // 62 bits, not 63: two sizes can be added, and an alignment rounded up to, without another check.
 HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
-    HLO_FAIL_IF(rank > MOST_DIMENSIONS, HLO_INVALID_ARGUMENT, "%lld dimensions are more than %d", (long long)rank,
-                MOST_DIMENSIONS);
+    HLO_FAIL_IF(rank > HLO_MAXIMUM_RANK, HLO_INVALID_ARGUMENT, "%lld dimensions are more than %d", (long long)rank,
+                HLO_MAXIMUM_RANK);
     int64_t bytes = hlo_type_bytes(type);
     if (bytes == 0) bytes = 1;
     for (int64_t i = 0; i < rank; i++) {
@@ -279,19 +276,9 @@ int64_t hlo_shape_leaf_count(const HloShape *shape) {
 const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index) {
     assert(index >= 0);
     while (hlo_shape_is_tuple(shape)) {
-        if (shape->is_flat) {
-            HLO_BUG_IF(index >= shape->element_count);
-            return shape->elements[index];
-        }
-        HLO_BUG_IF(index >= shape->leaf_count || !shape->first_leaves);
-        // The last element that begins no later; empty tuples begin where the one behind them does.
-        int32_t low = 0, high = shape->element_count;
-        while (high - low > 1) {
-            const int32_t middle = low + (high - low) / 2;
-            *(shape->first_leaves[middle] <= index ? &low : &high) = middle;
-        }
-        index -= shape->first_leaves[low];
-        shape = shape->elements[low];
+        const int32_t element = hlo_shape_element_of_leaf(shape, index);
+        index -= hlo_shape_first_leaf(shape, element);
+        shape = shape->elements[element];
     }
     return shape;
 }
@@ -300,6 +287,17 @@ int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index) {
     assert(index >= 0 && index <= tuple->element_count);
     if (tuple->is_flat) return index;
     return index < tuple->element_count ? tuple->first_leaves[index] : tuple->leaf_count;
+}
+
+int32_t hlo_shape_element_of_leaf(const HloShape *tuple, int64_t leaf) {
+    HLO_BUG_IF(leaf < 0 || leaf >= tuple->leaf_count);
+    if (tuple->is_flat) return (int32_t)leaf;
+    int32_t low = 0, high = tuple->element_count;
+    while (high - low > 1) {
+        const int32_t middle = low + (high - low) / 2;
+        *(tuple->first_leaves[middle] <= leaf ? &low : &high) = middle;
+    }
+    return low;
 }
 
 int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index) {

@@ -17,6 +17,9 @@ typedef struct HloShape HloShape;
 // A tile dimension that is combined with the next more minor one ('*').
 #define HLO_TILE_COMBINE INT64_MIN
 
+// No array has more dimensions: hlo_shape_check_dims() refuses them, as every door asks it. XLA has no such limit.
+enum { HLO_MAXIMUM_RANK = 64 };
+
 // A list of numbers. The items live in the arena of whatever holds the list.
 typedef struct HloInts {
     const int64_t *items;
@@ -88,7 +91,8 @@ HLO_EXPORT const HloShape *hlo_shape_without_layout(HloArena *arena, const HloSh
 // A deep copy into another arena.
 HLO_EXPORT const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape);
 
-// INVALID_ARGUMENT when a size is negative (but HLO_UNBOUNDED), or the byte count of the array does not fit in 62 bits.
+// INVALID_ARGUMENT when a size is negative (but HLO_UNBOUNDED), there are more than HLO_MAXIMUM_RANK of them, or the
+// byte count of the array does not fit in 62 bits.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank);
 
 typedef enum HloShapeCompare {
@@ -135,6 +139,9 @@ HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
 // How many leaves of a tuple stand in front of its element `index`.
 HLO_EXPORT int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index);
+// The element of a tuple that its leaf number `leaf` is in: the last one that begins no later, since empty tuples begin
+// where the one behind them does. Logarithmic in the number of elements.
+HLO_EXPORT int32_t hlo_shape_element_of_leaf(const HloShape *tuple, int64_t leaf);
 // The number of the leaf at an index path, which must be there; of the first leaf of a part that is a tuple.
 HLO_EXPORT int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index);
 // The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.

@@ -6,8 +6,6 @@
 #include "hlo/ir/builder_internal.h"
 #include "hlo/random/random.h"
 
-enum { HLO_RANDOM_MAXIMUM_RANK = 64 };
-
 // INVALID_ARGUMENT for the builder, saying which function does not take what; returns NULL for the caller to return.
 HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint);
 // A scalar of any integer type, repeated to `dims`, exact to 64 bits.

@@ -78,10 +78,10 @@ HloInstruction *hlo_random_row(HloBuilder *builder, HloInstruction *rows, int64_
     assert(index >= 0);
     if (!rows) return NULL;
     const HloShape *shape = rows->shape;
-    if (!hlo_shape_is_array(shape) || shape->rank < 1 || shape->rank > HLO_RANDOM_MAXIMUM_RANK || index < 0 ||
+    if (!hlo_shape_is_array(shape) || shape->rank < 1 || shape->rank > HLO_MAXIMUM_RANK || index < 0 ||
         index >= shape->dims[0])
         return hlo_random_refuse(builder, "row", "the array has no such row");
-    int64_t starts[HLO_RANDOM_MAXIMUM_RANK] = {index}, limits[HLO_RANDOM_MAXIMUM_RANK] = {index + 1};
+    int64_t starts[HLO_MAXIMUM_RANK] = {index}, limits[HLO_MAXIMUM_RANK] = {index + 1};
     for (int64_t i = 1; i < shape->rank; i++) limits[i] = shape->dims[i];
     HloInstruction *row =
         hlo_build_slice(builder, rows, (HloInts){starts, shape->rank}, (HloInts){limits, shape->rank}, HLO_DIMS());
@@ -196,7 +196,7 @@ HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInst
     if (!key) return NULL;
     if (type != HLO_U8 && type != HLO_U16 && type != HLO_U32 && type != HLO_U64)
         return hlo_random_refuse(builder, "random bits", "the element type is one of u8, u16, u32 and u64");
-    if (dims.count > HLO_RANDOM_MAXIMUM_RANK) return hlo_random_refuse(builder, "random bits", "too many dimensions");
+    if (dims.count > HLO_MAXIMUM_RANK) return hlo_random_refuse(builder, "random bits", "too many dimensions");
     int64_t elements = 1;
     for (int64_t i = 0; i < dims.count; i++) {
         if (dims.items[i] < 0 || __builtin_mul_overflow(elements, dims.items[i], &elements))

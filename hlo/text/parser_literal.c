@@ -135,9 +135,9 @@ static bool set_element(HloParser *parser, HloType type, void *to) {
 // Where the reading of nested braces stands.
 typedef struct Cursor {
     const HloShape *shape;
-    char *next;        // element to fill
-    int level;         // open braces
-    int64_t seen[64];  // elements or rows seen in the innermost open row of each dimension
+    char *next;                      // element to fill
+    int level;                       // open braces
+    int64_t seen[HLO_MAXIMUM_RANK];  // elements or rows seen in the innermost open row of each dimension
 } Cursor;
 
 // `seen` counts rows of the dimension outside of the one that opens.

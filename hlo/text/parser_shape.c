@@ -83,13 +83,13 @@ bool hlo_parser_at_shape(const HloParser *parser) {
 // [2,<=3,?]: <=3 is a bound, ? no bound at all.
 static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
     if (!hlo_parser_expect(parser, '[', "'[' of a shape")) return false;
-    bool dynamic[64] = {0};
+    bool dynamic[HLO_MAXIMUM_RANK] = {0};
     bool any_dynamic = false;
     int64_t base = parser->numbers.count;
     if (hlo_parser_kind(parser) != ']') {
         do {
             int64_t rank = parser->numbers.count - base;
-            if (rank >= 64) return HLO_PARSER_FAIL(parser, "more than 64 dimensions");
+            if (rank >= HLO_MAXIMUM_RANK) return HLO_PARSER_FAIL(parser, "more than %d dimensions", HLO_MAXIMUM_RANK);
             int64_t size = HLO_UNBOUNDED;
             dynamic[rank] = hlo_parser_eat(parser, '?');
             if (!dynamic[rank]) {
