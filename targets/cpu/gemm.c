@@ -1,4 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+// How a product is cut (gemm.h says which products, and what an element's sum is). After Goto: the operands are copied,
+// "packed", into panels as wide as a kernel's tile, in the order in which the kernel reads them, so that its loop goes
+// through memory in steps of one line whatever the strides were. From the outside inwards: a block of columns of b, as
+// wide as its packed form stays in the last cache; a block of depth, so that a panel of b stays in the first; within
+// them all rows of a, some tiles at a time, which stay in the second. The kernel (isa/gemm.inc) holds a tile of c in
+// registers through a block of depth.
+//
+// Packing reads an operand once more and writes it, which only many uses pay back. So there are two ways around it: few
+// rows read panels of b where they are, if their columns are neighbours, and small products do not pack at all.
+//
+// On the pool, all workers pack one block of b together and then share out tiles of c, each with its own packed a.
+// Depth is never shared out: that would make an element's sum depend on the number of workers.
 #include "targets/cpu/gemm.h"
 
 #include <assert.h>

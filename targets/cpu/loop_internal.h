@@ -225,9 +225,12 @@ typedef struct CpuTinyCall {
     int64_t count, immediate;
 } CpuTinyCall;
 
-// The number of calls, the calls, and what CPU_TINY_IN_CONSTANTS stands for.
+// The number of calls.
 int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
+// As many calls, in the order in which they run; they live as long as the loop.
 const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny);
+// Where the places that stand in CPU_TINY_IN_CONSTANTS are counted from: constants of the program, tables of copies and
+// addresses of reductions. Written only while the loop is planned.
 char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny);
 // Writes as many calls, for a list that runs several times with the same buffers (those that it does not name may be
 // NULL) and CPU_TINY_SCRATCH bytes at `scratch`, aligned to 64, which nothing else uses while it runs.

@@ -430,7 +430,6 @@ CpuRoundCode *cpu_round_code_make(HloArena *scratch, HloArena *arena, const CpuR
     m.is_target = HLO_ARENA_NEW(scratch, bool, count);
     m.begins = HLO_ARENA_NEW(arena, int64_t, count);
     m.moved_of = HLO_ARENA_NEW(scratch, int32_t, count);
-    memset(m.is_target, 0, count * sizeof *m.is_target);
     memset(m.begins, 0xff, count * sizeof *m.begins);
     cpu_round_emit_begin(&m.emitter);
     make_blocks(&m);

@@ -20,8 +20,10 @@ typedef struct CpuRoundEmitter {
     bool fits;
 } CpuRoundEmitter;
 
-// The beginning of the code and its end: a function as CpuRoundEntry says.
+// The beginning of the code, a function as CpuRoundEntry says: it keeps the caller's registers, makes room for what
+// blocks put aside, takes the bases into registers and jumps to where it is told to begin.
 void cpu_round_emit_begin(CpuRoundEmitter *emitter);
+// The end, behind all blocks: where jumps land that leave the code, the way back to the caller, the pool of constants.
 void cpu_round_emit_end(CpuRoundEmitter *emitter);
 
 // The code of a block, which must be finished.

@@ -48,12 +48,14 @@ struct CpuRound {
 // Makes the machine code of a round from its steps; NULL where there is none for this processor, or the system allows
 // none. Its memory is freed by cpu_round_code_free(), all else is the arena's.
 CpuRoundCode *cpu_round_code_make(HloArena *scratch, HloArena *arena, const CpuRound *round);
+// Gives the pages with the instructions back to the system; NULL is allowed. The arena does not do that, so whoever
+// frees the arena comes by here before.
 void cpu_round_code_free(CpuRoundCode *code);
 
+enum { CPU_ROUND_MOVED = 64 };  // moved addresses of a round at most
 // Runs the round from step `at` on, up to a step that is not in the code (a copy of many bytes, a thunk, a choice), and
 // gives its number, or the number of steps at the end. `scratch` is CPU_TINY_SCRATCH bytes, aligned to 64; `moved` is
 // CPU_ROUND_MOVED addresses. Both and `bases` are the same in all calls of one run.
-enum { CPU_ROUND_MOVED = 64 };
 int64_t cpu_round_code_run(const CpuRoundCode *code, int64_t at, char *const *bases, char *scratch, char **moved);
 
 #endif

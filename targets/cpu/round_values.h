@@ -122,15 +122,21 @@ void cpu_round_block_begin(CpuRoundBlock *block);
 // Begins a loop, which finds nothing in scratch memory.
 void cpu_round_block_begin_loop(CpuRoundBlock *block, bool keeps_scratch);
 
+// The number of the value with these bits, the lower 32 where it is not wide; equal constants are one value.
 int32_t cpu_round_constant(CpuRoundBlock *block, uint64_t bits, bool wide);
+// The number of `op` on the values a, b and c (-1 where it has fewer operands): that of the same operation on the same
+// operands if the block has it already, else of a new one.
 int32_t cpu_round_value(CpuRoundBlock *block, CpuRoundOp op, bool wide, int32_t a, int32_t b, int32_t c);
+// The 32 bits of `a` turned left by so many places.
 int32_t cpu_round_rotation(CpuRoundBlock *block, int32_t a, unsigned by);
-// A predicate as mask or as byte.
+// A predicate as a mask of 32 bits, as selections and logic want it; one that is a mask already stays as it is.
 int32_t cpu_round_mask(CpuRoundBlock *block, int32_t value);
+// A predicate as the byte 0 or 1 that memory has for it.
 int32_t cpu_round_byte(CpuRoundBlock *block, int32_t value);
 
-// An element of 1, 4 or 8 bytes.
+// The element of 1, 4 or 8 bytes there: the value that was written or read there before, if nothing came between them.
 int32_t cpu_round_read(CpuRoundBlock *block, CpuRoundPlace place, int width);
+// Stores an element; in scratch memory only where a kernel that is called will look for it.
 void cpu_round_write(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value);
 // True if the block knows what stands there without reading it.
 bool cpu_round_knows(const CpuRoundBlock *block, CpuRoundPlace place, int width);
@@ -157,9 +163,12 @@ typedef struct CpuRoundKernel {
 bool cpu_round_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found);
 // The same for the kernel of a reduction; `found` combines two of its elements.
 bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuRoundKernel *found);
+// How many operands the kernel has, at most 3.
 int cpu_round_kernel_arity(const CpuRoundKernel *kernel);
 // Bytes of an operand's elements.
 int cpu_round_kernel_width(const CpuRoundKernel *kernel, int operand);
+// The value that the kernel makes of one element of each operand, in the operations and roundings of the compiled
+// kernel, so that their bits are the same; `immediate` as the kernel has it.
 int32_t cpu_round_kernel_apply(CpuRoundBlock *block, const CpuRoundKernel *kernel, const int32_t *operands,
                                int64_t immediate);
 

@@ -1,4 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+// How products are brought to the tile kernels (tiles.h says which products, and why f32 is among them). A kernel
+// multiplies panels of 16 lanes, rows of the left side or columns of the right one, chunk by chunk of the depth.
+// Packing makes those panels from arrays with any strides: it pairs or groups narrow numbers as the instructions want
+// them, divides f32 into bf16 parts, and notes the largest and the faintest number on the way, since only they tell
+// whether the parts' products add up to the whole ones' (parts_hold()). So that question costs no reading of its own,
+// but its answer comes after packing: where it is no, the caller has lost the packing and multiplies in f32.
+//
+// Work is then cut into units of some panels each way. A unit goes through the depth in blocks and adds each to its
+// part of the result, which stays in the second-level cache meanwhile. What is packed at a time is bounded: batches, or
+// bands of rows and columns of one, follow each other in rounds.
+//
+// There is a way through the pool for whole operations and one for a single thread (cpu_tiles_serial()) for those that
+// are made of products: convolutions, factorisations.
 #include "targets/cpu/tiles.h"
 
 #include <assert.h>

@@ -64,20 +64,24 @@ static inline CpuX86Operand cpu_x86_memory(CpuX86General base, int32_t offset) {
 CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits);
 
 // INSTRUCTION to, left, right over 128-bit registers; forms with two operands have `left` 0, and a store's register is
-// `to`. The second takes an immediate byte behind that.
+// `to`.
 void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right);
+// The same with an immediate byte behind it: which comparison, by how many bits, which way of rounding.
 void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
 
 // Instructions of general registers: OPCODE to, from with 64 bits; opcodes of two bytes are 0x0f00 + the second.
 void cpu_x86_general(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from);
 // The same with an immediate of 32 bits behind it.
 void cpu_x86_general_immediate(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from, int32_t immediate);
+// to = value; small ones take three bytes less.
 void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value);
+// Instructions that are the same in all code, such as those of its beginning, as they are.
 void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count);
 
 // A jump by `opcode` (0xe9: always, 0x0f00 + the second byte: on a condition) to a place that cpu_x86_land() tells
 // later; gives where its distance stands.
 int64_t cpu_x86_jump(CpuX86 *code, int opcode);
+// Lets the jump whose distance stands at `jump` land at byte number `place` of the code.
 void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place);
 
 // Appends the pool; nothing may follow.
