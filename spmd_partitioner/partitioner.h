@@ -118,5 +118,7 @@ HloStatus spmd_emit_by_factors(SpmdPartitioner *partitioner, const SpmdRule *rul
                                HloInstruction *const *operands);
 // All of it: what ops without a partition function do.
 HloStatus spmd_partition_default(SpmdPartitioner *partitioner, const HloInstruction *op);
+// Hands the leaves of operand 0 on as the op's own: what ops do that mean nothing to each single array.
+HloStatus spmd_partition_data_flow(SpmdPartitioner *partitioner, const HloInstruction *op);
 
 #endif

@@ -123,6 +123,19 @@ static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, cons
     }
 }
 
+// Ops whose result is operand 0, leaf for leaf. Copies and bitcasts of arrays are not among them: they have factors,
+// and may be sharded in another way than what they read.
+static bool hands_on(const HloInstruction *op) {
+    switch (op->opcode) {
+        case HLO_OP_OPTIMIZATION_BARRIER:
+        case HLO_OP_DOMAIN:
+        case HLO_OP_ADD_DEPENDENCY: return true;
+        case HLO_OP_COPY:
+        case HLO_OP_BITCAST: return !hlo_shape_is_array(op->shape);
+        default: return false;
+    }
+}
+
 // A loop's value, and the parameters of its condition and body, are one array: what the loop carries cannot change its
 // sharding from round to round. Its initial value and the body's result are others, which are resharded if need be.
 static void unite(Builder *builder, const HloInstruction *op) {
@@ -144,8 +157,7 @@ static void unite(Builder *builder, const HloInstruction *op) {
     } else if (hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT)) {
         int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
         same(builder, op, 0, op->operands[0], offset, leaves);
-    } else if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER) || hlo_is(op, HLO_OP_DOMAIN) ||
-               hlo_is(op, HLO_OP_ADD_DEPENDENCY)) {
+    } else if (hands_on(op)) {
         same(builder, op, 0, op->operands[0], 0, leaves);
     }
 }
@@ -388,10 +400,9 @@ static void add_flow_edges(Builder *builder, const HloInstruction *op) {
             offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
             add_edges(builder, op, 0, op->operands[0], offset, leaves);
             return;
-        case HLO_OP_OPTIMIZATION_BARRIER:
-        case HLO_OP_DOMAIN:
-        case HLO_OP_ADD_DEPENDENCY: add_edges(builder, op, 0, op->operands[0], 0, leaves); return;
-        default: return;
+        default:
+            if (hands_on(op)) add_edges(builder, op, 0, op->operands[0], 0, leaves);
+            return;
     }
 }
 

@@ -217,9 +217,10 @@ HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **res
     assert(request->opcode == HLO_OP_BITCAST);
     assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_hint(request, false));
-    // What a bitcast may do depends on padded layouts; only the kind of thing is compared.
-    HLO_REFUSE_IF(hlo_shape_is_array(request->operands[0]) != hlo_shape_is_array(request->hint), "cannot see %s as %s",
-                  hlo_shape_message(request->arena, request->operands[0]),
+    // What a bitcast of an array may do depends on padded layouts: of two arrays nothing is compared.
+    HLO_REFUSE_IF((!hlo_shape_is_array(request->operands[0]) || !hlo_shape_is_array(request->hint)) &&
+                      !hlo_shape_equal(request->operands[0], request->hint, HLO_COMPARE_IGNORE_LAYOUT),
+                  "cannot see %s as %s", hlo_shape_message(request->arena, request->operands[0]),
                   hlo_shape_message(request->arena, request->hint));
     *result = request->hint;
     return HLO_SUCCESS;

@@ -20,6 +20,13 @@ static void elementwise_rule(SpmdRule *rule, const HloInstruction *op) {
 const SpmdOp spmd_op_elementwise = {.name = "elementwise", .rule = elementwise_rule};
 const SpmdOp spmd_op_map = {.name = "map", .rule = elementwise_rule};
 
+static HloStatus copy_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    assert(hlo_is(op, HLO_OP_COPY));
+    if (!hlo_shape_is_array(op->shape)) return spmd_partition_data_flow(partitioner, op);
+    return spmd_partition_default(partitioner, op);
+}
+const SpmdOp spmd_op_copy = {.name = "copy", .rule = elementwise_rule, .partition = copy_partition};
+
 static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_BROADCAST));
     HloInts dimensions = HLO_ATTRIBUTES(op, Dimensions)->dimensions;

@@ -152,14 +152,15 @@ static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloIn
 }
 const SpmdOp spmd_op_conditional = {.name = "conditional", .partition = conditional_partition};
 
-// Barriers keep their meaning; domains mark borders that do not exist any more.
-static HloStatus data_flow_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+// Barriers keep their meaning; domains mark borders that do not exist any more, and a copy or bitcast of a tuple says
+// nothing about its arrays.
+HloStatus spmd_partition_data_flow(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *value = tree_as(partitioner, op->operands[0], op, "element");
     if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER)) value = spmd_clone(partitioner, op, value->shape, &value, 1);
     define_leaves(partitioner, value, op);
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_data_flow = {.name = "data-flow", .partition = data_flow_partition};
+const SpmdOp spmd_op_data_flow = {.name = "data-flow", .partition = spmd_partition_data_flow};
 
 // Tokens order side effects and have nothing to cut.
 static HloStatus token_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
@@ -174,7 +175,6 @@ const SpmdOp spmd_op_token = {.name = "token", .partition = token_partition};
 
 // add-dependency: the token only orders.
 static HloStatus first_operand_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    HLO_FAIL_IF(hlo_shape_is_tuple(op->shape), HLO_UNIMPLEMENTED, "add-dependency of a tuple cannot be partitioned");
     HloInstruction *operands[2] = {tree_as(partitioner, op->operands[0], op, "operand"),
                                    spmd_local(partitioner, op->operands[1], 0)->hlo};
     define_leaves(partitioner, spmd_clone(partitioner, op, operands[0]->shape, operands, 2), op);

@@ -75,6 +75,7 @@ const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule};
 
 // Flattening has spelled out those that move data between orders of dimensions.
 static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
+    if (!hlo_shape_is_array(op->shape)) return spmd_partition_data_flow(partitioner, op);
     HLO_FAIL_IF(hlo_type_bytes(op->shape->type) != hlo_type_bytes(op->operands[0]->shape->type), HLO_UNIMPLEMENTED,
                 "bitcast that changes the element width cannot be partitioned");
     HLO_FAIL_IF(!hlo_bitcast_is_reshape(op->operands[0]->shape, op->shape), HLO_UNIMPLEMENTED,

@@ -15,12 +15,13 @@ ENTRY e {
   p = f32[8] parameter(0), sharding={devices=[2]<=[2]}
   q = s32[8] parameter(1)
   t = (f32[8], s32[8]) tuple(p, q)
-  ROOT c = (f32[8], s32[8]) copy(t)
+  b = pred[] parameter(2)
+  ROOT c = (f32[8], s32[8]) select(b, t, t)
 }
 HLO
 for verb in partition explain "run --on cpu:2" "emulate --topology v2-8" "check --max-bytes 1"; do
     # shellcheck disable=SC2086
-    place "partitioning fails in ${verb%% *}" 4 6:8 "instruction %c: copy of this form cannot be partitioned" $verb program.hlo
+    place "partitioning fails in ${verb%% *}" 4 7:8 "instruction %c: select of this form cannot be partitioned" $verb program.hlo
 done
 cat >program.hlo <<'HLO'
 HloModule m

@@ -43,6 +43,8 @@ static const RefusedCase cases[] = {
     {"u8[]", "f32[] bitcast-convert(p0)", "", "cannot make one f32 of a scalar u8"},
     {"s32[2]", "s32[2] reduce-precision(p0), exponent_bits=8, mantissa_bits=7", "", "operand 0 must be floating point"},
     {"f32[2]", "(f32[2]) bitcast(p0)", "", "cannot see f32[2] as (f32[2])"},
+    {"(f32[2])", "(f32[3]) bitcast(p0)", "", "cannot see (f32[2]) as (f32[3])"},
+    {"token[]", "() bitcast(p0)", "", "cannot see token[] as ()"},
     {"s32[];f32[2];f32[]", "f32[2] clamp(p0,p1,p2)", "", "bound min of element type s32"},
     {"f32[];f32[2];s32[]", "f32[2] clamp(p0,p1,p2)", "", "bound max of element type s32"},
     {"c64[];c64[2];c64[]", "c64[2] clamp(p0,p1,p2)", "", "complex numbers have no order"},

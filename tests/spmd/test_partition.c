@@ -678,3 +678,26 @@ Test(partition, bug_constants_that_are_tuples) {
         " ROOT r = (f32[4], s32[3,2], (f32[4], (s32[3,2], f32[]))) tuple(s, t, c)\n}\n",
         NULL, 1);
 }
+
+// Found by fuzzing: layouts of a tuple were asked for, which it has not; copies of tuples and tokens were refused.
+ParameterizedTestParameters(partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
+    return cases_numbered(2);
+}
+
+ParameterizedTest(const int *number, partition, bug_copies_and_bitcasts_of_tuples_and_tokens) {
+    const char *op = *number ? "bitcast" : "copy";
+    HloText text = {0};
+    hlo_text_format(
+        &text,
+        "HloModule m, num_partitions=4\n\nENTRY e {\n a = f32[6] parameter(0), sharding={devices=[4]<=[4]}\n"
+        " b = s32[3,2] parameter(1), sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate}\n"
+        " n = token[] after-all()\n m = token[] %s(n)\n d = f32[6] add-dependency(a, m)\n"
+        " h = (s32[3,2], token[]) tuple(b, m)\n i = (f32[6], (s32[3,2], token[])) tuple(d, h)\n"
+        " c = (f32[6], (s32[3,2], token[])) %s(i)\n x = f32[6] get-tuple-element(c), index=0\n"
+        " y = (s32[3,2], token[]) get-tuple-element(c), index=1\n z = s32[3,2] get-tuple-element(y), index=0\n"
+        " s = f32[6] negate(x)\n t = s32[3,2] add(z, b)\n"
+        " u = (f32[6], s32[3,2]) tuple(s, t)\n ROOT r = (f32[6], s32[3,2]) %s(u)\n}\n",
+        op, op, op);
+    check_partitioned(text.data, NULL, 1);
+    hlo_text_free(&text);
+}

@@ -70,10 +70,9 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "instruction %r: bitcast between these layouts cannot be partitioned"},
     // ops whose form has no rule
     {ON(4,
-        " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n k = token[] "
-        "after-all()\n"
-        " ROOT d = (f32[8], s32[8]) add-dependency(t, k)\n"),
-     HLO_UNIMPLEMENTED, "add-dependency of a tuple"},
+        " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n"
+        " c = pred[] parameter(2)\n ROOT s = (f32[8], s32[8]) select(c, t, t)\n"),
+     HLO_UNIMPLEMENTED, "instruction %s: select of this form cannot be partitioned"},
     {ON(4, " p = f32[8,2] parameter(0), sharding={devices=[4,1]<=[4]}\n ROOT b = u16[8,2,2] bitcast(p)\n"),
      HLO_UNIMPLEMENTED, "bitcast that changes the element width"},
     {ON(4,
@@ -84,10 +83,6 @@ static const RefusedProgram programs[] = {
         " t = token[] after-all(), sharding={manual}\n"
         " ROOT r = (f32[4], u32[], token[]) recv(t), channel_id=1, sharding={{manual}, {manual}, {manual}}\n"),
      HLO_UNIMPLEMENTED, "%r: a transfer between devices whose end is elsewhere"},
-    {ON(4,
-        " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n"
-        " ROOT c = (f32[8], s32[8]) copy(t)\n"),
-     HLO_UNIMPLEMENTED, "instruction %c: copy of this form cannot be partitioned"},
     {ON(4, " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n"),
      HLO_UNIMPLEMENTED, "instruction %r: rng-bit-generator without a u64[2] or u64[3] state"},
     {ON(4,
