@@ -110,15 +110,17 @@ void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor) 
     for (int32_t i = 0; i < factors->count; i++) rule->factors.items[items[i]].exact = true;
 }
 
+bool spmd_type_has_zero(HloType type) {
+    return type != HLO_F8E8M0FNU;
+}
+
 // Both parameters must be the operands of the root, in either order.
 // HLO_OPCODE_COUNT for reducers that are no plain binary op: partial results of theirs cannot be combined by a
 // collective.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
     const HloOpcode opcode = hlo_computation_binary_opcode(reducer);
     switch (opcode) {
-        case HLO_OP_ADD:
-            // Powers of two have no zero: nothing can stand where a device has no part of the sum.
-            return reducer->root->shape->type == HLO_F8E8M0FNU ? HLO_OPCODE_COUNT : opcode;
+        case HLO_OP_ADD: return spmd_type_has_zero(reducer->root->shape->type) ? opcode : HLO_OPCODE_COUNT;
         case HLO_OP_MULTIPLY:
         case HLO_OP_MINIMUM:
         case HLO_OP_MAXIMUM:
@@ -132,7 +134,7 @@ HloOpcode spmd_rule_combiner(const HloComputation *reducer) {
 // The op that puts parts together of which all but one are zero.
 HloOpcode spmd_rule_joiner(HloType type) {
     if (type == HLO_PRED) return HLO_OP_OR;
-    return type == HLO_F8E8M0FNU ? HLO_OP_MAXIMUM : HLO_OP_ADD;
+    return spmd_type_has_zero(type) ? HLO_OP_ADD : HLO_OP_MAXIMUM;
 }
 
 // How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.

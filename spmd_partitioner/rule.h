@@ -69,6 +69,9 @@ SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op);
 int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size);
 // Appends a factor to a dimension of a tensor.
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
+// False for f8e8m0fnu, which has powers of two only: where a device has no part of a sum, nothing of that type can
+// stand.
+bool spmd_type_has_zero(HloType type);
 // The opcode of a reducer whose partial results a collective can combine (its order does not matter but for rounding);
 // HLO_OPCODE_COUNT for other computations.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer);

@@ -128,7 +128,7 @@ static HloOpcode counting_op(const HloComputation *reducer, int32_t index, int32
                                                   (made->operands[0] == right && made->operands[1] == left));
     if (!own || made->users.count != 1 || left->users.count != 1 || right->users.count != 1) return HLO_OPCODE_COUNT;
     switch (made->opcode) {
-        case HLO_OP_ADD: return made->shape->type == HLO_F8E8M0FNU ? HLO_OPCODE_COUNT : HLO_OP_ADD;
+        case HLO_OP_ADD: return spmd_type_has_zero(made->shape->type) ? HLO_OP_ADD : HLO_OPCODE_COUNT;
         case HLO_OP_MULTIPLY:
         case HLO_OP_XOR: return made->opcode;
         default: return HLO_OPCODE_COUNT;
