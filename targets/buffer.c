@@ -49,17 +49,11 @@ static TargetMeter *meter_of(const TargetBuffer *buffer) {
 
 // XLA's wording on TPUs, which programs and people look for.
 static HloStatus no_room(const TargetBuffer *buffer) {
-    HloText want = {0}, free = {0};
-    target_print_bytes(&want, cpu_buffer_bytes(buffer->shape));
-    target_print_bytes(&free, target_meter_free(meter_of(buffer)));
-    const HloStatus status =
-        hlo_error(HLO_RESOURCE_EXHAUSTED,
-                  "Error allocating device buffer: Attempting to allocate %s. That was not "
-                  "possible. There are %s free in the HBM of %s",
-                  want.data ? want.data : "?", free.data ? free.data : "?", buffer->memory->device->text);
-    hlo_text_free(&want);
-    hlo_text_free(&free);
-    return status;
+    return hlo_error(HLO_RESOURCE_EXHAUSTED,
+                     "Error allocating device buffer: Attempting to allocate %s. That was not "
+                     "possible. There are %s free in the HBM of %s",
+                     target_amount(cpu_buffer_bytes(buffer->shape)).text,
+                     target_amount(target_meter_free(meter_of(buffer))).text, buffer->memory->device->text);
 }
 
 HloStatus target_buffer_charge(TargetBuffer *buffer) {

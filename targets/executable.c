@@ -116,17 +116,12 @@ static HloStatus check_capacity(const TargetExecutable *executable) {
     target_executable_memory_analysis(executable, &analysis);
     target_device_memory_statistics(executable->devices[0], &statistics);
     if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
-    HloText need = {0}, have = {0};
-    target_print_bytes(&need, analysis.peak_bytes);
-    target_print_bytes(&have, statistics.bytes_limit);
-    const HloStatus status =
-        hlo_error(HLO_RESOURCE_EXHAUSTED,
-                  "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
-                  "included) exceeds available HBM (%s) of %s",
-                  need.data ? need.data : "?", have.data ? have.data : "?", executable->devices[0]->kind);
-    hlo_text_free(&need);
-    hlo_text_free(&have);
-    return status;
+    return hlo_error(
+        HLO_RESOURCE_EXHAUSTED,
+        "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
+        "included) exceeds available HBM (%s) of %s",
+        target_amount(analysis.peak_bytes).text, target_amount(statistics.bytes_limit).text,
+        executable->devices[0]->kind);
 }
 
 // Collectives are counted by the compiler, which knows the groups; the rest is the analysis of the module as XLA does

@@ -174,17 +174,11 @@ static HloStatus no_memory(const TargetExecutable *executable) {
 // XLA's wording on TPUs for temporaries that find no room beside the arrays that are there.
 static HloStatus no_room(const Execution *execution, int64_t place) {
     const TargetDevice *device = device_at(execution->executable, execution->elsewhere, place);
-    HloText want = {0}, free = {0};
-    target_print_bytes(&want, execution->executable->signature->arena_bytes);
-    target_print_bytes(&free, target_meter_free(target_device_meter(device)));
-    const HloStatus status =
-        hlo_error(HLO_RESOURCE_EXHAUSTED,
-                  "Error loading program %s: Attempting to reserve %s at the bottom of memory. "
-                  "That was not possible. There are %s free in the HBM of %s",
-                  execution->executable->name, want.data ? want.data : "?", free.data ? free.data : "?", device->text);
-    hlo_text_free(&want);
-    hlo_text_free(&free);
-    return status;
+    return hlo_error(HLO_RESOURCE_EXHAUSTED,
+                     "Error loading program %s: Attempting to reserve %s at the bottom of memory. "
+                     "That was not possible. There are %s free in the HBM of %s",
+                     execution->executable->name, target_amount(execution->executable->signature->arena_bytes).text,
+                     target_amount(target_meter_free(target_device_meter(device))).text, device->text);
 }
 
 // The first error among the arguments; takes their storages. Their producers have run by now, but for those that the

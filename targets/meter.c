@@ -6,6 +6,7 @@
 #include "targets/meter.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 static void raise_to(_Atomic int64_t *maximum, int64_t value) {
     int64_t known = atomic_load(maximum);
@@ -38,11 +39,13 @@ int64_t target_meter_free(TargetMeter *meter) {
     return free > 0 ? free : 0;
 }
 
-void target_print_bytes(HloText *text, int64_t bytes) {
-    assert(text && bytes >= 0);
+TargetAmount target_amount(int64_t bytes) {
+    assert(bytes >= 0);
     static const char *const units[] = {"B", "K", "M", "G", "T", "P"};
     double amount = (double)bytes;
     size_t unit = 0;
     for (; amount >= 1024 && unit + 1 < HLO_COUNT_OF(units); unit++) amount /= 1024;
-    hlo_text_format(text, unit ? "%.2f%s" : "%.0f%s", amount, units[unit]);
+    TargetAmount spelled;
+    snprintf(spelled.text, sizeof spelled.text, unit ? "%.2f%s" : "%.0f%s", amount, units[unit]);
+    return spelled;
 }

@@ -10,8 +10,10 @@
 #define MESHLO_TARGETS_METER_H_
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-#include "hlo/base/text.h"
+#include "hlo/base/macros.h"
 
 HLO_BEGIN_C
 
@@ -28,8 +30,12 @@ bool target_meter_add(TargetMeter *meter, int64_t bytes);
 void target_meter_remove(TargetMeter *meter, int64_t bytes);
 // What the limit leaves at the moment; 0 for an unlimited meter.
 int64_t target_meter_free(TargetMeter *meter);
-// Appends an amount as the TPU runtime's messages spell it: `512B`, `1.50K`, `7.98G`.
-void target_print_bytes(HloText *text, int64_t bytes);
+// An amount of memory, at least 0, as the TPU runtime's messages spell it: `512B`, `1.50K`, `7.98G`. Two decimals
+// behind powers of 1024. By value, so that a message about a lack of memory needs none for its parts.
+typedef struct TargetAmount {
+    char text[24];
+} TargetAmount;
+TargetAmount target_amount(int64_t bytes);
 
 HLO_END_C
 
