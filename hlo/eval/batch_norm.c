@@ -41,9 +41,9 @@ static void encode(const double *numbers, HloEvalValue *value) {
     hlo_eval_encode_double(value->shape->type, numbers, hlo_eval_elements(value), value->data);
 }
 
-// Sums of first[i] * (second ? second[i] - shift[feature] : 1) by feature, divided by the number of elements.
-static void feature_means(const Norm *norm, const double *first, const double *second, const double *shift,
-                          double *means) {
+// Sums of first[i] * (second ? second[i] - shift[feature] : 1) by feature.
+static void feature_sums(const Norm *norm, const double *first, const double *second, const double *shift,
+                         double *sums) {
     for (int64_t f = 0; f < norm->features; f++) {
         double sum = 0;
         for (int64_t o = 0; o < norm->outer; o++) {
@@ -52,7 +52,7 @@ static void feature_means(const Norm *norm, const double *first, const double *s
                 sum += second ? first[at] * (second[at] - shift[f]) : first[at];
             }
         }
-        means[f] = sum / (double)(norm->outer * norm->inner);
+        sums[f] = sum;
     }
 }
 
@@ -86,8 +86,9 @@ HloStatus hlo_eval_batch_norm_training(HloEvalDevice *device, const HloInstructi
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));
     double *x = decode(device, operands[0]), *mean = HLO_EVAL_SCRATCH(device, double, norm.features);
     double *variance = HLO_EVAL_SCRATCH(device, double, norm.features);
-    feature_means(&norm, x, NULL, NULL, mean);
+    feature_sums(&norm, x, NULL, NULL, mean);
     for (int64_t f = 0; f < norm.features; f++) {
+        mean[f] /= (double)(norm.outer * norm.inner);
         double sum = 0;
         for (int64_t o = 0; o < norm.outer; o++) {
             for (int64_t i = 0; i < norm.inner; i++) {
@@ -114,22 +115,20 @@ HloStatus hlo_eval_batch_norm_grad(HloEvalDevice *device, const HloInstruction *
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, 3, result, arrays));
     double *x = decode(device, operands[0]), *scale = decode(device, operands[1]), *mean = decode(device, operands[2]);
     double *variance = decode(device, operands[3]), *grad = decode(device, operands[4]);
-    double *grad_mean = HLO_EVAL_SCRATCH(device, double, norm.features);
-    double *product_mean = HLO_EVAL_SCRATCH(device, double, norm.features);
-    feature_means(&norm, grad, NULL, NULL, grad_mean);
-    feature_means(&norm, grad, x, mean, product_mean);
+    double *grad_sum = HLO_EVAL_SCRATCH(device, double, norm.features);
+    double *product_sum = HLO_EVAL_SCRATCH(device, double, norm.features);
+    feature_sums(&norm, grad, NULL, NULL, grad_sum);
+    feature_sums(&norm, grad, x, mean, product_sum);
     double count = (double)(norm.outer * norm.inner);
     for (int64_t at = 0; at < norm.outer * norm.features * norm.inner; at++) {
         int64_t f = at / norm.inner % norm.features;
-        double spread = variance[f] + norm.epsilon;
-        x[at] = scale[f] / sqrt(spread) * (grad[at] - grad_mean[f] - (x[at] - mean[f]) * product_mean[f] / spread);
+        double spread = variance[f] + norm.epsilon, grad_mean = grad_sum[f] / count;
+        double slope = product_sum[f] / count / spread;
+        x[at] = scale[f] / sqrt(spread) * (grad[at] - grad_mean - (x[at] - mean[f]) * slope);
     }
-    for (int64_t f = 0; f < norm.features; f++) {
-        product_mean[f] *= count / sqrt(variance[f] + norm.epsilon);
-        grad_mean[f] *= count;
-    }
+    for (int64_t f = 0; f < norm.features; f++) product_sum[f] /= sqrt(variance[f] + norm.epsilon);
     encode(x, arrays[0]);
-    encode(product_mean, arrays[1]);
-    encode(grad_mean, arrays[2]);
+    encode(product_sum, arrays[1]);
+    encode(grad_sum, arrays[2]);
     return HLO_SUCCESS;
 }

@@ -157,6 +157,19 @@ Test(numerics, bug_the_total_order_tells_nans_apart) {
     }
 }
 
+// bug: the gradients of scale and offset are sums, which were taken from means: those of nothing are NaN.
+Test(numerics, bug_gradients_of_a_batch_norm_of_nothing_are_zero) {
+    HloStatus status;
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e {\n x = f32[0,2] parameter(0)\n s = f32[2] constant({1, 2})\n"
+        " v = f32[2] constant({3, 4})\n"
+        " ROOT r = (f32[0,2], f32[2], f32[2]) batch-norm-grad(x, s, s, v, x), epsilon=0.5, feature_index=1\n}\n",
+        NULL, NULL, &status);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    for (int i = 1; i < 3; i++) expect_floats(result->elements[i], (const float[]){0, 0}, 2);
+    hlo_literal_free(result);
+}
+
 // bug: what a reducer does not need was computed all the same, with kernels that take checked types for granted.
 Test(numerics, bug_dead_code_of_a_reducer_may_be_anything) {
     const char *dead[] = {"c = c64[] convert(x)\n d = c64[] clamp(c, c, c)",
