@@ -81,11 +81,11 @@ static HloInstruction *taken_last(SpmdPartitioner *partitioner, HloType type, bo
 static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *array, HloInstruction *places) {
     HloArena *arena = partitioner->module->arena;
     int64_t rank = array->shape->rank, last = rank - 1;
-    int64_t *numbers = HLO_ARENA_NEW(arena, int64_t, rank), *ones = HLO_ARENA_NEW(arena, int64_t, rank);
+    int64_t *numbers = HLO_ARENA_NEW(arena, int64_t, rank), *sizes = HLO_ARENA_NEW(arena, int64_t, rank);
     int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, rank + 1);
     for (int64_t d = 0; d < rank; d++) {
         numbers[d] = d;
-        ones[d] = 1;
+        sizes[d] = array->shape->dims[d] > 0;  // a slice of one where there is one
         dims[d] = places->shape->dims[d];
     }
     dims[rank] = 1;
@@ -95,7 +95,7 @@ static HloInstruction *emit_take(SpmdPartitioner *partitioner, HloInstruction *a
                                       .index_vector_dim = rank,
                                       .operand_batching_dims = {numbers, last},
                                       .start_indices_batching_dims = {numbers, last},
-                                      .slice_sizes = {ones, rank}};
+                                      .slice_sizes = {sizes, rank}};
     HloInstruction *operands[2] = {array, spmd_emit_reshape(partitioner, places, dims, rank + 1)};
     const HloShape *shape = hlo_shape_with_type(arena, places->shape, array->shape->type);
     assert(array->shape->rank == places->shape->rank); /* rows beside rows */

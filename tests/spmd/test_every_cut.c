@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
 #include "tests/spmd/check.h"
 #include "tests/support/cases.h"
 #include "tests/support/random.h"
@@ -255,8 +256,9 @@ static const Cut cuts[] = {
      ALL},
     {"bitcast-convert", "ENTRY e {\n p = f32[A,B] parameter(0)\n ROOT c = u16[A,B,2] bitcast-convert(p)\n}\n", ALL},
     {"part of an array",
-     "ENTRY e {\n p = f32[A,B] parameter(0)\n n = s32[] constant(3)\n"
-     " d = f32[<=A,B] set-dimension-size(p, n), dimensions={0}\n m = f32[<=A,B] multiply(d, d)\n"
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n l = s32[] constant({A-1})\n z = s32[] constant(0)\n"
+     " n = s32[] maximum(l, z)\n d = f32[<=A,B] set-dimension-size(p, n), dimensions={0}\n m = f32[<=A,B] multiply(d, "
+     "d)\n"
      " s = s32[] get-dimension-size(m), dimensions={0}\n ROOT c = s32[] add(s, n)"
      "\n}\n",
      ALL},
@@ -419,4 +421,33 @@ ParameterizedTest(const int *number, every_cut, odd_meshes_and_contradictions) {
         hlo_module_free(module);
         hlo_free(text);
     }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Nothing to cut
+
+// Sizes of which some are 0 or 1, where the op allows it: a shard of nothing, windows over nothing, sums of nothing.
+ParameterizedTestParameters(every_cut, nothing_to_cut) {
+    return cases_numbered(HLO_COUNT_OF(cuts));
+}
+ParameterizedTest(const int *number, every_cut, nothing_to_cut) {
+    static const int few[] = {0, 1, 5};
+    const Cut *cut = &cuts[*number];
+    Random random = {(uint64_t)*number * 7919 + 2};
+    int allowed = 0;
+    for (int which = 0; which < 26; which++) {  // the last would be that of none that is small
+        const int sizes[3] = {few[which % 3], few[which / 3 % 3], few[which / 9]};
+        char *text = with_sizes(cut->program, sizes);
+        HloModule *module = NULL;
+        HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+        if (!status) status = hlo_verify(module);
+        if (!status) {
+            allowed++;
+            for (int i = 0; i < 3; i++) check_pick(cut->name, text, module, &random);
+        }
+        hlo_status_free(status);
+        hlo_module_free(module);
+        hlo_free(text);
+    }
+    cr_assert_gt(allowed, 0, "%s: no sizes of 0 or 1 are allowed", cut->name);
 }

@@ -593,6 +593,14 @@ Test(partition, bug_calls_of_topk_with_places_of_other_types) {
     }
 }
 
+// bug: the places of no elements were taken from no candidates, by a gather that is not allowed.
+Test(partition, bug_topk_of_nothing) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n a = f32[3,20] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+        " ROOT t = (f32[3,0], s32[3,0]) topk(a), k=0, largest=true\n}\n",
+        NULL, 5);
+}
+
 // Its updates are added where no index says: one of padding, which an uneven cut has, would be added too.
 Test(partition, bug_padding_of_updates_without_an_index_was_added) {
     static const char text[] =
