@@ -507,14 +507,41 @@ static HloInstruction *indices_inside(const HloPadder *padder, const HloInstruct
     return all;
 }
 
+// A list without indices puts all updates at the beginning of the array. An index that says so, along any dimension
+// that can have one, can then say of some that they go nowhere. False where no dimension can.
+static bool give_an_index(HloPadder *padder, HloInstruction *op) {
+    HloArena *arena = padder->module->arena;
+    HloScatterAttributes attributes = *HLO_ATTRIBUTES(op, Scatter);
+    const int64_t arrays = (op->operand_count - 1) / 2;
+    assert(attributes.scatter_dims_to_operand_dims.count == 0);
+    int64_t along = 0;
+    while (hlo_ints_contain(attributes.input_batching_dims, along)) along++;
+    if (along >= op->operands[0]->shape->rank) return false;
+    const HloInstruction *none = op->operands[arrays];
+    const HloInts dims = hlo_ints(arena, none->shape->dims, none->shape->rank);
+    int64_t *with_one = HLO_ARENA_NEW(arena, int64_t, dims.count);
+    for (int64_t d = 0; d < dims.count; d++) with_one[d] = d == attributes.index_vector_dim ? 1 : dims.items[d];
+    HloInstruction *indices = hlo_pass_splat(op, HLO_S32, (HloInts){with_one, dims.count}, 0);
+    for (int64_t d = 0; d < dims.count; d++)
+        hlo_padder_set_size(padder, indices, 0, d, hlo_padder_size(padder, none, 0, d));
+    attributes.scatter_dims_to_operand_dims = hlo_ints(arena, &along, 1);
+    hlo_instruction_set_attributes(op, &attributes);
+    hlo_instruction_set_operand(op, arrays, indices);
+    return true;
+}
+
 // Updates that are not there are sent outside of the array. Surplus inside of a window cannot be: it has to be a value
 // that changes nothing, so the combiner must have one.
 HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     (void)result;
-    const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     const int64_t arrays = (op->operand_count - 1) / 2;
     HloInstruction *inside = indices_inside(padder, op);
+    if (inside && HLO_ATTRIBUTES(op, Scatter)->scatter_dims_to_operand_dims.count == 0) {
+        if (!give_an_index(padder, op)) return hlo_padder_refuse(op, "a list of updates of one number");
+        inside = indices_inside(padder, op);
+    }
+    const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     for (int64_t v = 0; v < arrays; v++) {
         const HloInstruction *array = op->operands[v];
         for (int64_t d = 0; d < array->shape->rank; d++)
@@ -533,7 +560,6 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
     }
     if (!inside) return HLO_SUCCESS;
     // Indices below zero are outside of every array: such updates are dropped.
-    if (scatter->scatter_dims_to_operand_dims.count == 0) return hlo_padder_refuse(op, "a list without indices");
     HloInstruction *indices = op->operands[arrays];
     if (hlo_type_kind(indices->shape->type) != HLO_KIND_SIGNED) indices = hlo_pass_convert(op, indices, HLO_S64);
     HloInstruction *nowhere = hlo_pass_integer(op, indices->shape->type, -1);

@@ -148,10 +148,10 @@ static const RefusedModule refused_modules[] = {
     {"", "  p = f8e4m3fn[2,<=8] parameter(0)\n  ROOT r = (f8e4m3fn[2,3], s32[2,3]) topk(p), k=3, largest=true\n",
      "a row of narrow floats"},
     {ADDS("c"),
-     "  p = f32[8] parameter(0)\n  i = s32[<=6,0] parameter(1)\n  u = f32[<=6,8] parameter(2)\n"
-     "  ROOT r = f32[8] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={}, "
+     "  p = f32[] parameter(0)\n  i = s32[<=6,0] parameter(1)\n  u = f32[<=6] parameter(2)\n"
+     "  ROOT r = f32[] scatter(p, i, u), update_window_dims={}, inserted_window_dims={}, "
      "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=c\n",
-     "a list without indices"},
+     "a list of updates of one number"},
     {"", "  p = f32[<=4] parameter(0)\n  ROOT r = f32[<=8] all-gather(p), dimensions={0}, replica_groups={{0,1}}\n",
      "a cut through a dimension"},
 };
