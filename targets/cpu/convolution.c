@@ -227,6 +227,11 @@ HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, con
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     input = bring(kernels, c->lhs_type, compute, rounded, input, n.input, memory);
     kernel = bring(kernels, c->rhs_type, compute, rounded, kernel, n.kernel, memory ? memory + first : NULL);
+    // As in cpu_matmul().
+    if (c->precision == CPU_PRECISION_BF16_6 &&
+        !cpu_matmul_has_infinite_part(input, compute, (int64_t[]){1, 1, n.input}, (int64_t[]){0, 0, 1}) &&
+        !cpu_matmul_has_infinite_part(kernel, compute, (int64_t[]){1, 1, n.kernel}, (int64_t[]){0, 0, 1}))
+        plain.precision = CPU_PRECISION_EXACT;
     const HloStatus status =
         n.holes ? run_cycles(pool, &plain, out, input, kernel) : run_whole(pool, &plain, out, input, kernel);
     cpu_pool_scratch_give(pool, memory);

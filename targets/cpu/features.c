@@ -90,7 +90,20 @@ static CpuFeatures detect(void) {
     if (!has_avx512_bf16(&words)) return CPU_FEATURES_AVX512;
     return has_amx(&words) ? CPU_FEATURES_AMX : CPU_FEATURES_AVX512_BF16;
 }
+
+static bool is_made_by_intel(void) {
+    char maker[12];  // "GenuineIntel", in this order of registers
+    uint32_t eax, ebx, ecx, edx;
+    if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx)) return false;
+    memcpy(maker, &ebx, 4);
+    memcpy(maker + 4, &edx, 4);
+    memcpy(maker + 8, &ecx, 4);
+    return memcmp(maker, "GenuineIntel", sizeof maker) == 0;
+}
 #else
+static bool is_made_by_intel(void) {
+    return false;
+}
 static CpuFeatures detect(void) {
     return CPU_FEATURES_BASELINE;
 }
@@ -106,6 +119,14 @@ CpuFeatures cpu_features_detect(void) {
         atomic_store_explicit(&known, features, memory_order_relaxed);
     }
     return (CpuFeatures)features;
+}
+
+bool cpu_features_multiply_bf16(CpuFeatures features) {
+    static _Atomic int intel = -1;
+    if (features != CPU_FEATURES_AVX512_BF16) return features > CPU_FEATURES_AVX512_BF16;
+    if (atomic_load_explicit(&intel, memory_order_relaxed) < 0)
+        atomic_store_explicit(&intel, is_made_by_intel(), memory_order_relaxed);
+    return !atomic_load_explicit(&intel, memory_order_relaxed);
 }
 
 HloStatus cpu_features_choose(CpuFeatures *chosen) {

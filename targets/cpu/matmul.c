@@ -413,7 +413,7 @@ static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
 static bool is_small(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     if (!is_of_elements(job) || mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1 ||
-        (mm->batch < 2 && job->features >= CPU_FEATURES_AVX512_BF16))
+        (mm->batch < 2 && cpu_features_multiply_bf16(job->features)))
         return false;
     const CpuGemm gemm = one_product(job);
     return cpu_gemm_is_small(&gemm);
@@ -490,7 +490,42 @@ static HloStatus run_small(CpuPool *pool, MatmulJob *job) {
     return HLO_SUCCESS;
 }
 
+// ---- six passes
+
+bool cpu_matmul_has_infinite_part(const void *array, HloType type, const int64_t sizes[3], const int64_t strides[3]) {
+    const uint32_t sign = UINT32_C(1) << 31, least = 0x7f7f8000, infinity = 0x7f800000;
+    if (type != HLO_F32) return false;
+    uint32_t any = 0;
+    const int inner = strides[1] == 1 ? 1 : 2, outer = 3 - inner;
+    for (int64_t b = 0; b < sizes[0]; b++)
+        for (int64_t o = 0; o < sizes[outer] && !any; o++) {
+            const char *from = (const char *)array + (b * strides[0] + o * strides[outer]) * (int64_t)sizeof(float);
+            for (int64_t i = 0; i < sizes[inner]; i++) {
+                uint32_t bits;
+                memcpy(&bits, from + i * strides[inner] * (int64_t)sizeof(float), sizeof bits);
+                any |= (bits & ~sign) - least < infinity - least;
+            }
+        }
+    return any;
+}
+
+// All that f32 can see of a product is in the six passes, so one pass of f32 arithmetic gives it too, at a sixth of the
+// work; but not what infinite parts make of finite numbers.
+static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
+    return mm->precision == CPU_PRECISION_BF16_6 &&
+           !cpu_matmul_has_infinite_part(lhs, mm->lhs_type, (int64_t[]){mm->batch, mm->m, mm->k},
+                                         (int64_t[]){mm->lhs_batch_stride, mm->lhs_m_stride, mm->lhs_k_stride}) &&
+           !cpu_matmul_has_infinite_part(rhs, mm->rhs_type, (int64_t[]){mm->batch, mm->k, mm->n},
+                                         (int64_t[]){mm->rhs_batch_stride, mm->rhs_k_stride, mm->rhs_n_stride});
+}
+
 HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs) {
+    CpuMatmul exact;
+    if (is_exact(mm, lhs, rhs)) {
+        exact = *mm;
+        exact.precision = CPU_PRECISION_EXACT;
+        mm = &exact;
+    }
     MatmulJob job = {.mm = mm, .features = cpu_pool_features(pool), .out = out, .lhs = lhs, .rhs = rhs};
     job.kernels = cpu_isa_loop_kernels(job.features);
     job.compute = cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type);

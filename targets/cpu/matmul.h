@@ -12,7 +12,8 @@
 HLO_BEGIN_C
 
 // How f32 operands are multiplied. BF16_n rounds them as a TPU does: 1 pass of bf16 operands, or 3 or 6 passes over
-// their parts, each rounded to nearest even, all with f32 accumulation.
+// their parts, each rounded to nearest even, all with f32 accumulation. Six passes are as exact as f32 arithmetic,
+// which takes their place where no part is infinite.
 typedef enum CpuPrecision {
     CPU_PRECISION_EXACT,
     CPU_PRECISION_BF16_1,

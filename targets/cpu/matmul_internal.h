@@ -28,6 +28,10 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
+// Whether an array of f32 (false for other types) with these sizes, and strides in elements, has a finite number so
+// large that it becomes infinite as bf16: then six passes over parts are not what f32 arithmetic gives.
+bool cpu_matmul_has_infinite_part(const void *array, HloType type, const int64_t sizes[3], const int64_t strides[3]);
+
 // c[m][n] (row stride ldc) = a * b, added to c where `accumulate` is set, all of the compute type, with the precision
 // of the f32 passes. Strides of a and b in elements.
 typedef struct CpuProduct {

@@ -49,7 +49,7 @@ static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPr
         *right = rhs == HLO_S8 ? s8 : u8;
         return wide || features >= CPU_FEATURES_AMX || lhs == HLO_S8;
     }
-    if (features < CPU_FEATURES_AVX512_BF16) return false;
+    if (!cpu_features_multiply_bf16(features)) return false;
     if (lhs == HLO_BF16 && rhs == HLO_BF16) {
         *left = *right = CPU_TILE_BF16;
         return true;

@@ -7,7 +7,10 @@
 
 #include "hlo/ir/literal.h"
 #include "targets/cpu/isa/gemm.h"
+#include "targets/cpu/isa/isa.h"
+#include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/matmul.h"
+#include "tests/support/cases.h"
 
 typedef struct TypeCase {
     HloType in, out;
@@ -164,6 +167,13 @@ static float bf16(float x, int up) {
     return x;
 }
 
+static void fill_random(float *to, int count) {
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525 + 1013904223;
+        to[i] = (float)(int32_t)state * 0x1p-31f;
+    }
+}
+
 static CpuMatmul square(int64_t size) {
     return (CpuMatmul){.lhs_type = HLO_F32,
                        .rhs_type = HLO_F32,
@@ -208,6 +218,78 @@ Test(cpu_matmul, bf16_passes) {
         }
         cr_assert(worst >= low[p] && worst <= high[p], "precision %d: error %g", p, worst);
         if (p == CPU_PRECISION_BF16_1) cr_assert(worst_defined < 1e-5);
+    }
+}
+
+// bug: products of low parts were added to the long sum one by one, where each is too small to be seen. Of positive
+// numbers they are all positive: 2^-16 of the sum was missing.
+ParameterizedTestParameters(cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
+    return cases_numbered(CPU_FEATURES_COUNT);
+}
+
+ParameterizedTest(const int *set, cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
+    enum { kSize = 64, kDepth = 2048 };
+    static float a[kSize * kDepth], b[kDepth * kSize], out[kSize * kSize];
+    fill_random(a, kSize * kDepth), fill_random(b, kSize * kDepth);
+    for (int i = 0; i < kSize * kDepth; i++) a[i] = 1 + fabsf(a[i]), b[i] = 1 + fabsf(b[i]);
+    static const double high[] = {1e-6, 1e-2, 1e-4, 1e-6};
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)*set, &pool));
+    for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++) {
+        CpuMatmul mm = square(kSize);
+        mm.k = mm.lhs_m_stride = kDepth;
+        mm.precision = (CpuPrecision)p;
+        cr_assert_null(cpu_matmul(pool, &mm, out, a, b));
+        double worst = 0;
+        for (int i = 0; i < kSize * kSize; i++) {
+            double exact = 0;
+            for (int k = 0; k < kDepth; k++) exact += (double)a[i / kSize * kDepth + k] * b[k * kSize + i % kSize];
+            worst = fmax(worst, fabs(out[i] / exact - 1));
+        }
+        cr_expect(worst <= high[p], "precision %d: error %g", p, worst);
+    }
+    cpu_pool_free(pool);
+}
+
+// The same of the kernels themselves, which not every processor that has them uses for this.
+Test(cpu_matmul, bug_low_parts_are_lost_beside_long_sums_in_kernels) {
+    enum { kDepth = 2048, kBytes = kDepth / 32 * 3 * CPU_TILE_BYTES };
+    static float a[CPU_TILE_LANES * kDepth], b[CPU_TILE_LANES * kDepth], out[CPU_TILE_LANES * CPU_TILE_LANES];
+    fill_random(a, CPU_TILE_LANES * kDepth), fill_random(b, CPU_TILE_LANES * kDepth);
+    for (int i = 0; i < CPU_TILE_LANES * kDepth; i++) a[i] = 1 + fabsf(a[i]), b[i] = 1 + fabsf(b[i]);
+    void *packed[2] = {hlo_allocate_aligned(kBytes), hlo_allocate_aligned(kBytes)};
+    for (int set = CPU_FEATURES_AVX512_BF16; set <= (int)cpu_features_detect(); set++) {
+        const CpuTileKernels *kernels = cpu_isa_tile_kernels((CpuFeatures)set);
+        CpuTileRange range = {0, UINT32_MAX};
+        kernels->pack(packed[0], CPU_TILE_F32_3, false, a, CPU_TILE_LANES, kDepth, kDepth, 1, &range);
+        kernels->pack(packed[1], CPU_TILE_F32_3, true, b, CPU_TILE_LANES, kDepth, kDepth, 1, &range);
+        kernels->begin();
+        kernels->multiply(CPU_TILE_F32_3, CPU_TILE_F32_3, kDepth / 32, packed[0], packed[1], out, CPU_TILE_LANES,
+                          false);
+        kernels->end();
+        for (int i = 0; i < CPU_TILE_LANES * CPU_TILE_LANES; i++) {
+            double exact = 0;
+            for (int k = 0; k < kDepth; k++)
+                exact += (double)a[i / CPU_TILE_LANES * kDepth + k] * b[i % CPU_TILE_LANES * kDepth + k];
+            cr_assert_float_eq(out[i] / exact, 1, 1e-6, "set %d, at %d: %g", set, i, out[i] / exact - 1);
+        }
+    }
+    for (int i = 0; i < 2; i++) hlo_free(packed[i]);
+}
+
+// A finite number whose high part is infinite makes the sum infinite in passes, though f32 arithmetic would not.
+Test(cpu_matmul, infinite_parts_of_six_passes) {
+    enum { kSize = 40 };
+    static float a[kSize * kSize], b[kSize * kSize], out[kSize * kSize];
+    for (int turned = 0; turned < 2; turned++) {
+        for (int i = 0; i < kSize * kSize; i++) a[i] = b[i] = i % (kSize + 1) == 0;  // unit matrices
+        CpuMatmul mm = square(kSize);
+        mm.precision = CPU_PRECISION_BF16_6;
+        (turned ? b : a)[3 * kSize + 3] = 0x1.fffffep127f;
+        a[5 * kSize + 5] = 0x1.fcp127f;
+        cr_assert_null(cpu_matmul(NULL, &mm, out, a, b));
+        cr_expect(!isfinite(out[3 * kSize + 3]), "%g", (double)out[3 * kSize + 3]);
+        cr_expect_eq(out[5 * kSize + 5], 0x1.fcp127f);
     }
 }
 
@@ -312,13 +394,6 @@ Test(cpu_matmul, bytes_of_all_values) {
                 cr_assert_eq(out[at], sum, "case %d, set %d, at %d: %d, not %d", which, set, at, out[at], sum);
             }
         }
-    }
-}
-
-static void fill_random(float *to, int count) {
-    for (int i = 0; i < count; i++) {
-        state = state * 1664525 + 1013904223;
-        to[i] = (float)(int32_t)state * 0x1p-31f;
     }
 }
 

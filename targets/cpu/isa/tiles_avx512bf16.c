@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products by AVX-512's dot-product instructions on the layout of AMX's tiles. A sum of bf16 products is a chain in
-// rising k, two products a step; subnormal numbers count as zero.
+// rising k, two products a step; one of products of parts adds up chunks. Subnormal numbers count as zero.
 #if defined(__x86_64__)
 #define CPU_ISA avx512bf16
 #include "targets/cpu/isa/tiles.inc"
@@ -31,18 +31,38 @@ static inline __attribute__((always_inline)) void dot_floats(const char *a, cons
     }
 }
 
-static void float_rows(int parts, int64_t chunks, const char *a, const char *b, float *c, int64_t ldc,
-                       bool accumulate) {
+// c's rows are set to the sums, or raised by them.
+static inline __attribute__((always_inline)) void put(float *c, int64_t ldc, __m512 sum[kRows][2], bool raise) {
+    for (int r = 0; r < kRows; r++)
+        for (int h = 0; h < 2; h++) {
+            float *to = c + r * ldc + 16 * h;
+            _mm512_storeu_ps(to, raise ? _mm512_add_ps(_mm512_loadu_ps(to), sum[r][h]) : sum[r][h]);
+        }
+}
+
+static void whole_rows(int64_t chunks, const char *a, const char *b, float *c, int64_t ldc, bool accumulate) {
     __m512 sum[kRows][2];
     for (int r = 0; r < kRows; r++)
         for (int h = 0; h < 2; h++)
             sum[r][h] = accumulate ? _mm512_loadu_ps(c + r * ldc + 16 * h) : _mm512_setzero_ps();
-    for (int64_t k = 0; k < chunks; k++)
-        for (int i = 0; i < parts; i++)
-            for (int j = parts - 1 - i; j >= 0; j--)
-                dot_floats(a + (k * parts + i) * CPU_TILE_BYTES, b + (k * parts + j) * CPU_TILE_BYTES, sum);
-    for (int r = 0; r < kRows; r++)
-        for (int h = 0; h < 2; h++) _mm512_storeu_ps(c + r * ldc + 16 * h, sum[r][h]);
+    for (int64_t k = 0; k < chunks; k++, a += CPU_TILE_BYTES, b += CPU_TILE_BYTES) dot_floats(a, b, sum);
+    put(c, ldc, sum, false);
+}
+
+// A product of lower parts is too small to be seen beside a long sum: 2^-16 of a number is lost beside a few hundred
+// such numbers, and as parts have the number's sign, all are lost to the same side. So a chunk is summed from zero, the
+// least parts first, and added once.
+static void rows_of_parts(int parts, int64_t chunks, const char *a, const char *b, float *c, int64_t ldc,
+                          bool accumulate) {
+    for (int64_t k = 0; k < chunks; k++) {
+        __m512 sum[kRows][2];
+        for (int r = 0; r < kRows; r++)
+            for (int h = 0; h < 2; h++) sum[r][h] = _mm512_setzero_ps();
+        for (int both = parts - 1; both >= 0; both--)
+            for (int i = 0; i <= both; i++)
+                dot_floats(a + (k * parts + i) * CPU_TILE_BYTES, b + (k * parts + both - i) * CPU_TILE_BYTES, sum);
+        put(c, ldc, sum, accumulate || k > 0);
+    }
 }
 
 // The instruction takes unsigned bytes on one side and signed ones on the other. A signed right side is raised by 128,
@@ -77,12 +97,15 @@ static void integer_rows(bool raised, int64_t chunks, const char *a, const char 
 
 static void multiply(CpuTileSource left, CpuTileSource right, int64_t chunks, const void *a, const void *b, void *c,
                      int64_t ldc, bool accumulate) {
+    const int parts = cpu_tile_parts(left);
     for (int64_t row = 0; row < CPU_TILE_LANES; row += kRows) {
         const char *rows = (const char *)a + row / kHalf * kTile + row % kHalf * 64;
         if (left >= CPU_TILE_S8)
             integer_rows(right == CPU_TILE_S8, chunks, rows, b, (int32_t *)c + row * ldc, ldc, accumulate);
+        else if (parts == 1)
+            whole_rows(chunks, rows, b, (float *)c + row * ldc, ldc, accumulate);
         else
-            float_rows(cpu_tile_parts(left), chunks, rows, b, (float *)c + row * ldc, ldc, accumulate);
+            rows_of_parts(parts, chunks, rows, b, (float *)c + row * ldc, ldc, accumulate);
     }
 }
 
