@@ -18,8 +18,7 @@ static const MlirAttribute *type_attribute(const ExportPlace *place, HloType typ
     return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = named});
 }
 
-// What StableHLO says instead of a name: the types that operands are rounded to and sums are kept in, and how many
-// products of parts one product is made of. Names: xla/xla_data.proto, PrecisionConfig.Algorithm.
+// What StableHLO says instead of a name (dot_algorithms.def).
 typedef struct DotAlgorithm {
     int32_t algorithm;
     HloType lhs, rhs, accumulation;  // HLO_INVALID: tf32
@@ -36,17 +35,10 @@ static HloType f8_of(const HloInstruction *operand) {
 // What the algorithm's name says.
 static DotAlgorithm find_algorithm(const ExportPlace *place, int32_t algorithm) {
     static const DotAlgorithm table[] = {
-        {HLO_DotAlgorithm_F16_F16_F16, HLO_F16, HLO_F16, HLO_F16, 1, false},
-        {HLO_DotAlgorithm_F16_F16_F32, HLO_F16, HLO_F16, HLO_F32, 1, false},
-        {HLO_DotAlgorithm_BF16_BF16_BF16, HLO_BF16, HLO_BF16, HLO_BF16, 1, false},
-        {HLO_DotAlgorithm_BF16_BF16_F32, HLO_BF16, HLO_BF16, HLO_F32, 1, false},
-        {HLO_DotAlgorithm_BF16_BF16_F32_X3, HLO_BF16, HLO_BF16, HLO_F32, 3, false},
-        {HLO_DotAlgorithm_BF16_BF16_F32_X6, HLO_BF16, HLO_BF16, HLO_F32, 6, false},
-        {HLO_DotAlgorithm_BF16_BF16_F32_X9, HLO_BF16, HLO_BF16, HLO_F32, 9, false},
-        {HLO_DotAlgorithm_TF32_TF32_F32, HLO_INVALID, HLO_INVALID, HLO_F32, 1, false},
-        {HLO_DotAlgorithm_TF32_TF32_F32_X3, HLO_INVALID, HLO_INVALID, HLO_F32, 3, false},
-        {HLO_DotAlgorithm_F32_F32_F32, HLO_F32, HLO_F32, HLO_F32, 1, false},
-        {HLO_DotAlgorithm_F64_F64_F64, HLO_F64, HLO_F64, HLO_F64, 1, false},
+#define DOT_ALGORITHM(name, operands, accumulation, operations) \
+    {HLO_DotAlgorithm_##name, HLO_##operands, HLO_##operands, HLO_##accumulation, operations, false},
+#include "hlo/stablehlo/dot_algorithms.def"
+#undef DOT_ALGORITHM
     };
     bool fast = algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32_FAST_ACCUM;
     if (fast || algorithm == HLO_DotAlgorithm_ANY_F8_ANY_F8_F32) {

@@ -28,16 +28,14 @@ static bool is_f8(const char *name) {
 // StableHLO describes a dot algorithm by types and counts; HLO has a name for each combination that hardware has.
 static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     static const struct {
-        const char *operands, *accumulation;
+        HloType operands, accumulation;
         int64_t operations;
         int32_t algorithm;
     } table[] = {
-        {"f16", "f16", 1, HLO_DotAlgorithm_F16_F16_F16},          {"f16", "f32", 1, HLO_DotAlgorithm_F16_F16_F32},
-        {"bf16", "bf16", 1, HLO_DotAlgorithm_BF16_BF16_BF16},     {"bf16", "f32", 1, HLO_DotAlgorithm_BF16_BF16_F32},
-        {"bf16", "f32", 3, HLO_DotAlgorithm_BF16_BF16_F32_X3},    {"bf16", "f32", 6, HLO_DotAlgorithm_BF16_BF16_F32_X6},
-        {"bf16", "f32", 9, HLO_DotAlgorithm_BF16_BF16_F32_X9},    {MLIR_TF32, "f32", 1, HLO_DotAlgorithm_TF32_TF32_F32},
-        {MLIR_TF32, "f32", 3, HLO_DotAlgorithm_TF32_TF32_F32_X3}, {"f32", "f32", 1, HLO_DotAlgorithm_F32_F32_F32},
-        {"f64", "f64", 1, HLO_DotAlgorithm_F64_F64_F64},
+#define DOT_ALGORITHM(name, operands, accumulation, operations) \
+    {HLO_##operands, HLO_##accumulation, operations, HLO_DotAlgorithm_##name},
+#include "hlo/stablehlo/dot_algorithms.def"
+#undef DOT_ALGORITHM
     };
     *algorithm = HLO_DotAlgorithm_UNSET;
     const char *lhs = type_name(place, "lhs_precision_type"), *rhs = type_name(place, "rhs_precision_type"),
@@ -56,8 +54,9 @@ static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     }
     whole = whole && !imprecise && strcmp(lhs, rhs) == 0;
     for (size_t i = 0; whole && i < HLO_COUNT_OF(table); i++) {
-        if (strcmp(table[i].operands, lhs) != 0 || strcmp(table[i].accumulation, accumulation) != 0) continue;
-        if (table[i].operations != operations) continue;
+        const char *operands = table[i].operands == HLO_INVALID ? MLIR_TF32 : hlo_type_text(table[i].operands);
+        if (strcmp(operands, lhs) != 0 || table[i].operations != operations) continue;
+        if (strcmp(hlo_type_text(table[i].accumulation), accumulation) != 0) continue;
         *algorithm = table[i].algorithm;
         return HLO_SUCCESS;
     }

@@ -19,21 +19,13 @@ typedef struct Machine {
     TargetExecutable *increment, *donated;
 } Machine;
 
-static TargetExecutable *compile(TargetClient *client, const char *text) {
-    HloModule *module = compiled_must_parse(text);
-    TargetExecutable *executable = NULL;
-    must_succeed(target_compile(client, module, NULL, &executable));
-    hlo_module_free(module);
-    return executable;
-}
-
 static Machine new_machine(void) {
     Machine machine = {0};
     must_succeed(target_client_new_with_threads("cpu:2", 2, &machine.client));
     machine.memory = target_device_default_memory(target_client_device(machine.client, 0));
     machine.other = target_device_default_memory(target_client_device(machine.client, 1));
-    machine.increment = compile(machine.client, kIncrement);
-    machine.donated = compile(machine.client, kDonated);
+    machine.increment = compiled_must_compile(machine.client, kIncrement, NULL);
+    machine.donated = compiled_must_compile(machine.client, kDonated, NULL);
     return machine;
 }
 

@@ -16,14 +16,6 @@ static TargetClient *new_client(const char *spec) {
     return client;
 }
 
-static TargetExecutable *compile(TargetClient *client, const char *text) {
-    HloModule *module = compiled_must_parse(text);
-    TargetExecutable *executable = NULL;
-    must_succeed(target_compile(client, module, NULL, &executable));
-    hlo_module_free(module);
-    return executable;
-}
-
 static TargetBuffer *vector(TargetClient *client, int64_t device, int64_t count, float first) {
     float values[64];
     for (int64_t i = 0; i < count; i++) values[i] = first + (float)i;
@@ -196,7 +188,7 @@ Test(event, calls_back_once_before_and_after) {
 
 Test(execute, donates_memory_in_place) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable = compile(client, kDonated);
+    TargetExecutable *executable = compiled_must_compile(client, kDonated, NULL);
     cr_expect_eq(target_executable_result_alias(executable, 0), 0);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
     const void *before, *after;
@@ -223,7 +215,7 @@ Test(execute, keeps_donors_that_no_result_can_take) {
         "HloModule small, buffer_donor={ (0, {}) }\nENTRY main {\n  p = f32[4] parameter(0)\n"
         "  ROOT r = f32[2] slice(p), slice={[1:3]}\n}\n"};
     for (int i = 0; i < 2; i++) {
-        TargetExecutable *executable = compile(client, programs[i]);
+        TargetExecutable *executable = compiled_must_compile(client, programs[i], NULL);
         TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
         must_succeed(run_one(executable, buffer, &result));
         cr_expect_eq(target_buffer_is_deleted(buffer), i == 0);
@@ -237,13 +229,14 @@ Test(execute, keeps_donors_that_no_result_can_take) {
 Test(compile, tells_what_a_program_costs) {
     TargetClient *client = new_client("cpu:8");
     TargetExecutable *executable =
-        compile(client,
-                "HloModule cost, num_partitions=8\n"
-                "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
-                "ENTRY main {\n  p = f32[8,16] parameter(0)\n  q = f32[16,4] parameter(1)\n"
-                "  d = f32[8,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
-                "  ROOT r = f32[8,4] all-reduce(d), channel_id=1, replica_groups=[2,4]<=[8], "
-                "use_global_device_ids=true, to_apply=sum\n}\n");
+        compiled_must_compile(client,
+                              "HloModule cost, num_partitions=8\n"
+                              "sum { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT a = f32[] add(x, y) }\n"
+                              "ENTRY main {\n  p = f32[8,16] parameter(0)\n  q = f32[16,4] parameter(1)\n"
+                              "  d = f32[8,4] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                              "  ROOT r = f32[8,4] all-reduce(d), channel_id=1, replica_groups=[2,4]<=[8], "
+                              "use_global_device_ids=true, to_apply=sum\n}\n",
+                              NULL);
     TargetCostAnalysis cost;
     target_executable_cost_analysis(executable, &cost);
     cr_expect_geq(cost.flops, 2.0 * 8 * 4 * 16);
@@ -259,7 +252,7 @@ Test(compile, tells_what_a_program_costs) {
 
 Test(execute, leaves_a_held_buffer_alone_when_donated) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable = compile(client, kDonated);
+    TargetExecutable *executable = compiled_must_compile(client, kDonated, NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
     const float *data;
     must_succeed(target_buffer_data(buffer, (const void **)&data));
@@ -276,10 +269,11 @@ Test(execute, leaves_a_held_buffer_alone_when_donated) {
 
 Test(execute, refuses_a_buffer_that_is_donated_and_read) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable =
-        compile(client,
-                "HloModule two, input_output_alias={ {}: (0, {}, may-alias) }\n"
-                "ENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n  ROOT r = f32[4] add(p, q)\n}\n");
+    TargetExecutable *executable = compiled_must_compile(
+        client,
+        "HloModule two, input_output_alias={ {}: (0, {}, may-alias) }\n"
+        "ENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n  ROOT r = f32[4] add(p, q)\n}\n",
+        NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
     TargetBuffer *const list[2] = {buffer, buffer};
     TargetBuffer *const *const lists[1] = {list};
@@ -293,7 +287,7 @@ Test(execute, refuses_a_buffer_that_is_donated_and_read) {
 
 Test(execute, checks_arguments_by_name) {
     TargetClient *client = new_client("cpu:2");
-    TargetExecutable *executable = compile(client, kIncrement);
+    TargetExecutable *executable = compiled_must_compile(client, kIncrement, NULL);
     TargetBuffer *five = vector(client, 0, 5, 0), *elsewhere = vector(client, 1, 4, 0), *result = NULL;
     must_fail(run_one(executable, five, &result), HLO_INVALID_ARGUMENT, "f32[5]");
     must_fail(run_one(executable, elsewhere, &result), HLO_INVALID_ARGUMENT, "CpuDevice(id=1)");
@@ -308,7 +302,7 @@ Test(execute, checks_arguments_by_name) {
 
 Test(execute, passes_errors_on) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable = compile(client, kIncrement);
+    TargetExecutable *executable = compiled_must_compile(client, kIncrement, NULL);
     TargetBuffer *good = vector(client, 0, 4, 0), *bad = NULL, *result = NULL;
     must_succeed(target_buffer_from_error(target_buffer_shape(good), target_buffer_memory(good),
                                           hlo_error(HLO_DATA_LOSS, "a lost shard"), &bad));
@@ -340,7 +334,8 @@ static const char kSlow[] =
 
 Test(execute, keeps_the_order_of_donated_chains) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *slow = compile(client, kSlow), *increment = compile(client, kDonated);
+    TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL),
+                     *increment = compiled_must_compile(client, kDonated, NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 0);
     for (int i = 0; i < 200; i++) {
         TargetBuffer *next = NULL;
@@ -375,7 +370,7 @@ static TargetExecutable *compile_long(TargetClient *client, int count) {
                     " ceiling = f32[] ceil(scalar)\n one = f32[%d] broadcast(ceiling), dimensions={}\n"
                     " ROOT r = f32[%d] add(p, one)\n}\n",
                     kRounds, count, count);
-    TargetExecutable *executable = compile(client, text.data);
+    TargetExecutable *executable = compiled_must_compile(client, text.data, NULL);
     cr_assert_eq(target_executable_result_alias(executable, 0), 0);
     hlo_text_free(&text);
     return executable;
@@ -440,7 +435,7 @@ Test(execute, bug_claims_of_a_failed_launch) {
         "HloModule sum\nENTRY main {\n  p = f32[4] parameter(0)\n  q = f32[4] parameter(1)\n"
         "  ROOT r = f32[4] add(p, q)\n}\n";
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable = compile(client, kSum);
+    TargetExecutable *executable = compiled_must_compile(client, kSum, NULL);
     TargetBuffer *content = vector(client, 0, 4, 1), *bad = NULL, *pending = NULL, *result = NULL;
     TargetDevice *device = target_client_device(client, 0);
     TargetMemory *memory = target_device_default_memory(device);
@@ -493,7 +488,7 @@ static void wait_in_callback(HloStatus status, void *argument) {
 // The queue's thread waited for itself: callbacks may call anything.
 Test(execute, bug_a_callback_that_waits_for_what_stands_behind_it) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *increment = compile(client, kIncrement);
+    TargetExecutable *increment = compiled_must_compile(client, kIncrement, NULL);
     TargetBuffer *content = vector(client, 0, 4, 1), *pending = NULL, *first = NULL, *second = NULL, *third = NULL;
     must_succeed(target_buffer_pending(target_buffer_shape(content), target_buffer_memory(content), &pending));
     must_succeed(run_one(increment, pending, &first));
@@ -521,7 +516,7 @@ Test(execute, bug_a_callback_that_waits_for_what_stands_behind_it) {
 // A loop costs as much as all of its rounds: whether a program runs on the caller's thread is decided by that.
 Test(compile, bug_loops_cost_one_round) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *slow = compile(client, kSlow);
+    TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL);
     char *text = target_executable_to_text(slow);
     const char *loop = strstr(text, "while %"), *cost = loop ? strstr(loop, " cost ") : NULL;
     cr_assert(cost, "%s", text);
@@ -538,7 +533,7 @@ static void signal_event(HloStatus status, void *argument) {
 
 Test(execute, outlives_the_client_of_its_caller) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *slow = compile(client, kSlow);
+    TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 0), *first = NULL, *second = NULL;
     TargetEvent *done = target_event_new();
     must_succeed(run_one(slow, buffer, &first));
@@ -563,7 +558,7 @@ typedef struct Caller {
 
 static void *call_many_times(void *argument) {
     Caller *caller = argument;
-    TargetExecutable *executable = compile(caller->client, caller->text);
+    TargetExecutable *executable = compiled_must_compile(caller->client, caller->text, NULL);
     for (int i = 0; i < 200; i++) {
         TargetBuffer *buffer = vector(caller->client, 0, 4, (float)i), *result = NULL;
         must_succeed(run_one(executable, buffer, &result));
@@ -601,7 +596,7 @@ static const char kSum[] =
 
 Test(execute, runs_ten_thousand_queued_sums) {
     TargetClient *client = new_client("cpu:8");
-    TargetExecutable *executable = compile(client, kSum);
+    TargetExecutable *executable = compiled_must_compile(client, kSum, NULL);
     TargetBuffer *arguments[8], *outs[8];
     TargetBuffer *const *lists[8];
     TargetBuffer **results[8];
@@ -637,7 +632,7 @@ static const char kMismatch[] =
 
 Test(execute, names_a_deadlock) {
     TargetClient *client = new_client("cpu:4");
-    TargetExecutable *executable = compile(client, kMismatch);
+    TargetExecutable *executable = compiled_must_compile(client, kMismatch, NULL);
     TargetBuffer *arguments[4][2], *outs[4];
     TargetBuffer *const *lists[4];
     TargetBuffer **results[4];
@@ -709,7 +704,8 @@ static int use_after_fork(TargetClient *client, TargetExecutable *executable) {
 
 Test(fork, child_goes_on) {
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *slow = compile(client, kSlow), *increment = compile(client, kIncrement);
+    TargetExecutable *slow = compiled_must_compile(client, kSlow, NULL),
+                     *increment = compiled_must_compile(client, kIncrement, NULL);
     TargetBuffer *buffer = vector(client, 0, 4, 0), *result = NULL, *after = NULL;
     must_succeed(run_one(slow, buffer, &result));
     must_succeed(run_one(increment, result, &after));

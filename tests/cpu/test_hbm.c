@@ -64,14 +64,6 @@ static int64_t peak(TargetClient *client, int64_t device) {
     return statistics.peak_bytes_in_use;
 }
 
-static TargetExecutable *compile(TargetClient *client, const char *text) {
-    HloModule *module = compiled_must_parse(text);
-    TargetExecutable *executable = NULL;
-    must_succeed(target_compile(client, module, NULL, &executable));
-    hlo_module_free(module);
-    return executable;
-}
-
 // On the first device. The call is done when it returns, and has given everything back.
 static TargetBuffer *run(TargetClient *client, TargetExecutable *executable, TargetBuffer *argument) {
     TargetBuffer *result = NULL;
@@ -182,7 +174,7 @@ static const char kProducts[] =
 // The error travels with the result, and nothing stays on the meter.
 Test(hbm, refuses_results_that_find_no_room) {
     TargetClient *client = new_client();
-    TargetExecutable *negate = compile(client, kNegate);
+    TargetExecutable *negate = compiled_must_compile(client, kNegate, NULL);
     TargetBuffer *argument = new_array(client, 0, 2 * kQuarter), *other = new_array(client, 0, kQuarter);
     float value;
     TargetBuffer *result = run(client, negate, argument);
@@ -203,7 +195,7 @@ Test(hbm, refuses_results_that_find_no_room) {
 
 Test(hbm, donation_needs_no_second_room) {
     TargetClient *client = new_client();
-    TargetExecutable *negate = compile(client, kNegateInPlace);
+    TargetExecutable *negate = compiled_must_compile(client, kNegateInPlace, NULL);
     TargetBuffer *argument = new_array(client, 0, 2 * kQuarter), *other = new_array(client, 0, 2 * kQuarter);
     TargetBuffer *result = run(client, negate, argument);
     float value;
@@ -222,7 +214,7 @@ Test(hbm, donation_needs_no_second_room) {
 // Temporaries are in HBM while the program runs: the peak shows them, and they need room beside what is there.
 Test(hbm, temporaries_need_room_beside_the_arrays) {
     TargetClient *client = new_client();
-    TargetExecutable *products = compile(client, kProducts);
+    TargetExecutable *products = compiled_must_compile(client, kProducts, NULL);
     TargetBuffer *argument = new_array(client, 0, kQuarter);
     float value;
     TargetBuffer *result = run(client, products, argument);

@@ -305,14 +305,6 @@ Test(cpu_refused, buffers_that_are_no_arrays) {
     target_client_release(other);
 }
 
-static TargetExecutable *compile(TargetClient *client, const char *text, const TargetCompileOptions *options) {
-    HloModule *module = compiled_must_parse(text);
-    TargetExecutable *executable = NULL;
-    must_succeed(target_compile(client, module, options, &executable));
-    hlo_module_free(module);
-    return executable;
-}
-
 // A host that only gives, for a program that sends.
 Test(cpu_refused, transfers_to_a_host_that_does_not_listen) {
     static const char text[] =
@@ -320,7 +312,7 @@ Test(cpu_refused, transfers_to_a_host_that_does_not_listen) {
         " s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n"
         " ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n";
     TargetClient *client = new_client("cpu:1");
-    TargetExecutable *executable = compile(client, text, NULL);
+    TargetExecutable *executable = compiled_must_compile(client, text, NULL);
     TargetBuffer *argument = NULL, *result[1] = {NULL}, **results[] = {result};
     const float values[8] = {0};
     const int64_t eight = 8;
@@ -354,7 +346,8 @@ Test(cpu_refused, devices_that_are_named_wrongly) {
         cr_expect_null(executable);
     }
     hlo_module_free(module);
-    TargetExecutable *pair = compile(client, two, NULL), *single = compile(client, one, NULL);
+    TargetExecutable *pair = compiled_must_compile(client, two, NULL),
+                     *single = compiled_must_compile(client, one, NULL);
     TargetBuffer *const *rows[2] = {NULL, NULL};
     TargetBuffer **results[2] = {NULL, NULL};
     const TargetExecuteOptions here = {.device = target_client_device(client, 1)},

@@ -27,6 +27,10 @@ HloModule *compiled_parse(const char *text, HloText *message);
 // Parses `text`; the test fails when it does not parse.
 HloModule *compiled_must_parse(const char *text);
 
+// Compiles `text` on the client, with these options or without (NULL); the test fails when it does not parse or
+// compile. The caller releases the executable.
+TargetExecutable *compiled_must_compile(TargetClient *client, const char *text, const TargetCompileOptions *options);
+
 // The test fails with the message of an error.
 void must_succeed(HloStatus status);
 // Expects an error of this code whose message holds `words`, and frees it.

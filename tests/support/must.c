@@ -13,6 +13,14 @@ HloModule *compiled_must_parse(const char *text) {
     return module;
 }
 
+TargetExecutable *compiled_must_compile(TargetClient *client, const char *text, const TargetCompileOptions *options) {
+    HloModule *module = compiled_must_parse(text);
+    TargetExecutable *executable = NULL;
+    must_succeed(target_compile(client, module, options, &executable));
+    hlo_module_free(module);
+    return executable;
+}
+
 void must_succeed(HloStatus status) {
     cr_assert_null(status, "%s", hlo_status_message(status));
 }
