@@ -104,20 +104,10 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     return made;
 }
 
-// The shape of a gathered or scattered array.
-static const HloShape *scaled(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
-    assert(dim >= 0 && dim < like->rank); /* one of its dimensions */
-    int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
-    memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
-    dims[dim] = size;
-    return hlo_shape_with_default_layout(spmd_arena(partitioner),
-                                         hlo_shape_array(spmd_arena(partitioner), like->type, dims, like->rank));
-}
-
 HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
-    const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] * group);
+    const HloShape *shape = spmd_resized(partitioner, operand->shape, dim, operand->shape->dims[dim] * group);
     return emit_collective(partitioner, HLO_OP_ALL_GATHER, shape, operand, axes, dim, reason);
 }
 
@@ -138,7 +128,7 @@ HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstructio
 HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
                                          int64_t dim, const SpmdAxes *axes, const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
-    const HloShape *shape = scaled(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
+    const HloShape *shape = spmd_resized(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
     assert(operand->shape->dims[dim] % group == 0); /* padded to whole parts */
     HloInstruction *made = emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, axes, dim, reason);
     HloComputation *reducer =

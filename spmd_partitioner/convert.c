@@ -130,9 +130,11 @@ static int64_t device_at(const Tiles *tiles, int64_t index) {
 }
 
 // V1 text lists every device. Any permutation may stand there, so what list_factors() found is compared with the whole
-// list: two lists may begin alike.
+// list: two lists may begin alike. It may name any device, but only those that there are make a product of strides.
 static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *devices, Tiles *tiles) {
     if (devices[0] != 0) return false;
+    for (int64_t i = 0; i < tiles->devices; i++)
+        if (devices[i] < 0 || devices[i] >= tiles->devices) return false;
     int64_t weight = tiles->devices;
     for (int64_t i = 0; i < tiles->count; i++) {
         weight /= tile_dims.items[i];
@@ -621,6 +623,17 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     annotation->replicated = spmd_axes_set(&sets[0]);
     annotation->sharding->unreduced = spmd_axes_set(&sets[1]);
     annotation->sharding->manual = spmd_axes_set(&sets[2]);
+    return HLO_SUCCESS;
+}
+
+// How much of such a dimension there is, only the run knows.
+HloStatus spmd_annotation_keep_dynamic(const HloShape *shape, SpmdAnnotation *annotation) {
+    for (int32_t d = 0; shape->dynamic && d < shape->rank; d++) {
+        if (!shape->dynamic[d]) continue;
+        HLO_FAIL_IF(annotation->sharding->dims[d].count, HLO_UNIMPLEMENTED,
+                    "dimension %d is of dynamic size and cannot be cut", d);
+        if (annotation->open) annotation->open[d] = false;
+    }
     return HLO_SUCCESS;
 }
 

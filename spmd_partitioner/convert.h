@@ -28,6 +28,8 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 // manual sharding whose device order does not fit the mesh.
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                    SpmdAnnotation *annotation);
+// Closes the dimensions of dynamic size of the array that the annotation stands on. UNIMPLEMENTED when it cuts one.
+HloStatus spmd_annotation_keep_dynamic(const HloShape *shape, SpmdAnnotation *annotation);
 // Coordinate of position `position` of a written mesh along some of its axes, major to minor.
 int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64_t position);
 // The V2 form of a sharding (the V1 form, with `devices` as in SpmdAnnotation, where the order is foreign).

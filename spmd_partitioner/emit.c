@@ -43,13 +43,16 @@ static const HloShape *typed(SpmdPartitioner *partitioner, const HloShape *like,
     return sized_as(partitioner, like, array_shape(partitioner, type, like->dims, like->rank));
 }
 
-// The shape of `like` with dimension `dim` changed; dynamic sizes stay, as they are of dimensions that are not cut.
-static const HloShape *resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
+const HloShape *spmd_with_dims(SpmdPartitioner *partitioner, const HloShape *like, const int64_t *dims) {
+    return sized_as(partitioner, like, array_shape(partitioner, like->type, dims, like->rank));
+}
+
+const HloShape *spmd_resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size) {
     assert(dim >= 0 && dim < like->rank && size >= 0); /* one of its dimensions */
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, like->rank);
     memcpy(dims, like->dims, (size_t)like->rank * sizeof(int64_t));
     dims[dim] = size;
-    return sized_as(partitioner, like, array_shape(partitioner, like->type, dims, like->rank));
+    return spmd_with_dims(partitioner, like, dims);
 }
 
 HloInstruction *spmd_emit(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
@@ -66,20 +69,19 @@ HloInstruction *spmd_emit_unary(SpmdPartitioner *partitioner, HloOpcode opcode, 
     return spmd_emit(partitioner, opcode, operand->shape, &operand, 1, NULL);
 }
 
-// An elementwise op takes arrays of one size: where only one of two has dynamic sizes (the other is a splat or a mask
-// made here), the other gets them too.
+// An elementwise op takes arrays of one size: where only one of two has a dynamic size (the other is a splat or a mask
+// made here), the other gets it too.
 static HloInstruction *with_sizes_of(SpmdPartitioner *partitioner, HloInstruction *like, HloInstruction *array) {
     HloArena *arena = spmd_arena(partitioner);
-    if (hlo_shape_is_dynamic(array->shape)) return array;
     for (int32_t d = 0; like->shape->dynamic && d < like->shape->rank; d++) {
-        if (!like->shape->dynamic[d]) continue;
+        if (!like->shape->dynamic[d] || (array->shape->dynamic && array->shape->dynamic[d])) continue;
         const int64_t dim = d;
         HloDimensionsAttributes attributes = {hlo_ints(arena, &dim, 1)};
         HloInstruction *size = spmd_emit(partitioner, HLO_OP_GET_DIMENSION_SIZE,
                                          array_shape(partitioner, HLO_S32, NULL, 0), &like, 1, &attributes);
         HloShape *shape = hlo_arena_copy(arena, array->shape, sizeof(*shape));
         bool *dynamic = HLO_ARENA_NEW(arena, bool, shape->rank);
-        for (int32_t e = 0; e < shape->rank; e++) dynamic[e] = like->shape->dynamic[e] && e <= d;
+        for (int32_t e = 0; e < shape->rank; e++) dynamic[e] = e == d || (shape->dynamic && shape->dynamic[e]);
         shape->dynamic = dynamic;
         HloInstruction *operands[] = {array, size};
         array = spmd_emit(partitioner, HLO_OP_SET_DIMENSION_SIZE, shape, operands, 2, &attributes);
@@ -196,11 +198,30 @@ HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const
     return spmd_emit(partitioner, HLO_OP_IOTA, array_shape(partitioner, type, dims, rank), NULL, 0, &attributes);
 }
 
+// The shape with the dynamic sizes of `from`, whose dynamic dimensions are among its own: each stands behind as many
+// elements as before, and neither is cut nor joined.
+static const HloShape *reshaped(SpmdPartitioner *partitioner, const HloShape *from, const HloShape *shape) {
+    HloShape *sized = hlo_arena_copy(spmd_arena(partitioner), shape, sizeof(*shape));
+    bool *dynamic = HLO_ARENA_NEW(spmd_arena(partitioner), bool, shape->rank);
+    int32_t at = 0;
+    int64_t before = 1, behind = 1;
+    for (int32_t d = 0; d < from->rank; behind *= from->dims[d++]) {
+        if (!from->dynamic[d]) continue;
+        while (before < behind || shape->dims[at] != from->dims[d]) before *= shape->dims[at++];
+        assert(before == behind); /* what is split or joined is static */
+        dynamic[at] = true;
+        before *= shape->dims[at++];
+    }
+    sized->dynamic = dynamic;
+    return sized;
+}
+
 HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *dims,
                                   int64_t rank) {
     HloReshapeAttributes attributes = {HLO_ABSENT};
-    return spmd_emit(partitioner, HLO_OP_RESHAPE, array_shape(partitioner, operand->shape->type, dims, rank), &operand,
-                     1, &attributes);
+    const HloShape *shape = array_shape(partitioner, operand->shape->type, dims, rank);
+    if (hlo_shape_is_dynamic(operand->shape)) shape = reshaped(partitioner, operand->shape, shape);
+    return spmd_emit(partitioner, HLO_OP_RESHAPE, shape, &operand, 1, &attributes);
 }
 
 HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *permutation) {
@@ -209,8 +230,12 @@ HloInstruction *spmd_emit_transpose(SpmdPartitioner *partitioner, HloInstruction
     int64_t *dims = HLO_ARENA_NEW(spmd_arena(partitioner), int64_t, from->rank);
     for (int32_t i = 0; i < from->rank; i++) dims[i] = from->dims[permutation[i]];
     HloDimensionsAttributes attributes = {hlo_ints(spmd_arena(partitioner), permutation, from->rank)};
-    return spmd_emit(partitioner, HLO_OP_TRANSPOSE, array_shape(partitioner, from->type, dims, from->rank), &operand, 1,
-                     &attributes);
+    HloShape *shape =
+        hlo_arena_copy(spmd_arena(partitioner), array_shape(partitioner, from->type, dims, from->rank), sizeof(*shape));
+    bool *dynamic = hlo_shape_is_dynamic(from) ? HLO_ARENA_NEW(spmd_arena(partitioner), bool, from->rank) : NULL;
+    for (int32_t i = 0; dynamic && i < from->rank; i++) dynamic[i] = from->dynamic[permutation[i]];
+    shape->dynamic = dynamic;
+    return spmd_emit(partitioner, HLO_OP_TRANSPOSE, shape, &operand, 1, &attributes);
 }
 
 // Along one dimension; a slice of everything is the operand itself.
@@ -232,7 +257,7 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
     strides[dim] = stride;
     HloSliceAttributes attributes = {{starts, shape->rank}, {limits, shape->rank}, {strides, shape->rank}};
     int64_t size = limit > start ? (limit - start + stride - 1) / stride : 0;
-    return spmd_emit(partitioner, HLO_OP_SLICE, resized(partitioner, shape, dim, size), &operand, 1, &attributes);
+    return spmd_emit(partitioner, HLO_OP_SLICE, spmd_resized(partitioner, shape, dim, size), &operand, 1, &attributes);
 }
 
 // HLO clamps the start, so an index may be anything where what it gives is masked later.
@@ -247,7 +272,7 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
     operands[0] = operand;
     HloInstruction *zero = shape->rank > 1 ? spmd_emit_scalar(partitioner, index->shape->type, 0) : NULL;
     for (int32_t i = 0; i < shape->rank; i++) operands[i + 1] = i == dim ? index : zero;
-    const HloShape *result = resized(partitioner, shape, dim, size);
+    const HloShape *result = spmd_resized(partitioner, shape, dim, size);
     HloDynamicSliceAttributes attributes = {{result->dims, result->rank}};
     return spmd_emit(partitioner, HLO_OP_DYNAMIC_SLICE, result, operands, shape->rank + 1, &attributes);
 }
@@ -265,8 +290,8 @@ HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *oper
     padding[dim] = (HloPadDimension){low, high, 0};
     HloPadAttributes attributes = {{padding, shape->rank}};
     HloInstruction *operands[] = {operand, value ? value : spmd_emit_scalar(partitioner, shape->type, 0)};
-    return spmd_emit(partitioner, HLO_OP_PAD, resized(partitioner, shape, dim, shape->dims[dim] + low + high), operands,
-                     2, &attributes);
+    return spmd_emit(partitioner, HLO_OP_PAD, spmd_resized(partitioner, shape, dim, shape->dims[dim] + low + high),
+                     operands, 2, &attributes);
 }
 
 HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstruction *const *parts, int64_t count,
@@ -276,8 +301,8 @@ HloInstruction *spmd_emit_concatenate(SpmdPartitioner *partitioner, HloInstructi
     int64_t size = 0;
     for (int64_t i = 0; i < count; i++) size += parts[i]->shape->dims[dim];
     HloDimensionsAttributes attributes = {hlo_ints(spmd_arena(partitioner), &dim, 1)};
-    return spmd_emit(partitioner, HLO_OP_CONCATENATE, resized(partitioner, parts[0]->shape, dim, size), parts, count,
-                     &attributes);
+    return spmd_emit(partitioner, HLO_OP_CONCATENATE, spmd_resized(partitioner, parts[0]->shape, dim, size), parts,
+                     count, &attributes);
 }
 
 // One computation for each op and type serves all collectives.

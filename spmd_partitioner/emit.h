@@ -35,7 +35,12 @@ HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *sc
 // 0, 1, 2 … along `dim` of an array of these dims.
 HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
                                int64_t dim);
-// The same elements, row-major, in other dims.
+// The shape of `like` with other dims, as many, and the default layout; dynamic sizes stay, as they are of dimensions
+// that are not cut.
+const HloShape *spmd_with_dims(SpmdPartitioner *partitioner, const HloShape *like, const int64_t *dims);
+// The same with dimension `dim` changed alone.
+const HloShape *spmd_resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size);
+// The same elements, row-major, in other dims. Dimensions of dynamic size must be among them, neither split nor joined.
 HloInstruction *spmd_emit_reshape(SpmdPartitioner *partitioner, HloInstruction *operand, const int64_t *dims,
                                   int64_t rank);
 // Dimension i of the result is dimension permutation[i] of the operand.

@@ -271,11 +271,8 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
             spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
         if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     }
-    for (int32_t d = 0; array->shape->dynamic && d < array->shape->rank; d++) {
-        HLO_FAIL_IF(array->shape->dynamic[d] && annotation.sharding->dims[d].count, HLO_UNIMPLEMENTED,
-                    "instruction %%%s: dimension %d is of dynamic size and cannot be cut", op->name, d);
-        if (array->shape->dynamic[d] && annotation.open) annotation.open[d] = false;
-    }
+    HloStatus whole = spmd_annotation_keep_dynamic(array->shape, &annotation);
+    if (whole) return hlo_status_annotate(whole, "instruction %%%s", op->name);
     assert(!annotation.sharding->unreduced || !annotation.devices); /* the reader refuses such device orders */
     seed(array, &annotation);
     open_unspecified(op, array);

@@ -203,6 +203,7 @@ static HloStatus apply_option(SpmdPlan *plan, const char *option, int32_t *numbe
                             &sharding));
     SpmdAnnotation annotation;
     HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, array->shape->rank, &annotation));
+    HLO_TRY(spmd_annotation_keep_dynamic(array->shape, &annotation));
     array->sharding = annotation.sharding;
     array->open = annotation.open;
     array->devices = NULL;

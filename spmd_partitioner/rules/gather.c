@@ -185,7 +185,14 @@ static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction 
     }
     inside = spmd_emit_reshape(partitioner, inside, dims, rank);
     HloDimensionsAttributes attributes = {{targets, rank}};
-    const HloShape *shape = hlo_shape_with_type(partitioner->module->arena, result, HLO_PRED);
+    // Of the sizes that the test itself has: whoever selects by it gives it the others.
+    HloArena *arena = partitioner->module->arena;
+    HloShape *shape = hlo_arena_copy(
+        arena, hlo_shape_with_type(arena, hlo_shape_with_dims(arena, result, result->dims, result->rank), HLO_PRED),
+        sizeof(*shape));
+    bool *dynamic = hlo_shape_is_dynamic(inside->shape) ? HLO_ARENA_NEW(arena, bool, result->rank) : NULL;
+    for (int64_t i = 0; dynamic && i < rank; i++) dynamic[targets[i]] = inside->shape->dynamic[i];
+    shape->dynamic = dynamic;
     return spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &inside, 1, &attributes);
 }
 

@@ -210,7 +210,7 @@ static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstructio
         dims[d] = cut ? taken + between + local[d].high : windowed.shape->dims[d];
     }
     operands[0] = windowed.operand.hlo;
-    const HloShape *shape = hlo_shape_with_dims(arena, windowed.shape, dims, op->shape->rank);
+    const HloShape *shape = spmd_with_dims(partitioner, windowed.shape, dims);
     HloInstruction *made = spmd_clone(partitioner, op, shape, operands, 2);
     HloPadAttributes attributes = {{local, op->shape->rank}};
     hlo_instruction_set_attributes(made, &attributes);

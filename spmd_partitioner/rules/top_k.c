@@ -31,16 +31,11 @@ static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, Hl
                       HloInstruction **leaves) {
     assert(k >= 0 && leaves);
     HloArena *arena = partitioner->module->arena;
-    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->shape->rank);
-    for (int32_t d = 0; d < operand->shape->rank; d++) dims[d] = operand->shape->dims[d];
-    dims[operand->shape->rank - 1] = k;
+    const int32_t last = operand->shape->rank - 1;
+    assert(k <= operand->shape->dims[last]); /* no more than there are */
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, 2);
-    HloType types[2] = {operand->shape->type, hlo_shape_leaf(op->shape, 1)->type};
-    for (int i = 0; i < 2; i++) {
-        const HloShape *shape = hlo_shape_array(arena, types[i], dims, operand->shape->rank);
-        assert(k >= 0 && k <= operand->shape->dims[operand->shape->rank - 1]); /* no more than there are */
-        shapes[i] = hlo_shape_with_default_layout(arena, shape);
-    }
+    shapes[0] = spmd_resized(partitioner, operand->shape, last, k);
+    shapes[1] = hlo_shape_with_type(arena, shapes[0], hlo_shape_leaf(op->shape, 1)->type);
     HloInstruction *made = spmd_clone(partitioner, op, hlo_shape_tuple(arena, shapes, 2), &operand, 1);
     HloTopKAttributes attributes = *HLO_ATTRIBUTES(op, TopK);
     attributes.k = k;

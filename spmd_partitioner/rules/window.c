@@ -241,7 +241,7 @@ static const HloShape *computed_shape(SpmdPartitioner *partitioner, const HloIns
         dims[d] += windows_beside(partitioner, &window->dims[d], &windows->sharding->dims[d], local->dims[d]);
         more |= dims[d] != local->dims[d];
     }
-    return more ? hlo_shape_with_dims(arena, local, dims, local->rank) : local;
+    return more ? spmd_with_dims(partitioner, local, dims) : local;
 }
 
 // Several arrays may be reduced together: each is taken in the same way, and the clone of the op works on all of them.
@@ -646,8 +646,7 @@ static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloIn
         dims[spatial.to] += windows_beside(partitioner, spatial.window, &spatial.axes, spatial.size);
     }
     operands[0] = input.hlo;
-    HloInstruction *made =
-        spmd_clone(partitioner, op, hlo_shape_with_dims(arena, result, dims, result->rank), operands, 2);
+    HloInstruction *made = spmd_clone(partitioner, op, spmd_with_dims(partitioner, result, dims), operands, 2);
     HloConvolutionAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Convolution, op->attributes);
     attributes->window = window;
     const HloShape *shapes[2] = {operands[0]->shape, operands[1]->shape};

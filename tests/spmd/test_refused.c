@@ -68,6 +68,9 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "%c: the program ends with collective-permute-start, which itself has no end"},
     {ON(4, " p = s32[2,4]{1,0:T(2,2)} parameter(0)\n ROOT r = s32[1,2,4]{2,1,0:T(4,2)} bitcast(p)\n"),
      HLO_UNIMPLEMENTED, "instruction %r: bitcast between these layouts cannot be partitioned"},
+    // bug: the distance of the first two devices overflowed.
+    {ON(4, " ROOT p = f32[4] parameter(0), sharding={devices=[4]0,9223372036854775807,1,2}\n"), HLO_INVALID_ARGUMENT,
+     "device 9223372036854775807 is repeated or out of range in a sharding"},
     // ops whose form has no rule
     {ON(4,
         " p = f32[8] parameter(0)\n q = s32[8] parameter(1)\n t = (f32[8], s32[8]) tuple(p, q)\n"

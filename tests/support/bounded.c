@@ -33,9 +33,10 @@ static const char kComputations[] =
     " s = s32[] get-dimension-size(a), dimensions={0}\n z = s32[] constant(0)\n r = s32[] subtract(s, one)\n"
     " o = s32[] maximum(r, z)\n b = f32[<=6] reverse(a), dimensions={0}\n"
     " c = f32[<=6] set-dimension-size(b, o), dimensions={0}\n ROOT x = (s32[], f32[<=6]) tuple(l, c)\n}\n"
-    "ENTRY main {\n p = f32[6] parameter(0)\n q = f32[6,4] parameter(1)\n i = s32[6] parameter(2)\n n = s32[] "
-    "parameter(3)\n"
-    " m = s32[] parameter(4)\n four = s32[] constant(4)\n columns = s32[] minimum(n, four)\n"
+    "ENTRY main {\n p = f32[6] parameter(0)\n q = f32[6,4] parameter(1)\n i = s32[6] parameter(2)\n any = "
+    "s32[] parameter(3)\n other = s32[] parameter(4)\n none = s32[] constant(0)\n all = s32[] constant(6)\n"
+    " n = s32[] clamp(none, any, all)\n m = s32[] clamp(none, other, all)\n four = s32[] constant(4)\n columns = s32[] "
+    "minimum(n, four)\n"
     " d = f32[<=6] set-dimension-size(p, n), dimensions={0}\n e = f32[<=6] set-dimension-size(p, m), dimensions={0}\n"
     " r = f32[<=6,4] set-dimension-size(q, n), dimensions={0}\n"
     " c = f32[<=6,<=4] set-dimension-size(r, columns), dimensions={1}\n"
@@ -49,12 +50,18 @@ const BoundedCase *bounded_case(size_t index) {
     return index < HLO_COUNT_OF(kCases) ? &kCases[index] : NULL;
 }
 
-HloModule *bounded_program(const BoundedCase *bounded) {
-    HloText text = {0}, message = {0};
+char *bounded_text(const BoundedCase *bounded) {
+    HloText text = {0};
     hlo_text_format(&text, "%s%s\n}\n", kComputations, bounded->instructions);
-    HloModule *module = compiled_parse(text.data, &message);
+    return text.data;
+}
+
+HloModule *bounded_program(const BoundedCase *bounded) {
+    HloText message = {0};
+    char *text = bounded_text(bounded);
+    HloModule *module = compiled_parse(text, &message);
     cr_assert_not_null(module, "%s: %s", bounded->name, message.data);
-    hlo_text_free(&text);
+    hlo_free(text);
     hlo_text_free(&message);
     return module;
 }

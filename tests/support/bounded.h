@@ -16,6 +16,8 @@ enum { BOUNDED_SIZE = 6, BOUNDED_ARGUMENTS = 5 };
 const BoundedCase *bounded_case(size_t index);
 // How many cases there are.
 size_t bounded_count(void);
+// Its text, for random arguments too: sizes are brought into their bounds. Free with hlo_free().
+char *bounded_text(const BoundedCase *bounded);
 // The program of a case; the test fails when it is wrong.
 HloModule *bounded_program(const BoundedCase *bounded);
 // Arguments for sizes n and m; free each with hlo_literal_free().
