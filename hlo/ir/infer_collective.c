@@ -150,14 +150,32 @@ HloStatus hlo_infer_collective_done(const HloInferRequest *request, const HloSha
     return hlo_infer_async_done(request, result);
 }
 
+// One reducer of two scalars serves all operands, whatever their precision.
+static HloStatus check_reducer(const HloInferRequest *request) {
+    HLO_TRY(hlo_infer_need_called(request, 1));
+    const HloComputation *reducer = request->called[0];
+    HLO_REFUSE_IF(reducer->parameters.count != 2, "computation %s takes %lld parameters instead of 2", reducer->name,
+                  (long long)reducer->parameters.count);
+    const HloShape *root = reducer->root->shape;
+    HLO_REFUSE_IF(!hlo_shape_is_scalar(root), "computation %s gives %s instead of a scalar", reducer->name,
+                  hlo_shape_message(request->arena, root));
+    for (int64_t i = 0; i < 2; i++) {
+        const HloShape *parameter = reducer->parameters.items[i]->shape;
+        HLO_REFUSE_IF(!hlo_shapes_mix(parameter, root), "computation %s takes %s as parameter %lld, but gives %s",
+                      reducer->name, hlo_shape_message(request->arena, parameter), (long long)i,
+                      hlo_shape_message(request->arena, root));
+    }
+    for (int64_t i = 0; i < request->operand_count; i++)
+        HLO_REFUSE_IF(!hlo_types_mix(request->operands[i]->type, root->type),
+                      "computation %s gives %s, for elements of %s", reducer->name,
+                      hlo_shape_message(request->arena, root), hlo_type_text(request->operands[i]->type));
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_infer_all_reduce(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_ALL_REDUCE || request->opcode == HLO_OP_ALL_REDUCE_START);
     HLO_TRY(same_as_operands(request, request->operand_count, result));
-    HLO_TRY(hlo_infer_need_called(request, 1));
-    // One reducer of two scalars serves all operands, whatever their precision.
-    HLO_REFUSE_IF(request->called[0]->parameters.count != 2, "computation %s takes %lld parameters instead of 2",
-                  request->called[0]->name, (long long)request->called[0]->parameters.count);
-    return HLO_SUCCESS;
+    return check_reducer(request);
 }
 
 HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShape **result) {
@@ -165,7 +183,7 @@ HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShap
     int64_t dimension = 0, factor = 1;
     HLO_TRY(collective_dimension(request, &dimension));
     HLO_TRY(growth(request, request->hint, dimension, false, &factor));
-    HLO_TRY(hlo_infer_need_called(request, 1));
+    HLO_TRY(check_reducer(request));
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) {
         HloDims dims = hlo_dims_of(request->arena, request->operands[i]);

@@ -184,6 +184,9 @@ HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions)
     const MlirAttribute *attribute = mlir_attribute(place->operation, "precision_config");
     *precisions = (HloPrecisions){0};
     if (!attribute || attribute->kind != MLIR_ARRAY) return HLO_SUCCESS;
+    if (attribute->count > 2)
+        return import_error(place, HLO_INVALID_ARGUMENT, "precision_config has %lld entries for two operands",
+                            (long long)attribute->count);
     int32_t *items = HLO_ARENA_NEW(import_arena(place), int32_t, attribute->count);
     bool all_default = true;
     for (int64_t i = 0; i < attribute->count; i++) {

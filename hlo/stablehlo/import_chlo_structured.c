@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -161,6 +162,9 @@ static HloStatus import_constant_like(ImportPlace *place) {
     HLO_TRY(import_result_shape(place, &shape));
     if (!value || !hlo_shape_is_array(shape) || !hlo_shape_is_array(operands[0]->shape))
         return import_error(place, HLO_INVALID_ARGUMENT, "a value and an array are needed");
+    if (value->type && value->type->kind == MLIR_TYPE_ELEMENT && value->type->element != shape->type)
+        return import_error(place, HLO_INVALID_ARGUMENT, "a value of type %s in an array of %s",
+                            hlo_type_text(value->type->element), hlo_type_text(shape->type));
     const HloShape *like = hlo_shape_with_type(arena, operands[0]->shape, shape->type);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, shape->type));
     if (hlo_shape_is_dynamic(like)) return import_error(place, HLO_UNIMPLEMENTED, "the sizes are not constant");
@@ -197,11 +201,21 @@ static HloStatus import_scan(ImportPlace *place) {
     const MlirAttribute *associative = mlir_attribute(operation, "is_associative");
     HloInts segments;
     int64_t dimension;
+    HloInstruction **operands;
+    HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_int(place, "dimension", 0, &dimension));
     HLO_TRY(import_bool(place, "is_reverse", false, &attributes.is_reverse));
     HLO_TRY(import_ints(place, "operandSegmentSizes", &segments));
     if (segments.count != 2 || segments.items[1] < 0 || segments.items[1] > operation->operand_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "it is not said how many operands are carried");
+    // It may be said again how long the inputs are, for loops without any; HLO has no place for it.
+    const MlirAttribute *length = mlir_attribute(operation, "scan_dim_size");
+    for (int64_t i = 0; length && i < operation->operand_count - segments.items[1]; i++) {
+        const HloShape *shape = operands[i]->shape;
+        if (dimension >= 0 && dimension < shape->rank && !hlo_sizes_agree(shape->dims[dimension], length->integer))
+            return import_error(place, HLO_INVALID_ARGUMENT, "input %lld has %lld elements where %lld are scanned",
+                                (long long)i, (long long)shape->dims[dimension], (long long)length->integer);
+    }
     attributes.num_carries = segments.items[1];
     attributes.dimensions = hlo_ints(import_arena(place), &dimension, 1);
     if (associative) attributes.is_associative = associative->integer ? 1 : 2;  // as attributes.h counts

@@ -25,6 +25,8 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
         int64_t used = 0;
         for (int64_t j = 0; j < width; j++) {
             int64_t device = hlo_literal_get_int64(literal, i * width + j);
+            if (device < -1)
+                return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups names device %lld", (long long)device);
             if (device >= 0) devices[used++] = device;
         }
         lists[i] = (HloInts){devices, used};
@@ -42,6 +44,17 @@ static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attr
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     HLO_TRY(import_groups(place, &attributes->replica_groups));
     return import_bool(place, "use_global_device_ids", false, &attributes->use_global_device_ids);
+}
+
+// Results that are as large as the group has members have one size only where all groups do.
+static HloStatus check_even(const ImportPlace *place, const HloReplicaGroups *groups) {
+    if (groups->form != HLO_GROUPS_LIST) return HLO_SUCCESS;
+    for (int64_t i = 1; i < groups->count; i++) {
+        if (groups->groups[i].count != groups->groups[0].count)
+            return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has groups of %lld and %lld",
+                                (long long)groups->groups[0].count, (long long)groups->groups[i].count);
+    }
+    return HLO_SUCCESS;
 }
 
 static HloStatus set_dimension(ImportPlace *place, const char *name, HloCollectiveAttributes *attributes) {
@@ -87,6 +100,7 @@ static HloStatus import_cross_replica_sum(ImportPlace *place) {
 static HloStatus import_reduce_scatter(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HLO_TRY(import_common_reduction(place, &attributes));
+    HLO_TRY(check_even(place, attributes.replica_groups));
     HLO_TRY(set_dimension(place, "scatter_dimension", &attributes));
     return import_with_region(place, HLO_OP_REDUCE_SCATTER, &attributes);
 }
@@ -94,6 +108,7 @@ static HloStatus import_reduce_scatter(ImportPlace *place) {
 static HloStatus import_all_gather(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(check_even(place, attributes.replica_groups));
     HLO_TRY(set_dimension(place, "all_gather_dim", &attributes));
     return import_plain(place, HLO_OP_ALL_GATHER, &attributes);
 }
@@ -163,6 +178,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     HloInstruction **operands;
     const MlirOperation *operation = place->operation;
     HLO_TRY(import_common(place, &attributes));
+    HLO_TRY(check_even(place, attributes.replica_groups));
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(check_split_count(place));
     if (operation->operand_count != operation->result_count)

@@ -6,6 +6,7 @@
 // becomes its name, ApproxTopK becomes an exact sort.
 #include <string.h>
 
+#include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -99,9 +100,20 @@ typedef struct WindowLists {
     HloInts sizes, strides, padding, base_dilations, window_dilations, reversal;
 } WindowLists;
 
-// The lists' lengths are checked by shape inference, which knows the operands' rank; here they are only not overrun.
-static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists) {
-    int64_t count = lists->sizes.count;
+// An empty list means its default everywhere; any other has an entry for each dimension of the window, of padding two.
+static HloStatus check_list(const ImportPlace *place, const char *what, int64_t count, int64_t wanted) {
+    if (count == 0 || count == wanted) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "a list of %lld %s where %lld are needed", (long long)count, what,
+                        (long long)wanted);
+}
+
+static HloStatus make_window(ImportPlace *place, const WindowLists *lists, const HloWindow **result) {
+    const int64_t count = lists->sizes.count;
+    HLO_TRY(check_list(place, "strides", lists->strides.count, count));
+    HLO_TRY(check_list(place, "paddings", lists->padding.count, 2 * count));
+    HLO_TRY(check_list(place, "dilations of the base", lists->base_dilations.count, count));
+    HLO_TRY(check_list(place, "dilations of the window", lists->window_dilations.count, count));
+    HLO_TRY(check_list(place, "reversals", lists->reversal.count, count));
     HloWindowDimension *dims = HLO_ARENA_NEW(import_arena(place), HloWindowDimension, count);
     for (int64_t i = 0; i < count; i++) {
         dims[i] = (HloWindowDimension){.size = lists->sizes.items[i],
@@ -114,7 +126,19 @@ static const HloWindow *make_window(ImportPlace *place, const WindowLists *lists
     }
     HloWindow *window = HLO_ARENA_NEW(import_arena(place), HloWindow, 1);
     *window = (HloWindow){dims, count};
-    return window;
+    *result = window;
+    return HLO_SUCCESS;
+}
+
+// Padding is a matrix of two columns, low and high; read as a mere list, another matrix of as many numbers would pass.
+static HloStatus import_padding(const ImportPlace *place, HloInts *padding) {
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "padding");
+    if (attribute && attribute->kind == MLIR_TENSOR) {
+        const HloShape *shape = attribute->type->shape;
+        if (hlo_shape_elements(shape) && (shape->rank != 2 || shape->dims[1] != 2))
+            return import_error(place, HLO_INVALID_ARGUMENT, "padding is no matrix of two columns");
+    }
+    return import_ints(place, "padding", padding);
 }
 
 // reduce_window and select_and_scatter: the same lists, and one or two regions.
@@ -124,8 +148,9 @@ static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     HLO_TRY(import_ints(place, "window_strides", &lists.strides));
     HLO_TRY(import_ints(place, "base_dilations", &lists.base_dilations));
     HLO_TRY(import_ints(place, "window_dilations", &lists.window_dilations));
-    HLO_TRY(import_ints(place, "padding", &lists.padding));
-    HloWindowAttributes attributes = {make_window(place, &lists)};
+    HLO_TRY(import_padding(place, &lists.padding));
+    HloWindowAttributes attributes = {0};
+    HLO_TRY(make_window(place, &lists, &attributes.window));
     return import_with_region(place, opcode, &attributes);
 }
 
@@ -137,9 +162,10 @@ HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists, H
                                 .base_dilations = lists[2],
                                 .window_dilations = lists[3],
                                 .padding = lists[4]};
-    const HloWindowAttributes attributes = {make_window(place, &window)};
+    HloWindowAttributes attributes = {0};
     const HloShape *shape;
     HloInstruction *result;
+    HLO_TRY(make_window(place, &window, &attributes.window));
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_REDUCE_WINDOW, shape, operands, count, &attributes, &reducer, 1, &result));
     return import_set_results(place, result);
@@ -181,14 +207,18 @@ HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) 
     if (padding) {
         lists.padding = *padding;
     } else {
-        HLO_TRY(import_ints(place, "padding", &lists.padding));
+        HLO_TRY(import_padding(place, &lists.padding));
     }
     HLO_TRY(import_ints(place, "lhs_dilation", &lists.base_dilations));
     HLO_TRY(import_ints(place, "rhs_dilation", &lists.window_dilations));
     HLO_TRY(import_ints(place, "window_reversal", &lists.reversal));
-    attributes.window = make_window(place, &lists);
+    HLO_TRY(make_window(place, &lists, &attributes.window));
     HLO_TRY(import_int(place, "feature_group_count", 1, &attributes.feature_group_count));
     HLO_TRY(import_int(place, "batch_group_count", 1, &attributes.batch_group_count));
+    // In HLO a 0 is a 1 that nobody wrote; here it is neither.
+    if (attributes.feature_group_count < 1 || attributes.batch_group_count < 1)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld groups of features and %lld of the batch",
+                            (long long)attributes.feature_group_count, (long long)attributes.batch_group_count);
     HLO_TRY(import_precisions(place, &attributes.precision));
     HloInstruction *result;
     const HloShape *shape;
@@ -258,6 +288,21 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
 // ---------------------------------------------------------------------------------------------------------------------
 // Linear algebra, random numbers, normalisation
 
+// The sizes that the third operand has, where they are known, are those of the result.
+static HloStatus check_rng_sizes(const ImportPlace *place, const HloInstruction *sizes, const HloShape *shape) {
+    if (sizes->shape->rank != 1)
+        return import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s and no list",
+                            hlo_shape_message(import_arena(place), sizes->shape));
+    HloInts known;
+    if (!import_known(place->importer, sizes, &known)) return HLO_SUCCESS;
+    bool same = known.count == shape->rank;
+    for (int64_t i = 0; same && i < shape->rank; i++) same = hlo_sizes_agree(known.items[i], shape->dims[i]);
+    return same ? HLO_SUCCESS
+                : import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s, and the result is %s",
+                               hlo_ints_message(import_arena(place), known),
+                               hlo_shape_message(import_arena(place), shape));
+}
+
 // Operands are the two bounds and the shape; HLO's rng has only the bounds.
 static HloStatus import_rng(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
@@ -269,6 +314,7 @@ static HloStatus import_rng(ImportPlace *place) {
                         &attributes.distribution));
     if (attributes.distribution == HLO_RandomDistribution_INVALID)
         return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of no distribution");
+    if (place->operation->operand_count > 2) HLO_TRY(check_rng_sizes(place, operands[2], shape));
     int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
     HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));
     return import_set_results(place, result);

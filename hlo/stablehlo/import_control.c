@@ -230,7 +230,9 @@ static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruc
 // which they have the same value.
 static HloComputation *narrowed(const ImportPlace *place, HloComputation *select, const HloShape *operand) {
     assert(select->root && hlo_shape_is_array(operand));
-    if (hlo_parameter_count(select) != 2 || select->parameters.items[0]->shape->type == operand->type) return select;
+    if (hlo_parameter_count(select) != 2) return select;
+    const HloType type = select->parameters.items[0]->shape->type;
+    if (type == operand->type || hlo_type_kind(type) != hlo_type_kind(operand->type)) return select;
     HloModule *module = place->importer->module;
     HloComputation *computation = hlo_computation_new(module, "narrowed");
     const HloShape *scalar =

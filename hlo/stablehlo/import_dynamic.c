@@ -168,6 +168,9 @@ static HloStatus import_dynamic_conv(ImportPlace *place) {
     HloInstruction **operands;
     HloInts padding;
     HLO_TRY(import_operands(place, &operands));
+    const HloShape *pairs = operands[2]->shape;
+    if (pairs->rank != 2 || pairs->dims[1] != 2)
+        return import_error(place, HLO_INVALID_ARGUMENT, "padding is no matrix of two columns");
     HLO_TRY(known_operand(place, operands[2], "paddings are", &padding));
     return import_convolution_padded(place, &padding);
 }

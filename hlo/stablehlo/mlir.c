@@ -67,6 +67,8 @@ HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64
         return HLO_SUCCESS;
     }
     HLO_FAIL_IF(element->kind != MLIR_TYPE_ELEMENT && !is_index, HLO_INVALID_ARGUMENT, "a tensor has no element type");
+    HLO_FAIL_IF(bounds && bounds->count != rank, HLO_INVALID_ARGUMENT, "%lld bounds for %lld dimensions",
+                (long long)bounds->count, (long long)rank);
     HloType type = is_index ? HLO_S64 : element->element;  // layouts are tensors of index: 64-bit numbers
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, rank);
     bool *dynamic = HLO_ARENA_NEW(arena, bool, rank);

@@ -65,6 +65,17 @@ static const RefusedCase cases[] = {
     {"f32[6]", "f32[4] reduce-scatter(p0), dimensions={0}, to_apply=c", ADD, "dimension 0 goes from size 6 to 4"},
     {"f32[0]", "f32[4] all-gather(p0), dimensions={0}", "", "dimension 0 goes from size 0 to 4"},
     {"", "f32[4] all-reduce(), to_apply=c", ADD, "no operands"},
+    // bug: what a reducer of a collective gives was not looked at: compiling one of nothing ended the process.
+    {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", ROW, "computation c gives f32[2] instead of a scalar"},
+    {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", PAIR, "computation c gives (f32[], f32[]) instead of a scalar"},
+    {"f32[4]", "f32[4] all-reduce-start(p0), to_apply=c", PAIR,
+     "computation c gives (f32[], f32[]) instead of a scalar"},
+    {"f32[4]", "f32[4] all-reduce(p0), to_apply=s", GREATER,
+     "computation s takes f32[] as parameter 0, but gives pred[]"},
+    {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", ADD_S32, "computation c gives s32[], for elements of f32"},
+    {"f32[4]", "f32[4] all-reduce(p0), to_apply=c", ONE, "computation c takes 1 parameters instead of 2"},
+    {"f32[4]", "f32[2] reduce-scatter(p0), dimensions={0}, replica_groups={{0,1}}, to_apply=c", PAIR,
+     "computation c gives (f32[], f32[]) instead of a scalar"},
     {"f32[70368744177664,0];f32[]", "pad(p0,p1), padding=0_0_70368744177663x0_0", "", "dimension 0 overflows"},
     {"pred[];(f32[2]);(f32[3])", "select(p0,p1,p2)", "", "cannot select between (f32[2]) and (f32[3])"},
     {"f32[4,2]", "broadcast(p0), dimensions={1,0}", "", "the result shape does not follow from dimensions {1,0}"},
@@ -129,6 +140,19 @@ static const RefusedCase cases[] = {
      "f32[4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={1}, lhs_ragged_dims={0,1}, "
      "rhs_group_dims={0}",
      "", "ragged dimensions instead of one"},
+    // bug: of lists of group sizes for each batch only the last dimension was looked at.
+    {"f32[2,4,6];f32[2,6,5];s32[3,3]",
+     "f32[2,4,5] ragged-dot(p0,p1,p2), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={1}, lhs_ragged_dims={0}, rhs_group_dims={}",
+     "", "group sizes s32[3,3], where lists for sizes {} are needed"},
+    {"f32[2,4,6];f32[2,6,5];s32[3,3]",
+     "f32[3,2,4,5] ragged-dot(p0,p1,p2), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={1}, lhs_ragged_dims={2}, rhs_group_dims={}",
+     "", "group sizes s32[3,3], where lists for sizes {2} are needed"},
+    {"f32[2,4,6];f32[3,2,6,5];s32[2,2,3]",
+     "f32[2,4,5] ragged-dot(p0,p1,p2), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}",
+     "", "group sizes s32[2,2,3], where lists for sizes {2} are needed"},
     {"f32[4,8];f32[8,5];s32[3]",
      "f32[3,4,5] ragged-dot(p0,p1,p2), lhs_contracting_dims={1}, rhs_contracting_dims={0}, lhs_ragged_dims={1}, "
      "rhs_group_dims={1}",

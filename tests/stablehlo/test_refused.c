@@ -14,6 +14,24 @@ typedef struct RefusedText {
 
 #define MAIN(body) "func.func @main(%a: tensor<4xf32>, %i: tensor<4xi32>) {\n  " body "\n  return\n}"
 
+// Programs with one thing wrong: an attribute of a window or a convolution of one spatial dimension, or the region of a
+// reduction over devices.
+#define WINDOW(attribute)                                                                                  \
+    MAIN(                                                                                                  \
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = @@\"stablehlo.reduce_window\"(%a, %z) "  \
+        "<{window_dimensions = array<i64: 2>, " attribute                                                  \
+        "}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  %s = "                                        \
+        "stablehlo.add %x, %y : tensor<f32>\n  stablehlo.return %s : tensor<f32>\n  }) : (tensor<4xf32>, " \
+        "tensor<f32>) -> tensor<3xf32>")
+#define CONVOLUTION(attribute)                                                                                     \
+    "func.func @main(%a: tensor<2x9x3xf32>, %k: tensor<2x3x4xf32>) {\n  %0 = @@\"stablehlo.convolution\"(%a, %k) " \
+    "<{dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, " attribute                            \
+    "}> : (tensor<2x9x3xf32>, tensor<2x3x4xf32>) -> tensor<2x8x4xf32>\n  return\n}"
+#define ALL_REDUCE(first, second, body)                                                                       \
+    MAIN(                                                                                                     \
+        "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({\n  ^bb0(%x: " \
+        "tensor<" first ">, %y: tensor<" second ">):\n  " body "\n  }) : (tensor<4xf32>) -> tensor<4xf32>")
+
 static const RefusedText imports[] = {
     // what is passed over unread, and numbers of operands and results
     {"func.func @main() attributes {x = #foo.bar@@<[", "'<' is not closed"},
@@ -514,6 +532,68 @@ static const RefusedText imports[] = {
          "@@\"stablehlo.rng\"(%z, %z, %s) {rng_distribution = 0 : i32} : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
          "tensor<4xf32>"),
      "stablehlo.rng: random numbers of no distribution"},
+    // bug: lists of a window of another length than the window were cut off or filled up, and other matrices of padding
+    // read as pairs.
+    {WINDOW("window_strides = array<i64: 1, 1>"), "a list of 2 strides where 1 are needed"},
+    {WINDOW("base_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the base where 1 are needed"},
+    {WINDOW("window_dilations = array<i64: 1, 1>"), "a list of 2 dilations of the window where 1 are needed"},
+    {WINDOW("padding = dense<1> : tensor<2x2xi64>"), "a list of 4 paddings where 2 are needed"},
+    {WINDOW("padding = dense<1> : tensor<2x1xi64>"), "padding is no matrix of two columns"},
+    {WINDOW("padding = dense<1> : tensor<2xi64>"), "padding is no matrix of two columns"},
+    {CONVOLUTION("window_reversal = array<i1: true, true>"), "a list of 2 reversals where 1 are needed"},
+    {CONVOLUTION("window_strides = array<i64: 2, 2>"), "a list of 2 strides where 1 are needed"},
+    {CONVOLUTION("feature_group_count = 0 : i64"), "0 groups of features and 1 of the batch"},
+    {CONVOLUTION("batch_group_count = 0 : i64"), "1 groups of features and 0 of the batch"},
+    {CONVOLUTION("precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>, "
+                 "#stablehlo<precision DEFAULT>]"),
+     "precision_config has 3 entries for two operands"},
+    {"func.func @main(%a: tensor<2x9x3xf32>, %k: tensor<2x3x4xf32>) {\n  %p = stablehlo.constant dense<1> : "
+     "tensor<2x1xi64>\n  %0 = @@\"stablehlo.dynamic_conv\"(%a, %k, %p) <{dimension_numbers = #stablehlo.conv<[b, 0, "
+     "f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64, batch_group_count = 1 : i64}> : (tensor<2x9x3xf32>, "
+     "tensor<2x3x4xf32>, tensor<2x1xi64>) -> tensor<2x10x4xf32>\n  return\n}",
+     "padding is no matrix of two columns"},
+    // bug: reducers of collectives were not looked at (one of no results ended the process when it was compiled).
+    {ALL_REDUCE("f32", "f32", "stablehlo.return"), "computation region gives () instead of a scalar"},
+    {ALL_REDUCE("f32", "f32", "stablehlo.return %x, %y : tensor<f32>, tensor<f32>"),
+     "computation region gives (f32[], f32[]) instead of a scalar"},
+    {ALL_REDUCE("f32", "i32", "stablehlo.return %x : tensor<f32>"),
+     "computation region takes s32[] as parameter 1, but gives f32[]"},
+    {ALL_REDUCE("i32", "i32", "stablehlo.return %x : tensor<i32>"),
+     "computation region gives s32[], for elements of f32"},
+    // bug: a select of another kind of number than the elements got them converted.
+    {MAIN("%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = @@\"stablehlo.select_and_scatter\"(%a, %a, %z) "
+          "<{window_dimensions = array<i64: 1>}> ({\n  ^bb0(%x: tensor<i32>, %y: tensor<i32>):\n  %c = "
+          "stablehlo.compare GE, %x, %y : (tensor<i32>, tensor<i32>) -> tensor<i1>\n  stablehlo.return %c : "
+          "tensor<i1>\n  }, {\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x : tensor<f32>\n  }) : "
+          "(tensor<4xf32>, tensor<4xf32>, tensor<f32>) -> tensor<4xf32>"),
+     "computation region takes s32[] as parameter 0, but gets f32[]"},
+    // bug: any number below 0 filled up a group, also where all groups are of one size.
+    {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, -2]]> : "
+          "tensor<1x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>"),
+     "replica_groups names device -2"},
+    {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1], [2, -1]]> : "
+          "tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>"),
+     "replica_groups has groups of 2 and 1"},
+    // bug: the operand that says the sizes was not looked at.
+    {MAIN(
+         "%s = stablehlo.constant dense<5> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
+         "@@stablehlo.rng %z, %z, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> "
+         "tensor<4xf32>"),
+     "the sizes are {5}, and the result is f32[4]"},
+    {MAIN(
+         "%s = stablehlo.constant dense<4> : tensor<1x1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 "
+         "= @@stablehlo.rng %z, %z, %s, distribution = UNIFORM : (tensor<f32>, tensor<f32>, tensor<1x1xi64>) -> "
+         "tensor<4xf32>"),
+     "the sizes are s64[1,1] and no list"},
+    // bug: what was said twice was not compared.
+    {MAIN("%0 = @@\"chlo.constant_like\"(%i) {value = 3.2 : f32} : (tensor<4xi32>) -> tensor<4xi32>"),
+     "a value of type f32 in an array of s32"},
+    {MAIN("%z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0:2 = @@\"chlo.scan\"(%a, %z) <{dimension = 0 : i64, "
+          "is_reverse = false, scan_dim_size = 3 : i64, operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = "
+          "array<i32: 1, 1>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x, %y : tensor<f32>, "
+          "tensor<f32>\n  }) : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)"),
+     "input 0 has 4 elements where 3 are scanned"},
+    {"func.func @main(%a: tensor<@@?x6xf32, #stablehlo.bounds<4>>) { return }", "1 bounds for 2 dimensions"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.
