@@ -19,7 +19,6 @@ typedef struct HloInferRequest {
     int64_t called_count;
     const HloShape *hint;  // the shape written by the user, or NULL: needed by ops whose shape does not
                            // follow from operands (parameter, iota, convert, reshape, custom-call …)
-    int64_t device_count;  // for collectives whose groups are empty; 0 if unknown
     int64_t replica_count, num_partitions;  // of the module, from which group sizes follow exactly; 0 if unknown
 } HloInferRequest;
 

@@ -49,7 +49,6 @@ static int64_t group_size(const HloInferRequest *request) {
         return product_or_zero(empty ? request->replica_count : written, request->num_partitions);
     }
     if (!empty) return written;
-    if (request->device_count > 0) return request->device_count;
     if (mode == HLO_GROUPS_OF_DEVICES) return product_or_zero(request->replica_count, request->num_partitions);
     return mode == HLO_GROUPS_OF_PARTITIONS ? request->num_partitions : request->replica_count;
 }

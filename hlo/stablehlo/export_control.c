@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/ir/collective.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/export.h"
 
@@ -181,13 +182,36 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Collectives
 
+// Members of a group that is written out though the program left it out.
+enum { MOST_MEMBERS = 1 << 20 };
+
+// An all-to-all says how many pieces there are, which must be as many as a group has members: nobody's group, which
+// stands for everybody's, is written out.
+static HloStatus everybody(const ExportPlace *place, const HloInts **group) {
+    const HloModule *module = place->exporter->module;
+    const int64_t count =
+        hlo_group_mode_numbers(hlo_group_mode_of(place->instruction), module->replica_count, module->num_partitions);
+    // The numbers of replicas and partitions are those of a header, which may say anything.
+    if (count > MOST_MEMBERS)
+        return export_error(place, HLO_UNIMPLEMENTED, "a group of %lld members", (long long)count);
+    int64_t *numbers = HLO_ARENA_NEW(place->exporter->arena, int64_t, count);
+    for (int64_t i = 0; i < count; i++) numbers[i] = i;
+    HloInts *result = HLO_ARENA_NEW(place->exporter->arena, HloInts, 1);
+    *result = (HloInts){numbers, count};
+    *group = result;
+    return HLO_SUCCESS;
+}
+
 // One row a group; shorter groups end with -1. No groups at all is an empty matrix.
 static HloStatus export_groups(ExportPlace *place, const HloReplicaGroups *groups, const MlirAttribute **matrix) {
     HloArena *arena = place->exporter->arena;
     const HloInts *lists = NULL;
     int64_t count = 0, width = 0;
     bool is_empty = !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
-    if (!is_empty && groups->form == HLO_GROUPS_LIST) {
+    if (is_empty && hlo_is(place->instruction, HLO_OP_ALL_TO_ALL)) {
+        HLO_TRY(everybody(place, &lists));
+        count = 1;
+    } else if (!is_empty && groups->form == HLO_GROUPS_LIST) {
         lists = groups->groups;
         count = groups->count;
     } else if (!is_empty) {
@@ -279,7 +303,9 @@ static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
     int64_t dimension = 0;
     HLO_TRY(collective_dimension(place, &dimension));
     int64_t count = attributes->replica_groups ? hlo_replica_groups_size(attributes->replica_groups) : 0;
-    if (count == 0) count = place->exporter->module->replica_count * place->exporter->module->num_partitions;
+    const HloInts *group;
+    HLO_TRY(everybody(place, &group));
+    if (count == 0) count = group->count;
     HLO_TRY(export_plain(place, "stablehlo.all_to_all", result, &operation));
     export_attribute(place, operation, "concat_dimension", export_i64(place, dimension));
     HLO_TRY(add_collective(place, operation));

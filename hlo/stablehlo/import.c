@@ -349,6 +349,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     HloArenaMark mark = hlo_arena_mark(place->importer->arena);
     const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
     for (int64_t i = 0; i < operand_count; i++) operand_shapes[i] = operands[i]->shape;
+    // A module that says nothing of partitions may be compiled for many: 0 leaves sizes to what the text says.
     HloInferRequest request = {.arena = place->importer->arena,
                                .opcode = opcode,
                                .operands = operand_shapes,
@@ -357,7 +358,8 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
                                .called = called,
                                .called_count = called_count,
                                .hint = shape,
-                               .device_count = module->num_partitions};
+                               .replica_count = module->replica_count,
+                               .num_partitions = module->num_partitions > 1 ? module->num_partitions : 0};
     const HloShape *inferred = NULL;
     HloStatus status = hlo_infer_shape(&request, &inferred);
     if (status) return hlo_status_annotate(status, "%s", place->operation->name);

@@ -259,15 +259,42 @@ static HloStatus head_of(ImportPlace *place, HloInstruction *sorted, const MlirT
     return import_emit(place, HLO_OP_SLICE, shape, &sorted, 1, &attributes, NULL, 0, head);
 }
 
+// An option of an ApproxTopK; *option is NULL where it is not given.
+static HloStatus approx_option(const ImportPlace *place, const char *name, MlirAttributeKind kind,
+                               const MlirAttribute **option) {
+    *option = mlir_entry(mlir_attribute(place->operation, "mhlo.backend_config"), name);
+    if (!*option || (*option)->kind == kind) return HLO_SUCCESS;
+    return import_error(place, HLO_INVALID_ARGUMENT, "%s of an ApproxTopK is of another kind", name);
+}
+
+// How many elements come back: top_k where the candidates are aggregated, as they are unless it is said otherwise; else
+// as many as the result has, which the caller has computed from the recall that it wants.
+static HloStatus check_approx_count(const ImportPlace *place, int64_t dimension) {
+    const MlirAttribute *aggregates, *top_k;
+    HLO_TRY(approx_option(place, "aggregate_to_topk", MLIR_BOOL, &aggregates));
+    HLO_TRY(approx_option(place, "top_k", MLIR_INTEGER, &top_k));
+    if (!top_k || (aggregates && !aggregates->integer)) return HLO_SUCCESS;
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        const HloShape *shape;
+        HLO_TRY(import_shape(place, place->operation->results[i]->type, &shape));
+        if (dimension >= 0 && dimension < shape->rank && !hlo_sizes_agree(shape->dims[dimension], top_k->integer))
+            return import_error(place, HLO_INVALID_ARGUMENT, "top_k is %lld, and result %lld has %lld elements",
+                                (long long)top_k->integer, (long long)i, (long long)shape->dims[dimension]);
+    }
+    return HLO_SUCCESS;
+}
+
 // The dimension is in the call's options; whoever asks for an approximation gets the exact answer, which is one.
 HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands, HloComputation *const *called,
                               int64_t called_count) {
     const MlirOperation *operation = place->operation;
-    const MlirAttribute *dimension = mlir_entry(mlir_attribute(operation, "mhlo.backend_config"), "reduction_dim");
+    const MlirAttribute *dimension;
+    HLO_TRY(approx_option(place, "reduction_dim", MLIR_INTEGER, &dimension));
     const int64_t count = operation->operand_count / 2;  // the other half are initial values, which a sort needs not
     if (!dimension || count < 1 || count != operation->result_count || called_count != 1)
         return import_error(place, HLO_INVALID_ARGUMENT,
                             "ApproxTopK wants arrays, initial values, a comparator and the dimension of the reduction");
+    HLO_TRY(check_approx_count(place, dimension->integer));
     HloArena *arena = import_arena(place);
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) shapes[i] = operands[i]->shape;

@@ -51,7 +51,7 @@ static void two_scan_dimensions(HloInferRequest *request, void *attributes) {
 static void nothing_known(HloInferRequest *request, void *attributes) {
     (void)attributes;
     request->hint = NULL;
-    request->device_count = request->replica_count = request->num_partitions = 0;
+    request->replica_count = request->num_partitions = 0;
 }
 static void no_operands(HloInferRequest *request, void *attributes) {
     (void)attributes;

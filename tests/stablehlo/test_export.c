@@ -406,3 +406,23 @@ Test(stablehlo_export, bug_random_numbers_grow_a_program) {
     hlo_module_free(module);
     hlo_module_free(again);
 }
+
+// bug: nobody's group stands for everybody's, which were counted as all devices; and it was written as nobody's beside
+// the number of its members, which nobody reads again.
+Test(stablehlo_export, bug_all_to_all_among_everybody) {
+    static const char text[] =
+        "HloModule m, replica_count=2, num_partitions=3\nENTRY main {\n  p = f32[4,6] parameter(0)\n"
+        "  a = f32[4,6] all-to-all(p), replica_groups={}, dimensions={0}\n"
+        "  b = f32[4,6] all-to-all(a), channel_id=1, replica_groups={}, dimensions={1}\n"
+        "  ROOT g = f32[8,6] all-gather(b), replica_groups={}, dimensions={0}\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(text, strlen(text), NULL, &module), text);
+    HloText written = write_text(module, false, text);
+    cr_expect_not_null(strstr(written.data, "dense<[[0, 1]]> : tensor<1x2xi64>, split_count = 2 : i64"), "%s",
+                       written.data);
+    cr_expect_not_null(strstr(written.data, "dense<[[0, 1, 2]]> : tensor<1x3xi64>, split_count = 3 : i64"), "%s",
+                       written.data);
+    check_doors(module, NULL, text);
+    hlo_text_free(&written);
+    hlo_module_free(module);
+}

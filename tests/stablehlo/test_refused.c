@@ -27,6 +27,13 @@ typedef struct RefusedText {
     "func.func @main(%a: tensor<2x9x3xf32>, %k: tensor<2x3x4xf32>) {\n  %0 = @@\"stablehlo.convolution\"(%a, %k) " \
     "<{dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, " attribute                            \
     "}> : (tensor<2x9x3xf32>, tensor<2x3x4xf32>) -> tensor<2x8x4xf32>\n  return\n}"
+// The function comes first: it is looked up by its name.
+#define APPROX(options)                                                                                               \
+    "func.func private @greater(%x: tensor<f32>, %y: tensor<f32>) -> tensor<i1> {\n  %c = stablehlo.compare GT, %x, " \
+    "%y : (tensor<f32>, tensor<f32>) -> tensor<i1>\n  return %c : tensor<i1>\n}\n"                                    \
+    "func.func @main(%a: tensor<4xf32>, %z: tensor<f32>) {\n  %0 = @@stablehlo.custom_call @ApproxTopK(%a, %z) "      \
+    "{called_computations = [@greater], mhlo.backend_config = {" options                                              \
+    "}} : (tensor<4xf32>, tensor<f32>) -> tensor<2xf32>\n  return\n}"
 #define ALL_REDUCE(first, second, body)                                                                       \
     MAIN(                                                                                                     \
         "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({\n  ^bb0(%x: " \
@@ -593,6 +600,14 @@ static const RefusedText imports[] = {
           "array<i32: 1, 1>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  stablehlo.return %x, %y : tensor<f32>, "
           "tensor<f32>\n  }) : (tensor<4xf32>, tensor<f32>) -> (tensor<4xf32>, tensor<f32>)"),
      "input 0 has 4 elements where 3 are scanned"},
+    // bug: a dimension that is no number was dimension 0.
+    {APPROX("reduction_dim = \"0\", top_k = 2 : i64"), "reduction_dim of an ApproxTopK is of another kind"},
+    {APPROX("reduction_dim = 0 : i64, top_k = 2.0 : f32"), "top_k of an ApproxTopK is of another kind"},
+    {APPROX("reduction_dim = 0 : i64, top_k = 2 : i64, aggregate_to_topk = 1 : i64"),
+     "aggregate_to_topk of an ApproxTopK is of another kind"},
+    {APPROX("reduction_dim = 0 : i64, top_k = 3 : i64"), "top_k is 3, and result 0 has 2 elements"},
+    {APPROX("reduction_dim = -1 : i64, top_k = 2 : i64"), "dimension -1"},
+    {APPROX("top_k = 2 : i64"), "ApproxTopK wants arrays, initial values, a comparator and the dimension"},
     {"func.func @main(%a: tensor<@@?x6xf32, #stablehlo.bounds<4>>) { return }", "1 bounds for 2 dimensions"},
 };
 
@@ -753,6 +768,9 @@ static const RefusedText exports[] = {
     {ENTRY("q = f32[1,1,8,8] reshape(p)\n  ROOT r = f32[1,1,8,8] convolution(q, q), window={size=8x8 pad=3_4x3_4}, "
            "dim_labels=bf01_oi01->bf01, operand_precision={default,packed_nibble}"),
      "convolution r: the precision packed_nibble"},
+    {"HloModule m, replica_count=2000000\nENTRY e {\n  p = f32[2000000] parameter(0)\n  ROOT r = f32[2000000] "
+     "all-to-all(p), replica_groups={}, dimensions={0}\n}\n",
+     "all-to-all r: a group of 2000000 members"},
     {ENTRY("ROOT r = f32[8] rng(z, z), distribution=rng_invalid"), "rng r: random numbers of no distribution"},
 };
 
