@@ -62,6 +62,9 @@ static const size_t prefix_length = sizeof("chlo.broadcast_") - 1;
 static HloStatus places_of(const ImportPlace *place, const HloShape *operand, int64_t rank, HloInts *dims) {
     HLO_TRY(import_ints(place, "broadcast_dimensions", dims));
     if (dims->count == operand->rank && operand->rank < rank) return HLO_SUCCESS;
+    if (dims->count && operand->rank < rank && place->operation->operand_count == 2)
+        return import_error(place, HLO_INVALID_ARGUMENT, "%lld broadcast dimensions for an operand of rank %lld",
+                            (long long)dims->count, (long long)operand->rank);
     int64_t *items = HLO_ARENA_NEW(import_arena(place), int64_t, operand->rank);
     for (int64_t i = 0; i < operand->rank; i++) items[i] = rank - operand->rank + i;
     *dims = (HloInts){items, operand->rank};

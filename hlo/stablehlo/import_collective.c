@@ -43,7 +43,12 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
 static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attributes) {
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     HLO_TRY(import_groups(place, &attributes->replica_groups));
-    return import_bool(place, "use_global_device_ids", false, &attributes->use_global_device_ids);
+    HLO_TRY(import_bool(place, "use_global_device_ids", false, &attributes->use_global_device_ids));
+    // HLO takes a negative channel for none, without which there are no global numbers.
+    if (attributes->channel_id < 0 && attributes->use_global_device_ids)
+        return import_error(place, HLO_INVALID_ARGUMENT, "use_global_device_ids on channel %lld",
+                            (long long)attributes->channel_id);
+    return HLO_SUCCESS;
 }
 
 // Results that are as large as the group has members have one size only where all groups do.

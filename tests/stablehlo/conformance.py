@@ -4,6 +4,7 @@
 what `meshlo run` computes.
 
     python3 tests/stablehlo/conformance.py MESHLO STABLEHLO_SOURCES [--engine eval|compiled] [--only REGEX] [--keep FOLDER] [--plugin LIBRARY]
+    python3 tests/stablehlo/conformance.py MESHLO STABLEHLO_SOURCES --verdicts [--only REGEX]
 
 STABLEHLO_SOURCES is a checkout of openxla/stablehlo (nothing of it is kept here): its folders stablehlo/tests/interpret and
 stablehlo/testdata are read. A check becomes two results of the program, the value and what is expected of it. Programs
@@ -11,7 +12,11 @@ that Meshlo refuses as unsupported (exit code 4) are counted by what it says; an
 and the script exits 1 when there is one.
 
 With --plugin (libmeshlo_pjrt.so, under a Python that has JAX), what `interpreter.run_parallel` starts on a grid of replicas and
-partitions, one function on all of them, runs on as many devices of the plugin, each with the arrays that its process gets."""
+partitions, one function on all of them, runs on as many devices of the plugin, each with the arrays that its process gets.
+
+With --verdicts every piece of stablehlo/tests is read and verified (`meshlo convert`), and what both sides think of it is
+compared: pieces with an expected error that are taken, and pieces without one that are refused, by what is said of them
+(docs/stablehlo.md goes through both lists). Only a crash is a failure."""
 import argparse
 import collections
 import concurrent.futures
@@ -280,6 +285,39 @@ def run(meshlo, engine, name, text, kinds):
     return "equal", ""
 
 
+def verdicts(meshlo, sources, only):
+    """Pieces of the verifier's tests that are refused by one side only."""
+    root = os.path.join(sources, "stablehlo/tests")
+    todo = []
+    for where, _, names in sorted(os.walk(root)):
+        for name in sorted(names):
+            path = os.path.join(where, name)
+            if not name.endswith(".mlir") or not re.search(only, os.path.relpath(path, root)):
+                continue
+            with open(path) as file:
+                line = 1
+                for chunk in re.split(r"^// -----.*$", file.read(), flags=re.M):
+                    if re.sub(r"//[^\n]*", "", chunk).strip():
+                        todo.append((f"{os.path.relpath(path, root)}:{line}", chunk))
+                    line += chunk.count("\n")
+
+    def ask(piece):
+        return subprocess.run([meshlo, "convert", "-"], input=piece[1], capture_output=True, text=True, timeout=60)
+
+    counts = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for (name, chunk), done in zip(todo, pool.map(ask, todo)):
+            expected = re.findall(r"expected-error[^{\n]*\{\{(.*?)\}\}", chunk)
+            outcome = "crash" if done.returncode not in (0, 3, 4) else "same"
+            if outcome == "same" and bool(expected) != bool(done.returncode):
+                outcome = "taken" if expected else "refused"
+            counts[outcome] += 1
+            if outcome != "same":
+                print(f"{outcome}\t{name}\t" + (done.stderr.strip() if done.returncode else expected[0]).split("\n")[0])
+    print(dict(counts))
+    return 1 if counts["crash"] else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("meshlo")
@@ -288,7 +326,10 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", metavar="FOLDER", help="where to write the programs that are not equal")
     parser.add_argument("--plugin", metavar="LIBRARY", help="libmeshlo_pjrt.so, for programs of several processes")
+    parser.add_argument("--verdicts", action="store_true", help="compare what is refused instead")
     options = parser.parse_args()
+    if options.verdicts:
+        sys.exit(verdicts(options.meshlo, options.sources, options.only))
     run_on_grid = plugin_runner(options.plugin) if options.plugin else None
     files = []
     for folder in ("stablehlo/tests/interpret", "stablehlo/testdata", "stablehlo/tests/math"):

@@ -581,6 +581,14 @@ static const RefusedText imports[] = {
     {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1], [2, -1]]> : "
           "tensor<2x2xi64>}> : (tensor<4xf32>) -> tensor<8xf32>"),
      "replica_groups has groups of 2 and 1"},
+    {MAIN("%0 = @@\"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : "
+          "tensor<1x2xi64>, channel_handle = #stablehlo.channel_handle<handle = -1, type = 0>, use_global_device_ids}> "
+          ": "
+          "(tensor<4xf32>) -> tensor<8xf32>"),
+     "use_global_device_ids on channel -1"},
+    {"func.func @main(%a: tensor<1x4xf32>, %b: tensor<4xf32>) {\n  %0 = @@chlo.broadcast_add %a, %b "
+     "{broadcast_dimensions = array<i64: 1, 2>} : (tensor<1x4xf32>, tensor<4xf32>) -> tensor<1x4xf32>\n  return\n}",
+     "2 broadcast dimensions for an operand of rank 1"},
     // bug: the operand that says the sizes was not looked at.
     {MAIN(
          "%s = stablehlo.constant dense<5> : tensor<1xi64>\n  %z = stablehlo.constant dense<0.0> : tensor<f32>\n  %0 = "
