@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/ir/attributes.h"
 
 // The chosen form of a default layout.
@@ -24,11 +25,6 @@ typedef struct Choice {
     int64_t rows, lanes;    // the first tile; rows is 0 for vectors
     int64_t bits;           // of an element as stored
 } Choice;
-
-// The smallest multiple that is no less.
-static int64_t round_up(int64_t value, int64_t multiple) {
-    return (value + multiple - 1) / multiple * multiple;
-}
 
 // Bits of an element in memory: types narrower than a byte are packed.
 static int64_t element_bits(HloType type) {
@@ -58,8 +54,8 @@ static double padded_elements(const EmuChip *chip, const HloShape *shape, const 
     double elements = 1;
     for (int32_t dim = 0; dim < shape->rank; dim++) {
         int64_t size = shape->dims[dim];
-        if (dim == choice->minor) size = round_up(size, 128);
-        if (dim == choice->second) size = round_up(size, tile_rows(chip, choice->bits, size));
+        if (dim == choice->minor) size = hlo_round_up(size, 128);
+        if (dim == choice->second) size = hlo_round_up(size, tile_rows(chip, choice->bits, size));
         elements *= (double)size;
     }
     return elements;
@@ -159,7 +155,7 @@ static double tiled_elements(const HloShape *shape, const HloLayout *layout) {
             at++;
             i--;
         }
-        elements *= (double)(tile.items[i] > 0 ? round_up(size, tile.items[i]) : size);
+        elements *= (double)(tile.items[i] > 0 ? hlo_round_up(size, tile.items[i]) : size);
     }
     for (; at < layout->minor_to_major.count; at++) elements *= (double)shape->dims[layout->minor_to_major.items[at]];
     return elements;
@@ -198,7 +194,7 @@ int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
     const Choice choice = choose(chip, shape);
     if (choice.second >= 0) return to_bytes(padded_elements(chip, shape, &choice), bits);
     const int64_t size = shape->rank ? shape->dims[0] : 1;
-    return to_bytes((double)round_up(size, choice.lanes), bits);
+    return to_bytes((double)hlo_round_up(size, choice.lanes), bits);
 }
 
 int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape) {

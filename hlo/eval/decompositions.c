@@ -28,6 +28,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/eval/internal.h"
 #include "hlo/eval/matrices.h"
 #include "hlo/ir/custom_call.h"
@@ -65,10 +66,6 @@ static int64_t option(const Call *call, const char *name, int64_t fallback) {
 
 static void copy(Complex *to, const Complex *from, int64_t count) {
     for (int64_t i = 0; i < count; i++) to[i] = from[i];
-}
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
 }
 
 static bool all_finite(const Complex *a, int64_t count) {
@@ -249,7 +246,7 @@ static int64_t factor_lu(const Call *call, int64_t *pivots) {
 
 // Pivots and the permutation that they make, counted from 0.
 static void lu(const Call *call) {
-    const int64_t steps = smaller(call->m, call->n);
+    const int64_t steps = hlo_smaller(call->m, call->n);
     int64_t *pivots = SCRATCH(call, int64_t, steps);
     factor_lu(call, pivots);
     Complex *order = call->out[2];
@@ -264,7 +261,7 @@ static void lu(const Call *call) {
 
 // `lu` with LAPACK's results: pivots from 1, and the first step without a pivot.
 static void getrf(const Call *call) {
-    const int64_t steps = smaller(call->m, call->n);
+    const int64_t steps = hlo_smaller(call->m, call->n);
     int64_t *pivots = SCRATCH(call, int64_t, steps);
     call->out[2][0] = (double)factor_lu(call, pivots);
     for (int64_t i = 0; i < steps; i++) call->out[1][i] = (double)(pivots[i] + 1);
@@ -383,7 +380,7 @@ static void sytrd(const Call *call) {
 static void gehrd(const Call *call) {
     const int64_t n = call->n, low = option(call, "low", 1) - 1, high = option(call, "high", n);
     copy(call->out[0], call->in[0], n * n);
-    hlo_eval_hessenberg(call->out[0], n, low < 0 ? 0 : low, smaller(high, n), call->out[1], scratch(call, n));
+    hlo_eval_hessenberg(call->out[0], n, low < 0 ? 0 : low, hlo_smaller(high, n), call->out[1], scratch(call, n));
     call->out[2][0] = 0;
 }
 
@@ -472,7 +469,7 @@ static void singular_tall(const Call *call, const Complex *a, int64_t rows, int6
 
 // (the matrix, s, u, v^H, info); a wide matrix is the adjoint of a tall one. Without vectors u and v^H are zeros.
 static void gesdd(const Call *call) {
-    const int64_t m = call->m, n = call->n, k = smaller(m, n), larger = m + n - k;
+    const int64_t m = call->m, n = call->n, k = hlo_smaller(m, n), larger = m + n - k;
     const HloShape *u_shape = call->out_shapes[2], *v_shape = call->out_shapes[3];
     const int64_t u_columns = u_shape->dims[u_shape->rank - 1], v_rows = v_shape->dims[v_shape->rank - 2];
     const bool vectors = option(call, "mode", 'S') != 'N', finite = all_finite(call->in[0], m * n);

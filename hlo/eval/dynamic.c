@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/eval/internal.h"
 
 HloStatus hlo_eval_get_dimension_size(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
@@ -55,12 +56,6 @@ static int64_t position_of(int64_t linear, const int64_t *dims, const int64_t *s
     return position;
 }
 
-static int64_t product(const int64_t *sizes, int64_t rank) {
-    int64_t result = 1;
-    for (int64_t i = 0; i < rank; i++) result *= sizes[i];
-    return result;
-}
-
 // The sizes of a group of dimensions of a plain reshape: those of the static ones are known, and the dynamic one takes
 // what is left. Of several dynamic ones the attribute names it, or it is the first, and the others are at their bounds.
 static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *old_sizes, const HloReshapeGroup *group,
@@ -69,7 +64,7 @@ static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *o
     const HloShape *shape = instruction->shape;
     const int64_t inferred =
         hlo_is(instruction, HLO_OP_RESHAPE) ? HLO_ATTRIBUTES(instruction, Reshape)->inferred_dimension : HLO_ABSENT;
-    int64_t count = product(old_sizes + group->from_begin, group->from_end - group->from_begin), known = 1;
+    int64_t count = hlo_product(old_sizes + group->from_begin, group->from_end - group->from_begin), known = 1;
     int32_t open = -1;
     for (int32_t d = group->to_begin; d < group->to_end; d++) {
         sizes[d] = shape->dims[d];
@@ -77,7 +72,7 @@ static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *o
     }
     for (int32_t d = group->to_begin; d < group->to_end; d++) known *= d == open ? 1 : sizes[d];
     if (open >= 0) sizes[open] = known ? count / known : 0;
-    HLO_FAIL_IF(product(sizes + group->to_begin, group->to_end - group->to_begin) != count, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(hlo_product(sizes + group->to_begin, group->to_end - group->to_begin) != count, HLO_INVALID_ARGUMENT,
                 "%%%s: %lld elements do not fill the dimensions that are not of dynamic size", instruction->name,
                 (long long)count);
     return HLO_SUCCESS;
@@ -112,10 +107,10 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
     int64_t *old_sizes = HLO_EVAL_SCRATCH(device, int64_t, from->rank),
             *sizes = HLO_EVAL_SCRATCH(device, int64_t, to->rank);
     for (int32_t i = 0; i < from->rank; i++) old_sizes[i] = hlo_eval_size(operand, i);
-    int64_t count = product(old_sizes, from->rank), bytes = hlo_type_bytes(to->type);
+    int64_t count = hlo_product(old_sizes, from->rank), bytes = hlo_type_bytes(to->type);
     HLO_TRY(new_sizes(instruction, operands, old_sizes, sizes));
-    HLO_FAIL_IF(product(sizes, to->rank) != count, HLO_INVALID_ARGUMENT, "%%%s: %lld elements cannot become %lld",
-                instruction->name, (long long)count, (long long)product(sizes, to->rank));
+    HLO_FAIL_IF(hlo_product(sizes, to->rank) != count, HLO_INVALID_ARGUMENT, "%%%s: %lld elements cannot become %lld",
+                instruction->name, (long long)count, (long long)hlo_product(sizes, to->rank));
     HLO_TRY(hlo_eval_new_zeroed(device, to, result));
     for (int64_t i = 0; i < count; i++) {
         memcpy((char *)(*result)->data + position_of(i, to->dims, sizes, to->rank) * bytes,

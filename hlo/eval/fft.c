@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
@@ -84,17 +85,10 @@ static void complete_lines(const Complex *half, int64_t half_size, Complex *full
     }
 }
 
-// Lines of an array: the product of all dimensions but the last.
-static int64_t product(const int64_t *dims, int64_t count) {
-    int64_t result = 1;
-    for (int64_t i = 0; i < count; i++) result *= dims[i];
-    return result;
-}
-
 // A real signal: transform full lines, keep the first half.
 static void real_forward(HloEvalDevice *device, const HloFftAttributes *fft, Complex *data, int64_t *dims, int64_t rank,
                          HloEvalValue *result) {
-    int64_t size = dims[rank - 1], kept = result->shape->dims[rank - 1], lines = product(dims, rank - 1);
+    int64_t size = dims[rank - 1], kept = result->shape->dims[rank - 1], lines = hlo_product(dims, rank - 1);
     transform_lines(device, data, dims, rank, rank - 1, false);
     Complex *halves = HLO_EVAL_SCRATCH(device, Complex, lines * kept);
     for (int64_t line = 0; line < lines; line++) {
@@ -108,7 +102,7 @@ static void real_forward(HloEvalDevice *device, const HloFftAttributes *fft, Com
 // The other dimensions first, while the halves are still halves; then the full lines.
 static void real_inverse(HloEvalDevice *device, const HloFftAttributes *fft, Complex *data, int64_t *dims, int64_t rank,
                          HloEvalValue *result) {
-    int64_t half = dims[rank - 1], size = result->shape->dims[rank - 1], lines = product(dims, rank - 1);
+    int64_t half = dims[rank - 1], size = result->shape->dims[rank - 1], lines = hlo_product(dims, rank - 1);
     for (int64_t d = rank - fft->length.count; d < rank - 1; d++) transform_lines(device, data, dims, rank, d, true);
     Complex *full = HLO_EVAL_SCRATCH(device, Complex, lines * size);
     complete_lines(data, half, full, size, lines);

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/computation.h"
 
@@ -61,16 +62,12 @@ static HloType signature_type(const Signature *s, char letter) {
     }
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 // Whether a dimension of this size may stand for the letter. k: min(m, n); h: n - 1, of what stands
 // beside a diagonal; u, v: all of m (n), or min(m, n) of it, as full and thin decompositions have
 // it; r: at most what it reflects.
 static bool fits(Signature *s, char letter, int64_t size) {
     int64_t *bound = &s->sizes[(unsigned char)letter];
-    const int64_t m = s->sizes['m'], n = s->sizes['n'], k = smaller(m, n);
+    const int64_t m = s->sizes['m'], n = s->sizes['n'], k = hlo_smaller(m, n);
     switch (letter) {
         case 'k': return size == k;
         case 'h': return size == (n > 0 ? n - 1 : 0);

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/map.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/instruction.h"
@@ -217,16 +218,11 @@ uint64_t hlo_sharding_hash(const HloSharding *sharding) {
     return sharding->named ? hlo_hash_mix(hash, hash_named(sharding->named)) : hash;
 }
 
-static int64_t product(HloInts ints) {
-    int64_t result = 1;
-    for (int64_t i = 0; i < ints.count; i++) result *= ints.items[i];
-    return result;
-}
-
 int64_t hlo_sharding_device_count(const HloSharding *sharding) {
     switch (sharding->kind) {
-        case HLO_SHARDING_TILED: return product(sharding->tile_dims);
-        case HLO_SHARDING_NAMED: return product(sharding->named->mesh.axis_sizes);
+        case HLO_SHARDING_TILED: return hlo_product(sharding->tile_dims.items, sharding->tile_dims.count);
+        case HLO_SHARDING_NAMED:
+            return hlo_product(sharding->named->mesh.axis_sizes.items, sharding->named->mesh.axis_sizes.count);
         case HLO_SHARDING_MAXIMAL: return 1;
         case HLO_SHARDING_TUPLE: return sharding->element_count ? hlo_sharding_device_count(sharding->elements[0]) : 0;
         default: return 0;

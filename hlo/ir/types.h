@@ -63,6 +63,13 @@ static inline bool hlo_type_is_complex(HloType type) {
 static inline bool hlo_type_is_integer(HloType type) {
     return hlo_type_kind(type) == HLO_KIND_SIGNED || hlo_type_kind(type) == HLO_KIND_UNSIGNED;
 }
+// Whether a type of integers has the number; false for all other types.
+static inline bool hlo_type_holds(HloType type, int64_t value) {
+    if (!hlo_type_is_integer(type)) return false;
+    const int bits = hlo_type_info(type)->bits;
+    if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) return value >= 0 && (bits >= 64 || value >> bits == 0);
+    return bits >= 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
+}
 // True for types whose arrays hold elements (everything but tuple, token, opaque, buffer).
 static inline bool hlo_type_is_array(HloType type) {
     return hlo_type_kind(type) != HLO_KIND_NONE && hlo_type_kind(type) != HLO_KIND_STRUCTURE;

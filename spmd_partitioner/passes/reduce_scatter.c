@@ -17,24 +17,17 @@
 // times, and be walked once for each: what takes more steps than this is not recognised.
 enum { DEPTH = 40, STEPS = 400 };
 
-// Whether a type of integers holds a number, so that computing in 64 bits gave what the type's own arithmetic gives.
-static bool type_holds(HloType type, int64_t value) {
-    if (!hlo_type_is_integer(type)) return false;
-    const int bits = hlo_type_info(type)->bits;
-    if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) return value >= 0 && (bits >= 64 || value >> bits == 0);
-    return bits >= 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
-}
-
 static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value);
 
 // The value of a scalar integer instruction on one device; false where it is not a function of the device alone, and
-// where it wraps round.
+// where it wraps round: computing in 64 bits gives what the type's own arithmetic gives only where the type has the
+// number.
 static bool value_on(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value) {
     assert(device >= 0 && depth >= 0 && *steps >= 0);
     if (depth == DEPTH || *steps == 0 || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1)
         return false;
     --*steps;
-    return evaluate(at, device, depth, steps, value) && type_holds(at->shape->type, *value);
+    return evaluate(at, device, depth, steps, value) && hlo_type_holds(at->shape->type, *value);
 }
 
 // By opcode, without a look at the type.

@@ -111,12 +111,6 @@ typedef struct Component {
     int64_t shard;      // its local size
 } Component;
 
-// Whether an index type has a number: an s8 index into 300 rows cannot be compared with 300, and need not be.
-static bool type_holds(HloType type, int64_t value) {
-    int bits = hlo_type_info(type)->bits - (hlo_type_kind(type) == HLO_KIND_SIGNED);
-    return bits >= 63 || value < (INT64_C(1) << bits);
-}
-
 // A scalar as an array of the dims of `like`; scalars stay scalars.
 static HloInstruction *splat_like(SpmdPartitioner *partitioner, const HloInstruction *like, HloInstruction *scalar) {
     return like->shape->rank ? spmd_emit_splat(partitioner, scalar, like->shape->dims, like->shape->rank) : scalar;
@@ -126,7 +120,8 @@ static HloInstruction *splat_like(SpmdPartitioner *partitioner, const HloInstruc
 static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstruction *index, const Component *component,
                                       HloType wanted) {
     HloType type = index->shape->type;
-    if (type_holds(type, component->high)) {
+    // An s8 index into 300 rows cannot be compared with 300, and need not be.
+    if (hlo_type_holds(type, component->high)) {
         HloInstruction *high = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, component->high));
         index = spmd_emit_binary(partitioner, HLO_OP_MINIMUM, index, high);
     }

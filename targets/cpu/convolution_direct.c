@@ -19,6 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
@@ -33,13 +34,6 @@ enum {
     kPiece = 4096,          // elements of a row that one part of the work takes
     kWorthSharing = 50000,  // products that pay for waking the workers
 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 // ---- which form
 
@@ -100,8 +94,8 @@ typedef struct DirectJob {
 // The places k of one dimension under which output o sees input: from *low to before *high.
 static void places_seen(const CpuConvolutionDim *d, int64_t o, int64_t *low, int64_t *high) {
     const int64_t start = o * d->stride - d->padding_low, step = d->window_dilation;
-    *low = start >= 0 ? 0 : smaller(divide_up(-start, step), d->kernel_size);
-    *high = d->input_size <= start ? 0 : smaller(divide_up(d->input_size - start, step), d->kernel_size);
+    *low = start >= 0 ? 0 : hlo_smaller(hlo_divide_up(-start, step), d->kernel_size);
+    *high = d->input_size <= start ? 0 : hlo_smaller(hlo_divide_up(d->input_size - start, step), d->kernel_size);
     if (*high < *low) *high = *low;
 }
 
@@ -249,7 +243,7 @@ static void across_task(void *argument, int64_t begin, int64_t end, int worker) 
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const DirectJob *job = argument;
     const CpuConvolution *c = job->c;
-    const int64_t parts = divide_up(job->lanes, job->lanes_each);
+    const int64_t parts = hlo_divide_up(job->lanes, job->lanes_each);
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t lane = unit % parts * job->lanes_each;
@@ -257,7 +251,7 @@ static void across_task(void *argument, int64_t begin, int64_t end, int worker) 
         Walk walk;
         position_of(job, unit / parts, &image, position, &out);
         Sums sums = {.job = job, .out = job->out + (out + lane) * job->width};
-        sums.count = smaller(job->lanes_each, job->lanes - lane);
+        sums.count = hlo_smaller(job->lanes_each, job->lanes - lane);
         bool more = walk_begin(&walk, job, position);
         while (more) {
             int64_t input, kernel;
@@ -328,7 +322,7 @@ static HloStatus run_across(CpuPool *pool, DirectJob *job) {
     // Few positions (those of a kernel, in its gradient) are shared by cutting their rows.
     const int64_t positions = positions_of(job);
     job->lanes_each = positions >= 64 ? job->lanes : 64;
-    cpu_pool_parallel_for_grain(pool_for(pool, job), positions * divide_up(job->lanes, job->lanes_each),
+    cpu_pool_parallel_for_grain(pool_for(pool, job), positions * hlo_divide_up(job->lanes, job->lanes_each),
                                 positions >= 64 ? 16 : 1, across_task, job);
     cpu_pool_scratch_give(pool, memory);
     return HLO_SUCCESS;
@@ -364,9 +358,9 @@ static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
         for (int64_t phase = 0; phase < job->phases; phase++) {
             char *to = r->to + (row * job->row_length + phase * job->phase_length) * width;
             const int64_t start = phase - dim->padding_low;
-            const int64_t low = start >= 0 ? 0 : smaller(divide_up(-start, dim->stride), job->phase_length),
-                          end_at = dim->input_size <= start ? 0 : divide_up(dim->input_size - start, dim->stride),
-                          high = end_at < low ? low : smaller(end_at, job->phase_length), count = high - low;
+            const int64_t low = start >= 0 ? 0 : hlo_smaller(hlo_divide_up(-start, dim->stride), job->phase_length),
+                          end_at = dim->input_size <= start ? 0 : hlo_divide_up(dim->input_size - start, dim->stride),
+                          high = end_at < low ? low : hlo_smaller(end_at, job->phase_length), count = high - low;
             memset(to, 0, (size_t)(low * width));
             if (count > 0)
                 cpu_copy_strided(NULL, 1, &count, (int)width, to + low * width, (int64_t[]){1},
@@ -401,7 +395,7 @@ static void along_task(void *argument, int64_t begin, int64_t end, int worker) {
         Walk walk;
         position_of(job, unit / job->pieces / c->output_features, &image, position, &out);
         Sums sums = {.job = job, .out = job->out + (out + feature * c->output_feature_stride + first) * job->width};
-        sums.count = smaller(kPiece, length - first);
+        sums.count = hlo_smaller(kPiece, length - first);
         bool more = walk_begin(&walk, job, position);
         while (more) {
             int64_t input, kernel;
@@ -422,10 +416,10 @@ static HloStatus run_along(CpuPool *pool, DirectJob *job) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionDim *dim = &c->dims[job->row];
     const int64_t reach = (dim->kernel_size - 1) * dim->window_dilation;
-    job->phases = smaller(dim->stride, reach + 1);
+    job->phases = hlo_smaller(dim->stride, reach + 1);
     job->phase_length = dim->output_size + reach / dim->stride;
     job->row_length = job->phases * job->phase_length;
-    job->pieces = divide_up(dim->output_size, kPiece);
+    job->pieces = hlo_divide_up(dim->output_size, kPiece);
     int64_t next = job->row_length;
     for (int d = c->rank - 1; d >= 0; d--) {
         if (d == job->row) continue;

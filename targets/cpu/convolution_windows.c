@@ -19,6 +19,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
@@ -31,13 +32,6 @@ enum {
     kDotBytes = 64,         // of a run that is long enough for vectors along it
     kWorthSharing = 50000,  // products that pay for waking the workers
 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 typedef struct WindowJob {
     const CpuConvolution *c;
@@ -118,7 +112,7 @@ static int64_t plan_input(WindowJob *job) {
 static void seen(const WindowJob *job, int d, int64_t *low, int64_t *high) {
     const CpuConvolutionDim *dim = &job->c->dims[d];
     *low = dim->padding_low < 0 ? -dim->padding_low : 0;
-    *high = smaller(dim->input_size, job->sizes[d] - dim->padding_low);
+    *high = hlo_smaller(dim->input_size, job->sizes[d] - dim->padding_low);
     if (*high < *low) *high = *low;
 }
 
@@ -258,7 +252,7 @@ static void multiply_row(const WindowJob *job, const char *input, const char *pa
                                   job->row_length, features);
         return;
     }
-    const int64_t tiles = divide_up(job->row_length, job->kernels->mr);
+    const int64_t tiles = hlo_divide_up(job->row_length, job->kernels->mr);
     for (int64_t tile = 0, x = 0; tile < tiles; tile++) {
         const int64_t next = (tile + 1) * job->row_length / tiles;
         job->kernels->window(&job->windows, input + x * job->windows.row_step * job->width, panel,
@@ -275,7 +269,7 @@ static void windows_task(void *argument, int64_t begin, int64_t end, int worker)
     const int64_t nr = job->panel, features = c->output_features;
     char *results = job->results ? job->results + (size_t)worker * job->results_each : NULL;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t first = unit * job->rows_each, last = smaller(first + job->rows_each, job->rows);
+        const int64_t first = unit * job->rows_each, last = hlo_smaller(first + job->rows_each, job->rows);
         int64_t input, out;
         for (int64_t o = 0; o < features; o += nr)
             for (int64_t row = first; row < last; row++) {
@@ -283,7 +277,8 @@ static void windows_task(void *argument, int64_t begin, int64_t end, int worker)
                 char *to = results ? results + ((row - first) * job->row_length * features + o) * job->width
                                    : job->out + (out + o) * job->width;
                 multiply_row(job, job->input + input * job->width, job->panels + o / nr * job->panel_bytes,
-                             smaller(nr, features - o), to, results ? features : c->dims[c->rank - 1].output_stride);
+                             hlo_smaller(nr, features - o), to,
+                             results ? features : c->dims[c->rank - 1].output_stride);
             }
         for (int64_t row = first; results && row < last; row++) {
             place_row(job, row, &input, &out);
@@ -306,7 +301,7 @@ static void plan_rows(WindowJob *job) {
     job->rows = c->batch;
     for (int d = 0; d + 1 < c->rank; d++) job->rows *= c->dims[d].output_size;
     const int64_t positions = job->rows * job->row_length > 16 * kUnitPositions ? kUnitPositions : kLeastPositions;
-    job->rows_each = divide_up(positions, job->row_length);
+    job->rows_each = hlo_divide_up(positions, job->row_length);
 }
 
 HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
@@ -319,7 +314,7 @@ HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *
         .out = out};
     const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
     const int64_t elements = plan_input(&job), depth = sizes.places * c->input_features,
-                  padded = divide_up(c->output_features, job.kernels->nr) * job.kernels->nr;
+                  padded = hlo_divide_up(c->output_features, job.kernels->nr) * job.kernels->nr;
     const size_t width = (size_t)job.width, copy = round_64(hlo_array_bytes((size_t)elements, width)),
                  dense = round_64(hlo_array_bytes((size_t)(depth * c->output_features), width)),
                  panels = round_64(hlo_array_bytes((size_t)(depth * padded), width) + 64),
@@ -339,8 +334,8 @@ HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *
     job.panel_bytes = depth * job.panel * job.width;
     if (job.results_each) job.results = memory + copy + dense + panels + offsets;
     const double work = (double)job.rows * (double)job.row_length * (double)depth * (double)c->output_features;
-    cpu_pool_parallel_for_grain(work < kWorthSharing ? NULL : pool, divide_up(job.rows, job.rows_each), 1, windows_task,
-                                &job);
+    cpu_pool_parallel_for_grain(work < kWorthSharing ? NULL : pool, hlo_divide_up(job.rows, job.rows_each), 1,
+                                windows_task, &job);
     cpu_pool_scratch_give(pool, memory);
     return HLO_SUCCESS;
 }

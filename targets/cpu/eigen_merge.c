@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/eigen.h"
 
 // One eigenvalue of a half, with its element of the term's vector and its row.
@@ -49,10 +50,6 @@ typedef struct Merge {
     double *roots, *weights;    // weights: z of the poles
     double *z;                  // the term's vector, made anew
 } Merge;
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 // ---- rows of the real type of the matrix
 
@@ -163,7 +160,7 @@ static void roots_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Merge *m = argument;
     double *shifted = m->halves->shifted + worker * m->halves->n;
-    for (int64_t root = begin * kRootsEach; root < smaller(end * kRootsEach, m->count); root++)
+    for (int64_t root = begin * kRootsEach; root < hlo_smaller(end * kRootsEach, m->count); root++)
         m->roots[root] = find_root(m, root, shifted, m->gaps + root * m->count);
 }
 
@@ -203,7 +200,7 @@ static void vectors_task(void *argument, int64_t begin, int64_t end, int worker)
     char *scratch = h->scratch + (size_t)worker * h->scratch_each;
     double *line = h->shifted + worker * h->n;
     for (int64_t part = begin; part < end; part++) {
-        const int64_t from = part * kRowsEach, rows = smaller(kRowsEach, m->count - from);
+        const int64_t from = part * kRowsEach, rows = hlo_smaller(kRowsEach, m->count - from);
         char *coefficients = row_at(h, h->coefficients, from, 0);
         for (int64_t r = 0; r < rows; r++) {
             const double *gaps = m->gaps + (from + r) * m->count;

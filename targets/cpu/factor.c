@@ -5,14 +5,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/matrix.h"
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 // ---- LU
 
@@ -97,7 +94,7 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
     const int64_t left = (u->first + CPU_STRIPE - 1) / CPU_STRIPE, right = u->first + u->count;
     for (int64_t s = begin; s < end; s++) {
         const int64_t from = s < left ? s * CPU_STRIPE : right + (s - left) * CPU_STRIPE;
-        const int64_t to = smaller(from + CPU_STRIPE, s < left ? u->first : u->columns);
+        const int64_t to = hlo_smaller(from + CPU_STRIPE, s < left ? u->first : u->columns);
         update_stripe(u, from, to, u->scratch + (size_t)worker * u->scratch_each);
     }
 }
@@ -106,7 +103,7 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
 // Exchanges of rows are applied to whole stripes, left of the panel too, so that the factors come out in order.
 static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const LuJob *job = argument;
-    const int64_t rows = job->rows, columns = job->columns, steps = smaller(rows, columns), size = rows * columns;
+    const int64_t rows = job->rows, columns = job->columns, steps = hlo_smaller(rows, columns), size = rows * columns;
     char *a = job->factors + index * size * matrix->width,
          *panel = cpu_matrix_work(matrix, rows * CPU_PANEL, matrix->width);
     int64_t pivot[CPU_PANEL], singular = 0;
@@ -117,7 +114,7 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         memcpy(a, job->in + index * size * matrix->width, (size_t)(size * matrix->width));
     int32_t *pivots = job->pivots + index * steps;
     for (int64_t k = 0; k < steps; k += CPU_PANEL) {
-        const int64_t count = smaller(CPU_PANEL, steps - k), left = rows - k;
+        const int64_t count = hlo_smaller(CPU_PANEL, steps - k), left = rows - k;
         update.a = cpu_matrix_at(matrix, a, k * columns);
         matrix->vector->turn(left, count, panel, left, cpu_matrix_at(matrix, update.a, k), columns);
         const int64_t bad = factor_panel(matrix, panel, left, count, pivot);
@@ -147,7 +144,7 @@ HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64
     const LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product)};
     const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.stripe_each);
-    const double cost = (double)rows * (double)columns * (double)smaller(rows, columns);
+    const double cost = (double)rows * (double)columns * (double)hlo_smaller(rows, columns);
     return cpu_matrix_batch(pool, type, batch, bytes, cost, lu_task, &job);
 }
 
@@ -187,7 +184,7 @@ static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     cpu_reflections_new(matrix, rows, &block);
     if (a != in) memcpy(a, in, (size_t)(size * matrix->width));
     for (int64_t k = 0; k < job->count; k += CPU_PANEL) {
-        const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k;
+        const int64_t count = hlo_smaller(CPU_PANEL, job->count - k), left = rows - k;
         char *corner = cpu_matrix_at(matrix, a, k * columns + k), *tau = cpu_matrix_at(matrix, taus, k);
         matrix->vector->turn(left, count, panel, left, corner, columns);
         reflect_panel(matrix, panel, left, count, tau);
@@ -204,7 +201,7 @@ static size_t qr_bytes(const CpuPool *pool, HloType type, int64_t rows) {
 
 HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors, void *taus,
                  const void *in) {
-    const QrJob job = {rows, columns, smaller(rows, columns), factors, taus, in};
+    const QrJob job = {rows, columns, hlo_smaller(rows, columns), factors, taus, in};
     const double cost = 2.0 * (double)rows * (double)columns * (double)job.count;
     return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, qr_task, &job);
 }
@@ -223,7 +220,7 @@ static void householder_task(CpuMatrix *matrix, const void *argument, int64_t in
     memset(q, 0, (size_t)(size * matrix->width));
     for (int64_t i = 0; i < rows && i < columns; i++) cpu_matrix_set(matrix, q, i * columns + i, 1);
     for (int64_t k = (job->count - 1) / CPU_PANEL * CPU_PANEL; job->count && k >= 0; k -= CPU_PANEL) {
-        const int64_t count = smaller(CPU_PANEL, job->count - k), left = rows - k, corner = k * columns + k;
+        const int64_t count = hlo_smaller(CPU_PANEL, job->count - k), left = rows - k, corner = k * columns + k;
         matrix->vector->turn(left, count, panel, left, cpu_matrix_at(matrix, in, corner), columns);
         cpu_reflections_load(matrix, &block, left, count, panel, left, cpu_matrix_at(matrix, taus, k));
         cpu_reflections_apply(matrix, &block, false, cpu_matrix_at(matrix, q, corner), columns - k, columns);

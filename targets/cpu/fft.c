@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/fft_plan.h"
 
@@ -334,19 +335,13 @@ static HloStatus real_lines(const Run *run, const CpuFftLine *line, bool to_real
 
 // ---- arrays
 
-static int64_t product(const int64_t *sizes, int count) {
-    int64_t result = 1;
-    for (int i = 0; i < count; i++) result *= sizes[i];
-    return result;
-}
-
 // All dimensions but the last, over arrays whose last dimension has `last` points.
 static HloStatus outer_dimensions(const Run *run, const CpuFft *f, int64_t batch, int64_t last, char *target,
                                   const char *source) {
     const int swap = f->kind == CPU_IFFT || f->kind == CPU_IRFFT;
     for (int d = 0; d < f->rank - 1; d++) {
-        const int64_t inner = product(f->lengths + d + 1, f->rank - d - 2) * last;
-        HLO_TRY(complex_lines(run, f->lines[d], swap, batch * product(f->lengths, d), inner, target, source));
+        const int64_t inner = hlo_product(f->lengths + d + 1, f->rank - d - 2) * last;
+        HLO_TRY(complex_lines(run, f->lines[d], swap, batch * hlo_product(f->lengths, d), inner, target, source));
         source = target;
     }
     return HLO_SUCCESS;
@@ -354,7 +349,7 @@ static HloStatus outer_dimensions(const Run *run, const CpuFft *f, int64_t batch
 
 static HloStatus last_dimension(const Run *run, const CpuFft *f, int64_t batch, char *target, const char *source) {
     const CpuFftLine *line = f->lines[f->rank - 1];
-    const int64_t count = batch * product(f->lengths, f->rank - 1);
+    const int64_t count = batch * hlo_product(f->lengths, f->rank - 1);
     if (f->kind == CPU_RFFT || f->kind == CPU_IRFFT)
         return real_lines(run, line, f->kind == CPU_IRFFT, count, target, source);
     return complex_lines(run, line, f->kind == CPU_IFFT, count, 1, target, source);
@@ -364,7 +359,7 @@ static HloStatus last_dimension(const Run *run, const CpuFft *f, int64_t batch, 
 static HloStatus inverse_real(const Run *run, const CpuFft *f, int64_t batch, char *out, const char *in) {
     const int64_t half = f->lengths[f->rank - 1] / 2 + 1;
     if (f->rank == 1) return last_dimension(run, f, batch, out, in);
-    const size_t points = hlo_array_bytes((size_t)(batch * product(f->lengths, f->rank - 1)), (size_t)half);
+    const size_t points = hlo_array_bytes((size_t)(batch * hlo_product(f->lengths, f->rank - 1)), (size_t)half);
     char *copy = cpu_pool_scratch_take(run->pool, hlo_array_bytes(points, 2 * (size_t)run->width));
     HLO_FAIL_IF(!copy, HLO_RESOURCE_EXHAUSTED, "no memory for a Fourier transform");
     HloStatus status = outer_dimensions(run, f, batch, half, copy, in);
@@ -376,7 +371,7 @@ static HloStatus inverse_real(const Run *run, const CpuFft *f, int64_t batch, ch
 HloStatus cpu_fft_run(CpuPool *pool, const CpuFft *f, int64_t batch, void *out, const void *in) {
     assert(f && batch >= 0);
     const int64_t last = f->lengths[f->rank - 1];
-    if (batch == 0 || product(f->lengths, f->rank) == 0) return HLO_SUCCESS;
+    if (batch == 0 || hlo_product(f->lengths, f->rank) == 0) return HLO_SUCCESS;
     const bool is_double = f->type == HLO_F64;
     const Run run = {pool, cpu_isa_fft_kernels(cpu_pool_features(pool), is_double), is_double ? 8 : 4};
     if (f->kind == CPU_IRFFT) return inverse_real(&run, f, batch, out, in);

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
@@ -26,27 +27,20 @@ enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
 // Up to this many multiplications, packing takes longer than what it would save.
 enum { kSmallProduct = 32 * 1024 };
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t round_up(int64_t a, int64_t to) {
-    return (a + to - 1) / to * to;
-}
-
 static int64_t rows_of_block(const CpuGemmKernels *kernels) {
     return (int64_t)kernels->mr * kRowTiles;
 }
 
 static size_t bytes_of(const CpuGemmKernels *kernels, int64_t lanes, int64_t panel, int64_t depth) {
-    return (size_t)round_up(round_up(lanes, panel) * depth * kernels->width + kSlack, 64);
+    return (size_t)hlo_round_up(hlo_round_up(lanes, panel) * depth * kernels->width + kSlack, 64);
 }
 
 static size_t a_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
-    return bytes_of(kernels, smaller(g->m, rows_of_block(kernels)), kernels->mr, smaller(g->k, kDepth));
+    return bytes_of(kernels, hlo_smaller(g->m, rows_of_block(kernels)), kernels->mr, hlo_smaller(g->k, kDepth));
 }
 
 static size_t b_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
-    return bytes_of(kernels, smaller(g->n, kColumns), kernels->nr, smaller(g->k, kDepth));
+    return bytes_of(kernels, hlo_smaller(g->n, kColumns), kernels->nr, hlo_smaller(g->k, kDepth));
 }
 
 // All sets pack less than this many lanes more than there are.
@@ -96,8 +90,8 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
                                  : block->packed_b + j * depth * width;
         for (int64_t i = 0; i < rows; i += mr)
             kernels->tile(depth, packed_a + i * depth * width, b, in_place ? g->b_k_stride : nr,
-                          block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, smaller(mr, rows - i),
-                          smaller(nr, j1 - j), accumulate);
+                          block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, hlo_smaller(mr, rows - i),
+                          hlo_smaller(nr, j1 - j), accumulate);
     }
 }
 
@@ -139,12 +133,13 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
         return;
     }
     for (block.n0 = 0; block.n0 < g->n; block.n0 += kColumns) {
-        block.columns = smaller(kColumns, g->n - block.n0);
+        block.columns = hlo_smaller(kColumns, g->n - block.n0);
         for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {
-            block.depth = smaller(kDepth, g->k - block.k0);
+            block.depth = hlo_smaller(kDepth, g->k - block.k0);
             pack_columns(&block, 0, block.columns);
             for (int64_t m0 = 0; m0 < g->m; m0 += rows_of_block(kernels))
-                multiply_rows(&block, m0, smaller(rows_of_block(kernels), g->m - m0), 0, block.columns, block.packed_a);
+                multiply_rows(&block, m0, hlo_smaller(rows_of_block(kernels), g->m - m0), 0, block.columns,
+                              block.packed_a);
         }
     }
 }
@@ -158,13 +153,13 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
     const Block *block = argument;
     const int64_t unit = (int64_t)block->kernels->nr * kPanelsPerUnit;
     (void)worker;
-    pack_columns(block, begin * unit, smaller(end * unit, block->columns));
+    pack_columns(block, begin * unit, hlo_smaller(end * unit, block->columns));
 }
 
 // Unit = block of rows * column units + column unit.
 static int64_t column_unit(const Block *block) {
     const int64_t most = block->g->m <= kFewRows ? kFewRowsUnitColumns : kUnitColumns;
-    return smaller(round_up(most, block->kernels->nr), round_up(block->columns, block->kernels->nr));
+    return hlo_smaller(hlo_round_up(most, block->kernels->nr), hlo_round_up(block->columns, block->kernels->nr));
 }
 
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -174,7 +169,7 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
                   across = (block->columns + columns - 1) / columns;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t m0 = unit / across * rows, j0 = unit % across * columns;
-        multiply_rows(block, m0, smaller(rows, block->g->m - m0), j0, smaller(j0 + columns, block->columns),
+        multiply_rows(block, m0, hlo_smaller(rows, block->g->m - m0), j0, hlo_smaller(j0 + columns, block->columns),
                       block->packed_a + (size_t)worker * block->packed_a_each);
     }
 }
@@ -204,9 +199,9 @@ HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, cons
     block.packed_b = scratch;
     block.packed_a = scratch + b_bytes(kernels, g);
     for (block.n0 = 0; parallel && block.n0 < g->n; block.n0 += kColumns) {
-        block.columns = smaller(kColumns, g->n - block.n0);
+        block.columns = hlo_smaller(kColumns, g->n - block.n0);
         for (block.k0 = 0; block.k0 < g->k; block.k0 += kDepth) {
-            block.depth = smaller(kDepth, g->k - block.k0);
+            block.depth = hlo_smaller(kDepth, g->k - block.k0);
             run_block(pool, &block);
         }
     }

@@ -8,6 +8,7 @@
 #include <complex.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/matrix.h"
@@ -15,10 +16,6 @@
 // Columns of right-hand sides, and rows of a triangle that is updated, that one part of the work takes; squares that
 // are turned at a time, for the cache.
 enum { kStripe = 128, kTile = 16 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
 
 #define SAME(x) (x)
 
@@ -32,7 +29,7 @@ static int64_t smaller(int64_t a, int64_t b) {
     static void load_system_##S(T *to, const T *a, int64_t n, int64_t down, int64_t right, bool adjoint) {      \
         for (int64_t i0 = 0; i0 < n; i0 += kTile)                                                               \
             for (int64_t j0 = 0; j0 <= i0; j0 += kTile)                                                         \
-                for (int64_t i = i0; i < smaller(i0 + kTile, n); i++)                                           \
+                for (int64_t i = i0; i < hlo_smaller(i0 + kTile, n); i++)                                       \
                     for (int64_t j = j0; j <= i && j < j0 + kTile; j++) {                                       \
                         const T value = adjoint ? conjugate(a[i * down + j * right]) : a[i * down + j * right]; \
                         to[i * n + j] = i == j ? value : -value;                                                \
@@ -58,7 +55,7 @@ static void turn_triangle(const CpuMatrix *matrix, int64_t n, void *to, int64_t 
                           int64_t from_stride, bool from_lower) {
     for (int64_t i = 0; i < n; i += kTile)
         for (int64_t j = from_lower ? 0 : i; j < (from_lower ? i + 1 : n); j += kTile)
-            matrix->vector->turn(smaller(kTile, n - i), smaller(kTile, n - j),
+            matrix->vector->turn(hlo_smaller(kTile, n - i), hlo_smaller(kTile, n - j),
                                  cpu_matrix_at(matrix, to, j * to_stride + i), to_stride,
                                  cpu_matrix_at(matrix, from, i * from_stride + j), from_stride);
 }
@@ -90,7 +87,7 @@ static void beside_task(void *argument, int64_t begin, int64_t end, int worker) 
     const Factoring *f = argument;
     for (int64_t s = begin; s < end; s++) {
         const int64_t first = s * kStripe;
-        cpu_triangle_solve(f->matrix, f->half, f->turned, f->half, false, smaller(kStripe, f->rest - first),
+        cpu_triangle_solve(f->matrix, f->half, f->turned, f->half, false, hlo_smaller(kStripe, f->rest - first),
                            cpu_matrix_at(f->matrix, f->corner, f->half + first), f->stride,
                            f->product + (size_t)worker * f->product_each);
     }
@@ -115,7 +112,7 @@ static CpuProduct below_product(const CpuMatrix *matrix, int64_t rows, int64_t c
 static void below_task(void *argument, int64_t begin, int64_t end, int worker) {
     const Factoring *f = argument;
     for (int64_t s = begin; s < end; s++) {
-        const int64_t first = s * kStripe, rows = smaller(kStripe, f->rest - first);
+        const int64_t first = s * kStripe, rows = hlo_smaller(kStripe, f->rest - first);
         const CpuProduct product = below_product(f->matrix, rows, f->rest - first, f->half, f->rest, f->stride);
         cpu_product_serial(&product, cpu_matrix_at(f->matrix, f->corner, (f->half + first) * (f->stride + 1)),
                            cpu_matrix_at(f->matrix, f->negative, first),
@@ -170,7 +167,7 @@ static void load_upper(const CpuMatrix *matrix, int64_t n, bool lower, void *to,
 // copy, as it is both.
 static void turn_row_of_tiles(const CpuMatrix *matrix, int64_t n, void *a, int64_t i) {
     double _Complex held[kTile * kTile];
-    const int64_t rows = smaller(kTile, n - i);
+    const int64_t rows = hlo_smaller(kTile, n - i);
     char *tile = cpu_matrix_at(matrix, a, i * n + i);
     matrix->vector->turn(rows, rows, held, kTile, tile, n);
     for (int64_t r = 0; r < rows; r++)
@@ -219,7 +216,7 @@ static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index
 static size_t factor_product_bytes(HloType type, int64_t n) {
     const CpuMatrix matrix = {.type = type, .features = CPU_FEATURES_AMX};
     if (n <= CPU_TRIANGLE) return 64;
-    const CpuProduct below = below_product(&matrix, smaller(kStripe, n / 2), n / 2, cpu_triangle_half(n), n / 2, n);
+    const CpuProduct below = below_product(&matrix, hlo_smaller(kStripe, n / 2), n / 2, cpu_triangle_half(n), n / 2, n);
     const size_t a = cpu_product_scratch_bytes(&below), b = cpu_triangle_bytes(type, n, kStripe);
     return a > b ? a : b;
 }
@@ -285,7 +282,7 @@ static void sides_task(void *argument, int64_t begin, int64_t end, int worker) {
     const SolveJob *job = s->job;
     char *y = s->work + (size_t)worker * (job->side_bytes + job->product_each), *scratch = y + job->side_bytes;
     for (int64_t part = begin; part < end; part++) {
-        const int64_t first = part * kStripe, count = smaller(kStripe, job->sides - first);
+        const int64_t first = part * kStripe, count = hlo_smaller(kStripe, job->sides - first);
         if (job->left_side && !s->backwards) {
             cpu_triangle_solve(s->matrix, job->n, s->triangle, job->n, job->unit_diagonal, count,
                                cpu_matrix_at(s->matrix, s->x, first), job->columns, scratch);
@@ -331,7 +328,7 @@ HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64
                     .transpose = transpose,
                     .x = x,
                     .a = a};
-    const int64_t most = smaller(kStripe, job.sides);
+    const int64_t most = hlo_smaller(kStripe, job.sides);
     job.side_bytes = cpu_work_bytes(job.n * most, width);
     job.product_each = (cpu_triangle_bytes(type, job.n, most) + 63) / 64 * 64;
     const size_t bytes = cpu_work_bytes(job.n * job.n, width) +

@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/held.h"
 
 enum { kSlotAlignment = 64 };
@@ -69,12 +70,6 @@ static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
 }
 
 // ---- mode and block sizes
-
-static int64_t product(const int64_t *dims, int count) {
-    int64_t result = 1;
-    for (int i = 0; i < count; i++) result *= dims[i];
-    return result;
-}
 
 // True when a whole row's values meet a reduction's result again.
 static bool needs_whole_rows(const CpuLoop *loop) {
@@ -465,9 +460,9 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     loop->kernels_of_one = b->kernels_of_one;
     loop->values = b->values.items;
     loop->value_count = (int)b->values.count;
-    loop->outer = product(b->dims, b->outer);
-    loop->reduced = product(b->dims + b->outer, b->reduced);
-    loop->inner = product(b->dims + b->outer + b->reduced, b->inner);
+    loop->outer = hlo_product(b->dims, b->outer);
+    loop->reduced = hlo_product(b->dims + b->outer, b->reduced);
+    loop->inner = hlo_product(b->dims + b->outer + b->reduced, b->inner);
     loop->kept = loop->outer * loop->inner;
     copy_combiner(loop, b);
     plan_walks(loop, b);

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/exchange.h"
 #include "targets/cpu/number.h"
 
@@ -22,13 +23,6 @@ typedef struct CollectiveLowering {
     CpuCollective *collective;
     int64_t group_size;
 } CollectiveLowering;
-
-// Of dims [begin, end); 1 for none.
-static int64_t product(const int64_t *dims, int64_t begin, int64_t end) {
-    int64_t result = 1;
-    for (int64_t d = begin; d < end; d++) result *= dims[d];
-    return result;
-}
 
 // ---- exchanges
 
@@ -334,8 +328,9 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
         HLO_FAIL_IF(d >= operand->rank || operand->dims[d] % parts != 0, HLO_INVALID_ARGUMENT,
                     "%s %%%s: dimension %lld does not split into %lld parts", hlo_op_text(node->opcode),
                     node->instruction->name, (long long)d, (long long)parts);
-        arrays[i].outer = product(operand->dims, 0, d);
-        arrays[i].chunk_bytes = product(operand->dims, d, operand->rank) / parts * hlo_type_bytes(operand->type);
+        arrays[i].outer = hlo_product(operand->dims, d);
+        arrays[i].chunk_bytes =
+            hlo_product(operand->dims + d, operand->rank - d) / parts * hlo_type_bytes(operand->type);
     }
     collective->arrays = arrays;
     collective->array_count = node->operand_count;
@@ -397,7 +392,7 @@ static HloStatus read_ragged(const CollectiveLowering *context) {
     for (int32_t i = 0; i < kOperands; i++)
         arrays[i].operand = hlo_shape_copy(context->lowering->arena, node->operands[i]->shape);
     arrays[0].result = hlo_shape_copy(context->lowering->arena, node->results[0]->shape);
-    arrays[0].chunk_bytes = product(input->dims, 1, input->rank) * hlo_type_bytes(input->type);
+    arrays[0].chunk_bytes = hlo_product(input->dims + 1, input->rank - 1) * hlo_type_bytes(input->type);
     collective->arrays = arrays;
     collective->array_count = kOperands;
     collective->bytes = node->operands[0]->bytes;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
 #include "targets/cpu/bounded.h"
@@ -60,10 +61,6 @@ static HloStatus lower_call(CpuLowering *lowering, CpuNode *node, CpuStep *step,
     }                                                                                       \
     static HloStatus run_##name(const void *data, void *const *arguments, CpuPool *pool)
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 // ---- factors
 
 KERNEL(lu) {
@@ -78,7 +75,7 @@ KERNEL(getrf) {
     int32_t *pivots = arguments[2];
     HLO_TRY(
         cpu_lu(pool, k->type, k->batch, k->rows, k->columns, arguments[1], pivots, NULL, arguments[3], arguments[0]));
-    for (int64_t i = 0; i < k->batch * smaller(k->rows, k->columns); i++) pivots[i]++;
+    for (int64_t i = 0; i < k->batch * hlo_smaller(k->rows, k->columns); i++) pivots[i]++;
     return HLO_SUCCESS;
 }
 

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/gemm.h"
@@ -262,18 +263,13 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Rounded up.
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 // Tiles by the problem's size alone. Below about a million multiplications one tile; above, at least four of them, each
 // at most 512 wide so that larger machines have work too.
 static void choose_tiles(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
-    job->tiles_m = divide_up(mm->m, 512);
-    job->tiles_n = divide_up(mm->n, 512);
+    job->tiles_m = hlo_divide_up(mm->m, 512);
+    job->tiles_n = hlo_divide_up(mm->n, 512);
     if (work < 1 << 20 || mm->batch >= 8) {
         if (work < 1 << 24) job->tiles_m = job->tiles_n = 1;
     } else {
@@ -286,10 +282,10 @@ static void choose_tiles(MatmulJob *job) {
                 job->tiles_n *= 2;
         }
     }
-    job->tile_m = divide_up(divide_up(mm->m, job->tiles_m), 16) * 16;
-    job->tile_n = divide_up(divide_up(mm->n, job->tiles_n), 16) * 16;
-    job->tiles_m = divide_up(mm->m, job->tile_m);
-    job->tiles_n = divide_up(mm->n, job->tile_n);
+    job->tile_m = hlo_divide_up(hlo_divide_up(mm->m, job->tiles_m), 16) * 16;
+    job->tile_n = hlo_divide_up(hlo_divide_up(mm->n, job->tiles_n), 16) * 16;
+    job->tiles_m = hlo_divide_up(mm->m, job->tile_m);
+    job->tiles_n = hlo_divide_up(mm->n, job->tile_n);
 }
 
 static size_t round_64(size_t bytes) {
@@ -332,7 +328,7 @@ static HloStatus run_tiles(CpuPool *pool, MatmulJob *job) {
                 (long long)mm->m, (long long)mm->n, (long long)mm->k);
     const double work = (double)mm->batch * (double)mm->m * (double)mm->n * (double)mm->k;
     cpu_pool_parallel_for_grain(work < 200000 ? NULL : pool, mm->batch * job->tiles_m * job->tiles_n,
-                                divide_up(200000, mm->m * mm->n * mm->k / (job->tiles_m * job->tiles_n) + 1),
+                                hlo_divide_up(200000, mm->m * mm->n * mm->k / (job->tiles_m * job->tiles_n) + 1),
                                 matmul_task, job);
     cpu_pool_scratch_give(pool, job->scratch);
     return HLO_SUCCESS;

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/isa/random.h"
 
 enum { kBlock = 512, kParallelElements = 16384 };
@@ -152,24 +153,18 @@ static int split_dimension(int rank, const int64_t *sizes) {
     return largest;
 }
 
-static int64_t product(int rank, const int64_t *sizes) {
-    int64_t result = 1;
-    for (int d = 0; d < rank; d++) result *= sizes[d];
-    return result;
-}
-
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out) {
     ThreefryJob job = {
         .kernels = cpu_isa_random_kernels(cpu_pool_features(pool)), .counter = state[1], .bits = bits, .out = out};
     job.key[0] = (uint32_t)state[0];
     job.key[1] = (uint32_t)(state[0] >> 32);
-    const int64_t total = product(rank, sizes);
+    const int64_t total = hlo_product(sizes, rank);
     int64_t blocks = total;
     if (bits != 64 && total > 0) {
         const int dim = split_dimension(rank, sizes);
         job.split = dim < 0 ? 1 : sizes[dim];
-        job.inner = dim < 0 ? 1 : product(rank - dim - 1, sizes + dim + 1);
+        job.inner = dim < 0 ? 1 : hlo_product(sizes + dim + 1, rank - dim - 1);
         blocks = total / job.split * ((job.split + 1) / 2);
     }
     const uint64_t key = state[0];
@@ -216,7 +211,7 @@ void cpu_rng_philox(CpuPool *pool, int state_words, const uint64_t *state, uint6
     job.key[0] = (uint32_t)state[0];
     job.key[1] = (uint32_t)(state[0] >> 32);
     job.high = state_words > 2 ? state[2] : state[0];  // with two words the key is the counter's high half too
-    job.total = product(rank, sizes);
+    job.total = hlo_product(sizes, rank);
     const int64_t each = bits == 64 ? 2 : 4, blocks = (job.total + each - 1) / each;
     const uint64_t key = state[0], low = job.low + (uint64_t)blocks, high = job.high + (low < job.low);
     cpu_pool_parallel_for_grain(pool, blocks, kParallelElements / 2, philox_task, &job);

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/isa/tiles.h"
 
@@ -25,13 +26,6 @@ enum { kRowPanels = 4, kColumnPanels = 8, kUnitRows = kRowPanels * CPU_TILE_LANE
 enum { kUnitColumns = kColumnPanels * CPU_TILE_LANES };
 // Bytes of packed operands at a time, each side.
 enum { kPackedBytes = 48 << 20 };
-
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-static int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
 
 // ---- which products
 
@@ -88,7 +82,7 @@ typedef struct Shape {
 } Shape;
 
 static Shape shape_of(const CpuTileKernels *kernels, CpuTileSource left, CpuTileSource right, int64_t k) {
-    const int64_t chunks = divide_up(k, cpu_tile_depth(left)), parts = cpu_tile_parts(left);
+    const int64_t chunks = hlo_divide_up(k, cpu_tile_depth(left)), parts = cpu_tile_parts(left);
     return (Shape){kernels, left, right, chunks, parts == 1 ? 16 : 8, chunks * parts * CPU_TILE_BYTES};
 }
 
@@ -117,9 +111,10 @@ static void multiply_panels(const Shape *s, const char *a, const char *b, uint32
     for (int64_t k = 0; k < s->chunks; k += s->block)
         for (int64_t j = 0; j < n; j += lanes)
             for (int64_t i = 0; i < m; i += lanes)
-                multiply_corner(s, smaller(s->block, s->chunks - k), a + i / lanes * s->panel_bytes + k * chunk_bytes,
+                multiply_corner(s, hlo_smaller(s->block, s->chunks - k),
+                                a + i / lanes * s->panel_bytes + k * chunk_bytes,
                                 b + j / lanes * s->panel_bytes + k * chunk_bytes, c + i * ldc + j, ldc,
-                                smaller(lanes, m - i), smaller(lanes, n - j), accumulate || k > 0);
+                                hlo_smaller(lanes, m - i), hlo_smaller(lanes, n - j), accumulate || k > 0);
     s->kernels->end();
 }
 
@@ -155,7 +150,7 @@ typedef struct TilesJob {
 } TilesJob;
 
 static int64_t panels(int64_t lanes) {
-    return divide_up(lanes, CPU_TILE_LANES);
+    return hlo_divide_up(lanes, CPU_TILE_LANES);
 }
 
 // Unit = batch * panels of both sides + panel, those of the left side first.
@@ -174,14 +169,14 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
                 job->packed_right + (b * (each - left) + panel - left) * job->shape.panel_bytes, job->shape.right, true,
                 job->rhs + ((r->batch + b) * mm->rhs_batch_stride + (r->n0 + lane) * mm->rhs_n_stride) *
                                hlo_type_bytes(mm->rhs_type),
-                smaller(r->n - lane, CPU_TILE_LANES), mm->k, mm->rhs_n_stride, mm->rhs_k_stride,
+                hlo_smaller(r->n - lane, CPU_TILE_LANES), mm->k, mm->rhs_n_stride, mm->rhs_k_stride,
                 &job->ranges[worker].right);
         else
             job->shape.kernels->pack(
                 job->packed_left + (b * left + panel) * job->shape.panel_bytes, job->shape.left, false,
                 job->lhs + ((r->batch + b) * mm->lhs_batch_stride + (r->m0 + lane) * mm->lhs_m_stride) *
                                hlo_type_bytes(mm->lhs_type),
-                smaller(r->m - lane, CPU_TILE_LANES), mm->k, mm->lhs_m_stride, mm->lhs_k_stride,
+                hlo_smaller(r->m - lane, CPU_TILE_LANES), mm->k, mm->lhs_m_stride, mm->lhs_k_stride,
                 &job->ranges[worker].left);
     }
 }
@@ -190,7 +185,7 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
 static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0, char *result) {
     const CpuMatmul *mm = job->mm;
     const Round *r = &job->round;
-    const int64_t m = smaller(kUnitRows, r->m - i0), n = smaller(kUnitColumns, r->n - j0);
+    const int64_t m = hlo_smaller(kUnitRows, r->m - i0), n = hlo_smaller(kUnitColumns, r->n - j0);
     const bool direct = mm->out_type == job->compute && mm->out_n_stride == 1;
     const int64_t at =
         (r->batch + b) * mm->out_batch_stride + (r->m0 + i0) * mm->out_m_stride + (r->n0 + j0) * mm->out_n_stride;
@@ -206,7 +201,7 @@ static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
-    const int64_t down = divide_up(job->round.m, kUnitRows), across = divide_up(job->round.n, kUnitColumns);
+    const int64_t down = hlo_divide_up(job->round.m, kUnitRows), across = hlo_divide_up(job->round.n, kUnitColumns);
     char *result = job->results + (size_t)worker * kUnitRows * kUnitColumns * sizeof(float);
     for (int64_t unit = begin; unit < end; unit++)
         multiply_unit(job, unit / (down * across), unit / across % down * kUnitRows, unit % across * kUnitColumns,
@@ -223,15 +218,15 @@ static bool run_round(CpuPool *pool, TilesJob *job, CpuPrecision precision) {
     CpuTileRange left = kNothing, right = kNothing;
     for (int i = 0; i < workers; i++) widen(&left, &job->ranges[i].left), widen(&right, &job->ranges[i].right);
     if (!parts_hold(job->shape.left, precision, &left, &right)) return false;
-    cpu_pool_parallel_for_grain(with, r->batches * divide_up(r->m, kUnitRows) * divide_up(r->n, kUnitColumns), 1,
-                                multiply_task, job);
+    cpu_pool_parallel_for_grain(with, r->batches * hlo_divide_up(r->m, kUnitRows) * hlo_divide_up(r->n, kUnitColumns),
+                                1, multiply_task, job);
     return true;
 }
 
 // The most rows or columns whose panels may be packed at once, whole units of `unit`.
 static int64_t lanes_at_once(const Shape *shape, int64_t lanes, int64_t unit) {
     const int64_t fit = kPackedBytes / (shape->panel_bytes + 1) * CPU_TILE_LANES / unit * unit;
-    return smaller(lanes, fit < unit ? unit : fit);
+    return hlo_smaller(lanes, fit < unit ? unit : fit);
 }
 
 static bool run_rounds(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m, int64_t n) {
@@ -239,8 +234,8 @@ static bool run_rounds(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m,
     for (int64_t b = 0; b < mm->batch; b += batches)
         for (int64_t m0 = 0; m0 < mm->m; m0 += m)
             for (int64_t n0 = 0; n0 < mm->n; n0 += n) {
-                job->round =
-                    (Round){b, smaller(batches, mm->batch - b), m0, smaller(m, mm->m - m0), n0, smaller(n, mm->n - n0)};
+                job->round = (Round){b,  hlo_smaller(batches, mm->batch - b), m0, hlo_smaller(m, mm->m - m0),
+                                     n0, hlo_smaller(n, mm->n - n0)};
                 if (!run_round(pool, job, mm->precision)) return false;
             }
     return true;
@@ -268,7 +263,8 @@ HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const 
                     .rhs = rhs};
     const int64_t m = lanes_at_once(&job.shape, mm->m, kUnitRows), n = lanes_at_once(&job.shape, mm->n, kUnitColumns);
     const int64_t each = (panels(m) + panels(n)) * job.shape.panel_bytes;
-    const int64_t batches = m < mm->m || n < mm->n || each > kPackedBytes ? 1 : smaller(mm->batch, kPackedBytes / each);
+    const int64_t batches =
+        m < mm->m || n < mm->n || each > kPackedBytes ? 1 : hlo_smaller(mm->batch, kPackedBytes / each);
     const size_t workers = (size_t)cpu_pool_worker_count(pool);
     const size_t results = workers * kUnitRows * kUnitColumns * sizeof(float);
     char *scratch = cpu_pool_scratch_take(pool, (size_t)(batches * each) + results + workers * sizeof(Ranges));
@@ -304,8 +300,8 @@ static CpuTileRange pack_side(const Shape *s, bool right, char *to, const float 
                               int64_t lane_stride, int64_t depth_stride) {
     CpuTileRange range = kNothing;
     for (int64_t lane = 0; lane < lanes; lane += CPU_TILE_LANES, to += s->panel_bytes)
-        s->kernels->pack(to, s->left, right, from + lane * lane_stride, smaller(lanes - lane, CPU_TILE_LANES), depth,
-                         lane_stride, depth_stride, &range);
+        s->kernels->pack(to, s->left, right, from + lane * lane_stride, hlo_smaller(lanes - lane, CPU_TILE_LANES),
+                         depth, lane_stride, depth_stride, &range);
     return range;
 }
 

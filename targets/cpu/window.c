@@ -26,6 +26,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/held.h"
 
@@ -143,13 +144,6 @@ static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuRed
 
 // ---- reduce-window
 
-// The number of elements; 1 for none, as of a scalar.
-static int64_t product(const int64_t *sizes, int count) {
-    int64_t result = 1;
-    for (int i = 0; i < count; i++) result *= sizes[i];
-    return result;
-}
-
 // Each window is one element, its own.
 static bool is_trivial(const CpuWindowDim *d, int64_t in_size, int64_t out_size) {
     return d->size == 1 && d->stride == 1 && d->padding_low == 0 && d->base_dilation == 1 && in_size == out_size;
@@ -157,9 +151,9 @@ static bool is_trivial(const CpuWindowDim *d, int64_t in_size, int64_t out_size)
 
 // Elements of the largest array between two passes.
 static int64_t largest_stage(int rank, const int64_t *in_sizes, const int64_t *out_sizes) {
-    int64_t largest = product(in_sizes, rank);
+    int64_t largest = hlo_product(in_sizes, rank);
     for (int d = 0; d < rank; d++) {
-        const int64_t stage = product(out_sizes, d + 1) * product(in_sizes + d + 1, rank - d - 1);
+        const int64_t stage = hlo_product(out_sizes, d + 1) * hlo_product(in_sizes + d + 1, rank - d - 1);
         if (stage > largest) largest = stage;
     }
     return largest;
@@ -185,10 +179,10 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
         PassJob job = {.combine = cpu_pair_kernel(p->kernels, p->held, p->op),
                        .identity = p->identity,
                        .width = cpu_held_bytes(p->held),
-                       .outer = product(p->out_sizes, d),
+                       .outer = hlo_product(p->out_sizes, d),
                        .in_length = p->in_sizes[d],
                        .out_length = p->out_sizes[d],
-                       .inner = product(p->in_sizes + d + 1, p->rank - d - 1),
+                       .inner = hlo_product(p->in_sizes + d + 1, p->rank - d - 1),
                        .dim = p->window[d],
                        .in = now};
         job.out = now == p->stages[0] ? p->stages[1] : p->stages[0];
@@ -221,8 +215,8 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
                             const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
                             const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    assert(cpu_pair_kernel(kernels, type, op));             /* lowering asks */
-    if (product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense, then
+    assert(cpu_pair_kernel(kernels, type, op));                 /* lowering asks */
+    if (hlo_product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense, then
     const bool widened = cpu_is_widened(kernels, type);
     char identity[16] = {0};
     Passes p = {.pool = pool,
@@ -244,11 +238,11 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
     p.stages[1] = scratch + stage;
     const char *source = in, *result = NULL;
     if (widened) {
-        cpu_widen(kernels, type, p.stages[0], in, product(in_sizes, rank));
+        cpu_widen(kernels, type, p.stages[0], in, hlo_product(in_sizes, rank));
         source = p.stages[0];
     }
     const HloStatus status = run_passes(&p, source, &result);
-    if (!status) finish(&p, init, out, result, product(out_sizes, rank));
+    if (!status) finish(&p, init, out, result, hlo_product(out_sizes, rank));
     cpu_pool_scratch_give(pool, scratch);
     return status;
 }
@@ -331,7 +325,7 @@ HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types,
     assert(count <= CPU_KERNEL_RANK_LIMIT); /* more have no scalar function */
     for (int d = 0; d < rank; d++)
         if (window[d].size == 0) return HLO_SUCCESS;
-    cpu_pool_parallel_for_grain(pool, product(out_sizes, rank), 256, call_task, &job);
+    cpu_pool_parallel_for_grain(pool, hlo_product(out_sizes, rank), 256, call_task, &job);
     return HLO_SUCCESS;
 }
 
@@ -483,7 +477,7 @@ static HloStatus choose_windows(CpuPool *pool, const SelectJob *select, HloType 
     int64_t *next = memory;
     for (int d = 0; d < job.rank; d++) {
         sources[d] = next;
-        fill_sources(select, d, product(select->operand_sizes + d + 1, select->rank - d - 1), next);
+        fill_sources(select, d, hlo_product(select->operand_sizes + d + 1, select->rank - d - 1), next);
         next += select->window[d].size * select->source_sizes[d];
     }
     cpu_pool_parallel_for_grain(select->sources_each * batches < 4096 ? NULL : pool, batches, 1, choose_task, &job);
@@ -538,7 +532,7 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     int64_t batches = 1;
     for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++)
         batches *= operand_sizes[d];
-    const int64_t operands = product(operand_sizes, rank), sources = product(source_sizes, rank);
+    const int64_t operands = hlo_product(operand_sizes, rank), sources = hlo_product(source_sizes, rank);
     if (operands == 0) return HLO_SUCCESS;
     job.sources_each = sources / batches;
     if (cpu_is_widened(kernels, type))
@@ -555,8 +549,8 @@ HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, con
     const int width = hlo_type_bytes(type);
     int64_t index[CPU_KERNEL_RANK_LIMIT], place[CPU_KERNEL_RANK_LIMIT];
     assert(rank <= CPU_KERNEL_RANK_LIMIT); /* no array has more dimensions */
-    cpu_fill(pool, out, init, product(operand_sizes, rank), width);
-    const int64_t sources = product(source_sizes, rank);
+    cpu_fill(pool, out, init, hlo_product(operand_sizes, rank), width);
+    const int64_t sources = hlo_product(source_sizes, rank);
     for (int64_t i = 0; i < sources; i++) {
         unflatten(rank, source_sizes, i, index);
         memset(place, 0, sizeof place);
