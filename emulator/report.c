@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report for programs (JSON, with the keys that the command promises) and for people. Inside of the emulator time
 // is in whole picoseconds, so that sums do not depend on their order; seconds begin here.
+//
+// Four forms of one EmuReport, which is complete when it comes here and is only read: JSON for programs, a Chrome trace
+// (tracks of operations and of asynchronous ones, a counter of memory), the summary for people, and, for a program that
+// does not fit, the list of what takes its memory. A summary has few rows of each list, as many as say where the time
+// goes; JSON has all.
 #include "emulator/report.h"
 
 #include <assert.h>

@@ -7,9 +7,11 @@
 //     TargetArray *arguments[2], *result;
 //     SpmdMeshAxis mesh[] = {{"batch", 4}, {"model", 2}};
 //     const char *shards[] = {"p0=batch,-", "p1=-,model"};
-//     TargetProgramOptions options = {.spmd = {.mesh = mesh, .mesh_axis_count = 2, .shards = shards, .shard_count =
-//     2}}; HLO_TRY(target_client_new("v2-8", &client)); HLO_TRY(target_program_new(client, module, &options,
-//     &program)); HLO_TRY(target_program_place(program, 0, x, &arguments[0]));         // each device gets its part
+//     TargetProgramOptions options = {
+//         .spmd = {.mesh = mesh, .mesh_axis_count = 2, .shards = shards, .shard_count = 2}};
+//     HLO_TRY(target_client_new("v2-8", &client));
+//     HLO_TRY(target_program_new(client, module, &options, &program));
+//     HLO_TRY(target_program_place(program, 0, x, &arguments[0]));         // each device gets its part
 //     HLO_TRY(target_program_place(program, 1, w, &arguments[1]));
 //     HLO_TRY(target_program_run(program, arguments, 2, &result));         // returns before it is done
 //     HLO_TRY(target_array_to_literal(result, &value));                    // waits, puts the parts together

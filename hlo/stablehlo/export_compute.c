@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
-// Handlers of instructions that compute; what is nothing but fields of the table fields.def has no handler here.
-// Attributes that have their default are left out where MLIR's printer leaves them out, since the text must be its byte
-// for byte.
+// Dots, convolutions, windows, top-k, random numbers: instructions that compute. What is nothing but fields of the
+// table fields.def (reductions, sorting, linear algebra) has no handler here. Attributes that have their default are
+// left out where MLIR's printer leaves them out, since the text must be its byte for byte.
 #include <assert.h>
 #include <string.h>
 

@@ -48,7 +48,7 @@ typedef struct ImportRow {
 
 // The rows of each family; `count` rows each. Here: constants, broadcasts, other data movement.
 const ImportRow *import_data_rows(int64_t *count);
-// Dots, windows, reductions, sorting, linear algebra, random numbers.
+// Dots, convolutions, windows, sorting, random numbers.
 const ImportRow *import_compute_rows(int64_t *count);
 // Loops, branches, calls, custom calls.
 const ImportRow *import_control_rows(int64_t *count);
@@ -125,7 +125,7 @@ HLO_NODISCARD HloStatus import_ints(const ImportPlace *place, const char *name, 
 // An enumerator by ordinal or by word.
 HLO_NODISCARD HloStatus import_enum(const ImportPlace *place, const char *name, const HloEnumTable *table,
                                     int32_t fallback, int32_t *value);
-// precision_config; empty when all of it is DEFAULT.
+// precision_config; empty when all of it is DEFAULT. More than two entries are INVALID_ARGUMENT.
 HLO_NODISCARD HloStatus import_precisions(const ImportPlace *place, HloPrecisions *precisions);
 // The string of an attribute, or NULL.
 const char *import_string(const ImportPlace *place, const char *name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots, convolutions, windows, reductions, sorting, linear algebra, random numbers.
+// Dots, convolutions, windows, sorting, random numbers.
 //
 // Most operations are rows of the table of fields (fields.c) alone. Here are those whose attributes have another form
 // in HLO: what StableHLO spreads over lists of a window becomes one HloWindow, a dot algorithm described by types
@@ -232,7 +232,7 @@ static HloStatus import_convolution(ImportPlace *place) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Reductions and order
+// Order
 
 // The default dimension, -1, is the last one; HLO has no negative dimensions.
 static HloStatus import_sort(ImportPlace *place) {
@@ -313,7 +313,7 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Linear algebra, random numbers, normalisation
+// Random numbers
 
 // The sizes that the third operand has, where they are known, are those of the result.
 static HloStatus check_rng_sizes(const ImportPlace *place, const HloInstruction *sizes, const HloShape *shape) {

@@ -2,6 +2,13 @@
 // Instructions: name, shape, opcode, operands, and what the text may leave out. A shape that is not written is
 // inferred, an async wrapper that is written as its op (all-gather-start of anything) gets its computation, and what
 // XLA accepts only with a shape is refused without one.
+//
+// The text of an instruction is read once, from left to right, though its parts depend on later ones: attributes are
+// collected beside it (HloParsedAttributes), operands on a stack that instructions written as operands share, and the
+// instruction is made last, when all is known. Until then nothing of it is in the graph, so that an error leaves no
+// half-made instruction with users behind. Names of operands are looked up when they are read: HLO's order of
+// definitions is that of use, and what was not defined above is an error with its place, but where a
+// single instruction is read alone: there it becomes a parameter.
 #include <assert.h>
 #include <limits.h>
 
@@ -545,11 +552,10 @@ static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, c
 }
 
 // Last, when nothing can fail any more: an edge is kept at both ends.
-static bool attach_predecessors(HloInstruction *instruction, const HloParsedAttributes *parsed) {
+static void attach_predecessors(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     for (int64_t i = 0; i < parsed->predecessors.count; i++) {
         hlo_instruction_add_control_edge(parsed->predecessors.items[i], instruction);
     }
-    return true;
 }
 
 // Everything behind the shape.
@@ -592,9 +598,10 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     annotate(made, &parsed);
     made->sharding = spread(parser, parsed.sharding, shape);
     if (opcode == HLO_OP_ASYNC_START && made->called_count > 0) share_annotations(made->called[0]->root, &parsed);
+    attach_predecessors(made, &parsed);
     parser->depth--;
     *result = made;
-    return attach_predecessors(made, &parsed);
+    return true;
 }
 
 bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction) {

@@ -1,4 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// A block (round_values.h) is emitted in one pass from its first value to its last. Each value is an element in the
+// lowest place of a vector register, whatever its type, since nearly all that elements go through is there for vectors;
+// the general registers hold addresses only.
+//
+// Registers are given out on the way: cpu_round_block_finish() has walked the block backwards and noted for each use
+// where the next one is, so that a register is free after the last use of its value, and where none is, the one whose
+// value is needed last is put aside in the frame (Belady's choice, which is the best for a straight line). Constants
+// are never put aside, since the pool behind the code has them; before a call all that is still needed is, as the
+// callee may use every vector register.
+//
+// Results must have the bits of the compiled kernels (round_kernels.c names them). Where an instruction differs from
+// HLO, a few of them are one value: a maximum that minds NaN and the sign of zeros, a conversion to integers that
+// saturates.
+//
+// What does not fit (more values put aside than the frame has room for, offsets beyond 32 bits) clears `fits`, and the
+// round is run as its list of calls; nothing here fails otherwise.
 #include "targets/cpu/round_emit.h"
 
 #include <assert.h>

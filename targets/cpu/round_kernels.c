@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels of small loops as operations on values (round_values.h): the same bits as theirs (isa/loop_float.inc,
 // loop_integer.inc, loop_convert.inc).
+//
+// A loop knows its kernels by their addresses alone, and these depend on the instruction set in use. So a kernel is
+// recognised by asking the loop's table for every operation that is a value here (find_operation() and its like), and
+// what is not among them stays a call. The types of an operation's row are those for which a few instructions of AVX2
+// do it: a product of 64-bit integers, or the sine of anything, is not there.
 #include <assert.h>
 
 #include "targets/cpu/held.h"
