@@ -318,14 +318,22 @@ static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     return HLO_SUCCESS;
 }
 
+// One operand's leaves are shared: a wide tuple has a get-tuple-element for each of them.
 static void collect_operands(ExportPlace *place) {
     const HloInstruction *instruction = place->instruction;
-    HLO_VECTOR(MlirValue *) leaves = {0};
+    const ExportLeaves *leaves = place->exporter->leaves;
+    place->operands = instruction->operand_count == 1 ? leaves[instruction->operands[0]->id] : (ExportLeaves){0};
+    if (instruction->operand_count <= 1) return;
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        place->operands.count += leaves[instruction->operands[i]->id].count;
+    place->operands.items = HLO_ARENA_NEW(place->exporter->arena, MlirValue *, place->operands.count);
+    int64_t at = 0;
     for (int32_t i = 0; i < instruction->operand_count; i++) {
-        ExportLeaves operand = place->exporter->leaves[instruction->operands[i]->id];
-        for (int64_t j = 0; j < operand.count; j++) hlo_vector_push(place->exporter->arena, &leaves, operand.items[j]);
+        const ExportLeaves operand = leaves[instruction->operands[i]->id];
+        if (operand.count)
+            memcpy(place->operands.items + at, operand.items, (size_t)operand.count * sizeof(MlirValue *));
+        at += operand.count;
     }
-    place->operands = (ExportLeaves){leaves.items, leaves.count};
 }
 
 // Families are asked in turn; an opcode belongs to one at most.

@@ -426,3 +426,28 @@ Test(stablehlo_export, bug_all_to_all_among_everybody) {
     hlo_text_free(&written);
     hlo_module_free(module);
 }
+
+// Each get-tuple-element copied the list of all values in the tuple: of these, 29 GB of lists.
+Test(stablehlo_export, bug_wide_tuples_took_their_square_of_memory) {
+    enum { WIDTH = 60000 };
+    HloText text = {0};
+    hlo_text_string(&text, "HloModule m\n\nENTRY e {\n  p = (");
+    for (int i = 0; i < WIDTH; i++) hlo_text_string(&text, i ? ", f32[]" : "f32[]");
+    hlo_text_string(&text, ") parameter(0)\n");
+    for (int i = 0; i < WIDTH; i++) hlo_text_format(&text, "  g%d = f32[] get-tuple-element(p), index=%d\n", i, i);
+    hlo_text_string(&text, "  ROOT r = (f32[]");
+    for (int i = 1; i < WIDTH; i++) hlo_text_string(&text, ", f32[]");
+    hlo_text_string(&text, ") tuple(");
+    for (int i = 0; i < WIDTH; i++) hlo_text_format(&text, i ? ", g%d" : "g%d", WIDTH - 1 - i);
+    hlo_text_string(&text, ")\n}\n");
+    HloModule *module = NULL;
+    cr_assert_null(hlo_parse(text.data, text.length, NULL, &module));
+    HloText written = write_text(module, false, "a wide tuple");
+    HloModule *again = read_text(written, "a wide tuple");
+    cr_expect_eq(again->entry->root->operand_count, WIDTH);
+    cr_expect_eq(again->entry->root->operands[0]->shape->type, HLO_F32);
+    hlo_text_free(&text);
+    hlo_text_free(&written);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
