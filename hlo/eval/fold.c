@@ -20,18 +20,16 @@ struct HloEvalFold {
 };
 
 // Only a plain add or multiply: a computation that does more could tell rounded values from others.
-static bool in_double(const HloComputation *computation, HloType type, bool *multiply) {
+bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type) {
     if (!hlo_type_is_float(type) || type == HLO_F64) return false;
-    HloOpcode opcode = hlo_eval_scalar_opcode(computation);
-    *multiply = opcode == HLO_OP_MULTIPLY;
+    const HloOpcode opcode = hlo_eval_scalar_opcode(computation);
     return opcode == HLO_OP_ADD || opcode == HLO_OP_MULTIPLY;
 }
 
 // Batches of calls go up to a chunk of elements, or the usual run if that is shorter.
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **result) {
-    HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED,
-                "a reduction of more than %d values cannot be evaluated", HLO_EVAL_MAX_VALUES);
+    assert(values <= HLO_EVAL_MAX_VALUES); /* hlo_eval_check_types() has asked, and whether the types fit */
     HloArena *arena = device->scratch;
     HloEvalFold *fold = HLO_ARENA_NEW(arena, HloEvalFold, 1);
     *result = fold;
@@ -40,7 +38,8 @@ HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computa
     fold->width = width < 1 ? 1 : width < HLO_EVAL_CHUNK ? width : HLO_EVAL_CHUNK;
     fold->types = HLO_ARENA_NEW(arena, HloType, values);
     for (int64_t v = 0; v < values; v++) fold->types[v] = inits[v]->shape->type;
-    if (values == 1 && in_double(computation, fold->types[0], &fold->multiply)) {
+    if (values == 1 && hlo_eval_fold_is_in_double(computation, fold->types[0])) {
+        fold->multiply = hlo_eval_scalar_opcode(computation) == HLO_OP_MULTIPLY;
         fold->totals = HLO_EVAL_SCRATCH(device, double, count);
         bool scalar = inits[0]->shape->rank == 0;
         hlo_eval_decode_double(fold->types[0], inits[0]->data, scalar && count > 1 ? 1 : count, fold->totals);
@@ -49,9 +48,6 @@ HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computa
         }
         return HLO_SUCCESS;
     }
-    HloType pairs[2 * HLO_EVAL_MAX_VALUES];
-    for (int64_t v = 0; v < values; v++) pairs[v] = pairs[values + v] = fold->types[v];
-    HLO_TRY(hlo_eval_check_scalars(computation, pairs, 2 * values, pairs, values));
     fold->accumulators = HLO_ARENA_NEW(arena, char *, values);
     for (int64_t v = 0; v < values; v++) {
         int64_t bytes = hlo_type_bytes(fold->types[v]);

@@ -242,6 +242,8 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation);
 // Running totals of a reduction: `count` accumulators for each of the computation's values, started at the init values.
 // Plain sums and products of floats up to 32 bits are kept in double and rounded once at the end.
 typedef struct HloEvalFold HloEvalFold;
+// Whether it is such a sum or product, of elements of this type; they may be of another type than the computation says.
+bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type);
 // More values than any reduction may have.
 #define HLO_EVAL_MAX_VALUES 64
 // `inits`, one a value, are scalars or `count` elements each to start from; a run of one hlo_eval_fold_add() may have

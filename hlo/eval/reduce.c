@@ -58,11 +58,6 @@ HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instructi
     const HloEvalValue *first = operands[0];
     Reduction plan = plan_reduction(device, first->shape, HLO_ATTRIBUTES(instruction, Dimensions)->dimensions);
     HloEvalFold *fold;
-    for (int64_t v = 0; v < count; v++) {
-        if (operands[v]->shape->type != operands[count + v]->shape->type) {
-            return hlo_eval_unsupported(instruction, "a mixture of float types");
-        }
-    }
     HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], operands + count, count, plan.inner, plan.inner, &fold));
     const char *inputs[HLO_EVAL_MAX_VALUES];
     HloType types[HLO_EVAL_MAX_VALUES];
@@ -86,10 +81,6 @@ HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_MAP));
     HloEvalScalar *scalar;
-    HloType *types = HLO_EVAL_SCRATCH(device, HloType, instruction->operand_count);
-    for (int32_t k = 0; k < instruction->operand_count; k++) types[k] = operands[k]->shape->type;
-    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], types, instruction->operand_count, &instruction->shape->type,
-                                   1));
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], HLO_EVAL_CHUNK, &scalar));
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     int64_t count = hlo_eval_elements(*result), bytes = hlo_type_bytes(instruction->shape->type);

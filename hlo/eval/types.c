@@ -146,6 +146,85 @@ static HloStatus check_extreme(const HloInstruction *instruction) {
     return check_uniform(instruction);
 }
 
+// So many arrays at once are more than any handler has room for.
+static HloStatus check_count(const HloInstruction *instruction, int64_t values) {
+    HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED,
+                "%%%s: %s of more than %d arrays at once cannot be evaluated", instruction->name,
+                hlo_op_text(instruction->opcode), HLO_EVAL_MAX_VALUES);
+    return HLO_SUCCESS;
+}
+
+// The computation combines two elements of each operand from `first` on, and gives one of each. A plain sum or product
+// does so for any float type.
+static HloStatus check_combiner(const HloInstruction *instruction, const HloComputation *called, int64_t first,
+                                int64_t values) {
+    HloType types[2 * HLO_EVAL_MAX_VALUES];
+    HLO_TRY(check_count(instruction, values));
+    for (int64_t v = 0; v < values; v++) types[v] = types[values + v] = instruction->operands[first + v]->shape->type;
+    if (values == 1 && hlo_eval_fold_is_in_double(called, types[0])) return hlo_eval_check_types(called->root);
+    return hlo_eval_check_scalars(called, types, 2 * values, types, values);
+}
+
+// Arrays, then a value to begin with for each.
+static HloStatus check_reduction(const HloInstruction *instruction) {
+    const int64_t values = instruction->operand_count / 2;
+    HLO_TRY(check_pairs(instruction, instruction->shape));
+    for (int64_t v = 0; v < values; v++) {
+        if (instruction->operands[v]->shape->type != instruction->operands[values + v]->shape->type)
+            return refuse(instruction);
+    }
+    return check_combiner(instruction, instruction->called[0], values, values);
+}
+
+// Each operand is reduced by itself.
+static HloStatus check_reduction_of_devices(const HloInstruction *instruction, const HloShape *shape) {
+    HLO_TRY(check_pairs(instruction, shape));
+    for (int64_t k = 0; k < instruction->operand_count; k++)
+        HLO_TRY(check_combiner(instruction, instruction->called[0], k, 1));
+    return HLO_SUCCESS;
+}
+
+// An element of each array and an update of each go in, an element of each comes out.
+static HloStatus check_scatter(const HloInstruction *instruction) {
+    const int64_t values = instruction->operand_count / 2;
+    HloType types[2 * HLO_EVAL_MAX_VALUES];
+    HLO_TRY(check_pairs(instruction, instruction->shape));
+    HLO_TRY(check_count(instruction, values));
+    for (int64_t v = 0; v < values; v++) {
+        types[v] = instruction->operands[v]->shape->type;
+        types[values + v] = instruction->operands[values + 1 + v]->shape->type;
+        if (types[v] != types[values + v]) return refuse(instruction);
+    }
+    return hlo_eval_check_scalars(instruction->called[0], types, 2 * values, types, values);
+}
+
+// An element of each operand goes in.
+static HloStatus check_map(const HloInstruction *instruction) {
+    HloType types[2 * HLO_EVAL_MAX_VALUES];
+    HLO_TRY(check_count(instruction, instruction->operand_count));
+    for (int32_t k = 0; k < instruction->operand_count; k++) types[k] = instruction->operands[k]->shape->type;
+    return hlo_eval_check_scalars(instruction->called[0], types, instruction->operand_count, &instruction->shape->type,
+                                  1);
+}
+
+// Two elements of each array go in, side by side.
+static HloStatus check_sort(const HloInstruction *instruction) {
+    HloType types[2 * HLO_EVAL_MAX_VALUES];
+    HLO_TRY(check_pairs(instruction, instruction->shape));
+    HLO_TRY(check_count(instruction, instruction->operand_count));
+    for (int32_t k = 0; k < instruction->operand_count; k++)
+        types[2 * k] = types[2 * k + 1] = instruction->operands[k]->shape->type;
+    return hlo_eval_check_scalars(instruction->called[0], types, 2 * (int64_t)instruction->operand_count,
+                                  &(HloType){HLO_PRED}, 1);
+}
+
+static HloStatus check_select_and_scatter(const HloInstruction *instruction) {
+    const HloType type = instruction->operands[0]->shape->type, types[2] = {type, type}, answer = HLO_PRED;
+    HLO_TRY(check_uniform(instruction));
+    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], types, 2, &answer, 1));
+    return check_combiner(instruction, instruction->called[1], 2, 1);
+}
+
 // Both sides, both scales and the result are floats, maybe of five types.
 static HloStatus check_scaled_dot(const HloInstruction *instruction) {
     bool floats = hlo_type_is_float(instruction->shape->type);
@@ -170,16 +249,18 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
             return check_call(instruction, instruction->called[1], 0, 1, shape);
         case HLO_OP_SCAN: return check_scan(instruction);
         case HLO_OP_REDUCE:
-        case HLO_OP_REDUCE_WINDOW:
-        case HLO_OP_SORT:
-        case HLO_OP_SCATTER:
+        case HLO_OP_REDUCE_WINDOW: return check_reduction(instruction);
+        case HLO_OP_SORT: return check_sort(instruction);
+        case HLO_OP_SCATTER: return check_scatter(instruction);
+        case HLO_OP_SELECT_AND_SCATTER: return check_select_and_scatter(instruction);
+        case HLO_OP_MAP: return check_map(instruction);
         case HLO_OP_ALL_REDUCE:
         case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_REDUCE_SCATTER: return check_reduction_of_devices(instruction, shape);
         case HLO_OP_ALL_GATHER:
         case HLO_OP_ALL_TO_ALL:
         case HLO_OP_COLLECTIVE_BROADCAST:
-        case HLO_OP_COLLECTIVE_PERMUTE:
-        case HLO_OP_REDUCE_SCATTER: return check_pairs(instruction, shape);
+        case HLO_OP_COLLECTIVE_PERMUTE: return check_pairs(instruction, shape);
         case HLO_OP_ALL_GATHER_START:
         case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
         case HLO_OP_TOPK: HLO_TRY(check_top_k(instruction)); return check_pairs(instruction, shape);
@@ -196,8 +277,7 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_RNG_BIT_GENERATOR: return check_random_bits(instruction);
         case HLO_OP_CONVERT:
         case HLO_OP_BITCAST:
-        case HLO_OP_BITCAST_CONVERT:
-        case HLO_OP_MAP: return HLO_SUCCESS;
+        case HLO_OP_BITCAST_CONVERT: return HLO_SUCCESS;
         case HLO_OP_CUSTOM_CALL: return check_custom_call(instruction);
         case HLO_OP_SCALED_DOT: return check_scaled_dot(instruction);
         case HLO_OP_DOT:

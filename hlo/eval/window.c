@@ -106,11 +106,6 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
     const HloShape *shape =
         instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[0] : instruction->shape;
     int64_t elements = hlo_shape_elements(shape);
-    for (int64_t v = 0; v < count; v++) {
-        if (operands[v]->shape->type != operands[count + v]->shape->type) {
-            return hlo_eval_unsupported(instruction, "a mixture of float types");
-        }
-    }
     HloEvalFold *fold;
     HLO_TRY(hlo_eval_fold_new(device, instruction->called[0], operands + count, count, elements, elements, &fold));
     if (shape->rank == 0) {
@@ -158,8 +153,6 @@ HloStatus hlo_eval_select_and_scatter(HloEvalDevice *device, const HloInstructio
     HloEvalScalar *select;
     HloEvalFold *fold;
     int64_t elements = hlo_eval_elements(operand), bytes = hlo_type_bytes(operand->shape->type);
-    const HloType pair[2] = {operand->shape->type, operand->shape->type}, answer = HLO_PRED;
-    HLO_TRY(hlo_eval_check_scalars(instruction->called[0], pair, 2, &answer, 1));
     HLO_TRY(hlo_eval_scalar_prepare(device, instruction->called[0], 1, &select));
     HLO_TRY(hlo_eval_fold_new(device, instruction->called[1], operands + 2, 1, elements, 1, &fold));
     WindowWalk walk =

@@ -119,6 +119,12 @@ static int64_t window_elements(const WindowKernel *kernel) {
     return product;
 }
 
+// A plain sum or product may be said in another type than the elements have (hlo_eval_check_types()). Called as it is,
+// it would read elements of that type.
+static bool is_of(const HloComputation *computation, HloType type) {
+    return computation->parameters.items[0]->shape->type == type;
+}
+
 // A scan by a computation that is no operation of a kernel. Windows that reach back are the definition's to the bit; of
 // those that reach ahead the definition begins anew at each place, so a scan from the far end associates otherwise, as
 // HLO allows and XLA does: short ones, which cost little, are left to the definition.
@@ -150,7 +156,8 @@ HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep 
         step->cost *= 4;
         return HLO_SUCCESS;
     }
-    if (3 * kernel->count > CPU_SCALAR_LIMIT) return cpu_lower_give_up(lowering, node);
+    if (3 * kernel->count > CPU_SCALAR_LIMIT || !is_of(computation, node->operands[0]->shape->type))
+        return cpu_lower_give_up(lowering, node);
     HloType *types = HLO_ARENA_NEW(lowering->arena, HloType, kernel->count);
     for (int32_t i = 0; i < kernel->count; i++) types[i] = node->operands[i]->shape->type;
     kernel->types = types;
@@ -180,6 +187,7 @@ static HloStatus run_select_call(const void *data, void *const *arguments, CpuPo
 
 // Two computations, either of which may be any: both are compiled and called.
 static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
+    if (!is_of(node->instruction->called[1], kernel->type)) return cpu_lower_give_up(lowering, node);
     kernel->chooser = cpu_scalar_compile(lowering, node->instruction->called[0]);
     kernel->function = cpu_scalar_compile(lowering, node->instruction->called[1]);
     if (!kernel->chooser || !kernel->function) return cpu_lower_give_up(lowering, node);

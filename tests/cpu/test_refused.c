@@ -214,7 +214,7 @@ Test(cpu_refused, bug_sorts_of_many_arrays) {
     TargetExecutable *executable = NULL;
     must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
     must_fail(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED,
-              "%s: sorting 65 arrays, more than 64");
+              "%s: sort of more than 64 arrays at once");
     target_client_release(client);
     hlo_module_free(module);
     hlo_text_free(&text);

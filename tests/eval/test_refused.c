@@ -221,14 +221,14 @@ static void refuses_many(const char *called, const char *root, const char *part)
 #define ALL_OF " ROOT t = (f32[]) tuple(a0)\n"
 
 Test(eval_refused, more_values_than_there_is_room_for) {
-    refuses_many(ALL_OF, "reduce(%s, %s), dimensions={0}, to_apply=c\n", "a reduction of more than 64 values");
+    refuses_many(ALL_OF, "reduce(%s, %s), dimensions={0}, to_apply=c\n", "%r: reduce of more than 64 arrays at once");
     refuses_many(" ROOT t = pred[] compare(a0, a1), direction=LT\n", "sort(%s), dimensions={0}, to_apply=c\n",
-                 "a sort of more than 64 arrays");
+                 "%r: sort of more than 64 arrays at once");
     refuses_many(
         ALL_OF,
         "scatter(%s, i, %s), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
         "index_vector_dim=0, to_apply=c\n",
-        "%r scatters more than 64 values");
+        "%r: scatter of more than 64 arrays at once");
 }
 
 // Calls of calls: each runs on C's stack.
