@@ -15,6 +15,9 @@
 
 #include <assert.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
@@ -55,6 +58,31 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
     return most;
 }
 
+// ---- subnormal numbers
+
+// They cost Intel's processors more than a hundred cycles each, and attention is full of them: of a softmax of large
+// scores. So large products count them as zero, as XLA does everywhere and TPUs do. Gives what restores the mode.
+#if defined(__x86_64__)
+static unsigned flush_subnormals(const CpuGemm *g) {
+    enum { kFlushToZero = 0x8000, kSubnormalsAreZero = 0x40 };
+    const unsigned before = _mm_getcsr();
+    if ((double)g->m * (double)g->n * (double)g->k > kSmallProduct)
+        _mm_setcsr(before | kFlushToZero | kSubnormalsAreZero);
+    return before;
+}
+static void restore_subnormals(unsigned before) {
+    if (_mm_getcsr() != before) _mm_setcsr(before);
+}
+#else
+static unsigned flush_subnormals(const CpuGemm *g) {
+    (void)g;
+    return 0;
+}
+static void restore_subnormals(unsigned before) {
+    (void)before;
+}
+#endif
+
 // ---- one block
 
 typedef struct Block {
@@ -82,6 +110,7 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
     const CpuGemm *g = block->g;
     const int64_t width = kernels->width, mr = kernels->mr, nr = kernels->nr, depth = block->depth;
     const bool accumulate = g->accumulate || block->k0 > 0;
+    const unsigned mode = flush_subnormals(g);
     kernels->pack(packed_a, mr, block->a + (m0 * g->a_m_stride + block->k0 * g->a_k_stride) * width, rows, depth,
                   g->a_m_stride, g->a_k_stride);
     for (int64_t j = j0; j < j1; j += nr) {
@@ -93,6 +122,7 @@ static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t 
                           block->c + ((m0 + i) * g->ldc + block->n0 + j) * width, g->ldc, hlo_smaller(mr, rows - i),
                           hlo_smaller(nr, j1 - j), accumulate);
     }
+    restore_subnormals(mode);
 }
 
 static void pack_columns(const Block *block, int64_t j0, int64_t j1) {
