@@ -19,7 +19,7 @@ static HloLiteral **make_arguments(const HloModule *module, const float *values)
     for (int64_t p = 0; p < count; p++) {
         arguments[p] = hlo_literal_new(module->entry->parameters.items[p]->shape);
         int64_t bytes = hlo_shape_bytes(arguments[p]->shape);
-        memcpy(arguments[p]->data, values, (size_t)bytes);
+        if (bytes > 0) memcpy(arguments[p]->data, values, (size_t)bytes);
         values += bytes / (int64_t)sizeof(float);
     }
     return arguments;
