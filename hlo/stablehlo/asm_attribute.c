@@ -315,8 +315,7 @@ static const MlirAttribute *parse_accuracy(AsmParser *parser) {
     }
     const MlirAttribute *mode = asm_expect(parser, '=') ? asm_attribute(parser) : NULL;
     if (!mode || !asm_expect(parser, '>')) return NULL;
-    accuracy->mode = mode->integer == 1 ? HLO_AccuracyMode_HIGHEST : HLO_AccuracyMode_DEFAULT;
-    accuracy->has_tolerance = mode->integer == 2;
+    mlir_accuracy_set_mode(accuracy, mode->integer);
     return asm_make(parser, (MlirAttribute){.kind = MLIR_ACCURACY, .accuracy = accuracy});
 }
 

@@ -10,19 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    SECTION_STRING,
-    SECTION_DIALECT,
-    SECTION_ATTR_TYPE,
-    SECTION_ATTR_TYPE_OFFSET,
-    SECTION_IR,
-    SECTION_RESOURCE,
-    SECTION_RESOURCE_OFFSET,
-    SECTION_DIALECT_VERSIONS,
-    SECTION_PROPERTIES,
-    SECTION_COUNT,
-    NEWEST_VERSION = 6,
-};
+#include "hlo/stablehlo/bytecode_format.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading
@@ -135,8 +123,8 @@ static MlirDialect dialect_by_name(const char *name) {
     return strcmp(name, "func") == 0 ? MLIR_DIALECT_FUNC : MLIR_DIALECT_UNKNOWN;
 }
 
-// A number (bit 7: aligned), the length, the alignment and its padding, then the bytes.
-static MlirCursor read_section(MlirCursor *cursor, int *id) {
+MlirCursor mlir_read_section(MlirCursor *cursor, int *id) {
+    assert(cursor && id);
     unsigned char first = mlir_read_byte(cursor);
     uint64_t length = mlir_read_varint(cursor);
     *id = first & 0x7F;
@@ -243,7 +231,7 @@ static void read_dialects(MlirFile *file, MlirCursor *cursor) {
         file->dialects[i] = dialect_by_name(file->dialect_names[i]);
         if (file->version >= 1 && (tagged & 1)) {
             int id;
-            read_section(cursor, &id);
+            mlir_read_section(cursor, &id);
         }
     }
     if (file->version >= 4) mlir_read_varint(cursor);  // how many op names there are: counted below
@@ -312,13 +300,13 @@ static HloStatus check_portable(const MlirFile *file) {
 }
 
 // Strings first: all others refer to them.
-static HloStatus read_tables(MlirFile *file, MlirCursor sections[SECTION_COUNT]) {
-    read_strings(file, &sections[SECTION_STRING]);
-    HLO_TRY(sections[SECTION_STRING].error);
-    read_dialects(file, &sections[SECTION_DIALECT]);
-    HLO_TRY(sections[SECTION_DIALECT].error);
+static HloStatus read_tables(MlirFile *file, MlirCursor sections[MLIR_SECTION_COUNT]) {
+    read_strings(file, &sections[MLIR_SECTION_STRING]);
+    HLO_TRY(sections[MLIR_SECTION_STRING].error);
+    read_dialects(file, &sections[MLIR_SECTION_DIALECT]);
+    HLO_TRY(sections[MLIR_SECTION_DIALECT].error);
     HLO_TRY(check_portable(file));
-    MlirCursor *offsets = &sections[SECTION_ATTR_TYPE_OFFSET], *data = &sections[SECTION_ATTR_TYPE];
+    MlirCursor *offsets = &sections[MLIR_SECTION_ATTR_TYPE_OFFSET], *data = &sections[MLIR_SECTION_ATTR_TYPE];
     file->attribute_count = mlir_read_count(offsets);
     file->type_count = mlir_read_count(offsets);
     file->attributes = read_entries(file, offsets, data, file->attribute_count);
@@ -326,46 +314,44 @@ static HloStatus read_tables(MlirFile *file, MlirCursor sections[SECTION_COUNT])
     if (offsets->error && data->error) hlo_status_free(data->error);
     HLO_TRY(offsets->error);
     HLO_TRY(data->error);
-    if (sections[SECTION_PROPERTIES].next) read_properties(file, &sections[SECTION_PROPERTIES]);
-    return sections[SECTION_PROPERTIES].error;
+    if (sections[MLIR_SECTION_PROPERTIES].next) read_properties(file, &sections[MLIR_SECTION_PROPERTIES]);
+    return sections[MLIR_SECTION_PROPERTIES].error;
 }
 
 // Sections may come in any order, and unknown ones are skipped, as newer writers add them. Resources are among those:
 // StableHLO's artifacts have none.
 static HloStatus read_sections(MlirFile *file) {
-    MlirCursor sections[SECTION_COUNT] = {{0}};
+    MlirCursor sections[MLIR_SECTION_COUNT] = {{0}};
     while (!file->cursor.error && file->cursor.next < file->cursor.end) {
         int id;
-        MlirCursor section = read_section(&file->cursor, &id);
-        if (!file->cursor.error && id < SECTION_COUNT) sections[id] = section;
+        MlirCursor section = mlir_read_section(&file->cursor, &id);
+        if (!file->cursor.error && id < MLIR_SECTION_COUNT) sections[id] = section;
     }
     HLO_TRY(file->cursor.error);
-    static const int needed[] = {SECTION_STRING, SECTION_DIALECT, SECTION_ATTR_TYPE, SECTION_ATTR_TYPE_OFFSET,
-                                 SECTION_IR};
+    static const int needed[] = {MLIR_SECTION_STRING, MLIR_SECTION_DIALECT, MLIR_SECTION_ATTR_TYPE,
+                                 MLIR_SECTION_ATTR_TYPE_OFFSET, MLIR_SECTION_IR};
     for (size_t i = 0; i < HLO_COUNT_OF(needed); i++) {
         HLO_FAIL_IF(!sections[needed[i]].next, HLO_INVALID_ARGUMENT, "malformed MLIR bytecode: section %d is missing",
                     needed[i]);
     }
     HLO_TRY(read_tables(file, sections));
-    file->ir = sections[SECTION_IR];
+    file->ir = sections[MLIR_SECTION_IR];
     return HLO_SUCCESS;
 }
-
-static const unsigned char magic[4] = {0x4D, 0x4C, 0xEF, 0x52};
 
 HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top) {
     assert(arena && top);
     MlirFile file = {.arena = arena};
     file.cursor = (MlirCursor){.begin = bytes, .next = bytes, .end = (const unsigned char *)bytes + length};
-    const unsigned char *start = mlir_read_bytes(&file.cursor, sizeof(magic));
-    if (!start || memcmp(start, magic, sizeof(magic)) != 0) {
+    const unsigned char *start = mlir_read_bytes(&file.cursor, MLIR_MAGIC_BYTES);
+    if (!start || memcmp(start, MLIR_MAGIC, MLIR_MAGIC_BYTES) != 0) {
         hlo_status_free(file.cursor.error);
         return hlo_error(HLO_INVALID_ARGUMENT, "this is no MLIR bytecode: its magic number is missing");
     }
     const uint64_t version = mlir_read_varint(&file.cursor);
-    if (!file.cursor.error && version > NEWEST_VERSION) {
+    if (!file.cursor.error && version > MLIR_NEWEST_CONTAINER) {
         return hlo_error(HLO_UNIMPLEMENTED, "MLIR bytecode version %llu is newer than the %d that are known",
-                         (unsigned long long)version, NEWEST_VERSION);
+                         (unsigned long long)version, MLIR_NEWEST_CONTAINER);
     }
     file.version = (int64_t)version;
     while (!file.cursor.error && mlir_read_byte(&file.cursor)) {

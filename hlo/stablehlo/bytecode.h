@@ -33,6 +33,9 @@ unsigned char mlir_read_byte(MlirCursor *cursor);
 int64_t mlir_read_count(MlirCursor *cursor);
 // `length` bytes; NULL after an error.
 const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length);
+// A section: its number (bit 7: it is aligned) and length, an alignment and padding if so, then the bytes, over which
+// the result goes; *id is the number. Empty after an error.
+MlirCursor mlir_read_section(MlirCursor *cursor, int *id);
 // Records an error at the current offset unless one is recorded already.
 void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) HLO_PRINTF(2, 3);
 

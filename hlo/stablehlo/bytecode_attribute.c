@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of the builtin, vhlo and sdy dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp,
-// shardy bytecode.td.
-// An entry is a code and what belongs to it; the codes are numbers that never change their meaning. Attributes that
-// only stand beside what we read (use orders, debug information of other dialects) still have to be decoded up to where
-// they are referred to, so that unknown codes are errors: nothing says how long an unknown attribute's parts are.
+// Attributes of the builtin, vhlo and sdy dialects as entries of bytecode: a code (bytecode_format.h) and the parts
+// that belong to it.
+//
+// Entries refer to each other by number, in any order, and are decoded when somebody asks for them first. So a code
+// that is not known is an error only where a program needs the attribute; entries that nothing refers to may be
+// anything.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/bytecode_entry.h"
+#include "hlo/stablehlo/bytecode_format.h"
 
 enum { DEEPEST_NESTING = 200 };
 
@@ -197,7 +199,7 @@ static const MlirAttribute *read_fused(MlirFile *file, MlirCursor *cursor, bool 
     return new_attribute(file, location);
 }
 
-// A range is a list of one to four numbers, of which the first is the line (builtin code 22, FileLineColRange).
+// A range is a list of one to four numbers, of which the first is the line (MLIR's FileLineColRange).
 static const MlirAttribute *read_file_line(MlirFile *file, MlirCursor *cursor, bool is_range) {
     const MlirAttribute *name = mlir_read_attribute(file, cursor);
     int64_t line;
@@ -249,31 +251,31 @@ static const MlirAttribute *read_typed_string(MlirFile *file, MlirCursor *cursor
     return new_attribute(file, (MlirAttribute){.kind = MLIR_STRING, .string = string});
 }
 
-// Codes of BuiltinDialectBytecode.td.
 static const MlirAttribute *decode_builtin(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
-        case 0: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
-        case 1: return read_dictionary(file, cursor, true);
-        case 2: return read_string_attribute(file, cursor, MLIR_STRING);
-        case 3: return read_typed_string(file, cursor);
-        case 4:
-        case 5:
+        case BUILTIN_ARRAY: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
+        case BUILTIN_DICTIONARY: return read_dictionary(file, cursor, true);
+        case BUILTIN_STRING: return read_string_attribute(file, cursor, MLIR_STRING);
+        case BUILTIN_TYPED_STRING: return read_typed_string(file, cursor);
+        case BUILTIN_FLAT_SYMBOL:
+        case BUILTIN_SYMBOL:
             return new_attribute(
                 file, (MlirAttribute){.kind = MLIR_SYMBOL, .string = string_of(mlir_read_attribute(file, cursor))});
-        case 6: return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
-        case 7: return new_attribute(file, (MlirAttribute){.kind = MLIR_UNIT});
-        case 8: return read_integer(file, cursor);
-        case 9: return read_float(file, cursor);
-        case 10: return read_call_site(file, cursor);
-        case 11: return read_file_line(file, cursor, false);
-        case 12: return read_fused(file, cursor, false);
-        case 13: return read_fused(file, cursor, true);
-        case 14: return read_name_location(file, cursor);
-        case 15: return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION});
-        case 17: return read_dense_array(file, cursor);
-        case 18: return read_tensor(file, cursor);
-        case 22: return read_file_line(file, cursor, true);
+        case BUILTIN_TYPE:
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
+        case BUILTIN_UNIT: return new_attribute(file, (MlirAttribute){.kind = MLIR_UNIT});
+        case BUILTIN_INTEGER: return read_integer(file, cursor);
+        case BUILTIN_FLOAT: return read_float(file, cursor);
+        case BUILTIN_CALL_SITE: return read_call_site(file, cursor);
+        case BUILTIN_FILE_LINE: return read_file_line(file, cursor, false);
+        case BUILTIN_FUSED: return read_fused(file, cursor, false);
+        case BUILTIN_FUSED_WITH_METADATA: return read_fused(file, cursor, true);
+        case BUILTIN_NAME_LOCATION: return read_name_location(file, cursor);
+        case BUILTIN_UNKNOWN_LOCATION: return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION});
+        case BUILTIN_DENSE_ARRAY: return read_dense_array(file, cursor);
+        case BUILTIN_TENSOR: return read_tensor(file, cursor);
+        case BUILTIN_FILE_LINE_RANGE: return read_file_line(file, cursor, true);
         default: break;
     }
     mlir_cursor_fail(cursor, "builtin attribute code %llu is unknown", (unsigned long long)code);
@@ -294,9 +296,7 @@ static const MlirAttribute *read_accuracy(MlirFile *file, MlirCursor *cursor) {
     accuracy->rtol = double_from_bits(mlir_read_signed(cursor));
     accuracy->ulps = mlir_read_signed(cursor);
     const MlirAttribute *mode = mlir_read_attribute(file, cursor);
-    // Modes: DEFAULT, HIGHEST, TOLERANCE.
-    accuracy->mode = mode && mode->integer == 1 ? HLO_AccuracyMode_HIGHEST : HLO_AccuracyMode_DEFAULT;
-    accuracy->has_tolerance = mode && mode->integer == 2;
+    mlir_accuracy_set_mode(accuracy, mode ? mode->integer : 0);
     return new_attribute(file, (MlirAttribute){.kind = MLIR_ACCURACY, .accuracy = accuracy});
 }
 
@@ -308,23 +308,22 @@ static const MlirAttribute *sdy_with_ints(MlirFile *file, MlirSdyCode code, cons
     return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY, .code = code, .string = name, .ints = ints});
 }
 
-// Parts of replica groups by mesh axes, in the form of sdy's attributes of the same meaning: a part of an axis (21), an
-// axis (22), a mesh axis (24), a mesh (25).
+// Parts of replica groups by mesh axes, in the form of sdy's attributes of the same meaning.
 static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, uint64_t code) {
     int64_t sizes[2];
-    if (code == 21) {
+    if (code == VHLO_SUB_AXIS) {
         sizes[0] = mlir_read_signed(cursor);
         sizes[1] = mlir_read_signed(cursor);
         return sdy_with_ints(file, MLIR_SDY_SUB_AXIS, NULL, hlo_ints(file->arena, sizes, 2));
     }
     const MlirAttribute *first = mlir_read_attribute(file, cursor);
-    if (code == 24) {
+    if (code == VHLO_MESH_AXIS) {
         sizes[0] = mlir_read_signed(cursor);
         return sdy_with_ints(file, MLIR_SDY_MESH_AXIS, string_of(first), hlo_ints(file->arena, sizes, 1));
     }
     const MlirAttribute *second = read_optional(file, cursor);
     if (cursor->error || !first) return NULL;
-    if (code == 22) {
+    if (code == VHLO_AXIS_REF) {
         const MlirAttribute **part = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 1);
         *part = second;
         return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY,
@@ -345,38 +344,38 @@ static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, u
                                                .ints = {devices.items, devices.count}});
 }
 
-// Codes of vhlo_encoding::AttributeCode in VhloBytecode.cpp. Enumerations are all one varint, whose meaning the
-// attribute's reader knows; 23 is replica groups by mesh axes.
+// Enumerations are all one varint, whose meaning the attribute's reader knows.
 static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
-        case 1: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
-        case 2:
+        case VHLO_ARRAY: return new_attribute(file, read_list(file, cursor, MLIR_ARRAY));
+        case VHLO_BOOL:
             return new_attribute(file, (MlirAttribute){.kind = MLIR_BOOL, .integer = mlir_read_varint(cursor) != 0});
-        case 6: return read_dictionary(file, cursor, true);
-        case 8: return read_float(file, cursor);
-        case 9: return read_integer(file, cursor);
-        case 10: return read_alias(file, cursor);
-        case 3:
-        case 4:
-        case 5:
-        case 7:
-        case 11:
-        case 12:
-        case 13:
-        case 16:
-        case 19: return read_enum(file, cursor);
-        case 14: return read_string_attribute(file, cursor, MLIR_STRING);
-        case 15: return read_tensor(file, cursor);
-        case 17: return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
-        case 18:
+        case VHLO_DICTIONARY: return read_dictionary(file, cursor, true);
+        case VHLO_FLOAT: return read_float(file, cursor);
+        case VHLO_INTEGER: return read_integer(file, cursor);
+        case VHLO_OUTPUT_OPERAND_ALIAS: return read_alias(file, cursor);
+        case VHLO_COMPARISON_DIRECTION:
+        case VHLO_COMPARISON_TYPE:
+        case VHLO_API_VERSION:
+        case VHLO_FFT_TYPE:
+        case VHLO_PRECISION:
+        case VHLO_RNG_ALGORITHM:
+        case VHLO_RNG_DISTRIBUTION:
+        case VHLO_TRANSPOSE:
+        case VHLO_RESULT_ACCURACY_MODE: return read_enum(file, cursor);
+        case VHLO_STRING: return read_string_attribute(file, cursor, MLIR_STRING);
+        case VHLO_TENSOR: return read_tensor(file, cursor);
+        case VHLO_TYPE_ATTRIBUTE:
+            return new_attribute(file, (MlirAttribute){.kind = MLIR_TYPE, .type = mlir_read_type(file, cursor)});
+        case VHLO_TYPE_EXTENSIONS:
             return new_attribute(file, (MlirAttribute){.kind = MLIR_BOUNDS, .ints = read_signed_list(file, cursor)});
-        case 20: return read_accuracy(file, cursor);
-        case 21:
-        case 22:
-        case 24:
-        case 25: return read_mesh_part(file, cursor, code);
-        case 23: {
+        case VHLO_RESULT_ACCURACY: return read_accuracy(file, cursor);
+        case VHLO_SUB_AXIS:
+        case VHLO_AXIS_REF:
+        case VHLO_MESH_AXIS:
+        case VHLO_MESH: return read_mesh_part(file, cursor, code);
+        case VHLO_MESH_GROUPS: {
             const MlirAttribute **parts = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
             parts[0] = mlir_read_attribute(file, cursor);
             parts[1] = mlir_read_attribute(file, cursor);
@@ -426,49 +425,48 @@ static const MlirAttribute *read_axis_ref(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, axis);
 }
 
-// Codes of shardy's bytecode.td; 15 and 16 are newer forms of 6 and 7.
 static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     MlirAttribute result = {.kind = MLIR_SDY, .code = (MlirSdyCode)code};
     switch (code) {
-        case 0:
-        case 7: {
+        case MLIR_SDY_MANUAL_AXES:
+        case MLIR_SDY_PER_VALUE: {
             result = read_list(file, cursor, MLIR_SDY);
             result.code = (MlirSdyCode)code;
             break;
         }
-        case 1: {
+        case MLIR_SDY_MESH_AXIS: {
             result.string = mlir_read_string(file, cursor);
             int64_t *size = HLO_ARENA_NEW(file->arena, int64_t, 1);
             *size = mlir_read_signed(cursor);
             result.ints = (HloInts){size, 1};
             break;
         }
-        case 2: {
+        case MLIR_SDY_MESH: {
             result = read_list(file, cursor, MLIR_SDY);
             result.code = MLIR_SDY_MESH;
             result.ints = read_signed_list(file, cursor);
             break;
         }
-        case 3: {
+        case MLIR_SDY_SUB_AXIS: {
             int64_t *sizes = HLO_ARENA_NEW(file->arena, int64_t, 2);
             sizes[0] = mlir_read_signed(cursor);
             sizes[1] = mlir_read_signed(cursor);
             result.ints = (HloInts){sizes, 2};
             break;
         }
-        case 4: return read_axis_ref(file, cursor);
-        case 5: return read_dim_sharding(file, cursor);
-        case 6: return read_sdy_sharding(file, cursor, false);
-        case 15: return read_sdy_sharding(file, cursor, true);
-        case 16: {
+        case MLIR_SDY_AXIS_REF: return read_axis_ref(file, cursor);
+        case MLIR_SDY_DIM_SHARDING: return read_dim_sharding(file, cursor);
+        case MLIR_SDY_SHARDING: return read_sdy_sharding(file, cursor, false);
+        case SDY_NEWER_SHARDING: return read_sdy_sharding(file, cursor, true);
+        case SDY_NEWER_PER_VALUE: {
             result = read_list(file, cursor, MLIR_SDY);
             result.code = MLIR_SDY_PER_VALUE;
             break;
         }
-        case 8:
-        case 9:
-        case 10: result.code = MLIR_SDY_RULE; break;  // parts of a sharding rule: nobody here reads them
+        case SDY_DIM_MAPPING:
+        case SDY_TENSOR_MAPPING:
+        case MLIR_SDY_RULE: result.code = MLIR_SDY_RULE; break;  // parts of a sharding rule: nobody here reads them
         default: mlir_cursor_fail(cursor, "sdy attribute code %llu is unknown", (unsigned long long)code); return NULL;
     }
     return new_attribute(file, result);

@@ -7,18 +7,9 @@
 #include <string.h>
 
 #include "hlo/stablehlo/bytecode.h"
+#include "hlo/stablehlo/bytecode_format.h"
 
-enum {
-    OP_HAS_ATTRIBUTES = 0x01,
-    OP_HAS_RESULTS = 0x02,
-    OP_HAS_OPERANDS = 0x04,
-    OP_HAS_SUCCESSORS = 0x08,
-    OP_HAS_REGIONS = 0x10,
-    OP_HAS_USE_ORDERS = 0x20,
-    OP_HAS_PROPERTIES = 0x40,
-    DEEPEST_REGION = 100,
-    SECTION_IR = 4,
-};
+enum { DEEPEST_REGION = 100 };
 
 // Values of one isolation scope: the regions on the way to the current point share it.
 typedef struct Scope {
@@ -93,10 +84,10 @@ static const MlirProperties *properties_at(IrReader *reader, const MlirOpName *o
 // Where there is one source only its arrays are shared, which import_repeat.c compares by address.
 static void read_attributes(IrReader *reader, MlirOperation *operation, const MlirOpName *op, unsigned char mask) {
     const MlirAttribute *dictionary =
-        mask & OP_HAS_ATTRIBUTES ? mlir_read_attribute(reader->file, reader->cursor) : NULL;
+        mask & MLIR_OP_HAS_ATTRIBUTES ? mlir_read_attribute(reader->file, reader->cursor) : NULL;
     if (dictionary && dictionary->kind != MLIR_DICTIONARY) mlir_cursor_fail(reader->cursor, "no dictionary");
     const MlirProperties *run = NULL;
-    if (mask & OP_HAS_PROPERTIES) {
+    if (mask & MLIR_OP_HAS_PROPERTIES) {
         uint64_t index = mlir_read_varint(reader->cursor);
         if (op->properties) run = properties_at(reader, op, index);
     }
@@ -148,20 +139,11 @@ static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operatio
     bool nested = isolated && reader->file->version >= 2;
     MlirCursor *section = NULL;
     if (nested) {
+        int id;
         section = HLO_ARENA_NEW(reader->file->arena, MlirCursor, 1);
-        unsigned char id = mlir_read_byte(cursor);
-        uint64_t length = mlir_read_varint(cursor);
-        // An aligned section pads before its data.
-        if (id & 0x80) {
-            uint64_t alignment = mlir_read_varint(cursor);
-            while (alignment && !cursor->error && (uint64_t)(cursor->next - cursor->begin) % alignment) {
-                mlir_read_byte(cursor);
-            }
-        }
-        if ((id & 0x7F) != SECTION_IR) mlir_cursor_fail(cursor, "a region is in no IR section");
-        const unsigned char *bytes = mlir_read_bytes(cursor, length);
-        if (!bytes) return;
-        *section = (MlirCursor){.begin = cursor->begin, .next = bytes, .end = bytes + length};
+        *section = mlir_read_section(cursor, &id);
+        if (id != MLIR_SECTION_IR) mlir_cursor_fail(cursor, "a region is in no IR section");
+        if (cursor->error) return;
         reader->cursor = section;
     }
     Scope own = {0};
@@ -212,11 +194,11 @@ static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *ne
     unsigned char mask = mlir_read_byte(cursor);
     operation->location = mlir_read_attribute(file, cursor);
     read_attributes(reader, operation, op, mask);
-    if (mask & OP_HAS_RESULTS) read_results(reader, scope, next_value, operation);
-    if (mask & OP_HAS_OPERANDS) read_operands(reader, scope, operation);
-    if (mask & OP_HAS_SUCCESSORS) mlir_cursor_fail(cursor, "%s branches to other blocks", operation->name);
-    if (mask & OP_HAS_USE_ORDERS) skip_use_orders(reader, operation->result_count);
-    if (mask & OP_HAS_REGIONS && !cursor->error) read_regions(reader, scope, operation);
+    if (mask & MLIR_OP_HAS_RESULTS) read_results(reader, scope, next_value, operation);
+    if (mask & MLIR_OP_HAS_OPERANDS) read_operands(reader, scope, operation);
+    if (mask & MLIR_OP_HAS_SUCCESSORS) mlir_cursor_fail(cursor, "%s branches to other blocks", operation->name);
+    if (mask & MLIR_OP_HAS_USE_ORDERS) skip_use_orders(reader, operation->result_count);
+    if (mask & MLIR_OP_HAS_REGIONS && !cursor->error) read_regions(reader, scope, operation);
     return operation;
 }
 

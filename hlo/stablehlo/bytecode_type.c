@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the builtin and vhlo dialects. Codes: mlir BuiltinDialectBytecode.td, stablehlo VhloBytecode.cpp.
+// Types of the builtin and vhlo dialects. Codes: bytecode_format.h.
 // As with attributes, a type that HLO has no word for is kept by a name that says what it is (MLIR_TYPE_OTHER) and
 // refused only where a value is of it. Unknown codes are no errors here: a type's entry has its own length, and nothing
 // follows.
@@ -7,6 +7,7 @@
 
 #include "hlo/stablehlo/bytecode.h"
 #include "hlo/stablehlo/bytecode_entry.h"
+#include "hlo/stablehlo/bytecode_format.h"
 
 static const MlirType *shape_type(MlirFile *file, const HloShape *shape) {
     return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = shape});
@@ -74,56 +75,54 @@ static const MlirType *read_complex(MlirFile *file, MlirCursor *cursor) {
 static const MlirType *decode_builtin(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
-        case 0: {
+        case BUILTIN_INTEGER_TYPE: {
+            // The width, and two bits for the sign: 0 signless, 1 signed, 2 unsigned.
             uint64_t tagged = mlir_read_varint(cursor);
             return mlir_integer_type(file->arena, tagged >> 2, (tagged & 3) == 2);
         }
-        case 1: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_INDEX});
-        case 2: return read_function(file, cursor);
-        case 3: return mlir_element_type(file->arena, HLO_BF16);
-        case 4: return mlir_element_type(file->arena, HLO_F16);
-        case 5: return mlir_element_type(file->arena, HLO_F32);
-        case 6: return mlir_element_type(file->arena, HLO_F64);
-        case 9: return read_complex(file, cursor);
-        case 12: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_NONE});
-        case 13: return read_tensor(file, cursor, false, false);
-        case 14: return read_tensor(file, cursor, true, false);
-        case 15: return read_tuple(file, cursor);
-        case 18: return mlir_other_type(file->arena, "unranked tensor");
+        case BUILTIN_INDEX_TYPE: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_INDEX});
+        case BUILTIN_FUNCTION_TYPE: return read_function(file, cursor);
+        case BUILTIN_BF16_TYPE: return mlir_element_type(file->arena, HLO_BF16);
+        case BUILTIN_F16_TYPE: return mlir_element_type(file->arena, HLO_F16);
+        case BUILTIN_F32_TYPE: return mlir_element_type(file->arena, HLO_F32);
+        case BUILTIN_F64_TYPE: return mlir_element_type(file->arena, HLO_F64);
+        case BUILTIN_COMPLEX_TYPE: return read_complex(file, cursor);
+        case BUILTIN_NONE_TYPE: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_NONE});
+        case BUILTIN_TENSOR_TYPE: return read_tensor(file, cursor, false, false);
+        case BUILTIN_ENCODED_TENSOR_TYPE: return read_tensor(file, cursor, true, false);
+        case BUILTIN_TUPLE_TYPE: return read_tuple(file, cursor);
+        case BUILTIN_UNRANKED_TENSOR_TYPE: return mlir_other_type(file->arena, "unranked tensor");
         default: break;
     }
     return mlir_other_type(file->arena, "a builtin type that HLO does not know");
 }
 
-// Codes of vhlo_encoding::TypeCode in VhloBytecode.cpp; the table has the element types.
 static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     static const HloType elements[] = {
-        [0] = HLO_PRED,       [2] = HLO_BF16,   [3] = HLO_F16,         [4] = HLO_F32,         [5] = HLO_F64,
-        [6] = HLO_F8E4M3FN,   [7] = HLO_F8E5M2, [10] = HLO_S4,         [11] = HLO_S8,         [12] = HLO_S16,
-        [13] = HLO_S32,       [14] = HLO_S64,   [15] = HLO_U4,         [16] = HLO_U8,         [17] = HLO_U16,
-        [18] = HLO_U32,       [19] = HLO_U64,   [27] = HLO_F8E4M3FNUZ, [28] = HLO_F8E5M2FNUZ, [29] = HLO_F8E4M3B11FNUZ,
-        [31] = HLO_S2,        [32] = HLO_U2,    [35] = HLO_F8E4M3,     [36] = HLO_F8E3M4,     [37] = HLO_F4E2M1FN,
-        [40] = HLO_F8E8M0FNU,
+#define VHLO_TYPE(type, code, since) [code] = HLO_##type,
+#include "hlo/stablehlo/vhlo_types.def"
+#undef VHLO_TYPE
     };
     uint64_t code = mlir_read_varint(cursor);
     if (code < HLO_COUNT_OF(elements) && elements[code] != HLO_INVALID)
         return mlir_element_type(file->arena, elements[code]);
     switch (code) {
-        case 1: return read_complex(file, cursor);
-        case 8: return read_function(file, cursor);
-        case 9: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_INDEX});
-        case 20: return read_tensor(file, cursor, false, false);
-        case 21: return read_tensor(file, cursor, true, true);
-        case 22: return shape_type(file, hlo_shape_token(file->arena));
-        case 23: return read_tuple(file, cursor);
-        case 33: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_NONE});
-        case 34: return mlir_other_type(file->arena, MLIR_TF32);
-        case 24:
-        case 30: return mlir_other_type(file->arena, "quantized type");
-        case 38:
-        case 39: return mlir_other_type(file->arena, "6-bit float type");
-        case 42: return read_future(file, cursor);
-        case 41: return read_tensor(file, cursor, false, false);  // a buffer (what Pin gives) is its array
+        case VHLO_COMPLEX_TYPE: return read_complex(file, cursor);
+        case VHLO_FUNCTION_TYPE: return read_function(file, cursor);
+        case VHLO_INDEX_TYPE: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_INDEX});
+        case VHLO_TENSOR_TYPE: return read_tensor(file, cursor, false, false);
+        case VHLO_ENCODED_TENSOR_TYPE: return read_tensor(file, cursor, true, true);
+        case VHLO_TOKEN_TYPE: return shape_type(file, hlo_shape_token(file->arena));
+        case VHLO_TUPLE_TYPE: return read_tuple(file, cursor);
+        case VHLO_NONE_TYPE: return mlir_new_type(file->arena, (MlirType){.kind = MLIR_TYPE_NONE});
+        case VHLO_TF32_TYPE: return mlir_other_type(file->arena, MLIR_TF32);
+        case VHLO_QUANTIZED_TYPE:
+        case VHLO_QUANTIZED_PER_AXIS_TYPE: return mlir_other_type(file->arena, "quantized type");
+        case VHLO_F6E2M3FN_TYPE:
+        case VHLO_F6E3M2FN_TYPE: return mlir_other_type(file->arena, "6-bit float type");
+        case VHLO_FUTURE_TYPE: return read_future(file, cursor);
+        case VHLO_BUFFER_TYPE:
+            return read_tensor(file, cursor, false, false);  // a buffer (what Pin gives) is its array
         default: break;
     }
     return mlir_other_type(file->arena, "a vhlo type that HLO does not know");
@@ -134,8 +133,7 @@ const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCur
     if (!entry->is_custom) return mlir_other_type(file->arena, "a type in assembly form");
     if (entry->dialect == MLIR_DIALECT_BUILTIN) return decode_builtin(file, cursor);
     if (entry->dialect == MLIR_DIALECT_VHLO) return decode_vhlo(file, cursor);
-    // The one type that stands unchanged beside vhlo, where sdy operations take tokens.
-    if (entry->dialect == MLIR_DIALECT_STABLEHLO && mlir_read_varint(cursor) == 0)
+    if (entry->dialect == MLIR_DIALECT_STABLEHLO && mlir_read_varint(cursor) == STABLEHLO_TOKEN_TYPE)
         return shape_type(file, hlo_shape_token(file->arena));
     return mlir_other_type(file->arena, "a type of an unknown dialect");
 }

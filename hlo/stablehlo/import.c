@@ -20,6 +20,7 @@
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/bytecode.h"
+#include "hlo/stablehlo/bytecode_format.h"
 #include "hlo/stablehlo/stablehlo.h"
 
 // Calls are converted by recursion; a chain of functions that long is no program that anybody wrote.
@@ -964,6 +965,5 @@ HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const
 }
 
 bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
-    static const unsigned char magic[] = {0x4D, 0x4C, 0xEF, 0x52};
-    return length >= sizeof(magic) && memcmp(bytes, magic, sizeof(magic)) == 0;
+    return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
 }

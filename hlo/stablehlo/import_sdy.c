@@ -16,8 +16,9 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Meshes
 
-// Axes are compared each with each; real meshes have less than ten.
-enum { MOST_AXES = 1024 };
+// Axes are compared each with each; real meshes have less than ten. The devices of a mesh may be written out one by
+// one; the verifier sets the same limit to shardings (verify/attributes.c).
+enum { MOST_AXES = 1024, MOST_DEVICES = 1 << 24 };
 
 // A mesh cut into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
 typedef struct MeshPart {
@@ -47,7 +48,7 @@ static const MlirAttribute *find_mesh(const Importer *importer, const MlirAttrib
 // Notes where an axis reference cuts its axis.
 static void note_cut(HloArena *arena, const MlirAttribute *axis, const char *name, HloInt64Vector *cuts) {
     assert(axis && name && cuts);
-    if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string || strcmp(axis->string, name) != 0) return;
+    if (axis->code != MLIR_SDY_AXIS_REF || !axis->string || strcmp(axis->string, name) != 0) return;
     if (axis->count == 0 || axis->items[0]->ints.count != 2) return;
     int64_t pre = axis->items[0]->ints.items[0];
     hlo_vector_push(arena, cuts, pre);
@@ -91,10 +92,11 @@ static const MlirAttribute *axis_of(const MlirAttribute *mesh, const char *name)
     return NULL;
 }
 
-// True if the axis has the part: `pre` devices come before a step along it, `size` are in it.
-static bool has_part(const MlirAttribute *axis, const MlirAttribute *part) {
-    if (!part || part->ints.count != 2 || axis->ints.count != 1) return false;
-    const int64_t whole = axis->ints.items[0], pre = part->ints.items[0], size = part->ints.items[1];
+// True if an axis of size `whole` has the part (pre)size: `pre` devices come before a step along it, `size` are in it.
+// "x":(2)3 of an axis of 12 is the middle digit of the device's number along it, written in digits of 2, 3 and 2.
+static bool has_part(int64_t whole, const MlirAttribute *part) {
+    if (!part || part->ints.count != 2) return false;
+    const int64_t pre = part->ints.items[0], size = part->ints.items[1];
     return pre >= 1 && size >= 1 && whole >= 1 && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
 }
 
@@ -108,7 +110,8 @@ static HloStatus check_list(HloArena *arena, const MlirAttribute *mesh, const Ml
         const MlirAttribute *whole_axis = axis_of(mesh, axis->string);
         HLO_FAIL_IF(!whole_axis, HLO_INVALID_ARGUMENT, "a sharding names the axis \"%s\", which its mesh does not have",
                     axis->string);
-        HLO_FAIL_IF(axis->count && !has_part(whole_axis, axis->items[0]), HLO_INVALID_ARGUMENT,
+        const int64_t size = whole_axis->ints.count == 1 ? whole_axis->ints.items[0] : 0;
+        HLO_FAIL_IF(axis->count && !has_part(size, axis->items[0]), HLO_INVALID_ARGUMENT,
                     "a part of axis \"%s\" does not fit it", axis->string);
         if (axis->count) continue;  // part of an axis: others may be elsewhere
         for (int64_t k = 0; k < whole->count; k++) {
@@ -143,7 +146,7 @@ static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, Cut
         HLO_FAIL_IF(!axis || axis->code != MLIR_SDY_MESH_AXIS || axis->ints.count != 1 || axis->ints.items[0] < 1,
                     HLO_INVALID_ARGUMENT, "a mesh axis has no size");
         HLO_FAIL_IF(__builtin_mul_overflow(mesh->device_count, axis->ints.items[0], &mesh->device_count) ||
-                        mesh->device_count > (int64_t)1 << 24,
+                        mesh->device_count > MOST_DEVICES,
                     HLO_INVALID_ARGUMENT, "a mesh has too many devices");
         HLO_TRY(
             cut_axis(importer->module->arena, sharding, axis->string ? axis->string : "", axis->ints.items[0], mesh));
@@ -167,13 +170,10 @@ static HloStatus find_axis(const ImportPlace *place, const MlirAttribute *ref, c
     }
     *axis = (HloAxisRef){.axis = index, .pre_size = 1};
     if (ref->count == 0) return HLO_SUCCESS;
-    const HloInts part = ref->items[0] ? ref->items[0]->ints : (HloInts){0};
-    const int64_t size = mesh->axis_sizes.items[index];
-    bool fits = part.count == 2 && part.items[0] >= 1 && part.items[1] >= 1 && part.items[0] <= size &&
-                part.items[1] <= size && size % (part.items[0] * part.items[1]) == 0;
-    if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "a part of axis \"%s\" does not fit it", ref->string);
-    axis->pre_size = part.items[0];
-    axis->size = part.items[1];
+    if (!has_part(mesh->axis_sizes.items[index], ref->items[0]))
+        return import_error(place, HLO_INVALID_ARGUMENT, "a part of axis \"%s\" does not fit it", ref->string);
+    axis->pre_size = ref->items[0]->ints.items[0];
+    axis->size = ref->items[0]->ints.items[1];
     return HLO_SUCCESS;
 }
 
@@ -192,7 +192,7 @@ HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attr
         const MlirAttribute *axis = mesh->items[i];
         bool fits = axis && axis->code == MLIR_SDY_MESH_AXIS && axis->string && axis->ints.count == 1 &&
                     axis->ints.items[0] >= 1 && !__builtin_mul_overflow(total, axis->ints.items[0], &total) &&
-                    total <= (int64_t)1 << 24;
+                    total <= MOST_DEVICES;
         if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "an axis of the mesh has no size that fits");
         names[i] = hlo_arena_text(arena, axis->string);
         sizes[i] = axis->ints.items[0];
@@ -594,9 +594,9 @@ static HloStatus import_barrier(ImportPlace *place) {
 
 static HloStatus import_sdy_constant(ImportPlace *place) {
     ImportPlace as_constant = *place;
-    int64_t count;
-    const ImportRow *rows = import_data_rows(&count);
-    return rows[0].handler(&as_constant);  // stablehlo.constant: the same attribute, the same meaning
+    static const char constant[] = "stablehlo.constant";  // the same attribute, the same meaning
+    const ImportRow *row = hlo_string_map_get(&place->importer->rows, constant, strlen(constant));
+    return row->handler(&as_constant);
 }
 
 // Says which dimensions propagation may still cut, in the words of GSPMD: at a region's border the text of the whole

@@ -292,6 +292,21 @@ bool mlir_can_write(const MlirAttribute *attribute) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
+// Accuracy
+
+enum { MODE_DEFAULT, MODE_HIGHEST, MODE_TOLERANCE };
+
+int64_t mlir_accuracy_mode(const HloAccuracy *accuracy) {
+    if (accuracy->has_tolerance) return MODE_TOLERANCE;
+    return accuracy->mode == HLO_AccuracyMode_HIGHEST ? MODE_HIGHEST : MODE_DEFAULT;
+}
+
+void mlir_accuracy_set_mode(HloAccuracy *accuracy, int64_t ordinal) {
+    accuracy->mode = ordinal == MODE_HIGHEST ? HLO_AccuracyMode_HIGHEST : HLO_AccuracyMode_DEFAULT;
+    accuracy->has_tolerance = ordinal == MODE_TOLERANCE;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
 // Look-up
 
 const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *name) {

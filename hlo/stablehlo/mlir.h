@@ -195,6 +195,12 @@ const MlirAttribute *mlir_attribute(const MlirOperation *operation, const char *
 // The entry of a dictionary, or NULL (also for a NULL dictionary).
 const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *name);
 
+// The ordinal of StableHLO's result_accuracy_mode (0 DEFAULT, 1 HIGHEST, 2 TOLERANCE), whose third HLO does not have as
+// a mode: there it is that a tolerance is given. An ordinal that is none of these counts as DEFAULT.
+int64_t mlir_accuracy_mode(const HloAccuracy *accuracy);
+// The reverse: sets the two fields that the mode is made of.
+void mlir_accuracy_set_mode(HloAccuracy *accuracy, int64_t ordinal);
+
 // True for the name of a cast between dialects, builtin.unrealized_conversion_cast.
 bool mlir_is_cast(const char *name);
 // What can be said only when all has been read: lets the users of casts (one result an operand) use the operands

@@ -399,10 +399,8 @@ static void print_accuracy(Printer *printer, const HloAccuracy *accuracy) {
         hlo_text_string(printer->text, ", ");
     }
     if (accuracy->ulps) hlo_text_format(printer->text, "ulps = %lld, ", (long long)accuracy->ulps);
-    const char *mode = accuracy->has_tolerance                      ? "TOLERANCE"
-                       : accuracy->mode == HLO_AccuracyMode_HIGHEST ? "HIGHEST"
-                                                                    : "DEFAULT";
-    hlo_text_format(printer->text, "mode = #stablehlo.result_accuracy_mode<%s>>", mode);
+    static const char *const modes[] = {"DEFAULT", "HIGHEST", "TOLERANCE"};
+    hlo_text_format(printer->text, "mode = #stablehlo.result_accuracy_mode<%s>>", modes[mlir_accuracy_mode(accuracy)]);
 }
 
 static void print_alias(Printer *printer, const MlirAttribute *alias) {

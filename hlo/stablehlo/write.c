@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable bytecode: operations, regions, and the sections of the file. MLIR's container format
-// (mlir/docs/BytecodeFormat.md) with the operations of vhlo, StableHLO's versioned dialect.
+// Portable bytecode: operations, regions, and the sections of the file (bytecode_format.h has the format). The container
+// is MLIR's (mlir/docs/BytecodeFormat.md), the operations are those of vhlo, StableHLO's versioned dialect.
 //
-//   "ML\xEFR" version "StableHLO_v1.9.0" 0      then sections: id, length, content
-//   dialects    builtin, vhlo, and the operations' names
-//   entries     attributes, then types, each by its bytes (write_table.c); and the lengths of these
-//   IR          operations, by numbers of everything above
-//   strings     lengths from the last to the first, then characters
-//   properties  for each operation that has some, numbers of attributes
-//
-// This is the order that MLIR's writer has, though readers take any. Tables fill while the IR is written, which
-// therefore comes first in time. A release decides on the container's version and on which version of each operation is
-// written (vhlo.def); what a release cannot say is an error that names it.
+// Sections come in the order that MLIR's writer has: dialects, entries, lengths of entries, IR, strings, properties.
+// Readers take any. The tables fill while the IR is written, which therefore comes first in time. A release decides on
+// the container's version and on which version of each operation is written (vhlo.def); what a release cannot say is an
+// error that names it.
 #include "hlo/stablehlo/write.h"
 
 #include <assert.h>
@@ -19,21 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    OP_HAS_ATTRIBUTES = 0x01,
-    OP_HAS_RESULTS = 0x02,
-    OP_HAS_OPERANDS = 0x04,
-    OP_HAS_REGIONS = 0x10,
-    OP_HAS_PROPERTIES = 0x40,
-    SECTION_STRING = 0,
-    SECTION_DIALECT = 1,
-    SECTION_ATTR_TYPE = 2,
-    SECTION_ATTR_TYPE_OFFSET = 3,
-    SECTION_IR = 4,
-    SECTION_PROPERTIES = 8,
-    OLDEST_RELEASE = 900,
-    NEWEST_RELEASE = 12099,
-};
+#include "hlo/stablehlo/bytecode_format.h"
+
+// The releases that can be written for, as numbers (mlir_release_number()).
+enum { OLDEST_RELEASE = 900, NEWEST_RELEASE = 12099 };
 
 void write_fail(Writer *writer, const char *format, ...) {
     assert(format);
@@ -263,7 +246,7 @@ static void write_regions(IrWriter *ir, const MlirOperation *operation, WriteByt
     }
     ir->next = outer;
     if (!nested) return;
-    write_byte(writer, bytes, SECTION_IR);
+    write_byte(writer, bytes, MLIR_SECTION_IR);
     write_varint(writer, bytes, (uint64_t)inside.count);
     write_run(writer, bytes, inside.items, inside.count);
 }
@@ -273,9 +256,10 @@ static void write_operation(IrWriter *ir, const MlirOperation *operation, WriteB
     Writer *writer = ir->writer;
     OpParts parts = op_parts(writer, operation);
     if (writer->status) return;
-    unsigned mask = (parts.has_dictionary ? OP_HAS_ATTRIBUTES : 0U) | (parts.has_properties ? OP_HAS_PROPERTIES : 0U) |
-                    (operation->result_count ? OP_HAS_RESULTS : 0U) |
-                    (operation->operand_count ? OP_HAS_OPERANDS : 0U) | (operation->region_count ? OP_HAS_REGIONS : 0U);
+    unsigned mask =
+        (parts.has_dictionary ? MLIR_OP_HAS_ATTRIBUTES : 0U) | (parts.has_properties ? MLIR_OP_HAS_PROPERTIES : 0U) |
+        (operation->result_count ? MLIR_OP_HAS_RESULTS : 0U) | (operation->operand_count ? MLIR_OP_HAS_OPERANDS : 0U) |
+        (operation->region_count ? MLIR_OP_HAS_REGIONS : 0U);
     write_varint(writer, bytes, parts.name);
     write_byte(writer, bytes, mask);
     write_varint(writer, bytes, write_location_index(writer, operation->location));
@@ -382,8 +366,8 @@ static void write_tables(Writer *writer, HloText *file) {
         write_varint(writer, &offsets, (uint64_t)tables[t]->entries.count);
     }
     for (int t = 0; t < 2; t++) write_offsets(writer, tables[t], &offsets);
-    write_section(writer, file, SECTION_ATTR_TYPE, &data);
-    write_section(writer, file, SECTION_ATTR_TYPE_OFFSET, &offsets);
+    write_section(writer, file, MLIR_SECTION_ATTR_TYPE, &data);
+    write_section(writer, file, MLIR_SECTION_ATTR_TYPE_OFFSET, &offsets);
 }
 
 // Lengths in reverse order, as the reader finds strings from the end.
@@ -446,15 +430,15 @@ HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *rele
     WriteBytes dialects = dialect_section(writer), properties = property_section(writer);
     WriteBytes version = {0};
     write_varint(writer, &version, (uint64_t)writer->version);
-    hlo_text_append(file, "ML\xEFR", 4);
+    hlo_text_append(file, MLIR_MAGIC, MLIR_MAGIC_BYTES);
     hlo_text_append(file, (const char *)version.items, (size_t)version.count);
     hlo_text_format(file, "StableHLO_v%s", release);
     hlo_text_append(file, "", 1);
-    write_section(writer, file, SECTION_DIALECT, &dialects);
+    write_section(writer, file, MLIR_SECTION_DIALECT, &dialects);
     write_tables(writer, file);
-    write_section(writer, file, SECTION_IR, &ir);
+    write_section(writer, file, MLIR_SECTION_IR, &ir);
     WriteBytes strings = string_section(writer);
-    write_section(writer, file, SECTION_STRING, &strings);
-    if (writer->version >= 5) write_section(writer, file, SECTION_PROPERTIES, &properties);
+    write_section(writer, file, MLIR_SECTION_STRING, &strings);
+    if (writer->version >= 5) write_section(writer, file, MLIR_SECTION_PROPERTIES, &properties);
     return hlo_text_status(file);
 }

@@ -3,23 +3,11 @@
 //
 // An entry is written as its bytes and found again by them, so that equal attributes and types get one number whatever
 // they were made of. Entries may only refer to entries that are made before: the parts of one are put into the table
-// first. An entry is a code of its kind (vhlo/VhloBytecode.cpp) and its parts; tensor<2x3xf32> of vhlo is
-//
-//   20 2 4 6 n     code of a ranked tensor, rank, sizes as signed varints (twice the number), number of the element's
-//   type
-//
-// Numbers are MLIR's varints: the position of the lowest set bit of the first byte says how many bytes there are, and
-// the rest of them is the number, little endian:
-//
-//   0..127             xxxxxxx1
-//   up to 14 bits      xxxxxx10 xxxxxxxx
-//   ..
-//   64 bits            00000000 and eight bytes
-//
-// Signed ones are zigzag: 0 -1 1 -2 becomes 0 1 2 3.
+// first. What an entry is made of, and the varints that it is written in, bytecode_format.h shows.
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/stablehlo/bytecode_format.h"
 #include "hlo/stablehlo/write.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -87,20 +75,16 @@ typedef struct ElementCode {
 } ElementCode;
 
 static const ElementCode element_codes[] = {
-    {HLO_PRED, 0, 900},        {HLO_BF16, 2, 900},         {HLO_F16, 3, 900},          {HLO_F32, 4, 900},
-    {HLO_F64, 5, 900},         {HLO_F8E4M3FN, 6, 900},     {HLO_F8E5M2, 7, 900},       {HLO_S4, 10, 900},
-    {HLO_S8, 11, 900},         {HLO_S16, 12, 900},         {HLO_S32, 13, 900},         {HLO_S64, 14, 900},
-    {HLO_U4, 15, 900},         {HLO_U8, 16, 900},          {HLO_U16, 17, 900},         {HLO_U32, 18, 900},
-    {HLO_U64, 19, 900},        {HLO_F8E4M3FNUZ, 27, 1000}, {HLO_F8E5M2FNUZ, 28, 1000}, {HLO_F8E4M3B11FNUZ, 29, 1100},
-    {HLO_S2, 31, 10200},       {HLO_U2, 32, 10200},        {HLO_F8E4M3, 35, 10700},    {HLO_F8E3M4, 36, 10700},
-    {HLO_F4E2M1FN, 37, 10800}, {HLO_F8E8M0FNU, 40, 10800},
+#define VHLO_TYPE(type, code, since) {HLO_##type, code, since},
+#include "hlo/stablehlo/vhlo_types.def"
+#undef VHLO_TYPE
 };
 
 static uint64_t element_index(Writer *writer, HloType type) {
     WriteBytes bytes = {0};
     if (hlo_type_is_complex(type)) {
         uint64_t part = element_index(writer, hlo_type_real_part(type));
-        write_varint(writer, &bytes, 1);
+        write_varint(writer, &bytes, VHLO_COMPLEX_TYPE);
         write_varint(writer, &bytes, part);
         return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
     }
@@ -114,10 +98,9 @@ static uint64_t element_index(Writer *writer, HloType type) {
     return 0;
 }
 
-// The type index: code 9 of vhlo.
 static uint64_t index_type(Writer *writer) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 9);
+    write_varint(writer, &bytes, VHLO_INDEX_TYPE);
     return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
 }
 
@@ -125,7 +108,7 @@ static uint64_t index_type(Writer *writer) {
 static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 20);
+    write_varint(writer, &bytes, VHLO_TENSOR_TYPE);
     write_varint(writer, &bytes, (uint64_t)rank);
     for (int64_t i = 0; i < rank; i++) write_signed(writer, &bytes, dims[i]);
     write_varint(writer, &bytes, element);
@@ -136,7 +119,7 @@ static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims,
 static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
     assert(shape);
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 18);
+    write_varint(writer, &bytes, VHLO_TYPE_EXTENSIONS);
     write_varint(writer, &bytes, (uint64_t)shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) {
         bool known = shape->dynamic[i] && shape->dims[i] != HLO_UNBOUNDED;
@@ -145,12 +128,12 @@ static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 
-// With bounds it is code 21, a ranked tensor with an encoding.
+// Bounds are the encoding of a ranked tensor.
 static uint64_t shape_index(Writer *writer, const HloShape *shape) {
     assert(shape);
     WriteBytes bytes = {0};
     if (shape->type == HLO_TOKEN) {
-        write_varint(writer, &bytes, 22);
+        write_varint(writer, &bytes, VHLO_TOKEN_TYPE);
         return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
     }
     uint64_t element = element_index(writer, shape->type);
@@ -158,7 +141,7 @@ static uint64_t shape_index(Writer *writer, const HloShape *shape) {
     bool bounded = false;
     for (int32_t i = 0; i < shape->rank; i++) bounded |= shape->dynamic[i] && shape->dims[i] != HLO_UNBOUNDED;
     uint64_t bounds = bounded ? bounds_index(writer, shape) : 0;
-    write_varint(writer, &bytes, bounded ? 21 : 20);
+    write_varint(writer, &bytes, bounded ? VHLO_ENCODED_TENSOR_TYPE : VHLO_TENSOR_TYPE);
     if (bounded) write_varint(writer, &bytes, bounds);
     write_varint(writer, &bytes, (uint64_t)shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -183,10 +166,10 @@ static uint64_t make_type(Writer *writer, const MlirType *type) {
     const bool is_tf32 = type->kind == MLIR_TYPE_OTHER && strcmp(type->name, MLIR_TF32) == 0;
     HLO_BUG_IF(type->kind != MLIR_TYPE_FUNCTION && type->kind != MLIR_TYPE_NONE && !is_tf32);
     if (type->kind != MLIR_TYPE_FUNCTION) {
-        write_varint(writer, &bytes, is_tf32 ? 34 : 33);
+        write_varint(writer, &bytes, is_tf32 ? VHLO_TF32_TYPE : VHLO_NONE_TYPE);
         return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
     }
-    write_varint(writer, &bytes, 8);
+    write_varint(writer, &bytes, VHLO_FUNCTION_TYPE);
     write_type_list(writer, &bytes, type->inputs, type->input_count);
     write_type_list(writer, &bytes, type->results, type->result_count);
     return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
@@ -221,7 +204,7 @@ static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const
     for (int64_t i = 1; i < count && splat; i++) {
         splat = memcmp(data, (const char *)data + i * each, (size_t)each) == 0;
     }
-    write_varint(writer, &bytes, 15);
+    write_varint(writer, &bytes, VHLO_TENSOR);
     write_varint(writer, &bytes, type);
     if (element == HLO_PRED && splat && count > 1) {
         write_varint(writer, &bytes, 1);
@@ -265,14 +248,19 @@ static uint64_t ints_index(Writer *writer, const MlirAttribute *attribute) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes of vhlo
 
-// vhlo_encoding::AttributeCode of each enumeration.
 static uint64_t enum_code(const char *kind) {
     static const struct {
         const char *kind;
-        uint64_t code;
-    } table[] = {{"comparison_direction", 3}, {"comparison_type", 4}, {"api_version", 5},       {"fft_type", 7},
-                 {"precision", 11},           {"rng_algorithm", 12},  {"rng_distribution", 13}, {"transpose", 16},
-                 {"result_accuracy_mode", 19}};
+        VhloAttributeCode code;
+    } table[] = {{"comparison_direction", VHLO_COMPARISON_DIRECTION},
+                 {"comparison_type", VHLO_COMPARISON_TYPE},
+                 {"api_version", VHLO_API_VERSION},
+                 {"fft_type", VHLO_FFT_TYPE},
+                 {"precision", VHLO_PRECISION},
+                 {"rng_algorithm", VHLO_RNG_ALGORITHM},
+                 {"rng_distribution", VHLO_RNG_DISTRIBUTION},
+                 {"transpose", VHLO_TRANSPOSE},
+                 {"result_accuracy_mode", VHLO_RESULT_ACCURACY_MODE}};
     for (size_t i = 0; i < HLO_COUNT_OF(table); i++) {
         if (strcmp(table[i].kind, kind) == 0) return table[i].code;
     }
@@ -305,7 +293,7 @@ static uint64_t number_index(Writer *writer, const MlirAttribute *attribute) {
     uint64_t type_index = write_type_index(writer, attribute->type);
     bool is_float = attribute->kind == MLIR_FLOAT;
     uint64_t value = is_float ? hlo_float_encode(type, attribute->real) : (uint64_t)attribute->integer;
-    write_varint(writer, &bytes, is_float ? 8 : 9);
+    write_varint(writer, &bytes, is_float ? VHLO_FLOAT : VHLO_INTEGER);
     write_varint(writer, &bytes, type_index);
     write_wide(writer, &bytes, hlo_type_info(type)->bits, value);
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
@@ -313,7 +301,7 @@ static uint64_t number_index(Writer *writer, const MlirAttribute *attribute) {
 
 static uint64_t string_attribute(Writer *writer, const char *string) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 14);
+    write_varint(writer, &bytes, VHLO_STRING);
     write_varint(writer, &bytes, write_string_index(writer, string));
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
@@ -323,10 +311,10 @@ static void write_int_list(Writer *writer, WriteBytes *bytes, HloInts ints) {
     for (int64_t i = 0; i < ints.count; i++) write_signed(writer, bytes, ints.items[i]);
 }
 
-// Code 10: which part of which operand a part of the result shares its buffer with.
+// Which part of which operand a part of the result shares its buffer with.
 static uint64_t alias_index(Writer *writer, const MlirAttribute *alias) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 10);
+    write_varint(writer, &bytes, VHLO_OUTPUT_OPERAND_ALIAS);
     write_int_list(writer, &bytes, alias->items[0]->ints);
     write_signed(writer, &bytes, alias->integer);
     write_int_list(writer, &bytes, alias->items[1]->ints);
@@ -335,12 +323,11 @@ static uint64_t alias_index(Writer *writer, const MlirAttribute *alias) {
 
 static uint64_t accuracy_index(Writer *writer, const HloAccuracy *accuracy) {
     WriteBytes bytes = {0};
-    int64_t mode = accuracy->has_tolerance ? 2 : accuracy->mode == HLO_AccuracyMode_HIGHEST ? 1 : 0;
-    uint64_t mode_index = enum_index(writer, "result_accuracy_mode", mode);
+    uint64_t mode_index = enum_index(writer, "result_accuracy_mode", mlir_accuracy_mode(accuracy));
     int64_t atol, rtol;
     memcpy(&atol, &accuracy->atol, sizeof(atol));
     memcpy(&rtol, &accuracy->rtol, sizeof(rtol));
-    write_varint(writer, &bytes, 20);
+    write_varint(writer, &bytes, VHLO_RESULT_ACCURACY);
     write_signed(writer, &bytes, atol);
     write_signed(writer, &bytes, rtol);
     write_signed(writer, &bytes, accuracy->ulps);
@@ -350,7 +337,7 @@ static uint64_t accuracy_index(Writer *writer, const HloAccuracy *accuracy) {
 
 static uint64_t list_index(Writer *writer, const MlirAttribute *list) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 1);
+    write_varint(writer, &bytes, VHLO_ARRAY);
     write_varint(writer, &bytes, (uint64_t)list->count);
     for (int64_t i = 0; i < list->count; i++)
         write_varint(writer, &bytes, write_attribute_index(writer, list->items[i]));
@@ -359,7 +346,7 @@ static uint64_t list_index(Writer *writer, const MlirAttribute *list) {
 
 static uint64_t dictionary_index(Writer *writer, const MlirAttribute *dictionary) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 6);
+    write_varint(writer, &bytes, VHLO_DICTIONARY);
     write_varint(writer, &bytes, (uint64_t)dictionary->count);
     for (int64_t i = 0; i < dictionary->count; i++) {
         uint64_t key = string_attribute(writer, dictionary->keys[i]);
@@ -371,7 +358,7 @@ static uint64_t dictionary_index(Writer *writer, const MlirAttribute *dictionary
 }
 
 // One varint behind a code.
-static uint64_t coded_index(Writer *writer, uint64_t code, uint64_t value) {
+static uint64_t coded_index(Writer *writer, VhloAttributeCode code, uint64_t value) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, code);
     write_varint(writer, &bytes, value);
@@ -381,13 +368,13 @@ static uint64_t coded_index(Writer *writer, uint64_t code, uint64_t value) {
 uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute) {
     assert(attribute);
     switch (attribute->kind) {
-        case MLIR_UNIT: return coded_index(writer, 2, 1);
-        case MLIR_BOOL: return coded_index(writer, 2, attribute->integer != 0);
+        case MLIR_UNIT: return coded_index(writer, VHLO_BOOL, 1);
+        case MLIR_BOOL: return coded_index(writer, VHLO_BOOL, attribute->integer != 0);
         case MLIR_INTEGER:
         case MLIR_FLOAT: return number_index(writer, attribute);
         case MLIR_STRING:
         case MLIR_SYMBOL: return string_attribute(writer, attribute->string);
-        case MLIR_TYPE: return coded_index(writer, 17, write_type_index(writer, attribute->type));
+        case MLIR_TYPE: return coded_index(writer, VHLO_TYPE_ATTRIBUTE, write_type_index(writer, attribute->type));
         case MLIR_ARRAY: return list_index(writer, attribute);
         case MLIR_DICTIONARY: return dictionary_index(writer, attribute);
         case MLIR_TENSOR: return tensor_index(writer, attribute);
@@ -404,7 +391,7 @@ uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute) {
 
 uint64_t write_builtin_string(Writer *writer, const char *string) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 2);
+    write_varint(writer, &bytes, BUILTIN_STRING);
     write_varint(writer, &bytes, write_string_index(writer, string));
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
@@ -412,7 +399,7 @@ uint64_t write_builtin_string(Writer *writer, const char *string) {
 uint64_t write_dictionary_index(Writer *writer, const uint64_t *names, const uint64_t *values, int64_t count) {
     assert(count >= 0);
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 1);
+    write_varint(writer, &bytes, BUILTIN_DICTIONARY);
     write_varint(writer, &bytes, (uint64_t)count);
     for (int64_t i = 0; i < count; i++) {
         write_varint(writer, &bytes, names[i]);
@@ -424,14 +411,14 @@ uint64_t write_dictionary_index(Writer *writer, const uint64_t *names, const uin
 // A signless integer type: width and two bits that say so.
 static uint64_t builtin_integer_type(Writer *writer, int bits) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 0);
+    write_varint(writer, &bytes, BUILTIN_INTEGER_TYPE);
     write_varint(writer, &bytes, (uint64_t)bits << 2);
     return add_entry(writer, &writer->types, WRITE_BUILTIN, &bytes);
 }
 
 static uint64_t builtin_list(Writer *writer, const MlirAttribute *list) {
     WriteBytes bytes = {0};
-    write_varint(writer, &bytes, 0);
+    write_varint(writer, &bytes, BUILTIN_ARRAY);
     write_varint(writer, &bytes, (uint64_t)list->count);
     for (int64_t i = 0; i < list->count; i++) write_varint(writer, &bytes, write_builtin_index(writer, list->items[i]));
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
@@ -441,15 +428,15 @@ static uint64_t builtin_list(Writer *writer, const MlirAttribute *list) {
 static uint64_t builtin_index_tensor(Writer *writer, const HloLiteral *numbers) {
     assert(numbers->shape->type == HLO_S64 && numbers->shape->rank == 1);
     WriteBytes element = {0}, type = {0}, bytes = {0};
-    write_varint(writer, &element, 1);
+    write_varint(writer, &element, BUILTIN_INDEX_TYPE);
     const uint64_t index = add_entry(writer, &writer->types, WRITE_BUILTIN, &element);
-    write_varint(writer, &type, 13);
-    write_varint(writer, &type, 1);
+    write_varint(writer, &type, BUILTIN_TENSOR_TYPE);
+    write_varint(writer, &type, 1);  // the rank
     write_signed(writer, &type, numbers->shape->dims[0]);
     write_varint(writer, &type, index);
     const uint64_t tensor = add_entry(writer, &writer->types, WRITE_BUILTIN, &type);
     const int64_t length = hlo_shape_bytes(numbers->shape);
-    write_varint(writer, &bytes, 18);
+    write_varint(writer, &bytes, BUILTIN_TENSOR);
     write_varint(writer, &bytes, tensor);
     write_varint(writer, &bytes, (uint64_t)length);
     write_run(writer, &bytes, numbers->data, length);
@@ -465,7 +452,7 @@ uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     if (attribute->kind == MLIR_INTEGER) {
         int bits = hlo_type_info(attribute->type->element)->bits;
         uint64_t type = builtin_integer_type(writer, bits);
-        write_varint(writer, &bytes, 8);
+        write_varint(writer, &bytes, BUILTIN_INTEGER);
         write_varint(writer, &bytes, type);
         write_wide(writer, &bytes, bits, (uint64_t)attribute->integer);
         return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
@@ -485,24 +472,24 @@ uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
     WriteBytes bytes = {0};
     if (location->string && location->count == 0) {
         uint64_t file = write_builtin_string(writer, location->string);
-        write_varint(writer, &bytes, 11);
+        write_varint(writer, &bytes, BUILTIN_FILE_LINE);
         write_varint(writer, &bytes, file);
         write_varint(writer, &bytes, (uint64_t)location->integer);
         write_varint(writer, &bytes, location->ints.count ? (uint64_t)location->ints.items[0] : 0);
     } else if (location->string) {
         uint64_t name = write_builtin_string(writer, location->string);
         uint64_t child = write_location_index(writer, location->items[0]);
-        write_varint(writer, &bytes, 14);
+        write_varint(writer, &bytes, BUILTIN_NAME_LOCATION);
         write_varint(writer, &bytes, name);
         write_varint(writer, &bytes, child);
     } else if (location->count == 2) {
         uint64_t callee = write_location_index(writer, location->items[0]);
         uint64_t caller = write_location_index(writer, location->items[1]);
-        write_varint(writer, &bytes, 10);
+        write_varint(writer, &bytes, BUILTIN_CALL_SITE);
         write_varint(writer, &bytes, callee);
         write_varint(writer, &bytes, caller);
     } else {
-        write_varint(writer, &bytes, 15);
+        write_varint(writer, &bytes, BUILTIN_UNKNOWN_LOCATION);
     }
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
