@@ -134,11 +134,6 @@ static void add_computation(Sum *sum, const HloComputation *computation) {
     for (const HloInstruction *i = computation->first; i; i = i->next) add_member(sum, i);
 }
 
-// Ops that give the same bytes another name.
-static bool is_view(HloOpcode opcode) {
-    return opcode == HLO_OP_BITCAST || opcode == HLO_OP_RESHAPE || opcode == HLO_OP_GET_TUPLE_ELEMENT;
-}
-
 // As HBM sees them: padded to tiles, nothing for what is kept in VMEM.
 static double bytes_of(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_hbm_bytes(chip, shape);
@@ -166,7 +161,7 @@ static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t i
         }
         default: break;
     }
-    if (!is_view(user->opcode) || hlo_instruction_is_root(user)) return full;
+    if (!emu_is_view(user) || hlo_instruction_is_root(user)) return full;
     for (int64_t i = 0; depth < 16 && i < user->users.count; i++) {
         const HloInstruction *next = user->users.items[i];
         for (int32_t j = 0; j < next->operand_count; j++)
@@ -239,7 +234,7 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
 // Whether a kernel does nothing but give data another name.
 static bool is_nothing(const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++)
-        if (!is_view(kernel->members[i]->opcode) && !emu_call_is_annotation(kernel->members[i])) return false;
+        if (!emu_is_view(kernel->members[i]) && !emu_call_is_annotation(kernel->members[i])) return false;
     return true;
 }
 

@@ -218,6 +218,12 @@ static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
     return leaves;
 }
 
+// Whether a value is its first operand under another name.
+static bool renames(const HloInstruction *instruction) {
+    return emu_is_view(instruction) || hlo_is(instruction, HLO_OP_ADD_DEPENDENCY) ||
+           hlo_is(instruction, HLO_OP_SET_DIMENSION_SIZE) || hlo_is(instruction, HLO_OP_ASYNC_UPDATE);
+}
+
 // The buffers of a value; NULL items for values that stay inside a kernel.
 static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     const bool is_root = liveness->program->kernel_of[instruction->id] >= 0;
@@ -231,17 +237,11 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
         case HLO_OP_TUPLE:
         case HLO_OP_OPTIMIZATION_BARRIER:
         case HLO_OP_DOMAIN: return concatenate_operands(liveness, instruction);
-        case HLO_OP_ADD_DEPENDENCY:
-        case HLO_OP_BITCAST:
-        case HLO_OP_RESHAPE:
-        case HLO_OP_SET_DIMENSION_SIZE:
-        case HLO_OP_ASYNC_UPDATE:
-            if (leaves_of(liveness, instruction->operands[0])->count)
-                return *leaves_of(liveness, instruction->operands[0]);
-            break;
         case HLO_OP_WHILE: return leaves_of_loop(liveness, instruction);
         default: break;
     }
+    if (renames(instruction) && leaves_of(liveness, instruction->operands[0])->count)
+        return *leaves_of(liveness, instruction->operands[0]);
     const EmuOpClass op_class = emu_op_class(instruction->opcode);
     if (op_class == EMU_OP_DONE) return leaves_of_done(liveness, instruction);
     const bool starts = op_class == EMU_OP_COLLECTIVE_START || op_class == EMU_OP_TRANSFER_START;

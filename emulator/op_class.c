@@ -2,6 +2,8 @@
 // What kind of work each opcode is on a TPU, expanded from op_class.def.
 #include "emulator/op_class.h"
 
+#include <assert.h>
+
 typedef struct OpRow {
     EmuOpClass op_class;
     double vector_cost;
@@ -34,6 +36,29 @@ static bool crosses_to_host(const HloInstruction *instruction) {
 
 EmuOpClass emu_instruction_class(const HloInstruction *instruction) {
     return crosses_to_host(instruction) ? EMU_OP_HOST_COPY : emu_op_class(instruction->opcode);
+}
+
+// Layouts that are not there are not known to fit.
+static bool keeps_places(const HloInstruction *transpose) {
+    const HloLayout *from = transpose->operands[0]->shape->layout, *to = transpose->shape->layout;
+    if (!from || !to || from->minor_to_major.count != to->minor_to_major.count) return false;
+    const HloInts dimensions = HLO_ATTRIBUTES(transpose, Dimensions)->dimensions;
+    assert(dimensions.count == transpose->shape->rank);
+    for (int64_t i = 0; i < to->minor_to_major.count; i++)
+        if (dimensions.items[to->minor_to_major.items[i]] != from->minor_to_major.items[i]) return false;
+    HloLayout alike = *to;
+    alike.minor_to_major = from->minor_to_major;
+    return hlo_layout_equal(&alike, from);
+}
+
+bool emu_is_view(const HloInstruction *instruction) {
+    switch (instruction->opcode) {
+        case HLO_OP_BITCAST:
+        case HLO_OP_RESHAPE:
+        case HLO_OP_GET_TUPLE_ELEMENT: return true;
+        case HLO_OP_TRANSPOSE: return keeps_places(instruction);
+        default: return false;
+    }
 }
 
 double emu_op_vector_cost(HloOpcode opcode) {

@@ -27,6 +27,9 @@ HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
 // The class of an instruction: a copy, or a slice of an array, between the device's memory and the host's is
 // EMU_OP_HOST_COPY, everything else what its opcode is.
 HLO_EXPORT EmuOpClass emu_instruction_class(const HloInstruction *instruction);
+// Whether an instruction gives the bytes of its first operand another name: reshapes, bitcasts, elements of tuples, and
+// transposes whose layouts say that no element changes its place.
+HLO_EXPORT bool emu_is_view(const HloInstruction *instruction);
 // Vector instructions for one element.
 HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
 // The opcode that moves the data of an asynchronous start (`all-gather-start` gives `all-gather`, an `async-start` what

@@ -356,6 +356,25 @@ Test(emulator_simulate, reductions_join_their_producer) {
 }
 
 // Calls are inlined first, as compilers do: what they hold fuses with what is around them.
+// Stacks of weights are transposed in front of a loop over their middle dimension; where the layouts say that nothing
+// moves, that takes neither time nor memory.
+Test(emulator_simulate, bug_transposes_that_move_nothing_took_time_and_memory) {
+    EmuReport *view = simulate(
+        "HloModule m\nENTRY e {\n p = f32[4096,8,4096]{2,1,0} parameter(0)\n"
+        " t = f32[8,4096,4096]{2,0,1} transpose(p), dimensions={1,0,2}\n"
+        " ROOT s = f32[1,4096,4096]{2,0,1} slice(t), slice={[3:4], [0:4096], [0:4096]} }",
+        "v5e-1");
+    EmuReport *moved = simulate(
+        "HloModule m\nENTRY e {\n p = f32[4096,8,4096]{2,1,0} parameter(0)\n"
+        " t = f32[8,4096,4096]{2,1,0} transpose(p), dimensions={1,0,2}\n"
+        " ROOT s = (f32[8,4096,4096]{2,1,0}) tuple(t) }",
+        "v5e-1");
+    cr_assert_eq(view->temp_bytes, 0);
+    cr_assert_lt(view->step_picoseconds * 2, moved->step_picoseconds);
+    emu_report_free(view);
+    emu_report_free(moved);
+}
+
 Test(emulator_simulate, calls_are_inlined) {
     EmuReport *report = simulate(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] negate(x) }\n"
