@@ -415,16 +415,12 @@ static bool same_key_values(HloKeyValues a, HloKeyValues b) {
     return true;
 }
 
-bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b) {
+bool hlo_instruction_same_operation(const HloInstruction *a, const HloInstruction *b) {
     assert(a && b);
-    if (a == b) return true;
     if (a->opcode != b->opcode || a->operand_count != b->operand_count || a->called_count != b->called_count ||
         !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) || !hlo_sharding_equal(a->sharding, b->sharding) ||
         !same_key_values(a->frontend_attributes, b->frontend_attributes) || hlo_instruction_is_nondeterministic(a)) {
         return false;
-    }
-    for (int32_t i = 0; i < a->operand_count; i++) {
-        if (a->operands[i] != b->operands[i]) return false;
     }
     for (int32_t i = 0; i < a->called_count; i++) {
         if (a->called[i] != b->called[i]) return false;
@@ -432,6 +428,15 @@ bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b)
     const char *x = a->backend_config, *y = b->backend_config;
     if (x != y && (!x || !y || strcmp(x, y) != 0)) return false;
     return hlo_attributes_equal(hlo_op_info(a->opcode)->family, a->attributes, b->attributes);
+}
+
+bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b) {
+    if (a == b) return true;
+    if (!hlo_instruction_same_operation(a, b)) return false;
+    for (int32_t i = 0; i < a->operand_count; i++) {
+        if (a->operands[i] != b->operands[i]) return false;
+    }
+    return true;
 }
 
 bool hlo_instruction_is_root(const HloInstruction *instruction) {

@@ -142,9 +142,10 @@ HLO_EXPORT bool hlo_instruction_has_side_effect(const HloInstruction *instructio
 HLO_EXPORT bool hlo_instruction_is_nondeterministic(const HloInstruction *instruction);
 // The async-start that an async-update or async-done belongs to; an async-start itself.
 HLO_EXPORT const HloInstruction *hlo_instruction_async_start(const HloInstruction *instruction);
-// True if same opcode, shape, attributes and called computations, and operands pairwise identical: one can stand for
-// the other (unless it has side effects). Shardings and frontend
-// attributes must be equal too.
+// True if same opcode, shape, attributes, sharding, frontend attributes and called computations: of equal operands both
+// make equal results. False for ops that draw random numbers.
+HLO_EXPORT bool hlo_instruction_same_operation(const HloInstruction *a, const HloInstruction *b);
+// True if they are also of the same operands: one can stand for the other (unless it has side effects).
 HLO_EXPORT bool hlo_instruction_identical(const HloInstruction *a, const HloInstruction *b);
 // True if it is the root of its computation.
 HLO_EXPORT bool hlo_instruction_is_root(const HloInstruction *instruction);

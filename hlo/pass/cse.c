@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common subexpressions: within a computation, equal instructions with equal operands are computed once.
 //
+// What is applied to elements (the `to_apply` of reductions, comparators of sorts) comes first: StableHLO writes a
+// region at every use, so that equal reductions call different computations of one text. All are made to call the first
+// such. Bodies of loops and branches are not: passes treat them as their caller's own.
+//
 // Only instructions with the very same operands are compared, in list order, so that whole trees that are equal fall
 // together from the leaves up. Effects, random numbers, control edges and Shardy's constraints keep their instruction
 // apart; so do different shardings, because the partitioner reads each of them.
@@ -71,7 +75,91 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
     return changed;
 }
 
+// True if `instruction` applies its computations to elements, rather than passing control to them.
+static bool applies(const HloInstruction *instruction) {
+    switch (instruction->opcode) {
+        case HLO_OP_ALL_REDUCE:
+        case HLO_OP_ALL_REDUCE_START:
+        case HLO_OP_MAP:
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_SCATTER:
+        case HLO_OP_SELECT_AND_SCATTER:
+        case HLO_OP_SORT: return true;
+        default: return false;
+    }
+}
+
+static bool is_applied(const HloComputation *computation) {
+    for (int64_t i = 0; i < computation->callers.count; i++)
+        if (!applies(computation->callers.items[i])) return false;
+    return computation->callers.count > 0;
+}
+
+// The places of instructions in the lists of their computations.
+typedef int32_t *Places;
+
+static uint64_t hash_of_computation(const HloComputation *computation, Places places) {
+    uint64_t hash = (uint64_t)computation->instruction_count;
+    int32_t place = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next, place++) {
+        places[i->id] = place;
+        hash = hlo_hash_mix(hlo_hash_mix(hash, (uint64_t)i->opcode), hlo_shape_hash(i->shape));
+        if (i->attributes)
+            hash = hlo_hash_mix(hash, hlo_attributes_hash(hlo_op_info(i->opcode)->family, i->attributes));
+        for (int32_t k = 0; k < i->operand_count; k++) hash = hlo_hash_mix(hash, (uint64_t)places[i->operands[k]->id]);
+    }
+    return hash;
+}
+
+// True if two computations are the same text but for names. Control edges and effects keep them apart.
+static bool same_computation(const HloComputation *a, const HloComputation *b, const int32_t *places) {
+    if (a->instruction_count != b->instruction_count || places[a->root->id] != places[b->root->id]) return false;
+    const HloInstruction *y = b->first;
+    for (const HloInstruction *x = a->first; x; x = x->next, y = y->next) {
+        if (!hlo_instruction_same_operation(x, y) || hlo_instruction_has_side_effect(x)) return false;
+        if (x->control_predecessors.count || y->control_predecessors.count) return false;
+        for (int32_t k = 0; k < x->operand_count; k++)
+            if (places[x->operands[k]->id] != places[y->operands[k]->id]) return false;
+    }
+    return true;
+}
+
+// Every caller of `from` calls `to`. Callers leave the list of `from` as they go.
+static void move_callers(HloComputation *from, HloComputation *to, HloArena *scratch) {
+    while (from->callers.count) {
+        HloInstruction *caller = from->callers.items[from->callers.count - 1];
+        HloComputation **called = HLO_ARENA_NEW(scratch, HloComputation *, caller->called_count);
+        for (int32_t i = 0; i < caller->called_count; i++)
+            called[i] = caller->called[i] == from ? to : caller->called[i];
+        hlo_instruction_set_called(caller, called, caller->called_count);
+    }
+}
+
+// Of equal applied computations all callers call the first; dead code elimination takes the others away. Where two
+// different ones have one hash, the second and its equals are left as they are.
+static bool share_computations(HloModule *module, HloArena *scratch) {
+    HloIntMap known = {0};  // hash -> place of the first computation with it
+    Places places = HLO_ARENA_NEW(scratch, int32_t, module->instruction_limit);
+    bool changed = false;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        HloComputation *computation = module->computations.items[c];
+        if (computation == module->entry || !is_applied(computation)) continue;
+        uint64_t hash = hash_of_computation(computation, places);
+        int64_t *found = hlo_int_map_find(&known, hash);
+        if (!found) {
+            hlo_int_map_set(scratch, &known, hash, c);
+        } else if (same_computation(module->computations.items[*found], computation, places)) {
+            move_callers(computation, module->computations.items[*found], scratch);
+            changed = true;
+        }
+    }
+    return changed;
+}
+
 HloStatus hlo_pass_cse(HloModule *module, const HloPassEnv *env, bool *changed) {
+    *changed |= share_computations(module, env->scratch);
     for (int64_t i = 0; i < module->computations.count; i++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         *changed |= share(module->computations.items[i], env);

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes equal collectives once: different users ask for the same reshard without knowing of one another.
+// Computes equal collectives once: different users ask for the same reshard without knowing of one another, and
+// programs compute things twice (a mean, and a variance that takes the mean again).
 #include <assert.h>
 
+#include "hlo/pass/pass.h"
 #include "spmd_partitioner/passes/passes.h"
 
-// True if two collectives differ in name and channel only.
-// Operands and computations are compared by identity.
-static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
+// True if two collectives do the same to whatever they are given: they differ in names, channels and operands only.
+// Computations are compared by identity.
+static bool same_exchange(const HloInstruction *a, const HloInstruction *b) {
     assert(a != b);
     if (a->opcode != b->opcode || a->operand_count != b->operand_count) return false;
-    if (!hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
-    for (int32_t i = 0; i < a->operand_count; i++) {
-        if (a->operands[i] != b->operands[i]) return false;
-    }
     for (int32_t i = 0; i < a->called_count; i++) {
         if (a->called[i] != b->called[i]) return false;
     }
@@ -28,8 +26,18 @@ static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
     return hlo_attributes_equal(family, &x, b->attributes);
 }
 
-// The users of an operand are the only places where a twin can be.
-static void merge_one(HloInstruction *at) {
+// Operands are compared by identity.
+static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
+    if (!same_exchange(a, b) || !hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_IGNORE_LAYOUT)) return false;
+    for (int32_t i = 0; i < a->operand_count; i++) {
+        if (a->operands[i] != b->operands[i]) return false;
+    }
+    return true;
+}
+
+// The users of an operand are the only places where a twin can be. Of two equal ones the earlier stays: everything that
+// needs it stands behind both. Says whether there was one.
+static bool merge_one(HloInstruction *at) {
     assert(at->parent);
     const HloInstruction *operand = at->operands[0];
     for (int64_t i = 0; i < operand->users.count; i++) {
@@ -38,18 +46,54 @@ static void merge_one(HloInstruction *at) {
         spmd_join_reasons(other, at);
         hlo_instruction_replace_uses(at, other);
         hlo_instruction_remove(at);
-        return;
+        return true;
     }
+    return false;
 }
 
-// Of two equal ones the earlier stays: everything that needs it stands behind both.
-void spmd_merge_collectives(HloModule *module, HloArena *scratch) {
-    (void)scratch;
+// all-reduce(reshape(x)) beside an all-reduce(x) is a reshape of that: sums were finished late for the one user, behind
+// its reshape, and at once for the other. The twin may stand behind `at`: the list is to be sorted.
+static bool merge_reshaped(HloInstruction *at) {
+    HloInstruction *reshape = at->operands[0];
+    if (!hlo_is(at, HLO_OP_ALL_REDUCE) || at->operand_count != 1 || !hlo_is(reshape, HLO_OP_RESHAPE)) return false;
+    const HloInstruction *summed = reshape->operands[0];
+    for (int64_t i = 0; i < summed->users.count; i++) {
+        HloInstruction *other = summed->users.items[i];
+        if (!hlo_is(other, HLO_OP_ALL_REDUCE) || !same_exchange(other, at)) continue;
+        spmd_join_reasons(other, at);
+        HloInstruction *made = hlo_instruction_clone(at->parent, reshape, at->shape, &other, 1);
+        hlo_instruction_move_before(made, at);
+        hlo_instruction_replace_uses(at, made);
+        spmd_remove_unused(at);
+        return true;
+    }
+    return false;
+}
+
+static bool merge_round(HloModule *module) {
+    bool merged = false;
     for (int64_t c = 0; c < module->computations.count; c++) {
+        bool moved = false;
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
-            if (hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) && at->operand_count && at != at->parent->root)
-                merge_one(at);
+            if (!hlo_op_is(at->opcode, HLO_OP_IS_COLLECTIVE) || !at->operand_count || at == at->parent->root) continue;
+            if (merge_one(at))
+                merged = true;
+            else
+                moved |= merge_reshaped(at);
         }
+        if (moved) hlo_computation_sort(module->computations.items[c]);
+        merged |= moved;
     }
+    return merged;
+}
+
+// What two equal collectives feed is equal only when they are one, and so on along the program.
+HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch) {
+    const HloPassEnv env = {.scratch = scratch};
+    bool changed = false;
+    do HLO_TRY(hlo_pass_cse(module, &env, &changed));
+    while (merge_round(module));
+    if (changed) hlo_module_remove_unreachable(module);
+    return HLO_SUCCESS;
 }

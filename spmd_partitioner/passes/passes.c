@@ -10,7 +10,7 @@
 enum { COMBINE_BYTES = 32 << 20 };
 
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch) {
-    spmd_merge_collectives(module, scratch);
+    HLO_TRY(spmd_merge_collectives(module, scratch));
     spmd_hoist_collectives(module, scratch);
     spmd_form_reduce_scatters(module, scratch);
     if (!options->no_combine) spmd_combine_all_reduces(module, scratch, COMBINE_BYTES);

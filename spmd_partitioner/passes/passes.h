@@ -9,8 +9,8 @@
 // Runs the passes in order.
 HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloArena *scratch);
 
-// One collective for several that do the same to the same operands.
-void spmd_merge_collectives(HloModule *module, HloArena *scratch);
+// One instruction for several that do the same to the same operands, collectives too.
+HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 // An all-reduce of which each device keeps only its slice becomes a reduce-scatter.

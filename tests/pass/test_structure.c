@@ -27,6 +27,35 @@ Test(pass_structure, cse_shares_equal_and_swapped_ops) {
                "  ROOT r = (f32[4], f32[4], f32[4], f32[4]) tuple(a, a, c, d)\n");
 }
 
+static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) count += i->opcode == opcode;
+    return count;
+}
+
+// StableHLO writes a region at every use: what reductions apply is compared as a text.
+Test(pass_structure, cse_shares_reductions_by_equal_computations) {
+#define REGION(name, op) \
+    name " {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] " op "(x, y)\n}\n\n"
+    HloModule *module =
+        check_parse("HloModule m\n\n" REGION("sum", "add") REGION("more", "add") REGION("product", "multiply") REGION(
+            "called",
+            "add") "ENTRY main {\n  p = f32[4] parameter(0)\n  z = f32[] constant(0)\n"
+                   "  a = f32[] reduce(p, z), dimensions={0}, to_apply=sum\n"
+                   "  b = f32[] reduce(p, z), dimensions={0}, to_apply=more\n"
+                   "  c = f32[] reduce(p, z), dimensions={0}, to_apply=product\n"
+                   "  d = f32[] call(a, b), to_apply=called\n"
+                   "  ROOT t = (f32[], f32[], f32[], f32[]) tuple(a, b, c, d)\n}\n");
+#undef REGION
+    const char *names[] = {"cse", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    const HloInstruction *root = module->entry->root;
+    cr_expect_eq(root->operands[0], root->operands[1]);
+    cr_expect_eq(count_of(module->entry, HLO_OP_REDUCE), 2);
+    cr_expect_eq(module->computations.count, 4, "bodies of calls are left alone");
+    hlo_module_free(module);
+}
+
 Test(pass_structure, cse_leaves_random_numbers_alone) {
     const char *text =
         "  a = f32[] constant(0)\n  b = f32[] constant(1)\n  x = f32[4] rng(a, b), distribution=rng_uniform\n"
@@ -39,12 +68,6 @@ Test(pass_structure, cse_leaves_random_numbers_alone) {
     "HloModule m\n\ndraw {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n" \
     "  ROOT r = f32[4] rng(a, b), distribution=rng_uniform\n}\n\n"                \
     "twice {\n  c = f32[] parameter(0)\n  d = f32[] parameter(1)\n  ROOT s = f32[4] call(c, d), to_apply=draw\n}\n\n"
-
-static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
-    int64_t count = 0;
-    for (const HloInstruction *i = computation->first; i; i = i->next) count += i->opcode == opcode;
-    return count;
-}
 
 Test(pass_structure, bug_calls_that_draw_random_numbers_were_shared) {
     HloModule *module = check_parse(DRAWS
@@ -221,8 +244,10 @@ Test(pass_structure, bug_reductions_by_many_computations_had_one_hash) {
     HloText text = {0};
     hlo_text_format(&text, "HloModule m\n\n");
     for (int i = 0; i < MANY; i++)
-        hlo_text_format(
-            &text, "h%d {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT s = f32[] add(a, b)\n}\n\n", i);
+        hlo_text_format(&text,
+                        "h%d {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  c = f32[] constant(%d)\n"
+                        "  d = f32[] add(a, c)\n  ROOT s = f32[] add(d, b)\n}\n\n",
+                        i, i);
     hlo_text_format(&text, "ENTRY main {\n  x = f32[2] parameter(0)\n  z = f32[] constant(0)\n");
     for (int i = 0; i < MANY; i++)
         hlo_text_format(&text, "  r%d = f32[] reduce(x, z), dimensions={0}, to_apply=h%d\n", i, i);

@@ -34,11 +34,32 @@ Test(passes, identical_collectives_merge) {
         " c = f32[4] all-reduce(p), channel_id=3, replica_groups=[2,2]<=[4], use_global_device_ids=true, to_apply=sum\n"
         " d = f32[4] add(a, b)\n ROOT s = f32[4] add(c, d)\n}\n");
     HloArena *scratch = hlo_arena_new();
-    spmd_merge_collectives(module, scratch);
+    cr_assert_null(spmd_merge_collectives(module, scratch));
     cr_expect_eq(count_ops(module, HLO_OP_ALL_REDUCE), 2);
     expect_valid(module);
     hlo_arena_free(scratch);
     hlo_module_free(module);
+}
+
+// As x.mean(0) beside x.var(0), which takes the mean again: two reductions of two computations, one with a reshape
+// behind it, and what follows from both. Four sums become two.
+Test(passes, what_is_computed_twice_is_exchanged_once) {
+    static const char *const text =
+        "HloModule m, num_partitions=4\n" SUM
+        "again {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}\n\n"
+        "ENTRY e {\n p = f32[8,6] parameter(0), sharding={devices=[4,1]<=[4]}\n z = f32[] constant(0)\n"
+        " o = f32[] constant(0)\n a = f32[6] reduce(p, z), dimensions={0}, to_apply=sum\n"
+        " b = f32[6] reduce(p, o), dimensions={0}, to_apply=again\n c = f32[1,6] reshape(b)\n"
+        " d = f32[1,6] cosine(c)\n f = f32[6] reshape(d)\n g = f32[6] sine(a)\n h = f32[6] sine(b)\n"
+        " i = f32[8,6] broadcast(g), dimensions={1}\n j = f32[8,6] broadcast(h), dimensions={1}\n"
+        " k = f32[8,6] multiply(p, i)\n l = f32[8,6] multiply(p, j)\n"
+        " n = f32[6] reduce(k, z), dimensions={0}, to_apply=again\n q = f32[6] reduce(l, o), dimensions={0}, "
+        "to_apply=sum\n r = f32[6] add(n, q)\n ROOT s = f32[6] multiply(r, f)\n}\n";
+    SpmdOptions alone = {.no_combine = true};
+    char *counts = collectives_of(text, &alone);
+    cr_expect_str_eq(counts, "2 all-reduce");
+    hlo_free(counts);
+    check_partitioned(text, NULL, 1);
 }
 
 Test(passes, sliced_all_reduce_becomes_reduce_scatter) {
