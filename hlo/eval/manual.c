@@ -9,10 +9,10 @@
 // evaluated: what it says is checked against the devices of the run before anything is divided by it or counted with
 // it, and anything else is refused as "this sharding".
 //
-// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of everybody, or, where
-// a region stands inside of another, of those that share their shard of that one: axes that stay manual tell the
-// devices apart. Replicas should agree; where a program makes them differ, the value of the lowest device stands, on
-// all of them.
+// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of the devices along
+// the axes that stop being manual there. All others tell groups apart: along those of a region around this one devices
+// hold different wholes, and along automatic axes the same one. Replicas should agree; where a program makes them
+// differ, the value of the lowest device of the group stands, on all of the group.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@
 #define MAX_AXES 32
 
 // Where one device's part of an array lies: part `index` of `count` in every dimension. Parts of one array have the
-// same `group`, the place along what stays manual outside of the region.
+// same `group`, the place along all axes but those that are manual in this region only.
 typedef struct Part {
     int64_t index[MAX_RANK], count[MAX_RANK];
     int64_t group;
@@ -63,16 +63,30 @@ static bool tiled_part(HloArena *arena, const HloSharding *sharding, int64_t ran
     int64_t position = position_of(arena, &sharding->iota, sharding->devices, count, device);
     if (position < 0 || tile.count < rank) return false;
     for (int64_t i = tile.count - 1; i >= 0; i--) {
-        const int64_t kind = i - (tile.count - sharding->subgroup_count);
         if (i < rank) {
             part->index[i] = position % tile.items[i];
             part->count[i] = tile.items[i];
-        } else if (kind >= 0 && sharding->subgroups[kind] == HLO_SHARDING_MANUAL) {
-            part->group = part->group * tile.items[i] + position % tile.items[i];
         }
         position /= tile.items[i];
     }
     return true;
+}
+
+// The place of `device` along the manual axes of a tiling, or along all others; -1 if the tiling does not have it.
+static int64_t tiled_place(HloArena *arena, const HloSharding *sharding, int64_t device, bool manual) {
+    assert(sharding->kind == HLO_SHARDING_TILED);
+    HloInts tile = sharding->tile_dims;
+    int64_t count = 1, place = 0;
+    for (int64_t i = 0; i < tile.count; i++) count *= tile.items[i];
+    int64_t position = position_of(arena, &sharding->iota, sharding->devices, count, device);
+    if (position < 0) return -1;
+    for (int64_t i = tile.count - 1; i >= 0; i--) {
+        const int64_t kind = i - (tile.count - sharding->subgroup_count);
+        const bool is_manual = kind >= 0 && sharding->subgroups[kind] == HLO_SHARDING_MANUAL;
+        if (is_manual == manual) place = place * tile.items[i] + position % tile.items[i];
+        position /= tile.items[i];
+    }
+    return place;
 }
 
 // The coordinate of a device at mesh position `position` along one axis or part of it.
@@ -86,13 +100,18 @@ static void axis_part(const int64_t *sizes, int64_t axes, int64_t position, int6
     *count *= steps;
 }
 
+// The position of `device` in the mesh of a sharding; -1 if it is not there.
+static int64_t mesh_position(HloArena *arena, const HloMesh *mesh, int64_t device) {
+    int64_t count = 1;
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) count *= mesh->axis_sizes.items[i];
+    return position_of(arena, &mesh->iota, mesh->device_ids, count, device);
+}
+
 static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t rank, int64_t device, Part *part) {
     assert(rank >= 0 && device >= 0);
     if (named->whole == HLO_SHARDING_REPLICATED) return true;
     const HloMesh *mesh = &named->mesh;
-    int64_t count = 1;
-    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) count *= mesh->axis_sizes.items[i];
-    int64_t position = position_of(arena, &mesh->iota, mesh->device_ids, count, device);
+    int64_t position = mesh_position(arena, mesh, device);
     if (position < 0 || named->dim_count < rank) return false;
     for (int64_t d = 0; d < rank; d++) {
         for (int64_t a = 0; a < named->dims[d].count; a++) {
@@ -102,6 +121,58 @@ static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t r
         }
     }
     return true;
+}
+
+// The place of a position in a mesh along axes or parts of them.
+static int64_t place_along(const HloMesh *mesh, HloAxisRefs axes, int64_t position) {
+    int64_t place = 0, count = 1;
+    for (int64_t i = 0; i < axes.count; i++)
+        axis_part(mesh->axis_sizes.items, mesh->axis_sizes.count, position, axes.items[i].axis, axes.items[i].pre_size,
+                  axes.items[i].size, &place, &count);
+    return place;
+}
+
+// As tiled_place(). Along all but the manual axes: which devices of the same manual place come before.
+static int64_t named_place(HloArena *arena, const HloNamedSharding *named, int64_t device, bool manual) {
+    int64_t position = mesh_position(arena, &named->mesh, device);
+    if (position < 0) return -1;
+    int64_t place = place_along(&named->mesh, named->manual, position);
+    if (manual) return place;
+    int64_t before = 0;
+    for (int64_t i = 0; i < position; i++) before += place_along(&named->mesh, named->manual, i) == place;
+    return before;
+}
+
+// The place of the device along the manual axes of a sharding, or along all others. 0 where it has no manual axes.
+static int64_t place_of(HloEvalDevice *device, const HloSharding *sharding, bool manual) {
+    if (!sharding) return 0;
+    int64_t place = 0;
+    HloShardingKind kind = sharding->kind;
+    if (kind == HLO_SHARDING_NAMED && sharding->named->whole != HLO_SHARDING_TILED) kind = sharding->named->whole;
+    if (kind == HLO_SHARDING_MANUAL) return manual ? device->number : 0;
+    if (kind == HLO_SHARDING_TILED) place = tiled_place(device->scratch, sharding, device->number, manual);
+    if (kind == HLO_SHARDING_NAMED) place = named_place(device->scratch, sharding->named, device->number, manual);
+    return place < 0 ? 0 : place;  // what does not have the device is refused as a part
+}
+
+static bool has_manual(const HloSharding *sharding) {
+    if (sharding->kind == HLO_SHARDING_NAMED)
+        return sharding->named->whole == HLO_SHARDING_MANUAL || sharding->named->manual.count;
+    for (int64_t i = 0; i < sharding->subgroup_count; i++)
+        if (sharding->subgroups[i] == HLO_SHARDING_MANUAL) return true;
+    return sharding->kind == HLO_SHARDING_MANUAL;
+}
+
+// Which devices put one array together where `instruction` leaves a region: its operand's sharding says what is manual
+// inside, its own what still is.
+static int64_t group_of(HloEvalDevice *device, const HloInstruction *instruction) {
+    const HloSharding *inside = instruction->operands[0]->sharding;
+    int64_t outer = place_of(device, instruction->sharding, true);
+    if (inside && has_manual(inside)) return outer * device->world->device_count + place_of(device, inside, false);
+    // Nothing is manual inside: the region is one of axes of one device, and shards are wholes.
+    if (hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT))
+        return device->number;
+    return outer;
 }
 
 // One part of one in every dimension: what replication is.
@@ -183,15 +254,38 @@ static bool find_mesh(const HloModule *module, const char *name, size_t length, 
     return false;
 }
 
+// The axis of that name; `mesh->axes` if there is none.
+static int64_t find_axis(const SdyMesh *mesh, const char *name, int64_t length) {
+    int64_t axis = 0;
+    while (axis < mesh->axes && (mesh->lengths[axis] != length || strncmp(mesh->names[axis], name, (size_t)length)))
+        axis++;
+    return axis;
+}
+
+// The device's position in the mesh without its coordinates along the axes that are manual in this region:
+// #sdy<manual_axes{"x", "y"}>. False if the mesh lacks one of them.
+static bool sdy_group(const HloInstruction *instruction, const SdyMesh *mesh, int64_t device, int64_t *group) {
+    const char *text = skip_to(hlo_instruction_frontend_attribute(instruction, "xla.sdy.manual_axes"), "{");
+    const char *end = text ? strchr(text, '}') : NULL, *name;
+    int64_t length;
+    *group = end ? device : 0;
+    while (end && (text = read_name(text, end, &name, &length))) {
+        int64_t axis = find_axis(mesh, name, length), index = 0, count = 1, stride = 1;
+        if (axis == mesh->axes) return false;
+        axis_part(mesh->sizes, mesh->axes, device, axis, 1, 0, &index, &count);
+        for (int64_t i = axis + 1; i < mesh->axes; i++) stride *= mesh->sizes[i];
+        *group -= index * stride;
+    }
+    return true;
+}
+
 // One dimension `{"x", "y":(1)2, ?}` between `text` and `end`.
 static bool read_dimension(const SdyMesh *mesh, const char *text, const char *end, int64_t device, int64_t *index,
                            int64_t *count) {
     const char *name;
     int64_t length;
     while ((text = read_name(text, end, &name, &length))) {
-        int64_t axis = 0, pre = 1, size = 0;
-        while (axis < mesh->axes && (mesh->lengths[axis] != length || strncmp(mesh->names[axis], name, (size_t)length)))
-            axis++;
+        int64_t axis = find_axis(mesh, name, length), pre = 1, size = 0;
         if (axis == mesh->axes) return false;
         if (text + 1 < end && text[0] == ':' && text[1] == '(') {
             char *rest;
@@ -226,20 +320,21 @@ static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instructi
         }
         text = end;
     }
+    if (!sdy_group(instruction, &mesh, device->number, &part->group)) return refuse(instruction, "this sharding");
     return HLO_SUCCESS;
 }
 
 // ---- taking apart and putting together
 
-// Dimensions that the region does not split stay whole even where automatic axes shard them.
+// The region does not split what automatic axes shard: manual ones lead in the list of a dimension, and the shapes say
+// how many pieces they make.
 static HloStatus fit_part(const HloInstruction *instruction, const HloShape *whole, const HloShape *shard, Part *part) {
     for (int32_t i = 0; i < whole->rank; i++) {
-        if (shard->dims[i] == whole->dims[i]) {
-            part->index[i] = 0;
-            part->count[i] = 1;
-        } else if (shard->dims[i] * part->count[i] != whole->dims[i]) {
+        const int64_t size = shard->dims[i], pieces = size ? whole->dims[i] / size : 1;
+        if (size * pieces != whole->dims[i] || part->count[i] % pieces)
             return refuse(instruction, "shards that do not make up the array");
-        }
+        part->index[i] /= part->count[i] / pieces;
+        part->count[i] = pieces;
     }
     return HLO_SUCCESS;
 }
@@ -278,8 +373,10 @@ static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instru
         return sdy_part(device, instruction, "xla.sdy.out_shardings", value, rank, part);
     }
     bool enters = !strcmp(target, "SPMDFullToShardShape");
-    return sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding, rank,
-                         part);
+    HLO_TRY(sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding,
+                          rank, part));
+    if (!enters) part->group = group_of(device, instruction);
+    return HLO_SUCCESS;
 }
 
 static const HloShape *value_shape(const HloInstruction *instruction, int64_t value) {

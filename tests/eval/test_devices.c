@@ -204,17 +204,72 @@ static const char *const manual_programs[] = {
     "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {}]>]>\"} }\n",
 };
 
-Test(devices, manual_regions_run_on_the_devices_of_their_mesh) {
+// A region of y inside of one of x, each of its own axis as JAX's shard_map writes them: rows go to x, columns to y,
+// whose sums differ from row to row. The inner region was left with the sums of the first row everywhere.
+static const char *const nested_programs[] = {
+    "HloModule m, num_partitions=4\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " ps = f32[4,4] custom-call(p), custom_call_target=\"Sharding\", sharding={devices=[2,2]<=[4]}\n"
+    " po = f32[2,4] custom-call(ps), custom_call_target=\"SPMDFullToShardShape\", "
+    "sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dims={manual}}\n"
+    " pi = f32[2,4] custom-call(po), custom_call_target=\"Sharding\", "
+    "sharding={devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
+    " a = f32[2,2] custom-call(pi), custom_call_target=\"SPMDFullToShardShape\", "
+    "sharding={devices=[1,1,2,2]<=[2,2]T(1,0) "
+    "last_tile_dims={manual, replicated}}\n"
+    " qs = f32[4,1] custom-call(q), custom_call_target=\"Sharding\", sharding={replicated}\n"
+    " qo = f32[4,1] custom-call(qs), custom_call_target=\"SPMDFullToShardShape\", sharding={devices=[1,1,2,2]<=[4] "
+    "last_tile_dims={manual, replicated}}\n"
+    " qi = f32[4,1] custom-call(qo), custom_call_target=\"Sharding\", "
+    "sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}\n"
+    " b = f32[2,1] custom-call(qi), custom_call_target=\"SPMDFullToShardShape\", "
+    "sharding={devices=[1,1,2,2]<=[2,2]T(1,0) "
+    "last_tile_dims={manual, replicated}}\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " ci = f32[2,1] custom-call(c), custom_call_target=\"Sharding\", sharding={devices=[1,1,2,2]<=[2,2]T(1,0) "
+    "last_tile_dims={manual, replicated}}\n"
+    " co = f32[2,1] custom-call(ci), custom_call_target=\"SPMDShardToFullShape\", sharding={replicated}\n"
+    " cs = f32[2,1] custom-call(co), custom_call_target=\"Sharding\", sharding={devices=[1,1,2,2]<=[4] "
+    "last_tile_dims={manual, replicated}}\n"
+    " ROOT r = f32[4,1] custom-call(cs), custom_call_target=\"SPMDShardToFullShape\", "
+    "sharding={devices=[2,1,2]<=[4] last_tile_dim_replicate} }\n",
+    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"x\"=2, "
+    "\"y\"=2]>}}\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " t = (f32[2,4], f32[4,1]) custom-call(p, q), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+    "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\", ?}, {\\\"y\\\"}]>, "
+    "<@mesh, [{?}, {?}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"x\\\"}>\"}\n"
+    " po = f32[2,4] get-tuple-element(t), index=0\n qo = f32[4,1] get-tuple-element(t), index=1\n"
+    " u = (f32[2,2], f32[2,1]) custom-call(po, qo), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+    "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@mesh, [{?}, {\\\"y\\\", ?}]>, "
+    "<@mesh, [{\\\"y\\\"}, {}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"y\\\"}>\"}\n"
+    " a = f32[2,2] get-tuple-element(u), index=0\n b = f32[2,1] get-tuple-element(u), index=1\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " co = f32[2,1] custom-call(c), custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
+    "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@mesh, [{?}, {?}]>]>\","
+    "xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"y\\\"}>\"}\n"
+    " ROOT r = f32[4,1] custom-call(co), custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
+    "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\", \\\"y\\\"}, {}]>]>\","
+    "xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"x\\\"}>\"} }\n",
+};
+
+static void expect_product(const char *program) {
     float values[20];
     for (int i = 0; i < 20; i++) values[i] = (float)(i < 16 ? i : i - 15);  // p = 0..15, q = 1..4
     const float want[4] = {20, 60, 100, 140};
-    for (size_t i = 0; i < HLO_COUNT_OF(manual_programs); i++) {
-        HloStatus status;
-        HloLiteral *result = run_floats(manual_programs[i], values, NULL, &status);
-        cr_assert_null(status, "%s", hlo_status_message(status));
-        expect_floats(result, want, 4);
-        hlo_literal_free(result);
-    }
+    HloStatus status;
+    HloLiteral *result = run_floats(program, values, NULL, &status);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    expect_floats(result, want, 4);
+    hlo_literal_free(result);
+}
+
+Test(devices, manual_regions_run_on_the_devices_of_their_mesh) {
+    for (size_t i = 0; i < HLO_COUNT_OF(manual_programs); i++) expect_product(manual_programs[i]);
+}
+
+Test(devices, bug_regions_in_regions_were_left_with_the_arrays_of_the_first_device) {
+    for (size_t i = 0; i < HLO_COUNT_OF(nested_programs); i++) expect_product(nested_programs[i]);
 }
 
 Test(devices, manual_region_on_one_device_is_refused) {
