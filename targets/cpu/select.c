@@ -9,9 +9,9 @@
 //     k = 2, row 3 9 1 7 | 4 2 5 6 | 8 0 ...     best 9 7 after the first block
 //     block 2: its largest is 6, not better than 7: skipped;  block 3: 8 is, and takes the place of 7
 //
-// Arg-max works in chunks of a row (the extreme of each, then its place in the best one), or down
-// columns with the best of each so far. A NaN wins over every number, and the first one stays.
-// Elements of narrow float types are decoded first; the value that is given back is the stored one.
+// Arg-max goes along rows (isa/loop_arg.inc), or down columns with the best of each so far. A NaN
+// wins over every number, and the first one stays. Elements of narrow float types are decoded first;
+// the value that is given back is the stored one.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -196,71 +196,35 @@ static void put_position(const ArgJob *job, int64_t at, int64_t position) {
         ((int32_t *)(void *)job->positions)[at] = (int32_t)position;
 }
 
-// First position at which source equals the extreme, or is NaN when that is.
-#define FIND_FUNCTION(T, S)                                                             \
-    static int64_t find_##S(const T *in, int64_t n, T wanted) {                         \
-        enum { kStep = 256 };                                                           \
-        for (int64_t i = 0; i < n; i += kStep) {                                        \
-            const int64_t end = n - i < kStep ? n : i + kStep;                          \
-            int any = 0;                                                                \
-            for (int64_t j = i; j < end; j++) any |= in[j] == wanted || in[j] != in[j]; \
-            if (!any) continue;                                                         \
-            for (int64_t j = i; j < end; j++)                                           \
-                if (wanted != wanted ? in[j] != in[j] : in[j] == wanted) return j;      \
-        }                                                                               \
-        return 0;                                                                       \
+// A row of a narrow float, decoded in chunks. As in the kernels, a NaN wins over numbers, and the first of the best
+// stays.
+static int64_t narrow_place(const ArgJob *job, const char *in) {
+    enum { kChunk = 4096 };
+    const int width = hlo_type_bytes(job->type);
+    float decoded[kChunk], best = 0;
+    int64_t position = -1;
+    for (int64_t at = 0; at < job->length; at += kChunk) {
+        const int64_t n = job->length - at < kChunk ? job->length - at : kChunk;
+        job->kernels->decode[job->type](decoded, in + at * width, NULL, NULL, n, 0);
+        const int64_t place = job->kernels->arg[job->largest][job->held](decoded, n);
+        const float found = decoded[place];
+        if (position < 0 || isnan(found) || (job->largest ? found > best : found < best))
+            best = found, position = at + place;
+        if (isnan(found)) break;
     }
-FIND_FUNCTION(uint8_t, 8)
-FIND_FUNCTION(uint16_t, 16)
-FIND_FUNCTION(uint32_t, 32)
-FIND_FUNCTION(uint64_t, 64)
-FIND_FUNCTION(float, f32)
-FIND_FUNCTION(double, f64)
-
-// By bits for all but f32 and f64, whose zeros have two forms.
-static int64_t find(CpuRegisterType held, const void *in, int64_t n, const void *wanted) {
-    switch (held) {
-        case CPU_REGISTER_F32: return find_f32(in, n, *(const float *)wanted);
-        case CPU_REGISTER_F64: return find_f64(in, n, *(const double *)wanted);
-        default: break;
-    }
-    switch (cpu_register_bytes(held)) {
-        case 1: return find_8(in, n, *(const uint8_t *)wanted);
-        case 2: return find_16(in, n, *(const uint16_t *)wanted);
-        case 4: return find_32(in, n, *(const uint32_t *)wanted);
-        default: return find_64(in, n, *(const uint64_t *)wanted);
-    }
+    return position;
 }
 
-// Rows along memory, in chunks: the extreme of each, then the place of the best chunk's.
+// Rows along memory.
 static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
-    enum { kChunk = 4096 };
     const ArgJob *job = argument;
     const int width = hlo_type_bytes(job->type);
-    CpuReduceKernel *reduce = job->kernels->reduce[job->largest ? CPU_REDUCE_MAXIMUM : CPU_REDUCE_MINIMUM][job->held];
-    CpuBlockKernel *better = job->kernels->operation[job->largest ? CPU_OP_GT : CPU_OP_LT][job->held];
-    float decoded[kChunk];
+    CpuArgKernel *kernel = job->kernels->arg[job->largest][job->held];
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         const char *in = job->input + row * job->length * width;
-        uint64_t best = 0;
-        int64_t position = 0;
-        for (int64_t at = 0; at < job->length; at += kChunk) {
-            const int64_t n = job->length - at < kChunk ? job->length - at : kChunk;
-            const void *chunk = in + at * width;
-            uint64_t extreme = 0;
-            uint8_t wins = 1, is_nan = 0;
-            if (job->kernels->decode[job->type])
-                job->kernels->decode[job->type](decoded, chunk, NULL, NULL, n, 0), chunk = decoded;
-            reduce(&extreme, chunk, 1, n);
-            job->kernels->operation[CPU_OP_NE][job->held](&is_nan, &extreme, &extreme, NULL, 1, 0);
-            if (at > 0 && !is_nan) better(&wins, &extreme, &best, NULL, 1, 0);
-            if (!wins) continue;
-            best = extreme;
-            position = at + find(job->held, chunk, n, &extreme);
-            if (is_nan) break;
-        }
+        const int64_t position = job->kernels->decode[job->type] ? narrow_place(job, in) : kernel(in, job->length);
         put_position(job, row, position);
         if (job->values) memcpy(job->values + row * width, in + position * width, (size_t)width);
     }

@@ -36,6 +36,9 @@ typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void 
 // operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
+// Where the best of n > 0 elements stands: the first NaN, else the first of the largest (or smallest).
+typedef int64_t CpuArgKernel(const void *source, int64_t n);
+
 // Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).
 enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
 
@@ -64,6 +67,7 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *wrap[HLO_TYPE_COUNT];                             // s8/u8 -> s8/u8 of fewer bits
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
+    CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
     // What loop_peephole.c makes of several operations.
     CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT];
     CpuBlockKernel *rotate;      // u32 a turned left by `immediate` (1 to 31) bits
