@@ -16,17 +16,28 @@ static const char kSource[] =
     "comment_char %\nescape_char /\nLC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND "
     "LC_NUMERIC\n";
 
-// Compiles a locale of our own, which need not be installed, and sets it.
-static void set_comma(void) {
-    char folder[] = "/tmp/meshlo-locale-XXXXXX", path[64], command[256];
-    cr_assert_not_null(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/source", folder);
+// The characters of ASCII: localedef's own list of them comes with the package locales, which a bare Debian has not.
+static const char kCharacters[] =
+    "<code_set_name> ASCII\n<comment_char> %\n<escape_char> /\nCHARMAP\n<U0000>..<U007F> /x00\nEND CHARMAP\n";
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[64];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     cr_assert_not_null(file);
-    fputs(kSource, file);
+    fputs(text, file);
     fclose(file);
+}
+
+// Compiles a locale of our own, which need not be installed, and sets it.
+static void set_comma(void) {
+    char folder[] = "/tmp/meshlo-locale-XXXXXX", command[256];
+    cr_assert_not_null(mkdtemp(folder));
+    write_text(folder, "source", kSource);
+    write_text(folder, "characters", kCharacters);
     // Complains of the categories that are not there, and makes those that are.
-    snprintf(command, sizeof command, "localedef -c --no-archive -i %s %s/comma >%s/log 2>&1", path, folder, folder);
+    snprintf(command, sizeof command,
+             "cd %s && localedef -c --no-archive -f ./characters -i ./source ./comma >log 2>&1", folder);
     (void)!system(command);
     setenv("LOCPATH", folder, 1);
     const char *set = setlocale(LC_NUMERIC, "comma");
