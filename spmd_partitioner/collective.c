@@ -83,12 +83,29 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
                                                hlo_text_to_arena(partitioner->arena, &text));
 }
 
+// Sums of narrow or logical types have no reducer of their own: `or` is what adds pred.
+static HloOpcode reducer_opcode(HloOpcode opcode, HloType type) {
+    return opcode == HLO_OP_ADD && type == HLO_PRED ? HLO_OP_OR : opcode;
+}
+
+// Nothing needs to be sent of an array without elements.
+static bool is_empty(const HloShape *shape) {
+    return hlo_shape_elements(shape) == 0 && !hlo_shape_is_dynamic(shape);
+}
+
+// One is an element that every type has.
+static HloInstruction *emit_empty(SpmdPartitioner *partitioner, const HloShape *shape) {
+    assert(is_empty(shape));
+    return spmd_emit_splat(partitioner, spmd_emit_scalar(partitioner, shape->type, 1), shape->dims, shape->rank);
+}
+
 // Every collective gets a channel of its own and the reason for it: whoever asks why a program communicates finds the
-// answer in the program.
+// answer in the program. `reduction` is HLO_OPCODE_COUNT where nothing is combined.
 static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
-                                       HloInstruction *operand, const SpmdAxes *axes, int64_t dim,
+                                       HloInstruction *operand, HloOpcode reduction, const SpmdAxes *axes, int64_t dim,
                                        const SpmdReason *reason) {
     assert(axes->count > 0); /* a group of one has nothing to exchange */
+    if (is_empty(shape)) return emit_empty(partitioner, shape);
     HloCollectiveAttributes attributes = {
         .channel_id = partitioner->next_channel++,
         .use_global_device_ids = opcode != HLO_OP_ALL_TO_ALL,
@@ -101,6 +118,9 @@ static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode o
     HloInstruction *made = spmd_emit(partitioner, opcode, shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, axes);
     explain_remedy(partitioner, made, reason, axes);
+    if (reduction == HLO_OPCODE_COUNT) return made;
+    HloComputation *reducer = spmd_reducer(partitioner, reducer_opcode(reduction, shape->type), shape->type);
+    hlo_instruction_set_called(made, &reducer, 1);
     return made;
 }
 
@@ -108,21 +128,12 @@ HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstructio
                                      const SpmdAxes *axes, const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
     const HloShape *shape = spmd_resized(partitioner, operand->shape, dim, operand->shape->dims[dim] * group);
-    return emit_collective(partitioner, HLO_OP_ALL_GATHER, shape, operand, axes, dim, reason);
-}
-
-// Sums of narrow or logical types have no reducer of their own: `or` is what adds pred.
-static HloOpcode reducer_opcode(HloOpcode opcode, HloType type) {
-    return opcode == HLO_OP_ADD && type == HLO_PRED ? HLO_OP_OR : opcode;
+    return emit_collective(partitioner, HLO_OP_ALL_GATHER, shape, operand, HLO_OPCODE_COUNT, axes, dim, reason);
 }
 
 HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
                                      const SpmdAxes *axes, const SpmdReason *reason) {
-    HloInstruction *made = emit_collective(partitioner, HLO_OP_ALL_REDUCE, operand->shape, operand, axes, -1, reason);
-    HloComputation *reducer =
-        spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
-    hlo_instruction_set_called(made, &reducer, 1);
-    return made;
+    return emit_collective(partitioner, HLO_OP_ALL_REDUCE, operand->shape, operand, reduction, axes, -1, reason);
 }
 
 HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
@@ -130,22 +141,20 @@ HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstru
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
     const HloShape *shape = spmd_resized(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
     assert(operand->shape->dims[dim] % group == 0); /* padded to whole parts */
-    HloInstruction *made = emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, axes, dim, reason);
-    HloComputation *reducer =
-        spmd_reducer(partitioner, reducer_opcode(reduction, operand->shape->type), operand->shape->type);
-    hlo_instruction_set_called(made, &reducer, 1);
-    return made;
+    return emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, reduction, axes, dim, reason);
 }
 
 HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason) {
     assert(operand->shape->dims[dim] == spmd_axes_product(partitioner->mesh, axes)); /* a block for each */
-    return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, axes, dim, reason);
+    return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, HLO_OPCODE_COUNT, axes, dim,
+                           reason);
 }
 
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason) {
     assert(pairs.count > 0); /* somebody sends */
+    if (is_empty(operand->shape)) return emit_empty(partitioner, operand->shape);
     HloPermuteAttributes attributes = {.channel_id = partitioner->next_channel++, .source_target_pairs = pairs};
     HloInstruction *made = spmd_emit(partitioner, HLO_OP_COLLECTIVE_PERMUTE, operand->shape, &operand, 1, &attributes);
     explain(partitioner, made, reason, NULL);

@@ -48,6 +48,10 @@ bool spmd_is_flow_op(HloOpcode opcode) {
     return opcode == HLO_OP_CALL || opcode == HLO_OP_WHILE || opcode == HLO_OP_CONDITIONAL || opcode == HLO_OP_FUSION;
 }
 
+bool spmd_repeats_elements(const HloInstruction *op) {
+    return hlo_is(op, HLO_OP_BROADCAST) && hlo_shape_elements(op->shape) != hlo_shape_elements(op->operands[0]->shape);
+}
+
 int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index) {
     return hlo_shape_first_leaf(tuple, index);
 }
@@ -413,6 +417,7 @@ static int32_t first_stage(const HloInstruction *op) {
         case HLO_OP_BITCAST:
         case HLO_OP_BITCAST_CONVERT:
         case HLO_OP_CUSTOM_CALL: return 0;
+        case HLO_OP_BROADCAST: return spmd_repeats_elements(op);
         default: return 1;
     }
 }

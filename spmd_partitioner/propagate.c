@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so
 // that what is certain is settled before what is a guess:
-//     0  ops that only pass elements on (elementwise, reshape, transpose, edges)
+//     0  ops that only pass elements on (elementwise, reshape, transpose, broadcast to dimensions of 1, edges)
 //     1  all ops, pass-through factors; broadcast only from result to operand
 //     2  conflicts are settled by the larger array
 //     3  also summed and windowed dimensions
@@ -247,7 +247,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
     for (int32_t t = 0; any && t < node->count; t++) {
         bool forward = t >= rule->operand_count;
         if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
-        if (forward && hlo_is(rule->op, HLO_OP_BROADCAST) && work->stage < BROADCAST_STAGE) continue;
+        if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) continue;
         settle_conflicts(work, node, t, merged, axes);
         for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
             SpmdAxes wanted = spmd_rule_dim_axes(rule, work->plan->mesh, t, dim, axes);

@@ -70,6 +70,9 @@ HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh
 const SpmdArray *spmd_plan_array(const SpmdPlan *plan, const HloInstruction *instruction, int64_t leaf);
 // True if a computation is partitioned itself: the entry, and bodies of calls, loops and branches.
 bool spmd_is_flow_op(HloOpcode opcode);
+// True of a broadcast unless it adds nothing but dimensions of size 1: those are reshapes, as XLA writes what StableHLO
+// calls a broadcast.
+bool spmd_repeats_elements(const HloInstruction *op);
 // Number of leaves of a shape in front of element `index` of a tuple.
 int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index);
 

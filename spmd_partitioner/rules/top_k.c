@@ -7,10 +7,12 @@
 //     best of each, with places          9@1 7@3             |  9@8 8@5
 //     gathered 9 7 9 8, places 1 3 8 5   chosen 9@1, 9@8
 // Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties fall as
-// in the whole array. What is sent is k values and k places a shard instead of the row.
+// in the whole array. What is sent is k values and k places a shard instead of the row; where that is no less than the
+// row, the row is gathered.
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/emit.h"
 
 static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -102,7 +104,6 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
                                     const SpmdAxes *factors) {
     const HloShape *global = op->operands[0]->shape;
     int32_t last = global->rank - 1;
-    HLO_FAIL_IF(hlo_type_is_complex(global->type), HLO_UNIMPLEMENTED, "complex numbers have no order");
     SpmdLocal local = spmd_factor_operand(partitioner, rule, factors, 0);
     const SpmdAxes *axes = &local.sharding->dims[last];
     const HloTopKAttributes *attributes = HLO_ATTRIBUTES(op, TopK);
@@ -128,12 +129,27 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     return HLO_SUCCESS;
 }
 
+// Takes the cut of the searched dimension out of `factors` where candidates, which are values and places, would be as
+// many bytes as the shards are.
+static void keep_if_cheaper(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
+                            SpmdAxes *factors) {
+    const HloShape *global = op->operands[0]->shape;
+    const int32_t last = global->rank - 1, along = rule->tensors[0].dims[last].items[0];
+    const int64_t size = global->dims[last], k = HLO_ATTRIBUTES(op, TopK)->k;
+    const int64_t shard = spmd_shard_size(size, spmd_axes_product(partitioner->mesh, &factors[along]));
+    const int64_t value = hlo_type_bytes(global->type), place = hlo_type_bytes(hlo_shape_leaf(op->shape, 1)->type);
+    if (hlo_smaller(k, shard) * (value + place) >= shard * value) factors[along] = (SpmdAxes){0};
+}
+
 // Two stages only where the dimension that is searched is cut.
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     assert(rule && rule->result_count == 2); /* of one array, giving values and places: shape inference has seen them */
     SpmdAxes *factors = spmd_choose(partitioner, rule, false);
+    HLO_FAIL_IF(spmd_partial_axes(rule, factors) && hlo_type_is_complex(op->operands[0]->shape->type),
+                HLO_UNIMPLEMENTED, "complex numbers have no order");
+    keep_if_cheaper(partitioner, op, rule, factors);
     if (spmd_partial_axes(rule, factors)) return topk_in_two_stages(partitioner, op, rule, factors);
     HloInstruction *operand = spmd_factor_operand(partitioner, rule, factors, 0).hlo;
     return spmd_emit_by_factors(partitioner, rule, factors, &operand);

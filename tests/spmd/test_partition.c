@@ -90,6 +90,20 @@ static const struct {
      " k = () custom-call(s), custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
      " ROOT c = f32[8,8] copy(p), sharding={devices=[4,1]<=[4]}",
      ""},
+    // The best of a row: candidates, unless those are as many bytes as the row. Of nothing, nothing.
+    {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " ROOT t = (f32[8,2], s32[8,2]) topk(p), k=2, largest=true",
+     "2 all-gather"},
+    {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+     " ROOT t = (f32[8,8], s32[8,8]) topk(p), k=8, largest=true",
+     "1 all-gather"},
+    {"p = f32[0,64] parameter(0), sharding={devices=[1,4]<=[4]}\n ROOT c = f32[0,64] copy(p), sharding={replicated}",
+     ""},
+    // A dimension of one more, as StableHLO writes it: the sum travels on to where it is cut, like through a reshape.
+    {"p = f32[8,16] parameter(0), sharding={devices=[4,1]<=[4]}\n q = f32[16,8] parameter(1), "
+     "sharding={devices=[1,4]<=[4]}\n b = f32[8,16,1] broadcast(p), dimensions={0,1}\n r = f32[8,16] reshape(b)\n"
+     " s = f32[8,16] sine(r)\n ROOT d = f32[8,8] dot(s, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+     "1 all-gather"},
     // A sorted dimension: its axes move to the other one and back.
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}",
@@ -506,8 +520,8 @@ static const struct {
 } choices[] = {{"f32", "nan, 1, nan, 2, 5, nan, 4", "false"},      {"f32", "-nan, 1, -nan, 2, -inf, -nan, 4", "true"},
                {"bf16", "nan, 1, nan, inf, 5, nan, 4", "false"},   {"f8e4m3fn", "-nan, 1, 2, 2, 5, -nan, 4", "true"},
                {"f8e4m3fnuz", "nan, 1, 2, 2, 5, nan, -4", "true"}, {"f8e4m3fnuz", "nan, 1, 2, 2, 5, nan, 4", "false"},
-               {"f4e2m1fn", "-6, 1, 2, -6, 6, 3, 4", "true"},      {"f8e8m0fnu", "1, nan, 2, 2, 8, nan, 4", "true"},
-               {"f8e8m0fnu", "1, nan, 2, 2, 8, nan, 4", "false"},  {"s8", "-128, 1, 2, -128, 127, 3, 4", "true"}};
+               {"f4e2m1fn", "-6, 1, 2, -6, 6, 3, 4", "true"},      {"f8e8m0fnu", "nan, 1, 2, 2, 8, nan, 4", "true"},
+               {"f8e8m0fnu", "nan, 1, 2, 2, 8, nan, 4", "false"},  {"s8", "-128, 1, 2, -128, 127, 3, 4", "true"}};
 
 ParameterizedTestParameters(partition, bug_padding_is_taken_after_nans) {
     return cases_numbered(HLO_COUNT_OF(choices));
@@ -516,13 +530,18 @@ ParameterizedTestParameters(partition, bug_padding_is_taken_after_nans) {
 ParameterizedTest(const int *number, partition, bug_padding_is_taken_after_nans) {
     const char *t = choices[*number].type;
     HloText text = {0};
-    // The places alone: NaNs are all the same to the comparison.
+    // The places alone: NaNs are all the same to the comparison. What is taken last comes first in each list: the last
+    // shard has one of it, and ten elements of padding.
     hlo_text_format(
         &text,
-        "HloModule m, num_partitions=4\n\nENTRY e {\n c = %s[7] constant({%s})\n"
-        " s = %s[7] custom-call(c), custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}\n"
-        " t = (%s[7], s32[7]) topk(s), k=7, largest=%s\n ROOT i = s32[7] get-tuple-element(t), index=1\n}\n",
-        t, choices[*number].values, t, t, choices[*number].largest);
+        "HloModule m, num_partitions=4\n\nENTRY e {\n c = %s[7] constant({%s})\n f = %s[1] slice(c), slice={[0:1]}\n"
+        " g = %s[] reshape(f)\n b = %s[34] broadcast(g), dimensions={}\n"
+        " s = %s[34] custom-call(b), custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}\n"
+        " t = (%s[2], s32[2]) topk(s), k=2, largest=%s\n i = s32[2] get-tuple-element(t), index=1\n"
+        " d = %s[7] custom-call(c), custom_call_target=\"Sharding\", sharding={devices=[4]<=[4]}\n"
+        " u = (%s[7], s32[7]) topk(d), k=7, largest=%s\n j = s32[7] get-tuple-element(u), index=1\n"
+        " ROOT r = (s32[2], s32[7]) tuple(i, j)\n}\n",
+        t, choices[*number].values, t, t, t, t, t, choices[*number].largest, t, t, choices[*number].largest);
     check_partitioned(text.data, NULL, 5);
     hlo_text_free(&text);
 }
