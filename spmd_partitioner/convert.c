@@ -188,6 +188,38 @@ static bool add_cut(Cuts *cuts, int64_t cut) {
     return true;
 }
 
+// Factors of a list of V3 axes, in the strides of their own mesh.
+static void segments_from_axes(HloArena *arena, const HloMesh *mesh, const HloAxisRefs *axes, Segments *out) {
+    for (int64_t i = 0; i < axes->count; i++) {
+        const HloAxisRef *axis = &axes->items[i];
+        int64_t stride = 1, full = mesh->axis_sizes.items[axis->axis];
+        for (int64_t k = axis->axis + 1; k < mesh->axis_sizes.count; k++) stride *= mesh->axis_sizes.items[k];
+        int64_t size = axis->size ? axis->size : full;
+        Segment segment = {stride * (full / (axis->pre_size * size)), size};
+        hlo_vector_push(arena, out, segment);
+    }
+}
+
+static bool is_plain(const HloMesh *mesh) {
+    return !mesh->iota.dims.count && !mesh->device_ids.count;
+}
+
+// As add_annotation(): the strides at which parts of axes begin and end.
+static void add_named(HloArena *scratch, Cuts *cuts, const HloNamedSharding *named, int64_t devices) {
+    if (!is_plain(&named->mesh) || product_of(named->mesh.axis_sizes) != devices) return;
+    Segments segments = {0};
+    const HloAxisRefs *others[] = {&named->replicated, &named->unreduced, &named->manual};
+    for (int64_t d = 0; d < named->dim_count; d++)
+        segments_from_axes(scratch, &named->mesh, &named->dims[d], &segments);
+    for (size_t i = 0; i < HLO_COUNT_OF(others); i++) segments_from_axes(scratch, &named->mesh, others[i], &segments);
+    Cuts trial = *cuts;
+    for (int64_t i = 0; i < segments.count; i++) {
+        Segment segment = segments.items[i];
+        if (!add_cut(&trial, segment.stride) || !add_cut(&trial, segment.stride * segment.size)) return;
+    }
+    *cuts = trial;
+}
+
 // Adds the strides of one annotation, all or none of them. Half of the strides of one that does not fit would cut the
 // mesh for nothing, and more atoms make every later search slower.
 static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
@@ -197,6 +229,7 @@ static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sha
             add_annotation(scratch, cuts, sharding->elements[i], devices);
         return;
     }
+    if (sharding->kind == HLO_SHARDING_NAMED) add_named(scratch, cuts, sharding->named, devices);
     if (sharding->kind != HLO_SHARDING_TILED || product_of(sharding->tile_dims) != devices) return;
     if (!tiles_new(scratch, sharding, &tiles)) return;
     Cuts trial = *cuts;
@@ -221,8 +254,7 @@ static const HloMesh *named_mesh(const HloSharding *sharding, int64_t devices) {
     }
     if (sharding->kind != HLO_SHARDING_NAMED) return NULL;
     const HloMesh *mesh = &sharding->named->mesh;
-    bool plain = !mesh->is_maximal && !mesh->iota.dims.count && !mesh->device_ids.count;
-    return plain && product_of(mesh->axis_sizes) == devices ? mesh : NULL;
+    return !mesh->is_maximal && is_plain(mesh) && product_of(mesh->axis_sizes) == devices ? mesh : NULL;
 }
 
 // Named axes from options, sdy meshes or V3 annotations; their number, 0 if there are none.
@@ -263,6 +295,19 @@ static void collect_cuts(HloArena *arena, const HloModule *module, int64_t devic
             if (at->sharding && at->sharding != last) add_annotation(arena, cuts, at->sharding, devices);
             last = at->sharding;
         }
+    }
+}
+
+// Options may name parts of axes. What is wrong with one is said when it is applied, where the array is known.
+static void collect_option_cuts(HloArena *arena, const SpmdOptions *options, const SpmdMeshAxis *axes,
+                                int64_t axis_count, int64_t devices, Cuts *cuts) {
+    for (int64_t i = 0; i < options->shard_count; i++) {
+        const char *equals = strchr(options->shards[i], '=');
+        const HloSharding *sharding;
+        if (!equals || !strchr(equals, ':')) continue;
+        HloStatus status = spmd_spec_parse(arena, axes, axis_count, equals + 1, (int64_t)strlen(equals), &sharding);
+        if (!status) add_annotation(arena, cuts, sharding, devices);
+        hlo_status_free(status);
     }
 }
 
@@ -365,6 +410,7 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
     int64_t stride = devices;
     for (int64_t i = 0; i < axis_count; i++) add_cut(&cuts, stride /= axes[i].size);
     collect_cuts(arena, module, devices, &cuts);
+    if (axis_count) collect_option_cuts(arena, options, axes, axis_count, devices, &cuts);
     if (!axis_count) axis_count = axes_from_cuts(arena, &cuts, &axes);
     return spmd_mesh_with_cuts(arena, axes, axis_count, cuts.items, cuts.count, mesh);
 }
@@ -525,15 +571,16 @@ static int64_t product_of_axes(const HloMesh *mesh, const HloAxisRefs *axes) {
     return product;
 }
 
-// Devices by position in a mesh that has an order of its own.
+// Devices by position in a mesh.
 static const int64_t *mesh_devices(HloArena *arena, const HloMesh *mesh, int64_t count) {
-    if (!mesh->iota.dims.count) return mesh->device_ids.items;
+    if (mesh->device_ids.count) return mesh->device_ids.items;
     int64_t *devices = HLO_ARENA_NEW(arena, int64_t, count);
-    hlo_iota_devices_expand(&mesh->iota, devices);
+    for (int64_t i = 0; i < count; i++) devices[i] = i;
+    if (mesh->iota.dims.count) hlo_iota_devices_expand(&mesh->iota, devices);
     return devices;
 }
 
-// A named sharding on a mesh of its own device order as the V1 tiling that it means.
+// A named sharding as the V1 tiling that it means.
 // Manual, unreduced and replicated axes become three trailing subgroups, each of size 1 where there
 // are none. Devices of one tile are listed by their position in the annotation's mesh.
 static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *named) {
@@ -566,33 +613,38 @@ static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *na
     return tiled;
 }
 
-// Factors of a list of V3 axes, in the strides of their own mesh.
-static void segments_from_axes(HloArena *arena, const HloMesh *mesh, const HloAxisRefs *axes, Segments *out) {
-    for (int64_t i = 0; i < axes->count; i++) {
-        const HloAxisRef *axis = &axes->items[i];
-        int64_t stride = 1, full = mesh->axis_sizes.items[axis->axis];
-        for (int64_t k = axis->axis + 1; k < mesh->axis_sizes.count; k++) stride *= mesh->axis_sizes.items[k];
-        int64_t size = axis->size ? axis->size : full;
-        Segment segment = {stride * (full / (axis->pre_size * size)), size};
-        hlo_vector_push(arena, out, segment);
-    }
-}
-
 // Axes of V3 text are names in a mesh of the annotation's own, whose sizes and strides may be cut otherwise than the
-// module's; by strides both speak of the same devices.
-static HloStatus axes_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
-                                 const HloAxisRefs *refs, SpmdAxes *out) {
+// module's; by strides both speak of the same devices. False where the module's mesh has no such cut.
+static bool axes_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
+                            const HloAxisRefs *refs, SpmdAxes *out) {
     Segments segments = {0};
     segments_from_axes(arena, &named->mesh, refs, &segments);
     for (int64_t i = 0; i < segments.count; i++) {
-        HLO_FAIL_IF(segments.items[i].size > 1 && !push_segment(mesh, segments.items[i], out), HLO_UNIMPLEMENTED,
-                    "a named sharding whose axes cut the module's mesh unevenly");
+        if (segments.items[i].size > 1 && !push_segment(mesh, segments.items[i], out)) return false;
     }
-    return HLO_SUCCESS;
+    return true;
+}
+
+// All lists of a named sharding in the plain order.
+static bool annotation_from_axes(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
+                                 SpmdAnnotation *annotation) {
+    for (int64_t i = 0; i < named->dim_count; i++) {
+        if (!axes_from_named(arena, mesh, named, &named->dims[i], &annotation->sharding->dims[i])) return false;
+    }
+    const HloAxisRefs *refs[3] = {&named->replicated, &named->unreduced, &named->manual};
+    SpmdAxes sets[3] = {{0}};
+    for (int i = 0; i < 3; i++) {
+        if (!axes_from_named(arena, mesh, named, refs[i], &sets[i])) return false;
+    }
+    annotation->replicated = spmd_axes_set(&sets[0]);
+    annotation->sharding->unreduced = spmd_axes_set(&sets[1]);
+    annotation->sharding->manual = spmd_axes_set(&sets[2]);
+    return true;
 }
 
 // A mesh without a device order is the plain order, in which strides follow from the sizes. One that has an order goes
-// through tiles, as V1 text does, because its strides say nothing about devices.
+// through tiles, as V1 text does, because its strides say nothing about devices; so does one that is cut where the
+// module's mesh is not (thirds of an axis of six beside halves of it).
 static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                                        int64_t rank, SpmdAnnotation *annotation) {
     assert(rank >= 0 && annotation);
@@ -607,22 +659,11 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
                 (long long)mesh->device_count);
     bool *open = HLO_ARENA_NEW(arena, bool, rank);
     for (int64_t i = 0; i < rank; i++) open[i] = named->dims[i].open;
-    if (named->mesh.iota.dims.count || named->mesh.device_ids.count) {
+    if (!is_plain(&named->mesh) || !annotation_from_axes(arena, mesh, named, annotation)) {
+        annotation->sharding = spmd_sharding_new(arena, rank, 0);
         HLO_TRY(annotation_from_tiled(arena, mesh, tiled_from_named(arena, named), rank, annotation));
-        annotation->open = open;
-        return HLO_SUCCESS;
     }
     annotation->open = open;
-    for (int64_t i = 0; i < rank; i++) {
-        HLO_TRY(axes_from_named(arena, mesh, named, &named->dims[i], &annotation->sharding->dims[i]));
-    }
-    SpmdAxes sets[3] = {{0}};
-    HLO_TRY(axes_from_named(arena, mesh, named, &named->replicated, &sets[0]));
-    HLO_TRY(axes_from_named(arena, mesh, named, &named->unreduced, &sets[1]));
-    HLO_TRY(axes_from_named(arena, mesh, named, &named->manual, &sets[2]));
-    annotation->replicated = spmd_axes_set(&sets[0]);
-    annotation->sharding->unreduced = spmd_axes_set(&sets[1]);
-    annotation->sharding->manual = spmd_axes_set(&sets[2]);
     return HLO_SUCCESS;
 }
 

@@ -3,6 +3,8 @@
 // The syntax is PartitionSpec's as far as a shell lets it be written: items for dimensions, separated by commas, an
 // axis or several of them. Wrong names are answered with the nearest right one.
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,25 +51,59 @@ static bool blank(char c) {
     return c == ' ' || c == '\t' || c == '"' || c == '\'';
 }
 
-// One axis name of a dimension; `used` counts how often each axis was named.
-static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, bool *used,
-                           int64_t *axis) {
-    assert(axis && used);
+// The axes and parts of axes that a spec has named so far, with their sizes.
+typedef struct Named {
+    HloAxisRef *items;
+    int64_t count;
+} Named;
+
+// A part of an axis, `:(4)2`: two pieces, of each of which there are four in front. True if that is what it says.
+static bool take_part(const char *text, size_t length, int64_t *before, int64_t *size) {
+    char copy[48];
+    int end = 0;
+    if (length >= sizeof(copy)) return false;
+    memcpy(copy, text, length);
+    copy[length] = 0;
+    return sscanf(copy, ":(%9" SCNd64 ")%9" SCNd64 "%n", before, size, &end) == 2 && end == (int)length;
+}
+
+// One axis of a dimension, or a part of one: `x`, `x:(2)4`. Of no axis anything may be named twice.
+static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, Named *named,
+                           HloAxisRef *ref) {
+    assert(ref && named);
     while (length && blank(*name)) name++, length--;
     while (length && blank(name[length - 1])) length--;
-    for (*axis = 0; *axis < axis_count; ++*axis) {
-        if (strlen(mesh[*axis].name) == length && !memcmp(mesh[*axis].name, name, length)) break;
+    const char *colon = memchr(name, ':', length);
+    const size_t letters = colon ? (size_t)(colon - name) : length;
+    int64_t axis = 0, before = 1, size;
+    for (; axis < axis_count; ++axis) {
+        if (strlen(mesh[axis].name) == letters && !memcmp(mesh[axis].name, name, letters)) break;
     }
-    if (*axis == axis_count) return unknown_axis(mesh, axis_count, name, length);
-    HLO_FAIL_IF(used[*axis], HLO_INVALID_ARGUMENT, "mesh axis '%s' is used twice in one sharding", mesh[*axis].name);
-    used[*axis] = true;
+    if (axis == axis_count) return unknown_axis(mesh, axis_count, name, letters);
+    size = mesh[axis].size;
+    if (colon) {
+        bool fits = take_part(colon, length - letters, &before, &size) && before > 0 && size > 0 &&
+                    mesh[axis].size % (before * size) == 0;
+        HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT,
+                    "'%.*s' is no part of the mesh axis '%s' of size %lld, as in %s:(1)2: the first two pieces",
+                    (int)length, name, mesh[axis].name, (long long)mesh[axis].size, mesh[axis].name);
+    }
+    for (int64_t i = 0; i < named->count;
+         i++) {  // parts of an axis may stand apart, an axis of one not even from itself
+        const HloAxisRef *other = &named->items[i];
+        bool apart = other->axis != axis || before >= other->pre_size * other->size || other->pre_size >= before * size;
+        HLO_FAIL_IF(!apart || (other->axis == axis && !colon), HLO_INVALID_ARGUMENT,
+                    "mesh axis '%s' is used twice in one sharding", mesh[axis].name);
+    }
+    named->items[named->count++] = (HloAxisRef){.axis = axis, .pre_size = before, .size = size};
+    *ref = (HloAxisRef){.axis = axis, .pre_size = before, .size = colon ? size : 0};
     return HLO_SUCCESS;
 }
 
 // One dimension: `-`, ``, `?`, `a`, `a+b`, `(a,b)`, with a `?` among them to leave it open.
 static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *item,
-                          size_t length, bool *used, HloAxisRefs *refs) {
-    HloAxisRef *axes = HLO_ARENA_NEW(arena, HloAxisRef, axis_count + 1);
+                          size_t length, Named *named, HloAxisRefs *refs) {
+    HloAxisRef *axes = HLO_ARENA_NEW(arena, HloAxisRef, length + 1);
     refs->items = axes;
     while (length && (blank(*item) || *item == '(')) item++, length--;
     while (length && (blank(item[length - 1]) || item[length - 1] == ')')) length--;
@@ -78,13 +114,10 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
         HLO_FAIL_IF(part == 0 && (joined || joins), HLO_INVALID_ARGUMENT, "an axis is missing beside a '+'");
         joined = joins;
         bool none = part == 0 || (part == 1 && *item == '-') || (part == 4 && !memcmp(item, "None", 4));
-        if (part == 1 && *item == '?') {
+        if (part == 1 && *item == '?')
             refs->open = true;
-        } else if (!none) {
-            int64_t axis;
-            HLO_TRY(take_axis(mesh, axis_count, item, part, used, &axis));
-            axes[refs->count++] = (HloAxisRef){.axis = axis, .pre_size = 1};
-        }
+        else if (!none)
+            HLO_TRY(take_axis(mesh, axis_count, item, part, named, &axes[refs->count++]));
         part += part < length;
         item += part;
         length -= part;
@@ -127,14 +160,14 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
     assert(arena && spec && result && rank >= 0);
     HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
-    bool *used = HLO_ARENA_NEW(arena, bool, axis_count + 1);
+    Named found = {HLO_ARENA_NEW(arena, HloAxisRef, strlen(spec) + 1), 0};
     int64_t count = 0;
     HLO_FAIL_IF(!is_balanced(spec), HLO_INVALID_ARGUMENT, "'%s' has a parenthesis without its other half", spec);
     for (const char *at = spec; *spec;) {
         size_t length = item_length(at);
         HLO_FAIL_IF(count == rank, HLO_INVALID_ARGUMENT, "'%s' names more dimensions than the array has: %lld", spec,
                     (long long)rank);
-        HLO_TRY(take_dim(arena, mesh, axis_count, at, length, used, &dims[count++]));
+        HLO_TRY(take_dim(arena, mesh, axis_count, at, length, &found, &dims[count++]));
         if (!at[length]) break;
         at += length + 1;
     }

@@ -136,8 +136,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, co
                                                       int64_t device, int64_t *offsets);
 
 // Reads a PartitionSpec-like string: one item a dimension, separated by commas: `-` or nothing for unsharded, `?` for
-// "let propagation decide", an axis, or several: `a+b` or `(a,b)`. INVALID_ARGUMENT for unknown axes (near matches are
-// suggested), repeated axes and wrong rank. The result is a V3 sharding in `arena`.
+// "let propagation decide", an axis, or several: `a+b` or `(a,b)`. `a:(2)4` is a part of an axis, as Shardy writes it:
+// four pieces, with two in front of them. INVALID_ARGUMENT for unknown axes (near matches are suggested), parts that do
+// not divide their axis, repeated axes and wrong rank. The result is a V3 sharding in `arena`.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count,
                                                    const char *spec, int64_t rank, const HloSharding **sharding);
 

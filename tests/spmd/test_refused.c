@@ -166,10 +166,6 @@ static const RefusedProgram programs[] = {
     // shardings that no mesh has
     {ON(4, " ROOT p = f32[8] parameter(0), sharding={devices=[4]0,1,7,2}\n"), HLO_INVALID_ARGUMENT,
      "device 7 is repeated or out of range"},
-    {ON(6,
-        " p = f32[12] parameter(0), sharding={mesh['x'=2,'y'=3], [{'x'}]}\n"
-        " q = f32[12] parameter(1), sharding={mesh['a'=3,'b'=2], [{'a'}]}\n ROOT r = f32[12] add(p, q)\n"),
-     HLO_UNIMPLEMENTED, "a named sharding whose axes cut the module's mesh unevenly"},
     {ON(4,
         " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
         " q = f32[8,2] parameter(1), sharding={devices=[4,1]<=[4]}\n ROOT r = f32[8,2] add(p, q)\n"),

@@ -103,6 +103,31 @@ Test(sharding, conflicting_factors_get_a_second_order) {
         NULL, 1);
 }
 
+// Halves and thirds of one axis, which no order of atoms holds at once: whatever the mesh cannot hold keeps an order of
+// its own. They were refused, even where one of them stood alone.
+Test(annotations, bug_parts_of_axes_that_the_mesh_was_not_cut_for) {
+    check_partitioned(
+        "HloModule m, num_partitions=6\nENTRY e {\n"
+        " p = f32[12] parameter(0), sharding={mesh['x'=2,'y'=3], [{'x'}]}\n"
+        " q = f32[12] parameter(1), sharding={mesh['a'=3,'b'=2], [{'a'}]}\n ROOT r = f32[12] add(p, q)\n}\n",
+        NULL, 1);
+    static const char *const thirds =
+        "HloModule m, num_partitions=6\nENTRY e {\n"
+        " p = f32[6,6] parameter(0), sharding={mesh['x'=6], [{'x':(1)3}, {'x':(3)2}]}\n ROOT r = f32[6,6] "
+        "negate(p)\n}\n";
+    char *counts = collectives_of(thirds, NULL);
+    cr_expect_str_eq(counts, "");
+    hlo_free(counts);
+    check_partitioned(thirds, NULL, 1);
+    const SpmdMeshAxis axes[] = {{"x", 6}};
+    const char *const shards[] = {"p0=x:(1)3,x:(3)2", "p1=x:(1)2,x:(2)3", "r0=-,x:(1)3"};
+    SpmdOptions options = {.mesh = axes, .mesh_axis_count = 1, .shards = shards, .shard_count = 3};
+    check_partitioned(
+        "HloModule m\nENTRY e {\n p = f32[6,7] parameter(0)\n q = f32[6,7] parameter(1)\n"
+        " ROOT r = f32[6,7] subtract(p, q)\n}\n",
+        &options, 1);
+}
+
 static void expect_error(HloStatus status, HloCode code, const char *part) {
     cr_assert_not_null(status);
     cr_expect_eq(hlo_status_code(status), code, "%s", hlo_status_message(status));
@@ -123,6 +148,9 @@ Test(spec, reads_dimensions) {
                  {"batch", "[{batch}, {}, {}]", 3},
                  {"", "[{}]", 1},
                  {"?,model", "[{}, {model}]", 2},
+                 {"batch:(1)2,batch:(2)2", "[{batch:(1)2}, {batch:(2)2}]", 2},
+                 {"(batch:(2)2,model),-", "[{batch:(2)2+model}, {}]", 2},
+                 {"batch:(1)4,-", "[{batch}, {}]", 2},
                  {"None,'model'", "[{}, {model}]", 2}};
     const SpmdMesh *mesh;
     cr_assert_null(spmd_mesh_new(arena, axes, 2, &mesh));
@@ -140,6 +168,18 @@ Test(spec, reads_dimensions) {
                  "the mesh has: batch, model");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,batch", 2, &sharding), HLO_INVALID_ARGUMENT, "used twice");
     expect_error(spmd_spec_parse(arena, axes, 2, "batch,-,-", 2, &sharding), HLO_INVALID_ARGUMENT, "more dimensions");
+    const char *const twice[] = {"batch:(1)2,batch", "batch,batch:(2)2", "batch:(1)4,batch:(2)2",
+                                 "batch:(2)2,batch:(2)2"};
+    for (size_t i = 0; i < HLO_COUNT_OF(twice); i++) {
+        expect_error(spmd_spec_parse(arena, axes, 2, twice[i], 2, &sharding), HLO_INVALID_ARGUMENT, "used twice");
+    }
+    const char *const parts[] = {"batch:(1)3", "batch:(2)4",  "batch:(0)2", "batch:(1)-2",         "batch:",
+                                 "batch:2",    "batch:(1)2x", "batch:(1)",  "batch:(99999999999)2"};
+    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
+        expect_error(spmd_spec_parse(arena, axes, 2, parts[i], 2, &sharding), HLO_INVALID_ARGUMENT,
+                     "no part of the mesh axis 'batch' of size 4");
+    }
+    expect_error(spmd_spec_parse(arena, axes, 2, "bacth:(1)2", 2, &sharding), HLO_INVALID_ARGUMENT, "'batch'");
     const char *const plus[] = {"batch+,-", "+batch,-", "batch++model,-", "+,-"};
     for (size_t i = 0; i < HLO_COUNT_OF(plus); i++) {
         expect_error(spmd_spec_parse(arena, axes, 2, plus[i], 2, &sharding), HLO_INVALID_ARGUMENT, "beside a '+'");
