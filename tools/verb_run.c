@@ -409,6 +409,27 @@ static HloStatus report(Run *run) {
     return HLO_SUCCESS;
 }
 
+static bool lacks_values(const HloLiteral *literal) {
+    if (literal->elided) return true;
+    for (int32_t i = 0; literal->shape->type == HLO_TUPLE && i < literal->shape->element_count; i++)
+        if (lacks_values(literal->elements[i])) return true;
+    return false;
+}
+
+// Numbers that nobody wrote are never mistaken for the program's.
+static void say_what_is_made_up(CliContext *context, const HloModule *module) {
+    int64_t count = 0;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            count += hlo_is(at, HLO_OP_CONSTANT) && lacks_values(hlo_constant_literal(at));
+    if (count) {
+        hlo_text_format(&context->complaint,
+                        "note: the text leaves out the values of %lld constants ({...}): numbers in [-0.5, 0.5) stand "
+                        "for floating ones, zeros for others\n",
+                        (long long)count);
+    }
+}
+
 // Everything that can be refused is refused before the program runs.
 // The order matters: options that need no program come first, then those that need its number of partitions, then
 // files.
@@ -419,6 +440,7 @@ static HloStatus run_all(Run *run) {
     if (run->execution.repeat < 1) return cli_usage_error(context, "--repeat wants at least 1");
     HLO_TRY(cli_program_prepare(context, &run->program));
     HLO_TRY(choose_machine(run));
+    say_what_is_made_up(context, run->program.original);
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(cli_boundary_read(context, &run->program, run->execution.per_device, &run->boundary));
     HLO_TRY(cli_inputs_read(context, run->program.original, run->boundary.parameters, run->boundary.shared,

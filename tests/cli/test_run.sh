@@ -33,6 +33,17 @@ exits 0 "repeat" meshlo run dot.hlo --repeat 3 --json
 json "len(j['run_seconds']) == 3" "repeat: times"
 exits 0 "print" meshlo run dot.hlo --print
 says out "s32[] 7" "print: a scalar"
+cat >elided.hlo <<'HLO'
+HloModule elided
+ENTRY main {
+  x = f32[3] parameter(0)
+  c = f32[3] constant({...})
+  ROOT r = f32[3] add(x, c)
+}
+HLO
+exits 0 "bug: constants without values" meshlo run elided.hlo --print
+says err "the values of 1 constants" "bug: constants without values were made up without a word"
+exits 0 "bug: constants without values, evaluated" meshlo run elided.hlo --on cpu:3 --mesh a=3 --shard p0=a --compare eval
 cp -r one same
 exits 0 "same seed" meshlo run dot.hlo --output again
 check "same seed: same bits" cmp one/0.npy again/0.npy
