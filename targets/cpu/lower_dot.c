@@ -6,7 +6,12 @@
 // (both operands, summed). Per role, neighbours are merged where all arrays step through them evenly, so that most dots
 // become a single product of matrices whatever their rank; of what is left the largest dimension of each role goes to
 // the kernel (matmul.h takes any strides, so that transposed operands need no copy), and the others become an outer
-// loop nest. Only a sum over two dimensions that cannot be merged has no such form: it becomes a fused loop.
+// loop nest. Only a sum over two dimensions that cannot be merged has no such form. One side, or both, are then packed:
+//
+//   left[i, a, j, b] * right[b, a, n], summed over b and a: left' = transpose(left) to [i, j, b, a], where b and a are
+//   one
+//
+// unless the numbers to move are as many as the multiplications, where a fused loop does it.
 //
 // Numerics: on a TPU f32 operands are rounded to bf16 (one pass; `high` three, `highest` six), products with a single
 // row or column stay in f32 (docs/accuracy.md).
@@ -32,12 +37,20 @@ typedef struct DotDims {
 
 enum { kSideLeft, kSideRight, kSideOut };
 
+// A copy of one side in which the summed dimensions can be merged; bytes of 0: the side is read as it stands.
+typedef struct DotPacking {
+    int rank;
+    int64_t bytes;
+    const int64_t *sizes, *from, *to;  // strides in elements
+} DotPacking;
+
 // Products of the same form at the places of an outer loop nest.
 typedef struct DotKernel {
     CpuMatmul matmul;
     DotDim *outer;
     int64_t outer_count;
     int64_t widths[3];            // bytes of an element
+    DotPacking packing[2];        // of the operands
     bool swapped;                 // computes the transposed product of the transposed operands, right side first
     const CpuSmallMatmul *small;  // of one small product, or NULL
 } DotKernel;
@@ -171,6 +184,28 @@ static HloStatus run_dot(const void *data, void *const *arguments, CpuPool *pool
     return run_products(kernel, &kernel->matmul, arguments[0], arguments[1], arguments[2], pool);
 }
 
+static HloStatus run_packed_dot(const void *data, void *const *arguments, CpuPool *pool) {
+    const DotKernel *kernel = data;
+    const char *sides[2] = {arguments[0], arguments[1]};
+    char *copies[2] = {NULL, NULL};
+    HloStatus status = NULL;
+    for (int i = 0; i < 2 && !status; i++) {
+        const DotPacking *packing = &kernel->packing[i];
+        if (!packing->bytes) continue;
+        sides[i] = copies[i] = cpu_pool_scratch_take(pool, (size_t)packing->bytes);
+        if (copies[i])
+            cpu_copy_strided(pool, packing->rank, packing->sizes, (int)kernel->widths[i], copies[i], packing->to,
+                             arguments[i], packing->from);
+        else
+            status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to pack %lld bytes of a product's operand",
+                               (long long)packing->bytes);
+    }
+    if (!status) status = run_products(kernel, &kernel->matmul, sides[0], sides[1], arguments[2], pool);
+    for (int i = 0; i < 2; i++)
+        if (copies[i]) cpu_pool_scratch_give(pool, copies[i]);
+    return status;
+}
+
 // A dot that is one small product: see CpuSmallKernel.
 static void run_small_dot(void *out, const void *left, const void *right, const void *third, int64_t n, int64_t data) {
     const DotKernel *kernel = (const DotKernel *)(intptr_t)data;
@@ -236,25 +271,117 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecisio
     return status;
 }
 
+// ---- sums over dimensions that cannot be merged
+
+// Dimensions that a dot sums over, of one side: numbers of the list from the most major in memory to the most minor.
+static int64_t *order_in_memory(HloArena *arena, const CpuView *view, HloInts summed) {
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, summed.count);
+    for (int64_t i = 0; i < summed.count; i++) {
+        int64_t at = i;
+        for (; at > 0 && view->strides[summed.items[order[at - 1]]] < view->strides[summed.items[i]]; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return order;
+}
+
+// Whether the dimensions are one in this order.
+static bool merges(const CpuView *view, HloInts summed, const int64_t *order) {
+    int64_t major = -1;
+    for (int64_t i = 0; i < summed.count; i++) {
+        const int64_t d = summed.items[order[i]];
+        if (view->dims[d] == 1) continue;
+        if (major >= 0 && view->strides[major] != view->strides[d] * view->dims[d]) return false;
+        major = d;
+    }
+    return true;
+}
+
+static HloInts reordered(HloArena *arena, HloInts list, const int64_t *order) {
+    int64_t *items = HLO_ARENA_NEW(arena, int64_t, list.count);
+    for (int64_t i = 0; i < list.count; i++) items[i] = list.items[order[i]];
+    return (HloInts){items, list.count};
+}
+
+// A copy of a side that ends with the summed dimensions in the order of their list: how it is read afterwards.
+static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, HloInts summed, int64_t width,
+                         DotPacking *packing) {
+    const int64_t rank = view->rank;
+    int64_t *order = HLO_ARENA_NEW(arena, int64_t, 5 * rank), *sizes = order + rank, *from = sizes + rank,
+            *to = from + rank, *strides = to + rank;
+    int64_t place = 0, elements = 1;
+    for (int64_t i = 0; i < batch.count; i++) order[place++] = batch.items[i];
+    for (int64_t d = 0; d < rank; d++)
+        if (!hlo_ints_contain(batch, d) && !hlo_ints_contain(summed, d)) order[place++] = d;
+    for (int64_t i = 0; i < summed.count; i++) order[place++] = summed.items[i];
+    assert(place == rank);
+    while (place-- > 0) {
+        const int64_t d = order[place];
+        sizes[place] = view->dims[d];
+        from[place] = view->strides[d];
+        to[place] = strides[d] = elements;
+        elements *= view->dims[d];
+    }
+    *packing = (DotPacking){(int)rank, elements * width, sizes, from, to};
+    return (CpuView){rank, view->dims, strides};
+}
+
+// Multiplications from which on a packed product is worth its call, and as many times an element that is moved for it.
+enum { kLeastPacked = 4096, kLeastReuse = 4 };
+
+// Copies the side that is smaller, where the other's summed dimensions are one in some order, else both; `dot` and
+// `views` then say the dot of the copies. False where a loop is as good.
+static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes *dot, CpuView *views,
+                         DotPacking *packing) {
+    const HloInts summed[2] = {dot->lhs_contracting, dot->rhs_contracting}, batch[2] = {dot->lhs_batch, dot->rhs_batch};
+    const double elements[2] = {(double)node->operands[0]->elements, (double)node->operands[1]->elements};
+    int64_t *orders[2];
+    bool fits[2];
+    double multiplications = (double)node->results[0]->elements;
+    for (int64_t i = 0; i < summed[0].count; i++) multiplications *= (double)views[0].dims[summed[0].items[i]];
+    for (int i = 0; i < 2; i++) {
+        orders[i] = order_in_memory(arena, &views[i], summed[i]);
+        fits[i] = merges(&views[i], summed[i], orders[i]);
+    }
+    const int kept = fits[0] && (!fits[1] || elements[0] >= elements[1]) ? 0 : fits[1] ? 1 : -1;
+    const double moved = kept < 0 ? elements[0] + elements[1] : elements[1 - kept];
+    if (multiplications < kLeastPacked || multiplications < kLeastReuse * moved) return false;
+    const int64_t *order = orders[kept < 0 ? 0 : kept];
+    dot->lhs_contracting = reordered(arena, summed[0], order);
+    dot->rhs_contracting = reordered(arena, summed[1], order);
+    for (int i = 0; i < 2; i++) {
+        const HloInts list = i ? dot->rhs_contracting : dot->lhs_contracting;
+        const int64_t width = hlo_type_bytes(node->operands[i]->shape->type);
+        if (i != kept) views[i] = pack_side(arena, &views[i], batch[i], list, width, &packing[i]);
+    }
+    return true;
+}
+
 // Views are NULL where an operand is not laid out by plain strides; the node is then lowered again after its operands
 // have been stored (retry).
 HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
-    const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
+    HloDotAttributes dot = *HLO_ATTRIBUTES(node->instruction, Dot);
     if (!node->views) {
         node->state = CPU_NODE_FALLBACK;
         lowering->retry = true;
         return HLO_SUCCESS;
     }
-    DotRoles roles = sort_roles(lowering->arena, dot, node->views);
+    HloArena *arena = lowering->arena;
+    CpuView views[3] = {node->views[0], node->views[1], node->views[2]};
+    DotRoles roles = sort_roles(arena, &dot, views);
     // Dimensions of one element are no dimensions to the chip's compiler.
     const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
-    if (roles.k.count > 1 || !has_kernel(types[0]) || !has_kernel(types[1]) || !has_kernel(types[2]))
-        return lower_as_loop(lowering, node, precision, step);
-    DotKernel *kernel = HLO_ARENA_NEW(lowering->arena, DotKernel, 1);
-    kernel->outer = HLO_ARENA_NEW(lowering->arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
+    const bool products = has_kernel(types[0]) && has_kernel(types[1]) && has_kernel(types[2]);
+    DotPacking packing[2] = {{0}, {0}};
+    const bool packed = products && roles.k.count > 1 && plan_packing(arena, node, &dot, views, packing);
+    if (packed) roles = sort_roles(arena, &dot, views);
+    if (!products || roles.k.count > 1) return lower_as_loop(lowering, node, precision, step);
+    DotKernel *kernel = HLO_ARENA_NEW(arena, DotKernel, 1);
+    memcpy(kernel->packing, packing, sizeof packing);
+    kernel->outer = HLO_ARENA_NEW(arena, DotDim, roles.batch.count + roles.m.count + roles.n.count);
     const DotDim batch = take(&roles.batch, kernel), m = take(&roles.m, kernel), n = take(&roles.n, kernel);
     kernel->matmul =
         (CpuMatmul){.lhs_type = types[0], .rhs_type = types[1], .out_type = types[2], .precision = precision};
@@ -262,9 +389,9 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     kernel->swapped = m.size > 1 && kernel->matmul.out_m_stride == 1 && kernel->matmul.out_n_stride != 1;
     if (kernel->swapped) swap_sides(&kernel->matmul);
     for (int i = 0; i < 3; i++) kernel->widths[i] = hlo_type_bytes(types[i]);
-    cpu_step_kernel(lowering, node, step, run_dot, kernel);
-    if (kernel->outer_count == 0)
-        kernel->small = cpu_matmul_plan_small(lowering->arena, lowering->features, &kernel->matmul);
+    cpu_step_kernel(lowering, node, step, packed ? run_packed_dot : run_dot, kernel);
+    if (kernel->outer_count == 0 && !packed)
+        kernel->small = cpu_matmul_plan_small(arena, lowering->features, &kernel->matmul);
     if (kernel->small) step->small = run_small_dot;
     step->cost = (double)node->results[0]->elements * (double)(kernel->matmul.k / 16 + 1);
     return HLO_SUCCESS;

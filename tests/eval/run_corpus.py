@@ -71,6 +71,7 @@ def filled(text):
     return re.sub(r"\b([a-z]+\d+\w*)\[([\d,]*)\]\S* constant\(\{\.\.\.\}\)", made_up, text)
 
 
+COLLECTIONS = ("", "params", "variables", "batch_stats", "bstats")  # of variables: what they are called differs
 POSITIVE = re.compile(r"(^|_)(var|nu|scale)(_|$|\.)")
 
 
@@ -86,7 +87,7 @@ def parameters(text):
     others = 0
     for number, kind, dims, name in found:
         if "__" in name:
-            name = "/".join(p for p in re.split("__+", name.rsplit(".", 1)[0]) if p not in ("params", "variables", ""))
+            name = "/".join(p for p in re.split("__+", name.rsplit(".", 1)[0]) if p not in COLLECTIONS)
         else:
             name, others = f"{others} of the arguments", others + 1
         yield number, kind, dims, name
