@@ -151,11 +151,44 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
     return status;
 }
 
+// The error for what stands behind '-' and is no number: the accelerator types with the digits in it that are spelled
+// nearest but for the '-', such as v5e-16 for v5-e16.
+static HloStatus unknown_number(const char *spec, const Family *family, const char *rest) {
+    const size_t count = strspn(rest, "0123456789");
+    if (count && !rest[count]) return unknown_size(spec, family, INT32_MAX);  // more digits than anything counts
+    const char *end = rest + strcspn(rest, "0123456789");
+    const int64_t number = read_number(&end);
+    int64_t best = 3, shape[3];
+    HloText near = {0}, letters = {0};
+    for (const char *c = spec; *c; c++)
+        if (*c != '-') hlo_text_char(&letters, *c);
+    for (size_t i = 0; i < HLO_COUNT_OF(families) && number > 0; i++) {
+        const Family *other = &families[i];
+        if (number % other->counted_per_chip ||
+            !shape_of_chips(emu_chip(other->generation), number / other->counted_per_chip, shape))
+            continue;
+        HloText name = {0};
+        hlo_text_format(&name, "%s%lld", other->spelling, (long long)number);
+        const int64_t d = name.data && letters.data ? distance_between(letters.data, letters.length, name.data) : best;
+        hlo_text_free(&name);
+        if (d >= best) continue;
+        best = d;
+        hlo_text_free(&near);
+        hlo_text_format(&near, "; did you mean %s-%lld?", other->spelling, (long long)number);
+    }
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'%s", spec,
+                                 near.data ? near.data : "");
+    hlo_text_free(&near);
+    hlo_text_free(&letters);
+    return status;
+}
+
 // Reads `-N`, the number of cores or chips of an accelerator type. Types of the generations with
 // two cores a chip count cores: v4-8 has four chips.
 static HloStatus parse_accelerator_type(const char *spec, const char *at, const Family *family, EmuTopologyPlan *plan) {
+    const char *rest = at;
     const int64_t number = read_number(&at);
-    HLO_FAIL_IF(number < 0 || *at, HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'", spec);
+    if (number < 0 || *at) return unknown_number(spec, family, rest);
     if (number % family->counted_per_chip ||
         !shape_of_chips(plan->chip, number / family->counted_per_chip, plan->shape))
         return unknown_size(spec, family, number);

@@ -106,7 +106,7 @@ ParameterizedTestParameters(emulator_topology, refused_names) {
         {"tpu7x-0", "did you mean tpu7x-2"},
         {"v2-1024", "did you mean v2-512"},
         {"v5e-", "a number is expected"},
-        {"v5e-99999999999999999999", "a number is expected"},
+        {"v5e-99999999999999999999", "did you mean v5e-256"},
         {"v5e:4x", "sizes such as"},
         {"v5e:4x4y", "'y' is not understood"},
         {"v5e:0x4", "sizes such as"},
