@@ -4,7 +4,7 @@
 // the number of workers, so that the bits of a result do not depend on the machine's cores.
 //
 // Ways, in the order in which they are asked (cpu_matmul):
-//     by vector   a small matrix times a vector: one call of a kernel
+//     by vector   small matrices times vectors: one call of a kernel each
 //     small       products of a few elements: one call each
 //     tiles       AMX, AVX-512 or AVX2 tile instructions for bf16, 8-bit integers and, with AMX, f32 (tiles.c)
 //     plain       types that kernels multiply in place: packed once for all workers (gemm.c)
@@ -478,8 +478,40 @@ bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMat
     return true;
 }
 
+// Work that is worth sharing, in multiplications.
+enum { kWorthSharing = 200000 };
+
+typedef struct VectorJob {
+    const MatmulJob *job;
+    const CpuVectorProduct *vector;
+} VectorJob;
+
+// Products [begin, end) of the batch.
+static void vector_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    const VectorJob *vectors = argument;
+    const MatmulJob *job = vectors->job;
+    const CpuMatmul *mm = job->mm;
+    const int64_t width = hlo_type_bytes(job->compute);
+    (void)worker;
+    for (int64_t b = begin; b < end; b++)
+        cpu_product_by_vector(vectors->vector, job->out + b * mm->out_batch_stride * width,
+                              job->lhs + b * mm->lhs_batch_stride * width, job->rhs + b * mm->rhs_batch_stride * width,
+                              false);
+}
+
+static void run_vectors(CpuPool *pool, const MatmulJob *job, const CpuVectorProduct *vector) {
+    const CpuMatmul *mm = job->mm;
+    VectorJob vectors = {job, vector};
+    const int64_t each = mm->m * mm->n * mm->k + 1;
+    if (mm->batch == 1)
+        vector_task(&vectors, 0, 1, 0);
+    else
+        cpu_pool_parallel_for_grain(each * mm->batch < kWorthSharing ? NULL : pool, mm->batch, kWorthSharing / each + 1,
+                                    vector_task, &vectors);
+}
+
 static HloStatus run_small(CpuPool *pool, MatmulJob *job) {
-    enum { kWorthSharing = 200000 };
     const int64_t each = job->mm->m * job->mm->n * job->mm->k;
     cpu_pool_parallel_for_grain(each * job->mm->batch < kWorthSharing ? NULL : pool, job->mm->batch,
                                 kWorthSharing / each + 1, small_task, job);
@@ -529,8 +561,8 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
                 hlo_type_text(mm->lhs_type), hlo_type_text(mm->rhs_type), hlo_type_text(mm->out_type));
     if (mm->batch == 0 || mm->m == 0 || mm->n == 0) return HLO_SUCCESS;
     CpuVectorProduct vector;
-    if (mm->batch == 1 && is_small_vector(&job, &vector)) {
-        cpu_product_by_vector(&vector, out, lhs, rhs, false);
+    if (is_small_vector(&job, &vector)) {
+        run_vectors(pool, &job, &vector);
         return HLO_SUCCESS;
     }
     if (is_small(&job)) return run_small(pool, &job);

@@ -297,6 +297,68 @@ Test(cpu_elementwise, floats_at_the_edges) {
     }
 }
 
+// ---- predicates of 32 bits, of any number of elements
+
+enum { kCompared = 140 };
+
+static bool holds(CpuLoopOp op, bool below, bool equal, bool above) {
+    switch (op) {
+        case CPU_OP_EQ: return equal;
+        case CPU_OP_NE: return !equal;
+        case CPU_OP_LT: return below;
+        case CPU_OP_LE: return below || equal;
+        case CPU_OP_GT: return above;
+        default: return above || equal;
+    }
+}
+
+static bool compares(CpuLoopOp op, CpuRegisterType type, uint32_t x, uint32_t y) {
+    float a, b;
+    memcpy(&a, &x, sizeof a);
+    memcpy(&b, &y, sizeof b);
+    if (type == CPU_REGISTER_F32) return holds(op, a<b, a == b, a> b);
+    if (type == CPU_REGISTER_U32) return holds(op, x<y, x == y, x> y);
+    return holds(op, (int32_t)x<(int32_t)y, x == y, (int32_t)x>(int32_t) y);
+}
+
+// Bits that are edges as floats and as whole numbers.
+static const uint32_t kPlain[] = {0,          0x80000000, 1,          0x80000001, 0x7f800000,
+                                  0xff800000, 0x7fc00000, 0x3f800000, 0xffffffff, 0x7fffffff};
+enum { kPlainCount = sizeof kPlain / sizeof kPlain[0] };
+
+Test(cpu_elementwise, comparisons_of_any_length) {
+    static const CpuLoopOp ops[] = {CPU_OP_EQ, CPU_OP_NE, CPU_OP_LT, CPU_OP_LE, CPU_OP_GT, CPU_OP_GE};
+    static const CpuRegisterType types[] = {CPU_REGISTER_F32, CPU_REGISTER_S32, CPU_REGISTER_U32};
+    uint32_t x[kCompared], y[kCompared];
+    uint8_t out[kCompared + 1];
+    for (int i = 0; i < kCompared; i++)
+        x[i] = kPlain[i % kPlainCount], y[i] = kPlain[i * 7 / kPlainCount % kPlainCount];
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int k = 0; k < 18; k++)
+            for (int n = 1; n <= kCompared; n++) {
+                out[n] = 42;
+                kernels_of(set)->operation[ops[k / 3]][types[k % 3]](out, x, y, NULL, n, 0);
+                for (int i = 0; i < n; i++)
+                    cr_assert_eq(out[i], compares(ops[k / 3], types[k % 3], x[i], y[i]), "op %d, %d of %d, set %d",
+                                 k / 3, i, n, set);
+                cr_assert_eq(out[n], 42, "op %d writes behind %d elements, set %d", k / 3, n, set);
+            }
+}
+
+Test(cpu_elementwise, selections_of_any_length) {
+    uint8_t choice[kCompared];
+    uint32_t x[kCompared], y[kCompared], out[kCompared + 1];
+    for (int i = 0; i < kCompared; i++)
+        choice[i] = (uint8_t)(i * 5 % 7 < 3), x[i] = kPlain[i % kPlainCount], y[i] = (uint32_t)i;
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int n = 1; n <= kCompared; n++) {
+            out[n] = 42;
+            kernels_of(set)->operation[CPU_OP_SELECT][CPU_REGISTER_F32](out, choice, x, y, n, 0);
+            for (int i = 0; i < n; i++) cr_assert_eq(out[i], choice[i] ? x[i] : y[i], "%d of %d, set %d", i, n, set);
+            cr_assert_eq(out[n], 42, "%d elements, set %d", n, set);
+        }
+}
+
 // Golden values: XLA's documentation of reduce-precision; f32 to bf16's format keeps 7 bits, ties go to even.
 Test(cpu_elementwise, reduces_precision) {
     static const float in[] = {1.00390625f, 1.01171875f, 3e38f, 1e-40f, 70000, NAN, -1e-10f};

@@ -126,7 +126,8 @@ ParameterizedTest(TypeCase *types, cpu_matmul, products_of_all_types) {
 Test(cpu_matmul, small_products_of_a_batch_are_those_alone) {
     enum { kBatch = 700, kMost = 17 * 17 };
     static float a[kBatch * kMost], b[kBatch * kMost], together[kBatch * kMost], alone[kBatch * kMost];
-    static const int64_t sizes[][3] = {{3, 3, 3}, {2, 5, 17}, {17, 4, 1}, {8, 16, 9}, {16, 17, 16}};
+    static const int64_t sizes[][3] = {{3, 3, 3},   {2, 5, 17},  {17, 4, 1}, {8, 16, 9}, {16, 17, 16},
+                                       {16, 1, 17}, {1, 16, 17}, {5, 1, 40}, {1, 7, 1}};
     for (int i = 0; i < kBatch * kMost; i++) a[i] = (float)(i * 29 % 83) / 7, b[i] = (float)(i * 31 % 97) / 9 - 3;
     for (int form = 0; form <= 2 * (int)cpu_features_detect() + 1; form++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
