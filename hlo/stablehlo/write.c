@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable bytecode: operations, regions, and the sections of the file (bytecode_format.h has the format). The container
-// is MLIR's (mlir/docs/BytecodeFormat.md), the operations are those of vhlo, StableHLO's versioned dialect.
+// Portable bytecode: operations, regions, and the sections of the file (bytecode_format.h has the format). The
+// container is MLIR's (mlir/docs/BytecodeFormat.md), the operations are those of vhlo, StableHLO's versioned dialect.
 //
 // Sections come in the order that MLIR's writer has: dialects, entries, lengths of entries, IR, strings, properties.
 // Readers take any. The tables fill while the IR is written, which therefore comes first in time. A release decides on
