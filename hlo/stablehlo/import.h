@@ -96,6 +96,8 @@ void import_note_same(Importer *importer, const HloInstruction *inner, const Hlo
 // The shape of a value; UNIMPLEMENTED naming the type when HLO has none for it.
 HLO_NODISCARD HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape);
 
+// True if `inferred` is `declared` but for sizes that the program leaves open and inference knows.
+bool import_refines(const HloShape *inferred, const HloShape *declared);
 // INVALID_ARGUMENT unless the value is of that type, but for sizes that the type leaves open: for operations that
 // become no instruction, which inference would have checked.
 HLO_NODISCARD HloStatus import_check_type(const ImportPlace *place, const HloInstruction *value, const MlirType *type);
@@ -131,15 +133,19 @@ HLO_NODISCARD HloStatus import_precisions(const ImportPlace *place, HloPrecision
 const char *import_string(const ImportPlace *place, const char *name);
 
 // A region as a computation of its own: parameters are the block's arguments, then `captures`; the root is the one
-// returned value or a tuple of them (always a tuple if `tuple_root`). With `tuple_parameter` all parameters stand in
-// one tuple. `passthrough` captures are appended to the returned values.
+// returned value or a tuple of them.
+//
+//   ^bb(%i, %x): ... uses %w of outside ... return %j, %y
+//     plain             (i, x, w) -> (j, y)         a reduction's computation, a branch
+//     tuple_parameter   ((i, x, w)) -> (j, y)       a loop's condition
+//     and passthrough   ((i, x, w)) -> (j, y, w)    a loop's body, which hands on what it captured
 typedef struct ImportRegion {
     const MlirRegion *region;
     MlirValue *const *captures;
     int64_t capture_count;
-    HloInstruction *const
-        *initial;  // what the arguments begin with, whose shapes they have; NULL: those of their types
-    bool tuple_parameter;
+    // What the arguments begin with, whose shapes they have; NULL: those of their types.
+    HloInstruction *const *initial;
+    bool tuple_parameter;  // all parameters stand in one tuple, also where there is only one
     bool passthrough;
     bool named_parameters;  // the arguments' locations become metadata; those of loops are in no text
     const char *name;
@@ -208,7 +214,7 @@ HLO_NODISCARD HloStatus import_result_layout(const ImportPlace *place, const Hlo
 HLO_NODISCARD HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function);
 // The same from the attributes of the module, which XLA writes there; those of the function go first.
 HLO_NODISCARD HloStatus import_module_layouts(Importer *importer, const MlirOperation *top);
-// Copies frontend attributes (mhlo.frontend_attributes) of the operation to an instruction.
-void import_frontend_attributes(const ImportPlace *place, HloInstruction *instruction);
+// Adds the entries of a dictionary (mhlo.frontend_attributes; NULL and other kinds have none) to the instruction's.
+void import_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction);
 
 #endif

@@ -32,9 +32,8 @@ static bool has_sharding(const MlirOperation *operation) {
     return mlir_attribute(operation, "mhlo.sharding") || mlir_attribute(operation, "sdy.sharding");
 }
 
-// kManyElements is XLA's own limit for folding a splat into a broadcast.
+// A splat becomes the broadcast of a scalar, unless an annotation is about the constant itself.
 static HloStatus import_constant(ImportPlace *place) {
-    enum { kManyElements = 1024 };
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
     if (!value || value->kind != MLIR_TENSOR) {
         return import_error(place, HLO_INVALID_ARGUMENT, "a constant has no tensor value");
@@ -46,7 +45,7 @@ static HloStatus import_constant(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
     }
     // Elements that were listed one by one may be equal all the same.
-    const bool is_splat = value->splat || (hlo_shape_elements(shape) >= kManyElements && value->literal &&
+    const bool is_splat = value->splat || (hlo_shape_elements(shape) >= MLIR_MANY_ELEMENTS && value->literal &&
                                            hlo_literal_is_splat(value->literal));
     if (is_splat && !has_sharding(place->operation))
         return import_splat(place, value->splat ? value->splat : value->literal, shape);

@@ -186,11 +186,10 @@ HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **li
 
 // Few elements are written out at once, which later code need not tell apart.
 HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar, MlirAttribute *attribute) {
-    enum { kManyElements = 1024 };  // fewer are written out at once
     HLO_TRY(mlir_tensor_check(type));
     assert(hlo_shape_elements(scalar->shape) == 1 && scalar->shape->type == type->shape->type);
     *attribute = (MlirAttribute){.kind = MLIR_TENSOR, .splat = scalar, .type = type};
-    if (hlo_shape_elements(type->shape) >= kManyElements) return HLO_SUCCESS;
+    if (hlo_shape_elements(type->shape) >= MLIR_MANY_ELEMENTS) return HLO_SUCCESS;
     attribute->literal = mlir_tensor_literal(arena, attribute);
     attribute->splat = NULL;
     return HLO_SUCCESS;

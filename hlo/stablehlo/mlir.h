@@ -177,11 +177,13 @@ HLO_NODISCARD HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *
 // A tensor attribute all of whose elements are zero, to be written through *literal. Errors: mlir_tensor_check().
 HLO_NODISCARD HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **literal,
                                         MlirAttribute *attribute);
-// A tensor attribute all of whose elements are the one of `scalar`, which is kept by pointer. One of very many elements
+// A tensor attribute all of whose elements are the one of `scalar`, which is kept by pointer. One of MLIR_MANY_ELEMENTS
 // takes no memory for them: JAX's decompositions of special functions have forty splats of the size of their operand,
 // and most of them are never called. Errors: mlir_tensor_check().
 HLO_NODISCARD HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar,
                                           MlirAttribute *attribute);
+// From so many elements on a splat stays one: XLA's own limit for making a broadcast of it.
+enum { MLIR_MANY_ELEMENTS = 1024 };
 // All elements of a tensor attribute; those of a splat are written out in `arena`.
 const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attribute);
 
