@@ -177,21 +177,8 @@ void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding
     hlo_text_char(text, ']');
 }
 
-// Moves a heap text into an arena.
-static const char *take(HloArena *arena, HloText *text) {
-    const char *copy = hlo_arena_string(arena, text->data ? text->data : "", text->length);
-    hlo_text_free(text);
-    return copy;
-}
-
 const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding) {
     HloText text = {0};
     spmd_sharding_print(&text, mesh, sharding);
-    return take(arena, &text);
-}
-
-const char *spmd_axes_text(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes) {
-    HloText text = {0};
-    spmd_axes_print(&text, mesh, axes);
-    return take(arena, &text);
+    return hlo_text_to_arena(arena, &text);
 }

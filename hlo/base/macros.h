@@ -21,7 +21,6 @@
 // The arguments from number `first` on are checked against the format that is argument number `text`, as printf's are.
 #define HLO_PRINTF(text, first) __attribute__((__format__(__printf__, text, first)))
 #define HLO_NORETURN __attribute__((noreturn))
-#define HLO_UNUSED __attribute__((unused))
 
 // Number of elements of a true array (never of a pointer).
 #define HLO_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -25,7 +25,6 @@ struct HloMetadata {
     const char *deduplicated_name;
     const char *scheduling_name;
     int64_t stack_frame_id;
-    bool preserve_layout;
 };
 // A copy with its texts in `arena`; NULL for NULL. Memory errors jump to hlo_protect().
 HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata);

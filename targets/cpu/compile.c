@@ -346,10 +346,6 @@ const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) {
     return &executable->signature;
 }
 
-const char *cpu_fallback_ops(const CpuExecutable *executable) {
-    return executable->signature.fallbacks;
-}
-
 // ---- text
 
 // What cpu_executable_print() calls a step.

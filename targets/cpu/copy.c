@@ -13,6 +13,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/macros.h"
 #include "targets/cpu/isa/gemm.h"
 
@@ -74,7 +75,7 @@ void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t byt
     if (bytes < 2 * kPiece && bytes > 0)
         memcpy(target, source, (size_t)bytes);
     else
-        cpu_pool_parallel_for_grain(pool, (bytes + kPiece - 1) / kPiece, 1, bytes_task, (void *)(uintptr_t)&job);
+        cpu_pool_parallel_for_grain(pool, hlo_divide_up(bytes, kPiece), 1, bytes_task, (void *)(uintptr_t)&job);
 }
 
 // ---- strided copies
@@ -248,7 +249,7 @@ static void transpose_band(const CopyPlan *plan, char *to, const char *from, int
 
 static int64_t band_count(const CopyPlan *plan) {
     const int64_t band = plan->gemm ? kDeep : kTile;
-    return plan->transposes ? (plan->dims[1].size + band - 1) / band : 1;
+    return plan->transposes ? hlo_divide_up(plan->dims[1].size, band) : 1;
 }
 
 // Unit = (index over the outer dimensions) * bands + band.
@@ -310,7 +311,7 @@ void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, 
     for (int d = plan.transposes ? 2 : 1; d < plan.rank; d++) units *= plan.dims[d].size;
     const int64_t bytes_each = total * width / units + 1;
     cpu_pool_parallel_for_grain(total * width < kParallelBytes ? NULL : pool, units,
-                                (kParallelBytes / 4 + bytes_each - 1) / bytes_each, copy_task, &plan);
+                                hlo_divide_up(kParallelBytes / 4, bytes_each), copy_task, &plan);
 }
 
 // ---- fill
@@ -353,36 +354,4 @@ void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, i
     FillJob job = {target, element, width};
     cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task,
                                 &job);
-}
-
-// ---- pad
-
-// Fill, then copy what lies inside; so edges are written twice, which is cheaper than finding them. Negative padding
-// cuts: `first` and `last` are the source's indices that stay. Offsets and strides fit, because both arrays exist.
-void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
-             const int64_t *interior, int width, const void *value, void *target, const void *source) {
-    assert(rank >= 0 && width > 0);
-    int64_t sizes[CPU_KERNEL_RANK_LIMIT], to[CPU_KERNEL_RANK_LIMIT], from[CPU_KERNEL_RANK_LIMIT];
-    int64_t to_stride = 1, from_stride = 1, to_offset = 0, from_offset = 0;
-    HLO_BUG_IF(rank > CPU_KERNEL_RANK_LIMIT);
-    for (int d = rank - 1; d >= 0; d--) {
-        // Source indices i with 0 <= low + i * step < target size.
-        const int64_t step = 1 + interior[d];
-        const int64_t first = low[d] < 0 ? (-low[d] + step - 1) / step : 0;
-        const int64_t room = target_sizes[d] - 1 - low[d];
-        int64_t last = room < 0 ? -1 : room / step;
-        if (last > source_sizes[d] - 1) last = source_sizes[d] - 1;
-        sizes[d] = last >= first ? last - first + 1 : 0;
-        to[d] = to_stride * step;
-        from[d] = from_stride;
-        to_offset += (low[d] + first * step) * to_stride;
-        from_offset += first * from_stride;
-        to_stride *= target_sizes[d];
-        from_stride *= source_sizes[d];
-    }
-    cpu_fill(pool, target, value, to_stride, width);
-    for (int d = 0; d < rank; d++)
-        if (sizes[d] == 0) return;
-    cpu_copy_strided(pool, rank, sizes, width, (char *)target + to_offset * width, to,
-                     (const char *)source + from_offset * width, from);
 }

@@ -35,11 +35,6 @@ void cpu_fill_run(void *target, const void *element, int64_t count, int width);
 // The same on the pool.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width);
 
-// HLO pad: `target` (row-major, target_sizes) is filled with `value`, then element i of `source` (row-major,
-// source_sizes) goes to low[d] + i[d] * (1 + interior[d]) where that lies inside. low may be negative.
-void cpu_pad(CpuPool *pool, int rank, const int64_t *source_sizes, const int64_t *target_sizes, const int64_t *low,
-             const int64_t *interior, int width, const void *value, void *target, const void *source);
-
 HLO_END_C
 
 #endif

@@ -56,15 +56,12 @@ typedef struct CpuSignature {
     double round_cost;                    // the same with each loop counted once: the work between two rounds' ends
     double collective_bytes;              // that one device sends in collectives, each counted once, ring algorithm
     int64_t collective_count;
-    const char *fallbacks;         // see cpu_fallback_ops()
+    const char *fallbacks;         // lines "opcode name" of what the reference evaluator runs; "" when all is compiled
     const CpuTransfer *transfers;  // with the host, as the program names them
     int64_t transfer_count;
 } CpuSignature;
 // The signature; it lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
-
-// "opcode name" lines of the instructions that the reference evaluator runs; "" when all are compiled.
-const char *cpu_fallback_ops(const CpuExecutable *executable);
 
 // The thunks for people.
 void cpu_executable_print(const CpuExecutable *executable, HloText *text);

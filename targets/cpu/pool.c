@@ -266,10 +266,6 @@ CpuFeatures cpu_pool_features(const CpuPool *pool) {
     return pool ? pool->features : cpu_features_detect();
 }
 
-const CpuTopology *cpu_pool_topology(const CpuPool *pool) {
-    return &pool->topology;
-}
-
 // A page that the child of a fork finds zeroed, so that the check for a fork is one load and no system call.
 static void *map_flag_page(void) {
     const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);

@@ -66,28 +66,6 @@ Test(cpu_copy, permutes_and_reverses) {
     cpu_pool_free(pool);
 }
 
-Test(cpu_copy, pads_with_negative_and_interior_padding) {
-    static const int64_t lows[] = {0, 3, -2, -9, 1}, highs[] = {0, -1, 4, 2, -7}, interiors[] = {0, 2, 1, 0, 3};
-    for (int p = 0; p < 5; p++)
-        for (int q = 0; q < 5; q++) {
-            const int64_t source[] = {5, 7}, low[] = {lows[p], lows[q]}, interior[] = {interiors[p], interiors[q]};
-            const int64_t high[] = {highs[q], highs[p]};
-            int64_t target[2];
-            for (int d = 0; d < 2; d++) target[d] = source[d] + (source[d] - 1) * interior[d] + low[d] + high[d];
-            if (target[0] < 0 || target[1] < 0) continue;
-            int32_t in[35], out[4000], want[4000];
-            const int32_t value = -1;
-            for (int i = 0; i < 35; i++) in[i] = i;
-            for (int i = 0; i < 4000; i++) want[i] = -1;
-            for (int64_t i = 0; i < 35; i++) {
-                const int64_t y = low[0] + i / 7 * (1 + interior[0]), x = low[1] + i % 7 * (1 + interior[1]);
-                if (y >= 0 && y < target[0] && x >= 0 && x < target[1]) want[y * target[1] + x] = in[i];
-            }
-            cpu_pad(NULL, 2, source, target, low, interior, 4, &value, out, in);
-            cr_assert_eq(memcmp(out, want, sizeof(int32_t) * (size_t)(target[0] * target[1])), 0, "case %d %d", p, q);
-        }
-}
-
 // Large enough to go past the caches, at addresses off every boundary.
 Test(cpu_copy, bytes_of_any_number_and_place) {
     enum { kLargest = (9 << 20) + 100 };
