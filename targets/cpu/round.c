@@ -1,4 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+// Plans a short loop as a list of steps, and runs the list.
+//
+// The thunks of the condition, the body, and of loops and conditionals within them are laid out one behind the other,
+// with jumps between. while (i < n) { x = select(p, f(x), g(x)); i = i + 1 } becomes
+//
+//    0  CALL    copy of a few bytes: the loop's initial value into its carry
+//    1  CALL    i < n                            the condition
+//    2  UNLESS  -> 10
+//    3  CHOOSE  -> 4 or 6                        a conditional of two branches
+//    4  CALL    f(x)
+//    5  GO      -> 8
+//    6  CALL    g(x)
+//    7  GO      -> 8
+//    8  CALL    i + 1
+//    9  GO      -> 1
+//   10                                           the end
+//
+// Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once a run, since
+// the device's bases do not change while the loop runs; only dynamic slices stand elsewhere in every round, and a MOVE
+// before the calls of such a loop writes their addresses into those calls. Where there is machine code for the round
+// (round_code.c), that is run instead, and this file only does the steps that are not in it.
+//
+// A loop with anything in it that may have to wait for another device has no such list: a device is parked between
+// thunks, and a round is left only at its end.
 #include "targets/cpu/round.h"
 
 #include <assert.h>
@@ -52,6 +76,8 @@ static void plan_move(RoundPlanner *p, const CpuThunkLoop *loop, int32_t buffer,
         }
 }
 
+// First the moves, one for each buffer that has starts, then the loop's calls: `first` is the number of the first of
+// these.
 static void plan_tiny_loop(RoundPlanner *p, const CpuThunkLoop *loop) {
     int32_t moving = 0;
     for (int32_t i = 0; i < loop->buffer_count; i++) moving += loop->buffers[i].start_count > 0;
@@ -69,6 +95,8 @@ static bool is_tiny(const CpuThunk *thunk) {
 
 static void plan_list(RoundPlanner *p, const CpuThunkList *list);
 
+// The carry's initial copies; then, each round: condition, exit, body, back. Copies that end a round are the lists'
+// own.
 static void plan_while(RoundPlanner *p, const CpuThunk *thunk) {
     plan_copies(p, thunk->copies, thunk->copy_count);
     const int32_t begin = here(p);
@@ -80,6 +108,7 @@ static void plan_while(RoundPlanner *p, const CpuThunk *thunk) {
     p->steps.items[test].target = here(p);
 }
 
+// Branches one behind the other, each with a jump behind the last, whose target is known when all are there.
 static void plan_conditional(RoundPlanner *p, const CpuThunk *thunk) {
     int32_t *targets = HLO_ARENA_NEW(p->arena, int32_t, 2 * thunk->region_count), *ends = targets + thunk->region_count;
     CpuRoundStep *choice = add(p, CPU_ROUND_CHOOSE);
@@ -169,6 +198,7 @@ static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call
     call->places[1] = cpu_slice_address(bases, copy->from);
 }
 
+// A thunk with one result and a function for small operands, which takes its description as the immediate.
 static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
     const CpuSlice *slices = thunk->slices;
     assert(thunk->read_count < CPU_TINY_PLACES && thunk->write_count == 1);
@@ -195,6 +225,7 @@ static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTi
     }
 }
 
+// Where a dynamic slice stands in this round, into all places of calls that are in it.
 static void move(const CpuRoundStep *step, char *const *bases, CpuTinyCall *calls) {
     char *at = cpu_thunk_buffer_address(step->buffer, bases);
     for (int64_t i = 0; i < step->moved_count; i++) {
@@ -231,6 +262,7 @@ static HloStatus run_step(const Runner *runner, const CpuRoundStep *step, CpuTin
     return HLO_SUCCESS;
 }
 
+// The inner loop of short loops: a call's kernel is asked for first, as nearly all steps are calls.
 static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
     const CpuRoundStep *steps = runner->round->steps;
     for (int64_t at = 0; at < runner->round->count;) {

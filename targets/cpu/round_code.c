@@ -2,6 +2,21 @@
 // Machine code for rounds of short loops. A call of a kernel for one element takes several times as long as the
 // element, and what kernels hand to each other goes through memory; here the elements of short arrays are values in
 // registers, and all steps of a round but the few that are left to round.c follow each other.
+//
+// The steps of a round (round.c) are cut into blocks: straight stretches that are entered at their beginning only, that
+// is at the target of a jump or behind a step that leaves. Each becomes values (round_values.h), these become
+// instructions (round_emit.c), and nothing is kept in a register from one block to the next. `begins` has where each
+// block's code is: cpu_round_code_run() enters there, and comes back with the number of a step that is not in the code.
+//
+//   steps    0 CALL  1 CALL  2 UNLESS -> 7  3 CALL  4 THUNK  5 CALL  6 GO -> 1  7
+//   blocks   0       1 2 3 leave with 4                      5 6 go to 1        7 leave with 7, the end
+//
+// Steps of small loops are said in values as long as an array has kElements elements at most and round_kernels.c knows
+// the kernel; any other kernel is called from the code, with its arguments as the interpreter would have them. So a
+// round may be half code, half calls, and its bits are the same either way.
+//
+// The pages are written first and made executable then, never both at once; where the system refuses, there is no code
+// and the list of calls is run.
 #include <assert.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -72,6 +87,7 @@ static CpuRoundPlace place_in(const Bound *bound, CpuTinyPlace place) {
     return found;
 }
 
+// The element numbers of a copy by table, among the loop's constants.
 static const int32_t *table_of(const Bound *bound, const CpuTinyStep *step) {
     return (const int32_t *)(const void *)(cpu_tiny_loop_constants(bound->loop->loop->tiny) + step->places[2].offset);
 }
@@ -85,7 +101,8 @@ static bool has_width(int width) {
     return width == 1 || width == 4 || width == 8;
 }
 
-// True if the step can be said in values.
+// Whether, and as what kernel, the step can be said in values. A reduction has rows of `immediate` elements, and the
+// address of its kernel among the loop's constants.
 static Understood understand(const Bound *bound, const CpuTinyStep *step) {
     const CpuLoop *loop = bound->loop->loop;
     Understood u = {.is = false};
@@ -102,7 +119,8 @@ static Understood understand(const Bound *bound, const CpuTinyStep *step) {
     return u;
 }
 
-// Rows in the tree of isa/loop_reduce.inc, without what it leaves out.
+// Rows in the tree of isa/loop_reduce.inc, without what it leaves out: eight lanes are added lane i to lane i + 4, then
+// + 2, then + 1. The order is part of the result's bits.
 static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
     const int width = cpu_round_kernel_width(kernel, 0);
     const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
@@ -121,6 +139,7 @@ static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step
     }
 }
 
+// One value for each element of the result, from the elements of the operands with the same number.
 static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
     const int arity = cpu_round_kernel_arity(kernel);
     for (int64_t i = 0; i < step->count; i++) {
@@ -135,6 +154,7 @@ static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step,
     }
 }
 
+// Copies of elements, in order or by a table on one side. No instruction comes of them: the value has two places then.
 static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
     const int32_t *table = step->form >= CPU_TINY_COPY_FROM ? table_of(bound, step) : NULL;
@@ -146,6 +166,7 @@ static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     }
 }
 
+// A call, after which nothing is known of the bytes that it writes.
 static void make_call(Maker *m, const CpuRoundCall *call, int64_t written) {
     cpu_round_effect(&m->block, CPU_EFFECT_CALL)->call = call;
     cpu_round_forget(&m->block, call->places[0], written);
@@ -250,6 +271,8 @@ static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
     return float_value(m, CPU_VALUE_ADD_F, wide, terms[0], zero);
 }
 
+// A product of matrix and vector in the order of sums of the kernel that it replaces. All sums are made before the
+// first is stored: the result may be where an operand was.
 static void make_product(Maker *m, const CpuMatmulElements *e, CpuRoundPlace out, CpuRoundPlace matrix,
                          CpuRoundPlace vector) {
     const int width = hlo_type_bytes(e->type);
@@ -295,6 +318,7 @@ static bool is_plain_start(const CpuThunkStart *start) {
            start->stride_bytes == (int32_t)start->stride_bytes;
 }
 
+// Where a dynamic slice stands: computed in the code from up to three starts, else by the function that thunks ask.
 static void make_move(Maker *m, int64_t at) {
     const CpuThunkBuffer *buffer = m->round->steps[at].buffer;
     bool plain = buffer->start_count <= 3;
@@ -360,6 +384,7 @@ static bool ends_block(const CpuRoundStep *step) {
            step->kind == CPU_ROUND_THUNK;
 }
 
+// Where blocks begin: targets of jumps, and what follows a step that control does not simply pass.
 static void find_targets(Maker *m) {
     for (int64_t i = 0; i < m->round->count; i++) {
         const CpuRoundStep *step = &m->round->steps[i];
@@ -370,6 +395,7 @@ static void find_targets(Maker *m) {
     }
 }
 
+// Jumps are written with an open distance, since their block may come later, and land when all blocks are there.
 static void make_blocks(Maker *m) {
     const int64_t count = m->round->count;
     m->is_target[0] = true;
@@ -449,6 +475,7 @@ void cpu_round_code_free(CpuRoundCode *code) {
 #endif
 }
 
+// A pointer to data is no pointer to a function in C: the address is copied over.
 int64_t cpu_round_code_run(const CpuRoundCode *code, int64_t at, char *const *bases, char *scratch, char **moved) {
     assert(code && at >= 0 && at <= code->count && code->begins[at] >= 0);
     CpuRoundEntry *run;

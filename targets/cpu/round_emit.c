@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// From values to machine code: registers and instructions for one block of a round.
+//
 // A block (round_values.h) is emitted in one pass from its first value to its last. Each value is an element in the
 // lowest place of a vector register, whatever its type, since nearly all that elements go through is there for vectors;
 // the general registers hold addresses only.
@@ -15,6 +17,16 @@
 //
 // What does not fit (more values put aside than the frame has room for, offsets beyond 32 bits) clears `fits`, and the
 // round is run as its list of calls; nothing here fails otherwise.
+//
+// The code of v3 = v1 * v2; v4 = v3 + v1; store v4, where v1 and v2 are elements of the device's arena:
+//
+//   vmovss xmm0, [r14 + 64]      v1, needed until v4
+//   vmovss xmm1, [r14 + 128]     v2, needed until v3
+//   vmulss xmm1, xmm0, xmm1      v3 takes the register that v2 has just left
+//   vaddss xmm0, xmm1, xmm0      v4
+//   vmovss [r14 + 192], xmm0
+//
+// Opcodes, and the numbers of comparisons and roundings, are those of Intel's manual, volume 2.
 #include "targets/cpu/round_emit.h"
 
 #include <assert.h>
@@ -22,8 +34,12 @@
 
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
 // are used within one operation, the others hold values.
-enum { kTemporary = 13, kTemporaries = 3, kNobody = -1, kNever = INT32_MAX };
+enum { kTemporary = 13, kNobody = -1, kNever = INT32_MAX };
+// The frame: room for 256 values that were put aside, and 8 bytes for alignment. At the function's beginning the stack
+// is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a multiple again, as calls want
+// it.
 enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
+_Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
 typedef struct Registers {
     CpuRoundEmitter *emitter;
@@ -55,13 +71,15 @@ static const CpuX86Form kSubtract32 = FORM(k66, 1, 0xfa), kEqual32 = FORM(k66, 1
 static const CpuX86Form kBlend32 = FORM(k66, 3, 0x4a), kBlend64 = FORM(k66, 3, 0x4b);
 static const CpuX86Form kExtendSigned = FORM(k66, 2, 0x25);
 static const CpuX86Form kTruncate = FORM(kF3, 1, 0x5b);
-enum { kShiftRight = 2, kShiftLeft = 6 };                      // what kShiftBy has for its register
-enum { kOrdered = 7, kUnordered = 3, kAtLeast = 13 };          // how to compare
+enum { kShiftRight = 2, kShiftLeft = 6 };  // what kShiftBy has for its register
+// How vcmpss and vcmpsd compare. All but kNotEqual and kUnordered are false where an operand is NaN.
+enum { kEqual = 0, kLess = 1, kAtMost = 2, kUnordered = 3, kNotEqual = 4, kOrdered = 7, kAtLeast = 13, kGreater = 14 };
+// Which way vroundss and vroundsd round. Bit 3: an inexact result raises no flag.
+enum { kRoundEven = 8, kRoundDown = 9, kRoundUp = 10 };
 enum { kPlain = 1, kSelf, kAlone, kWithByte, kSelfWithByte };  // see Instruction
-enum { kJump = 0xe9, kJumpIfZero = 0x0f84 };
 
-// How a value is one instruction: its operands as they are; one operand, from which the upper elements come too; one
-// operand and nothing else; the first two with an immediate.
+// How a value is one instruction (a narrow and a wide form of it): its operands as they are; one operand, from which
+// the upper elements come too; one operand and nothing else; the first two with an immediate.
 typedef struct Instruction {
     int how, immediate;
     CpuX86Form narrow, wide;
@@ -71,42 +89,43 @@ typedef struct Instruction {
 #define ROUND_FORMS FORM(k66, 3, 0x0a), FORM(k66, 3, 0x0b)
 #define ONLY(form) form, form
 static const Instruction kInstructions[CPU_ROUND_OP_COUNT] = {
-    [CPU_VALUE_ADD_F] = {kPlain, 0, FLOAT_FORMS(0x58)},
-    [CPU_VALUE_SUBTRACT_F] = {kPlain, 0, FLOAT_FORMS(0x5c)},
-    [CPU_VALUE_MULTIPLY_F] = {kPlain, 0, FLOAT_FORMS(0x59)},
-    [CPU_VALUE_DIVIDE_F] = {kPlain, 0, FLOAT_FORMS(0x5e)},
-    [CPU_VALUE_SQRT_F] = {kSelf, 0, FLOAT_FORMS(0x51)},
-    [CPU_VALUE_FLOOR_F] = {kSelfWithByte, 9, ROUND_FORMS},
-    [CPU_VALUE_CEIL_F] = {kSelfWithByte, 10, ROUND_FORMS},
-    [CPU_VALUE_ROUND_EVEN_F] = {kSelfWithByte, 8, ROUND_FORMS},
-    [CPU_VALUE_EQ_F] = {kWithByte, 0, FLOAT_FORMS(0xc2)},
-    [CPU_VALUE_NE_F] = {kWithByte, 4, FLOAT_FORMS(0xc2)},
-    [CPU_VALUE_LT_F] = {kWithByte, 1, FLOAT_FORMS(0xc2)},
-    [CPU_VALUE_LE_F] = {kWithByte, 2, FLOAT_FORMS(0xc2)},
-    [CPU_VALUE_GT_F] = {kWithByte, 14, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_ADD_F] = {kPlain, 0, FLOAT_FORMS(0x58)},              // vaddss, vaddsd
+    [CPU_VALUE_SUBTRACT_F] = {kPlain, 0, FLOAT_FORMS(0x5c)},         // vsubss, vsubsd
+    [CPU_VALUE_MULTIPLY_F] = {kPlain, 0, FLOAT_FORMS(0x59)},         // vmulss, vmulsd
+    [CPU_VALUE_DIVIDE_F] = {kPlain, 0, FLOAT_FORMS(0x5e)},           // vdivss, vdivsd
+    [CPU_VALUE_SQRT_F] = {kSelf, 0, FLOAT_FORMS(0x51)},              // vsqrtss, vsqrtsd
+    [CPU_VALUE_FLOOR_F] = {kSelfWithByte, kRoundDown, ROUND_FORMS},  // vroundss, vroundsd
+    [CPU_VALUE_CEIL_F] = {kSelfWithByte, kRoundUp, ROUND_FORMS},
+    [CPU_VALUE_ROUND_EVEN_F] = {kSelfWithByte, kRoundEven, ROUND_FORMS},
+    [CPU_VALUE_EQ_F] = {kWithByte, kEqual, FLOAT_FORMS(0xc2)},  // vcmpss, vcmpsd
+    [CPU_VALUE_NE_F] = {kWithByte, kNotEqual, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_LT_F] = {kWithByte, kLess, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_LE_F] = {kWithByte, kAtMost, FLOAT_FORMS(0xc2)},
+    [CPU_VALUE_GT_F] = {kWithByte, kGreater, FLOAT_FORMS(0xc2)},
     [CPU_VALUE_GE_F] = {kWithByte, kAtLeast, FLOAT_FORMS(0xc2)},
-    [CPU_VALUE_ADD] = {kPlain, 0, FORM(k66, 1, 0xfe), FORM(k66, 1, 0xd4)},
-    [CPU_VALUE_SUBTRACT] = {kPlain, 0, FORM(k66, 1, 0xfa), FORM(k66, 1, 0xfb)},
-    [CPU_VALUE_MULTIPLY] = {kPlain, 0, ONLY(FORM(k66, 2, 0x40))},
-    [CPU_VALUE_ABS] = {kAlone, 0, ONLY(FORM(k66, 2, 0x1e))},
-    [CPU_VALUE_MAXIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3d))},
-    [CPU_VALUE_MINIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x39))},
-    [CPU_VALUE_MAXIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3f))},
-    [CPU_VALUE_MINIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3b))},
-    [CPU_VALUE_EQ] = {kPlain, 0, FORM(k66, 1, 0x76), FORM(k66, 2, 0x29)},
-    [CPU_VALUE_GT_S] = {kPlain, 0, FORM(k66, 1, 0x66), FORM(k66, 2, 0x37)},
-    [CPU_VALUE_SHIFT_LEFT] = {kPlain, 0, ONLY(FORM(k66, 2, 0x47))},
-    [CPU_VALUE_SHIFT_RIGHT_LOGICAL] = {kPlain, 0, ONLY(FORM(k66, 2, 0x45))},
-    [CPU_VALUE_SHIFT_RIGHT_ARITHMETIC] = {kPlain, 0, ONLY(FORM(k66, 2, 0x46))},
-    [CPU_VALUE_AND] = {kPlain, 0, ONLY(FORM(k66, 1, 0xdb))},
-    [CPU_VALUE_OR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xeb))},
-    [CPU_VALUE_XOR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xef))},
-    [CPU_VALUE_S32_TO_F32] = {kAlone, 0, ONLY(FORM(kNoPrefix, 1, 0x5b))},
-    [CPU_VALUE_S32_TO_F64] = {kAlone, 0, ONLY(FORM(kF3, 1, 0xe6))},
-    [CPU_VALUE_F32_TO_F64] = {kSelf, 0, ONLY(FORM(kF3, 1, 0x5a))},
-    [CPU_VALUE_F64_TO_F32] = {kSelf, 0, ONLY(FORM(kF2, 1, 0x5a))},
-    [CPU_VALUE_S32_TO_S64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x25))},
-    [CPU_VALUE_U32_TO_U64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x35))},
+    [CPU_VALUE_ADD] = {kPlain, 0, FORM(k66, 1, 0xfe), FORM(k66, 1, 0xd4)},       // vpaddd, vpaddq
+    [CPU_VALUE_SUBTRACT] = {kPlain, 0, FORM(k66, 1, 0xfa), FORM(k66, 1, 0xfb)},  // vpsubd, vpsubq
+    [CPU_VALUE_MULTIPLY] = {kPlain, 0, ONLY(FORM(k66, 2, 0x40))},                // vpmulld
+    [CPU_VALUE_ABS] = {kAlone, 0, ONLY(FORM(k66, 2, 0x1e))},                     // vpabsd
+    [CPU_VALUE_MAXIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3d))},               // vpmaxsd
+    [CPU_VALUE_MINIMUM_S] = {kPlain, 0, ONLY(FORM(k66, 2, 0x39))},               // vpminsd
+    [CPU_VALUE_MAXIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3f))},               // vpmaxud
+    [CPU_VALUE_MINIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3b))},               // vpminud
+    [CPU_VALUE_EQ] = {kPlain, 0, FORM(k66, 1, 0x76), FORM(k66, 2, 0x29)},        // vpcmpeqd, vpcmpeqq
+    [CPU_VALUE_GT_S] = {kPlain, 0, FORM(k66, 1, 0x66), FORM(k66, 2, 0x37)},      // vpcmpgtd, vpcmpgtq
+    [CPU_VALUE_SHIFT_LEFT] = {kPlain, 0,
+                              ONLY(FORM(k66, 2, 0x47))},  // vpsllvd: by 32 and more it gives 0, as HLO has it
+    [CPU_VALUE_SHIFT_RIGHT_LOGICAL] = {kPlain, 0, ONLY(FORM(k66, 2, 0x45))},     // vpsrlvd
+    [CPU_VALUE_SHIFT_RIGHT_ARITHMETIC] = {kPlain, 0, ONLY(FORM(k66, 2, 0x46))},  // vpsravd
+    [CPU_VALUE_AND] = {kPlain, 0, ONLY(FORM(k66, 1, 0xdb))},                     // vpand
+    [CPU_VALUE_OR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xeb))},                      // vpor
+    [CPU_VALUE_XOR] = {kPlain, 0, ONLY(FORM(k66, 1, 0xef))},                     // vpxor
+    [CPU_VALUE_S32_TO_F32] = {kAlone, 0, ONLY(FORM(kNoPrefix, 1, 0x5b))},        // vcvtdq2ps
+    [CPU_VALUE_S32_TO_F64] = {kAlone, 0, ONLY(FORM(kF3, 1, 0xe6))},              // vcvtdq2pd
+    [CPU_VALUE_F32_TO_F64] = {kSelf, 0, ONLY(FORM(kF3, 1, 0x5a))},               // vcvtss2sd
+    [CPU_VALUE_F64_TO_F32] = {kSelf, 0, ONLY(FORM(kF2, 1, 0x5a))},               // vcvtsd2ss
+    [CPU_VALUE_S32_TO_S64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x25))},              // vpmovsxdq
+    [CPU_VALUE_U32_TO_U64] = {kAlone, 0, ONLY(FORM(k66, 2, 0x35))},              // vpmovzxdq
 };
 
 static CpuX86 *x86(Registers *r) {
@@ -120,12 +139,12 @@ static CpuX86Operand slot_operand(int slot) {
 // What `place` is behind, in a general register: the given one, unless another holds it for good.
 static CpuX86General base_register(Registers *r, const CpuRoundPlace *place, CpuX86General spare) {
     if (place->moved >= 0) {
-        cpu_x86_general(x86(r), 0x8b, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
+        cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
         return spare;
     }
     if (place->base == CPU_ROUND_IN_SCRATCH) return CPU_X86_R12;
     if (place->base == CPU_BASE_ARENA) return CPU_X86_R14;
-    cpu_x86_general(x86(r), 0x8b, spare, cpu_x86_memory(CPU_X86_RBX, place->base * 8));
+    cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_RBX, place->base * 8));
     return spare;
 }
 
@@ -223,6 +242,7 @@ static void release(Registers *r, const CpuRoundValue *value) {
 
 // ---- values
 
+// A byte goes through a general register, which has an instruction that clears the bits above it.
 static void emit_load(Registers *r, int32_t number, const CpuRoundValue *value) {
     const CpuX86Operand from = place_operand(r, &value->place);
     const int to = hold(r, number);
@@ -230,12 +250,14 @@ static void emit_load(Registers *r, int32_t number, const CpuRoundValue *value) 
         cpu_x86_vector(x86(r), value->width == 8 ? kLoad64 : kLoad32, to, 0, from);
         return;
     }
-    cpu_x86_general(x86(r), 0x0fb6, CPU_X86_RAX, from);
+    cpu_x86_general(x86(r), CPU_X86_EXTEND_BYTE, CPU_X86_RAX, from);
     cpu_x86_vector(x86(r), kFromGeneral, to, 0, cpu_x86_register(CPU_X86_RAX));
 }
 
-// As IEEE 754-2019 has it: the smaller of two zeros is -0, and NaN wins. The instructions give their second operand
-// where it is NaN or both are zeros, so that both orders together know both.
+// As IEEE 754-2019 has it: the smaller of two zeros is -0, and NaN wins. vmaxss x, y gives y where either is NaN or
+// both are zeros, so that both orders together know both: of max(+0, -0) one gives +0, the other -0, and their bits
+// "and"ed are those of +0 (of a minimum, "or"ed: -0); of equal or ordered operands both give the same, which stays.
+// Where one is NaN the sum is taken instead, which is that NaN, made quiet.
 static void emit_extreme(Registers *r, int32_t number, const CpuRoundValue *value) {
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
     const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
@@ -252,6 +274,7 @@ static void emit_extreme(Registers *r, int32_t number, const CpuRoundValue *valu
                         unordered << 4);
 }
 
+// A blend looks at the highest bit of its mask, of which 64 bits are needed for a wide element.
 static void emit_select(Registers *r, int32_t number, const CpuRoundValue *value) {
     int mask = in_register(r, value->operands[0]);
     const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
@@ -264,7 +287,9 @@ static void emit_select(Registers *r, int32_t number, const CpuRoundValue *value
                         mask << 4);
 }
 
-// The instruction gives the smallest integer for all that does not fit and for NaN.
+// HLO's conversion saturates, and makes 0 of NaN; vcvttps2dq gives the smallest integer, 0x80000000, for all that does
+// not fit and for NaN. That is right below; from 2^31 on (kPastMaximum, in both halves as constants of 32 bits are)
+// "xor" with a mask of ones makes 0x7fffffff of it; and where x is not equal to itself the result is masked away.
 static void emit_truncation(Registers *r, int32_t number, const CpuRoundValue *value) {
     static const uint64_t kPastMaximum = 0x4f0000004f000000;
     const CpuX86Form compare = FORM(kF3, 1, 0xc2);
@@ -277,6 +302,7 @@ static void emit_truncation(Registers *r, int32_t number, const CpuRoundValue *v
     cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
 }
 
+// AVX2 has no rotation; shifts by a constant have the register that they write in the place of the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuRoundValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
@@ -285,7 +311,8 @@ static void emit_rotation(Registers *r, int32_t number, const CpuRoundValue *val
     cpu_x86_vector(x86(r), kOr, hold(r, number), kTemporary, cpu_x86_register(kTemporary + 1));
 }
 
-// Masks: not, of a byte, as a byte.
+// Masks: not (xor with all ones, which is what any register is equal to itself in), of a byte (0 - 1 is all ones), as a
+// byte (the highest bit moved down to the lowest).
 static void emit_of_mask(Registers *r, int32_t number, const CpuRoundValue *value) {
     const int x = in_register(r, value->operands[0]);
     release(r, value);
@@ -357,12 +384,12 @@ static void emit_address(Registers *r, const CpuRoundPlace *place, CpuX86General
     }
     if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
     const CpuX86General base = base_register(r, place, to);
-    cpu_x86_general(x86(r), 0x8d, to, cpu_x86_memory(base, (int32_t)place->offset));
+    cpu_x86_general(x86(r), CPU_X86_ADDRESS, to, cpu_x86_memory(base, (int32_t)place->offset));
 }
 
 static void emit_function(Registers *r, intptr_t function) {
     cpu_x86_set(x86(r), CPU_X86_RAX, (int64_t)function);
-    cpu_x86_bytes(x86(r), "\xff\xd0", 2);
+    cpu_x86_bytes(x86(r), "\xff\xd0", 2);  // call rax
 }
 
 static void emit_call(Registers *r, const CpuRoundCall *call) {
@@ -375,13 +402,13 @@ static void emit_call(Registers *r, const CpuRoundCall *call) {
 }
 
 static void store_moved(Registers *r, int32_t moved, CpuX86General from) {
-    cpu_x86_general(x86(r), 0x89, from, cpu_x86_memory(CPU_X86_R13, moved * 8));
+    cpu_x86_general(x86(r), CPU_X86_STORE, from, cpu_x86_memory(CPU_X86_R13, moved * 8));
 }
 
 static void emit_locate(Registers *r, const CpuRoundValue *value) {
     clear_registers(r);
     cpu_x86_set(x86(r), CPU_X86_RDI, (int64_t)(intptr_t)value->buffer);
-    cpu_x86_general(x86(r), 0x8b, CPU_X86_RSI, cpu_x86_register(CPU_X86_RBX));
+    cpu_x86_general(x86(r), CPU_X86_LOAD, CPU_X86_RSI, cpu_x86_register(CPU_X86_RBX));
     emit_function(r, (intptr_t)cpu_thunk_buffer_address);
     store_moved(r, value->target, CPU_X86_RAX);
 }
@@ -391,28 +418,28 @@ static void emit_move(Registers *r, const CpuRoundValue *value) {
     const CpuThunkBuffer *buffer = value->buffer;
     const CpuSlice slice = buffer->slice;
     if (slice.offset != (int32_t)slice.offset) r->emitter->fits = false;
-    cpu_x86_general(x86(r), 0x8b, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RBX, slice.base * 8));
-    cpu_x86_general(x86(r), 0x8d, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RDX, (int32_t)slice.offset));
+    cpu_x86_general(x86(r), CPU_X86_LOAD, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RBX, slice.base * 8));
+    cpu_x86_general(x86(r), CPU_X86_ADDRESS, CPU_X86_RDX, cpu_x86_memory(CPU_X86_RDX, (int32_t)slice.offset));
     for (int i = 0; i < buffer->start_count; i++) {
         const CpuThunkStart *start = &buffer->starts[i];
         const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX), rcx = cpu_x86_register(CPU_X86_RCX);
         const int index = in_register(r, value->operands[i]);
         cpu_x86_vector(x86(r), start->type == HLO_S64 ? kToGeneral64 : kToGeneral, index, 0, rax);
-        if (start->type == HLO_S32) cpu_x86_general(x86(r), 0x63, CPU_X86_RAX, rax);
+        if (start->type == HLO_S32) cpu_x86_general(x86(r), CPU_X86_EXTEND_32, CPU_X86_RAX, rax);
         cpu_x86_set(x86(r), CPU_X86_RCX, 0);
-        cpu_x86_general(x86(r), 0x85, CPU_X86_RAX, rax);
-        cpu_x86_general(x86(r), 0x0f48, CPU_X86_RAX, rcx);  // where negative
+        cpu_x86_general(x86(r), CPU_X86_TEST, CPU_X86_RAX, rax);
+        cpu_x86_general(x86(r), CPU_X86_MOVE_IF_SIGN, CPU_X86_RAX, rcx);  // where negative
         cpu_x86_set(x86(r), CPU_X86_RCX, start->limit);
-        cpu_x86_general(x86(r), 0x3b, CPU_X86_RAX, rcx);
-        cpu_x86_general(x86(r), 0x0f4f, CPU_X86_RAX, rcx);  // where greater
-        cpu_x86_general_immediate(x86(r), 0x69, CPU_X86_RAX, rax, (int32_t)start->stride_bytes);
-        cpu_x86_general(x86(r), 0x03, CPU_X86_RDX, rax);
+        cpu_x86_general(x86(r), CPU_X86_COMPARE, CPU_X86_RAX, rcx);
+        cpu_x86_general(x86(r), CPU_X86_MOVE_IF_GREATER, CPU_X86_RAX, rcx);  // where greater
+        cpu_x86_general_immediate(x86(r), CPU_X86_MULTIPLY_IMMEDIATE, CPU_X86_RAX, rax, (int32_t)start->stride_bytes);
+        cpu_x86_general(x86(r), CPU_X86_ADD, CPU_X86_RDX, rax);
     }
     store_moved(r, value->target, CPU_X86_RDX);
     release(r, value);
 }
 
-static void jump_to_step(Registers *r, int opcode, int32_t step) {
+static void jump_to_step(Registers *r, CpuX86Opcode opcode, int32_t step) {
     const CpuRoundJump jump = {cpu_x86_jump(x86(r), opcode), step};
     hlo_vector_push(x86(r)->arena, &r->emitter->jumps, jump);
 }
@@ -420,14 +447,14 @@ static void jump_to_step(Registers *r, int opcode, int32_t step) {
 static void emit_unless(Registers *r, const CpuRoundValue *value) {
     const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX);
     cpu_x86_vector(x86(r), kToGeneral, in_register(r, value->operands[0]), 0, rax);
-    cpu_x86_general(x86(r), 0x85, CPU_X86_RAX, rax);
-    jump_to_step(r, kJumpIfZero, value->target);
+    cpu_x86_general(x86(r), CPU_X86_TEST, CPU_X86_RAX, rax);
+    jump_to_step(r, CPU_X86_JUMP_IF_ZERO, value->target);
     release(r, value);
 }
 
 static void emit_leave(Registers *r, int32_t step) {
     cpu_x86_set(x86(r), CPU_X86_RAX, step);
-    const int64_t jump = cpu_x86_jump(x86(r), kJump);
+    const int64_t jump = cpu_x86_jump(x86(r), CPU_X86_JUMP);
     hlo_vector_push(x86(r)->arena, &r->emitter->leaving, jump);
 }
 
@@ -450,7 +477,7 @@ static void emit_value(Registers *r, int32_t number, const CpuRoundValue *value)
         case CPU_EFFECT_MOVE: emit_move(r, value); break;
         case CPU_EFFECT_LOCATE: emit_locate(r, value); break;
         case CPU_EFFECT_UNLESS: emit_unless(r, value); break;
-        case CPU_EFFECT_GO: jump_to_step(r, kJump, value->target); break;
+        case CPU_EFFECT_GO: jump_to_step(r, CPU_X86_JUMP, value->target); break;
         case CPU_EFFECT_LEAVE: emit_leave(r, value->target); break;
         default: emit_instruction(r, number, value); break;
     }
@@ -471,25 +498,26 @@ void cpu_round_emit_block(CpuRoundEmitter *emitter, CpuRoundBlock *block) {
         if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);
 }
 
-static CpuX86Operand frame_pointer(void) {
+static CpuX86Operand stack_pointer(void) {
     return cpu_x86_register(CPU_X86_RSP);
 }
 
 void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
     CpuX86 *x = &emitter->x86;
     cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
-    cpu_x86_general_immediate(x, 0x81, (CpuX86General)5, frame_pointer(), kFrameBytes);
-    cpu_x86_general(x, 0x8b, CPU_X86_RBX, cpu_x86_register(CPU_X86_RDI));
-    cpu_x86_general(x, 0x8b, CPU_X86_R12, cpu_x86_register(CPU_X86_RSI));
-    cpu_x86_general(x, 0x8b, CPU_X86_R13, cpu_x86_register(CPU_X86_RDX));
-    cpu_x86_general(x, 0x8b, CPU_X86_R14, cpu_x86_memory(CPU_X86_RDI, 0));
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, stack_pointer(),
+                              kFrameBytes);
+    cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_RBX, cpu_x86_register(CPU_X86_RDI));
+    cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R12, cpu_x86_register(CPU_X86_RSI));
+    cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R13, cpu_x86_register(CPU_X86_RDX));
+    cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R14, cpu_x86_memory(CPU_X86_RDI, 0));
     cpu_x86_bytes(x, "\xff\xe1", 2);  // jmp rcx
 }
 
 void cpu_round_emit_end(CpuRoundEmitter *emitter) {
     CpuX86 *x = &emitter->x86;
     for (int64_t i = 0; i < emitter->leaving.count; i++) cpu_x86_land(x, emitter->leaving.items[i], x->bytes.count);
-    cpu_x86_general_immediate(x, 0x81, (CpuX86General)0, frame_pointer(), kFrameBytes);
-    cpu_x86_bytes(x, "\x41\x5e\x41\x5d\x41\x5c\x5b\xc3", 8);
+    cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, stack_pointer(), kFrameBytes);
+    cpu_x86_bytes(x, "\x41\x5e\x41\x5d\x41\x5c\x5b\xc3", 8);  // pop r14, r13, r12, rbx; ret
     cpu_x86_finish(x);
 }

@@ -16,7 +16,6 @@ typedef struct CpuRoundEmitter {
     CpuX86 x86;
     HLO_VECTOR(CpuRoundJump) jumps;
     HLO_VECTOR(int64_t) leaving;  // jumps to the end of the code
-    int32_t frame_slots;          // the most that any block has put aside
     bool fits;
 } CpuRoundEmitter;
 

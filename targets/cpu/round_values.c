@@ -1,4 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// Value numbering over a straight stretch of a round: an operation on the same operands, and a load of what was stored
+// or loaded before, are the value that is there already.
+//
+//   loop 1   a = load m0; b = a * a; store m1, b         v0 = m0, v1 = v0 * v0, effect v2: m1 <- v1
+//   loop 2   c = load m1; d = load m0; e = c + d * d     c is v1, d is v0, d * d is v1: v3 = v1 + v1
+//
+// Values are found by a hash of operation and operands (number()), memory by a list of what is known of which place
+// (known_at()), the newest first. A store forgets whatever may overlap it: that is decided by bases and offsets; places
+// behind a moved address are taken to be anywhere between the lowest and highest byte where the buffer can stand, and
+// arguments and results of the program may be one buffer, when one was donated to the other.
+//
+// Scratch memory belongs to one loop. A value in it is kept as a value and never stored, unless the loop also calls
+// kernels, which look for it there (`keeps_scratch`).
+//
+// Nothing is removed while a block grows; cpu_round_block_finish() walks back from the end once, marks what an effect
+// needs, and chains the uses of each value in order, which the register allocation of round_emit.c follows.
 #include "targets/cpu/round_values.h"
 
 #include <assert.h>
@@ -34,7 +50,8 @@ static bool is_same(const CpuRoundValue *a, const CpuRoundValue *b) {
            memcmp(a->operands, b->operands, sizeof a->operands) == 0;
 }
 
-// The number of the value, which may be there already. What stands in memory is found by its place instead.
+// The number of the value, which may be there already. What stands in memory is found by its place instead. The hash
+// multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and takes its upper half, which mixes best.
 static int32_t number(CpuRoundBlock *block, const CpuRoundValue *value) {
     uint64_t hash = (uint64_t)value->op * 31 + value->bits * 0x9e3779b97f4a7c15;
     for (int i = 0; i < 3; i++) hash = (hash ^ (uint64_t)value->operands[i]) * 0x9e3779b97f4a7c15;
@@ -51,6 +68,7 @@ int32_t cpu_round_constant(CpuRoundBlock *block, uint64_t bits, bool wide) {
     return number(block, &(CpuRoundValue){.op = CPU_VALUE_OF_CONSTANT, .bits = bits, .operands = {-1, -1, -1}});
 }
 
+// Comparisons give masks; logic and selections of masks are masks again. Knowing that saves the way through bytes.
 int32_t cpu_round_value(CpuRoundBlock *block, CpuRoundOp op, bool wide, int32_t a, int32_t b, int32_t c) {
     const bool compares = (op >= CPU_VALUE_EQ_F && op <= CPU_VALUE_GE_F) || op == CPU_VALUE_EQ || op == CPU_VALUE_GT_S;
     const bool keeps = (op == CPU_VALUE_AND || op == CPU_VALUE_OR || op == CPU_VALUE_XOR || op == CPU_VALUE_NOT) &&
@@ -83,7 +101,7 @@ static bool is_same_place(const CpuRoundPlace *a, const CpuRoundPlace *b) {
     return a->base == b->base && a->moved == b->moved && a->offset == b->offset;
 }
 
-// Arguments and results may share their memory; all else is apart.
+// True unless the two runs of bytes cannot overlap. Bases are apart, but arguments and results may share their memory.
 static bool may_share(const CpuRoundPlace *a, int64_t a_bytes, const CpuRoundPlace *b, int64_t b_bytes) {
     if (a->base != b->base) return a->base >= CPU_BASE_FIRST_ARGUMENT && b->base >= CPU_BASE_FIRST_ARGUMENT;
     if (a->moved == b->moved) return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
@@ -108,6 +126,7 @@ void cpu_round_forget(CpuRoundBlock *block, CpuRoundPlace place, int64_t bytes) 
     }
 }
 
+// Scratch is small and remembered whole; of other memory the oldest entry makes room, which only costs a load.
 static void remember(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value) {
     const CpuRoundMemory known = {place, width, value};
     if (place.base == CPU_ROUND_IN_SCRATCH) {
@@ -122,6 +141,7 @@ static void remember(CpuRoundBlock *block, CpuRoundPlace place, int width, int32
     block->memory_oldest = (block->memory_oldest + 1) % CPU_ROUND_MEMORY;
 }
 
+// The newest entry for exactly these bytes, or -1. A place that was written with another width is forgotten by then.
 static int32_t known_at(const CpuRoundBlock *block, const CpuRoundPlace *place, int width) {
     const bool in_scratch = place->base == CPU_ROUND_IN_SCRATCH;
     const CpuRoundMemory *known = in_scratch ? block->scratch.items : block->memory;

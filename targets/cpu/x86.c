@@ -36,7 +36,14 @@ CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
     return (CpuX86Operand){CPU_X86_POOL, (int)number, 0};
 }
 
-// The bytes that name `reg` and the operand; so many bytes of the instruction follow them.
+// The bytes that name `reg` and the operand; so many bytes of the instruction follow them. The first is ModRM:
+//
+//   bits 7-6   11 a register, 01 memory with an offset of 8 bits, 10 with one of 32, 00 (with 5 in the lowest bits)
+//              memory as far from the next instruction as the 32 bits behind it say
+//   bits 5-3   the lower three bits of `reg`
+//   bits 2-0   those of the operand's register
+//
+// The fourth bits of both registers are in the prefix, where is_high() puts the operand's.
 static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int following) {
     const unsigned middle = (unsigned)(reg & 7) << 3, low = (unsigned)operand.number & 7;
     switch (operand.kind) {
@@ -63,6 +70,11 @@ static bool is_high(CpuX86Operand operand) {
     return operand.kind != CPU_X86_POOL && operand.number >= 8;
 }
 
+// C4, then two bytes of prefix, in which registers stand inverted (manuals call the fields R, X, B, mmmmm, W, vvvv, L
+// and pp; X is not used here, L is 0: 128 bits):
+//
+//   ~R ~X ~B m m m m m     ~R: not the fourth bit of `to`, ~B: not that of `right`, m: the opcode's map
+//    W ~v ~v ~v ~v L p p   v: `left`, which is 1111 where there is none; p: the prefix
 static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int following) {
     assert(to >= 0 && to < 16 && left >= 0 && left < 16);
     put(code, 0xc4);
@@ -81,19 +93,22 @@ void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86
     put(code, (unsigned)immediate & 0xff);
 }
 
-void cpu_x86_general(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from) {
+// The prefix REX.W makes 64 bits of 32; its bits 2 and 0 are the fourth bits of the registers.
+void cpu_x86_general(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from) {
     put(code, 0x48 | (to >= 8 ? 4u : 0) | (is_high(from) ? 1u : 0));
     if (opcode >= 0x0f00) put(code, 0x0f);
     put(code, (unsigned)opcode & 0xff);
     put_operand(code, (int)to, from, 0);
 }
 
-void cpu_x86_general_immediate(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from, int32_t immediate) {
+void cpu_x86_general_immediate(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from,
+                               int32_t immediate) {
     assert(from.kind != CPU_X86_POOL);
     cpu_x86_general(code, opcode, to, from);
     put_little_endian(code, (uint32_t)immediate, 4);
 }
 
+// mov with an immediate of 32 bits, which is extended with its sign, or of 64.
 void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value) {
     const bool small = value == (int32_t)value;
     put(code, 0x48 | (to >= 8 ? 1u : 0));
@@ -102,7 +117,7 @@ void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value) {
     put_little_endian(code, (uint64_t)value, small ? 4 : 8);
 }
 
-int64_t cpu_x86_jump(CpuX86 *code, int opcode) {
+int64_t cpu_x86_jump(CpuX86 *code, CpuX86Opcode opcode) {
     if (opcode >= 0x0f00) put(code, 0x0f);
     put(code, (unsigned)opcode & 0xff);
     put_little_endian(code, 0, 4);
@@ -113,6 +128,8 @@ void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place) {
     write_distance(code, jump, place - (jump + 4));
 }
 
+// The pool begins at a multiple of 16, so that vector instructions may read it as an operand; 0xcc (int3) fills the
+// gap, which nothing ever runs into.
 void cpu_x86_finish(CpuX86 *code) {
     while (code->bytes.count % 16) put(code, 0xcc);
     const int64_t pool = code->bytes.count;

@@ -34,8 +34,8 @@ typedef struct CpuX86Operand {
     int32_t offset;
 } CpuX86Operand;
 
-// A vector instruction but for its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map, W and the
-// opcode.
+// A vector instruction but for its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map (1: 0F, 2:
+// 0F38, 3: 0F3A), W and the opcode. vaddss, which the manuals write VEX.LIG.F3.0F.WIG 58, is {2, 1, 0, 0x58}.
 typedef struct CpuX86Form {
     uint8_t prefix, map, wide, opcode;
 } CpuX86Form;
@@ -69,18 +69,37 @@ void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Opera
 // The same with an immediate byte behind it: which comparison, by how many bits, which way of rounding.
 void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
 
-// Instructions of general registers: OPCODE to, from with 64 bits; opcodes of two bytes are 0x0f00 + the second.
-void cpu_x86_general(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from);
+// Opcodes of instructions of general registers, by their mnemonics; those of two bytes are 0x0f00 + the second.
+typedef enum CpuX86Opcode {
+    CPU_X86_ADD = 0x03,
+    CPU_X86_COMPARE = 0x3b,
+    CPU_X86_EXTEND_32 = 0x63,  // movsxd
+    CPU_X86_MULTIPLY_IMMEDIATE = 0x69,
+    CPU_X86_IMMEDIATE = 0x81,  // with CPU_X86_BY_ADDING or CPU_X86_BY_SUBTRACTING for `to`
+    CPU_X86_TEST = 0x85,
+    CPU_X86_STORE = 0x89,
+    CPU_X86_LOAD = 0x8b,
+    CPU_X86_ADDRESS = 0x8d,            // lea
+    CPU_X86_MOVE_IF_SIGN = 0x0f48,     // cmovs
+    CPU_X86_MOVE_IF_GREATER = 0x0f4f,  // cmovg, signed
+    CPU_X86_EXTEND_BYTE = 0x0fb6,      // movzx
+    CPU_X86_JUMP = 0xe9,
+    CPU_X86_JUMP_IF_ZERO = 0x0f84,
+} CpuX86Opcode;
+enum { CPU_X86_BY_ADDING = 0, CPU_X86_BY_SUBTRACTING = 5 };
+
+// Instructions of general registers: OPCODE to, from with 64 bits.
+void cpu_x86_general(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from);
 // The same with an immediate of 32 bits behind it.
-void cpu_x86_general_immediate(CpuX86 *code, int opcode, CpuX86General to, CpuX86Operand from, int32_t immediate);
+void cpu_x86_general_immediate(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from,
+                               int32_t immediate);
 // to = value; small ones take three bytes less.
 void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value);
 // Instructions that are the same in all code, such as those of its beginning, as they are.
 void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count);
 
-// A jump by `opcode` (0xe9: always, 0x0f00 + the second byte: on a condition) to a place that cpu_x86_land() tells
-// later; gives where its distance stands.
-int64_t cpu_x86_jump(CpuX86 *code, int opcode);
+// A jump, always or on a condition, to a place that cpu_x86_land() tells later; gives where its distance stands.
+int64_t cpu_x86_jump(CpuX86 *code, CpuX86Opcode opcode);
 // Lets the jump whose distance stands at `jump` land at byte number `place` of the code.
 void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place);
 
