@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chain of extensions, and the two small ones: shardings of executables, memories of device descriptions.
+// The two small extensions: shardings of executables, memories of device descriptions.
 #include "pjrt/extensions.h"
 
 #include <string.h>
@@ -47,22 +47,18 @@ static PjrtError *memory_kind(void *arguments) {
     return NULL;
 }
 
-PjrtExtension *pjrt_memory_descriptions_extension(PjrtExtension *next) {
-    static PjrtMemoryDescriptionsExtension extension = {
-        .node = {.struct_size = sizeof(PjrtMemoryDescriptionsExtension), .type = PJRT_EXTENSION_MEMORY_DESCRIPTIONS},
-        .memories = device_memories,
-        .kind = memory_kind,
-    };
-    extension.node.next = next;
-    return &extension.node;
-}
+PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension = {
+    .node = {.struct_size = sizeof(PjrtMemoryDescriptionsExtension),
+             .type = PJRT_EXTENSION_MEMORY_DESCRIPTIONS,
+             .next = &pjrt_profiler_extension.node},
+    .memories = device_memories,
+    .kind = memory_kind,
+};
 
-PjrtExtension *pjrt_extensions(void) {
-    static PjrtShardingsExtension shardings = {
-        .node = {.struct_size = sizeof(PjrtShardingsExtension), .type = PJRT_EXTENSION_SHARDINGS},
-        .parameters = parameter_shardings,
-        .outputs = output_shardings,
-    };
-    shardings.node.next = pjrt_layouts_extension(pjrt_memory_descriptions_extension(pjrt_profiler_extension(NULL)));
-    return &shardings.node;
-}
+PjrtShardingsExtension pjrt_shardings_extension = {
+    .node = {.struct_size = sizeof(PjrtShardingsExtension),
+             .type = PJRT_EXTENSION_SHARDINGS,
+             .next = &pjrt_layouts_extension.node},
+    .parameters = parameter_shardings,
+    .outputs = output_shardings,
+};

@@ -136,11 +136,11 @@ _Static_assert(sizeof(PjrtProfilerExtension) == 40, "the ABI's size of the profi
 
 // ---- the chain: each function gives the node of an extension, with `next` behind it
 
-// Layouts of buffers and of what programs take and give.
-PjrtExtension *pjrt_layouts_extension(PjrtExtension *next);
-// The kinds of memory that a device has.
-PjrtExtension *pjrt_memory_descriptions_extension(PjrtExtension *next);
-// Traces for jax.profiler.
-PjrtExtension *pjrt_profiler_extension(PjrtExtension *next);
+// The chain that PjrtApi.extension_start points to, in its order. The ABI's links are not const, so these are not
+// either; nobody writes them.
+extern PjrtShardingsExtension pjrt_shardings_extension;
+extern PjrtLayoutsExtension pjrt_layouts_extension;  // of buffers and of what programs take and give
+extern PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension;  // the kinds of memory that a device has
+extern PjrtProfilerExtension pjrt_profiler_extension;                       // traces for jax.profiler
 
 #endif

@@ -281,17 +281,15 @@ static PjrtError *parameter_layouts(void *arguments) {
     return error;
 }
 
-PjrtExtension *pjrt_layouts_extension(PjrtExtension *next) {
-    static PjrtLayoutsExtension extension = {
-        .node = {.struct_size = sizeof(PjrtLayoutsExtension), .type = PJRT_EXTENSION_LAYOUTS},
-        .destroy = layout_destroy,
-        .serialize = layout_serialize,
-        .client_default = client_default_layout,
-        .buffer = buffer_layout,
-        .topology_default = topology_default_layout,
-        .outputs = output_layouts,
-        .parameters = parameter_layouts,
-    };
-    extension.node.next = next;
-    return &extension.node;
-}
+PjrtLayoutsExtension pjrt_layouts_extension = {
+    .node = {.struct_size = sizeof(PjrtLayoutsExtension),
+             .type = PJRT_EXTENSION_LAYOUTS,
+             .next = &pjrt_memory_descriptions_extension.node},
+    .destroy = layout_destroy,
+    .serialize = layout_serialize,
+    .client_default = client_default_layout,
+    .buffer = buffer_layout,
+    .topology_default = topology_default_layout,
+    .outputs = output_layouts,
+    .parameters = parameter_layouts,
+};

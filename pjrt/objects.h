@@ -282,9 +282,6 @@ HloStatus pjrt_status_from_foreign(PjrtError *error);
 // What an execution tells the profile that is being taken, with a reference; false when there is none.
 bool pjrt_profiler_trace(TargetTrace *trace);
 
-// The extensions, chained: what PjrtApi.extension_start points to.
-PjrtExtension *pjrt_extensions(void);
-
 // Handlers of pjrt/functions.def.
 #define PJRT_FUNCTION(name, handler) PjrtError *pjrt_##handler(void *arguments);
 #include "pjrt/functions.def"

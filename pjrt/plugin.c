@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of functions, and what the plugin says of itself.
+//
+// A framework loads the library, finds its one symbol, GetPjrtApi(), and calls everything else through the table that
+// it gives: pjrt/functions.def, in the order of XLA's pjrt_c_api.h. Its size and version tell a caller of another
+// release how much of the table is there. Features that are no functions of the table are structs in a chain
+// (extensions.h).
+#include "pjrt/extensions.h"
 #include "pjrt/objects.h"
 
 PjrtError *pjrt_plugin_initialize(void *arguments) {
@@ -10,33 +16,28 @@ PjrtError *pjrt_plugin_initialize(void *arguments) {
 // Versions that a program may have: jaxlib lowers what it sends to them.
 static const int64_t stablehlo_version[] = {1, 13, 7}, stablehlo_minimum[] = {0, 9, 0}, sdy_version[] = {0, 0, 1};
 
-static PjrtNamedValue list_value(const char *name, size_t name_size, const int64_t *numbers, size_t count) {
-    PjrtNamedValue value = {.struct_size = sizeof(value),
-                            .name = name,
-                            .name_size = name_size,
-                            .type = PJRT_VALUE_INT64_LIST,
-                            .value_size = count};
-    value.value.numbers = numbers;
-    return value;
-}
+// Lengths are without the NUL.
+// clang-format off
+#define LIST(list_name, list)                                                      \
+    {.struct_size = sizeof(PjrtNamedValue), .type = PJRT_VALUE_INT64_LIST,         \
+     .name = list_name,                     .name_size = sizeof(list_name) - 1,    \
+     .value = {.numbers = list},            .value_size = HLO_COUNT_OF(list)}
+// clang-format on
 
 PjrtError *pjrt_plugin_attributes(void *arguments) {
+    static const PjrtNamedValue attributes[] = {LIST("stablehlo_current_version", stablehlo_version),
+                                                LIST("stablehlo_minimum_version", stablehlo_minimum),
+                                                LIST("sdy_current_version", sdy_version)};
     PjrtPluginAttributesArgs *args = arguments;
-    // Filled each time with the same values: a store that another thread repeats is no change.
-    static PjrtNamedValue attributes[3];
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&lock);
-    attributes[0] = list_value("stablehlo_current_version", 25, stablehlo_version, 3);
-    attributes[1] = list_value("stablehlo_minimum_version", 25, stablehlo_minimum, 3);
-    attributes[2] = list_value("sdy_current_version", 19, sdy_version, 3);
-    pthread_mutex_unlock(&lock);
     args->attributes = attributes;
     args->num_attributes = HLO_COUNT_OF(attributes);
     return NULL;
 }
 
+// Not const, as the caller's pointer is none, but written by nobody: the chain of extensions is linked by the compiler.
 static PjrtApi api = {
     .struct_size = sizeof(PjrtApi),
+    .extension_start = &pjrt_shardings_extension.node,
     .version = {.struct_size = sizeof(PjrtVersion), .major = PJRT_API_MAJOR, .minor = PJRT_API_MINOR},
     .functions =
         {
@@ -50,6 +51,5 @@ static PjrtApi api = {
 HLO_EXPORT const PjrtApi *GetPjrtApi(void);
 
 const PjrtApi *GetPjrtApi(void) {
-    api.extension_start = pjrt_extensions();
     return &api;
 }

@@ -19,7 +19,7 @@
 #include "pjrt/extensions.h"
 #include "pjrt/objects.h"
 
-enum { kMostEvents = 4 * 1000 * 1000 };  // a hundred megabytes; what comes after is counted only
+enum { MOST_EVENTS = 4 * 1000 * 1000 };  // a hundred megabytes; what comes after is counted only
 
 typedef struct Event {
     int32_t device, name;
@@ -95,7 +95,7 @@ static HloStatus find_names(void *argument) {
 // made it. False when memory is short or the limit is reached.
 static bool has_room(PjrtProfiler *profiler) {
     if (profiler->count < profiler->capacity) return true;
-    if (profiler->capacity >= kMostEvents) return false;
+    if (profiler->capacity >= MOST_EVENTS) return false;
     const int64_t capacity = profiler->capacity ? 2 * profiler->capacity : 1024;
     Event *events = hlo_allocate((size_t)capacity * sizeof(Event));
     if (!events) return false;
@@ -281,21 +281,18 @@ static PjrtError *profiler_collect(void *arguments) {
     return failed ? pjrt_fail(HLO_RESOURCE_EXHAUSTED, "no memory for a profile") : NULL;
 }
 
-// The struct is written again, with the same link, whenever the table of functions is asked for.
-PjrtExtension *pjrt_profiler_extension(PjrtExtension *next) {
-    static const PjrtProfilerApi api = {
-        .struct_size = sizeof(PjrtProfilerApi),
-        .error_destroy = pjrt_error_destroy,
-        .error_message = pjrt_error_message,
-        .error_get_code = pjrt_error_get_code,
-        .create = profiler_create,
-        .destroy = profiler_destroy,
-        .start = profiler_start,
-        .stop = profiler_stop,
-        .collect_data = profiler_collect,
-    };
-    static PjrtProfilerExtension extension = {
-        .node = {.struct_size = sizeof(PjrtProfilerExtension), .type = PJRT_EXTENSION_PROFILER}, .api = &api};
-    extension.node.next = next;
-    return &extension.node;
-}
+static const PjrtProfilerApi api = {
+    .struct_size = sizeof(PjrtProfilerApi),
+    .error_destroy = pjrt_error_destroy,
+    .error_message = pjrt_error_message,
+    .error_get_code = pjrt_error_get_code,
+    .create = profiler_create,
+    .destroy = profiler_destroy,
+    .start = profiler_start,
+    .stop = profiler_stop,
+    .collect_data = profiler_collect,
+};
+
+// The last of the chain.
+PjrtProfilerExtension pjrt_profiler_extension = {
+    .node = {.struct_size = sizeof(PjrtProfilerExtension), .type = PJRT_EXTENSION_PROFILER}, .api = &api};
