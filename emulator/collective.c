@@ -343,7 +343,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
     assert(bytes >= 0);
     EmuNetwork *network = timing->network;
     const HloInstruction *inner = emu_synchronous_instruction(collective);
-    static const HloPair kNeighbour = {0, 1};
+    static const HloPair NEIGHBOUR = {0, 1};
     const HloPairs *list;
     HloTransferRoute route;
     bool across = network->partition_count > 1;
@@ -351,7 +351,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
         HLO_TRY(hlo_transfer_route(network->arena, inner, &route));
         // Nobody knows who it goes to: a neighbour, then.
         if (!route.has_pairs && (across ? network->partition_count : network->replica_count) > 1)
-            route.pairs = (HloPairs){&kNeighbour, 1};
+            route.pairs = (HloPairs){&NEIGHBOUR, 1};
         list = &route.pairs;
     } else {
         list = &HLO_ATTRIBUTES(inner, Permute)->source_target_pairs;

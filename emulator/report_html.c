@@ -18,7 +18,7 @@
 #define TIMELINE_BARS 4000
 #define TIMELINE_WIDTH 1160.0
 
-static const char kHead[] =
+static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>meshlo emulate</title><style>\n"
     "body{font:14px/1.45 sans-serif;margin:24px auto;max-width:1200px;padding:0 16px;color:#222}\n"
     "h1{font-size:20px}h2{font-size:16px;margin-top:28px}\n"
@@ -239,7 +239,7 @@ static void print_links(HloText *text, const EmuReport *report, const EmuTopolog
 // Appends; failures of memory stay in `text` (hlo_text_status()).
 void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text) {
     assert(report && topology && text);
-    hlo_text_string(text, kHead);
+    hlo_text_string(text, head);
     hlo_text_string(text, "<h1>");
     print_escaped(text, report->module);
     hlo_text_string(text, " on ");

@@ -84,7 +84,7 @@ typedef struct Stream {
 } Stream;
 
 // What a codec says after a step: more to do, the end of all input, or damage.
-typedef enum Step { kStepMore, kStepEnd, kStepDamaged, kStepNoMemory } Step;
+typedef enum Step { STEP_MORE, STEP_END, STEP_DAMAGED, STEP_NO_MEMORY } Step;
 
 // A row a format. `open` makes a state, which `close` frees even if open failed halfway.
 typedef struct Codec {
@@ -98,9 +98,9 @@ typedef struct Codec {
 
 static Step xz_open(void **state) {
     lzma_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
-    if (!stream) return kStepNoMemory;
+    if (!stream) return STEP_NO_MEMORY;
     *state = stream;
-    return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? kStepMore : kStepNoMemory;
+    return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? STEP_MORE : STEP_NO_MEMORY;
 }
 
 // The memory limit of the decoder (1 GiB, xz_open()) is met before ours by hostile dictionaries.
@@ -115,9 +115,9 @@ static Step xz_step(void *state, Stream *stream) {
     stream->in_left = lzma->avail_in;
     stream->out = lzma->next_out;
     stream->out_left = lzma->avail_out;
-    if (result == LZMA_STREAM_END) return kStepEnd;
-    if (result == LZMA_OK) return kStepMore;
-    return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR ? kStepNoMemory : kStepDamaged;
+    if (result == LZMA_STREAM_END) return STEP_END;
+    if (result == LZMA_OK) return STEP_MORE;
+    return result == LZMA_MEM_ERROR || result == LZMA_MEMLIMIT_ERROR ? STEP_NO_MEMORY : STEP_DAMAGED;
 }
 
 static void xz_close(void *state) {
@@ -127,9 +127,9 @@ static void xz_close(void *state) {
 
 static Step gzip_open(void **state) {
     z_stream *stream = hlo_allocate_zeroed(1, sizeof *stream);
-    if (!stream) return kStepNoMemory;
+    if (!stream) return STEP_NO_MEMORY;
     *state = stream;
-    return inflateInit2(stream, 15 + 16) == Z_OK ? kStepMore : kStepNoMemory;  // 16: gzip headers only
+    return inflateInit2(stream, 15 + 16) == Z_OK ? STEP_MORE : STEP_NO_MEMORY;  // 16: gzip headers only
 }
 
 // Files may be several members one after the other (RFC 1952, 2.2).
@@ -144,12 +144,12 @@ static Step gzip_step(void *state, Stream *stream) {
     stream->in = zlib->next_in;
     stream->out_left -= (size_t)(zlib->next_out - stream->out);
     stream->out = zlib->next_out;
-    if (result == Z_MEM_ERROR) return kStepNoMemory;
+    if (result == Z_MEM_ERROR) return STEP_NO_MEMORY;
     if (result == Z_STREAM_END) {
-        if (stream->in_left == 0) return kStepEnd;
-        return inflateReset(zlib) == Z_OK ? kStepMore : kStepDamaged;  // another member follows
+        if (stream->in_left == 0) return STEP_END;
+        return inflateReset(zlib) == Z_OK ? STEP_MORE : STEP_DAMAGED;  // another member follows
     }
-    return result == Z_OK && (stream->in_left > 0 || stream->out_left == 0) ? kStepMore : kStepDamaged;
+    return result == Z_OK && (stream->in_left > 0 || stream->out_left == 0) ? STEP_MORE : STEP_DAMAGED;
 }
 
 static void gzip_close(void *state) {
@@ -159,7 +159,7 @@ static void gzip_close(void *state) {
 
 static Step zstd_open(void **state) {
     *state = ZSTD_createDStream();
-    return *state ? kStepMore : kStepNoMemory;
+    return *state ? STEP_MORE : STEP_NO_MEMORY;
 }
 
 // Several frames likewise. The decoder takes no windows beyond 128 MiB, its default.
@@ -169,21 +169,21 @@ static Step zstd_step(void *state, Stream *stream) {
     size_t result = ZSTD_decompressStream(state, &out, &in);
     const ZSTD_ErrorCode error = ZSTD_getErrorCode(result);
     if (error == ZSTD_error_frameParameter_windowTooLarge || error == ZSTD_error_memory_allocation)
-        return kStepNoMemory;
-    if (error) return kStepDamaged;
+        return STEP_NO_MEMORY;
+    if (error) return STEP_DAMAGED;
     stream->in += in.pos;
     stream->in_left -= in.pos;
     stream->out += out.pos;
     stream->out_left -= out.pos;
-    if (result == 0 && stream->in_left == 0) return kStepEnd;
-    return stream->in_left == 0 && stream->out_left > 0 ? kStepDamaged : kStepMore;
+    if (result == 0 && stream->in_left == 0) return STEP_END;
+    return stream->in_left == 0 && stream->out_left > 0 ? STEP_DAMAGED : STEP_MORE;
 }
 
 static void zstd_close(void *state) {
     ZSTD_freeDStream(state);
 }
 
-static const Codec kCodecs[] = {
+static const Codec codecs[] = {
     {"xz", {0xFD, '7', 'z', 'X', 'Z', 0}, 6, xz_open, xz_step, xz_close},
     {"gzip", {0x1F, 0x8B, 8}, 3, gzip_open, gzip_step, gzip_close},
     {"zstd", {0x28, 0xB5, 0x2F, 0xFD}, 4, zstd_open, zstd_step, zstd_close},
@@ -192,9 +192,9 @@ static const Codec kCodecs[] = {
 // By the first bytes; NULL for what is no compressed file.
 static const Codec *find_codec(const void *data, size_t size) {
     assert(data || size == 0);
-    for (size_t i = 0; i < HLO_COUNT_OF(kCodecs); ++i) {
-        if (size >= kCodecs[i].magic_size && memcmp(data, kCodecs[i].magic, kCodecs[i].magic_size) == 0) {
-            return &kCodecs[i];
+    for (size_t i = 0; i < HLO_COUNT_OF(codecs); ++i) {
+        if (size >= codecs[i].magic_size && memcmp(data, codecs[i].magic, codecs[i].magic_size) == 0) {
+            return &codecs[i];
         }
     }
     return NULL;
@@ -212,10 +212,10 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
         size_t room = stream->out_left;
         Step step = codec->step(state, stream);
         content->size += room - stream->out_left;
-        HLO_FAIL_IF(step == kStepDamaged, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
-        HLO_FAIL_IF(step == kStepNoMemory, HLO_RESOURCE_EXHAUSTED,
+        HLO_FAIL_IF(step == STEP_DAMAGED, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
+        HLO_FAIL_IF(step == STEP_NO_MEMORY, HLO_RESOURCE_EXHAUSTED,
                     "%s: the %s stream wants more memory than it may have", name, codec->name);
-        if (step == kStepEnd) break;
+        if (step == STEP_END) break;
     }
     HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);
     content->data[content->size] = 0;
@@ -241,7 +241,7 @@ HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_
     void *state = NULL;
     Stream stream = {.in = data, .in_left = size};
     Step opened = codec->open(&state);
-    HloStatus status = opened == kStepMore
+    HloStatus status = opened == STEP_MORE
                            ? expand_loop(name, codec, state, &stream, limit, content)
                            : hlo_error(HLO_RESOURCE_EXHAUSTED, "%s: out of memory for %s", name, codec->name);
     if (state) codec->close(state);

@@ -20,7 +20,7 @@
 #include "hlo/base/map.h"
 #include "hlo/base/vector.h"
 
-enum { kMaxDepth = 100 };
+enum { MAX_DEPTH = 100 };
 
 // Puts the comma and the line break that go before a key, or before a value that has no key.
 static void begin_item(HloJsonWriter *writer) {
@@ -249,17 +249,17 @@ static HloStatus parse_unicode_escape(Parser *parser, char **out) {
 }
 
 static HloStatus parse_escape(Parser *parser, char **out) {
-    static const char kNames[] = "\"\\/bfnrt";
-    static const char kValues[] = "\"\\/\b\f\n\r\t";
+    static const char names[] = "\"\\/bfnrt";
+    static const char characters[] = "\"\\/\b\f\n\r\t";
     char c = parser->at < parser->end ? *parser->at : 0;
     if (c == 'u') {
         ++parser->at;
         return parse_unicode_escape(parser, out);
     }
-    const char *found = c ? strchr(kNames, c) : NULL;
+    const char *found = c ? strchr(names, c) : NULL;
     if (!found) return fail(parser, "unknown escape in a string");
     ++parser->at;
-    *(*out)++ = kValues[found - kNames];
+    *(*out)++ = characters[found - names];
     return HLO_SUCCESS;
 }
 
@@ -366,7 +366,7 @@ static HloStatus parse_object(Parser *parser, HloJsonValue *value) {
 }
 
 static HloStatus parse_container(Parser *parser, HloJsonValue *value, char bracket) {
-    if (parser->depth == kMaxDepth) return fail(parser, "nested too deeply");
+    if (parser->depth == MAX_DEPTH) return fail(parser, "nested too deeply");
     ++parser->depth;
     HLO_TRY(bracket == '[' ? parse_array(parser, value) : parse_object(parser, value));
     --parser->depth;

@@ -35,15 +35,15 @@
 
 typedef HloEvalComplex Complex;
 
-enum { kMostArrays = 6 };
+enum { MOST_ARRAYS = 6 };
 
 // One matrix of a call: operands as they are, results to be filled in (integers too are held as complex numbers).
 typedef struct Call {
     const HloInstruction *instruction;
     HloArena *arena;  // scratch of this matrix
-    const Complex *in[kMostArrays];
-    Complex *out[kMostArrays];
-    const HloShape *out_shapes[kMostArrays];
+    const Complex *in[MOST_ARRAYS];
+    Complex *out[MOST_ARRAYS];
+    const HloShape *out_shapes[MOST_ARRAYS];
     bool is_real;
     int64_t m, n;  // rows and columns of the last operand that is a matrix
 } Call;
@@ -116,7 +116,7 @@ static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena 
     const HloShape *first = instruction->operands[0]->shape;
     const HloShape *last = instruction->operands[instruction->operand_count - 1]->shape;
     const HloShape *matrix = last->rank < first->rank ? first : last;
-    assert(matrix->rank >= 2 && instruction->operand_count <= kMostArrays); /* the signatures ask for it */
+    assert(matrix->rank >= 2 && instruction->operand_count <= MOST_ARRAYS); /* the signatures ask for it */
     Call call = {.instruction = instruction, .arena = arena, .is_real = !hlo_type_is_complex(matrix->type)};
     call.m = matrix->dims[matrix->rank - 2];
     call.n = matrix->dims[matrix->rank - 1];
@@ -529,20 +529,20 @@ typedef struct Routine {
 } Routine;
 
 static const Routine *routine_of(const HloInstruction *instruction) {
-    static const char *const kNames[] = {
+    static const char *const names[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #evaluator,
 #include "hlo/base/complex.h"
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };
-    static const Routine kRoutines[] = {
+    static const Routine routines[] = {
 #define ROW(name, own) {#name, own, name},
         ROUTINES(ROW)
 #undef ROW
     };
     const int32_t row = hlo_custom_call_row(instruction);
-    for (size_t i = 0; row >= 0 && i < HLO_COUNT_OF(kRoutines); i++)
-        if (!strcmp(kRoutines[i].name, kNames[row])) return &kRoutines[i];
+    for (size_t i = 0; row >= 0 && i < HLO_COUNT_OF(routines); i++)
+        if (!strcmp(routines[i].name, names[row])) return &routines[i];
     return NULL;
 }
 
@@ -580,9 +580,9 @@ void hlo_decompose(const HloInstruction *call, const void *const *operands, void
 static HloStatus evaluate(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     HLO_TRY(hlo_decompose_check(instruction));
-    HloEvalValue *arrays[kMostArrays];
-    const void *from[kMostArrays];
-    void *to[kMostArrays];
+    HloEvalValue *arrays[MOST_ARRAYS];
+    const void *from[MOST_ARRAYS];
+    void *to[MOST_ARRAYS];
     HLO_TRY(hlo_eval_new_results(device, instruction->shape, result_count(instruction), result, arrays));
     for (int32_t i = 0; i < instruction->operand_count; i++) from[i] = operands[i]->data;
     for (int32_t i = 0; i < result_count(instruction); i++) to[i] = arrays[i]->data;

@@ -34,7 +34,7 @@
 
 typedef HloEvalComplex Complex;
 
-enum { kMaximumSweeps = 60, kMaximumSteps = 60 };
+enum { MAXIMUM_SWEEPS = 60, MAXIMUM_STEPS = 60 };
 
 static Complex times(Complex a, Complex b) {
     return hlo_complex_multiply(a, b);
@@ -87,7 +87,7 @@ static void jacobi(Complex *a, Complex *v, int64_t n) {
     assert(n >= 0);
     double total = off_diagonal(a, n);
     for (int64_t i = 0; i < n; i++) total += creal(a[i * n + i]) * creal(a[i * n + i]);
-    for (int sweep = 0; sweep < kMaximumSweeps && off_diagonal(a, n) > 1e-32 * total; sweep++) {
+    for (int sweep = 0; sweep < MAXIMUM_SWEEPS && off_diagonal(a, n) > 1e-32 * total; sweep++) {
         for (int64_t p = 0; p < n; p++) {
             for (int64_t q = p + 1; q < n; q++) {
                 const double size = cabs(a[p * n + q]);
@@ -278,7 +278,7 @@ bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Co
             last--, steps = 0;
             continue;
         }
-        if (steps++ == kMaximumSteps) return false;
+        if (steps++ == MAXIMUM_STEPS) return false;
         const bool stuck = steps % 10 == 0;
         const Complex shift = stuck ? a[last * n + last] + cabs(a[last * n + last - 1]) : near_value(a, n, last - 1);
         complex_step(a, z, n, first, last, shift);
@@ -352,7 +352,7 @@ bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Compl
             last = first - 1, steps = 0;
             continue;
         }
-        if (steps++ == kMaximumSteps) return false;
+        if (steps++ == MAXIMUM_STEPS) return false;
         const double p = creal(a[(last - 1) * n + last - 1]), q = creal(a[(last - 1) * n + last]);
         const double r = creal(a[last * n + last - 1]), s = creal(a[last * n + last]);
         const double odd = fabs(r) + fabs(creal(a[(last - 1) * n + last - 2]));

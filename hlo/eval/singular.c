@@ -60,11 +60,11 @@ static void scale_column(Complex *a, int64_t rows, int64_t n, int64_t j, Complex
 
 void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t rows, int64_t n) {
     assert(rows >= n && n >= 0);
-    enum { kMaximumSweeps = 60 };
+    enum { MAXIMUM_SWEEPS = 60 };
     bool turned = true;
     const int exponent = hlo_eval_normalise(a, rows * n);
     for (int64_t i = 0; i < n * n; i++) v[i] = i / n == i % n;
-    for (int sweep = 0; sweep < kMaximumSweeps && turned; sweep++) {
+    for (int sweep = 0; sweep < MAXIMUM_SWEEPS && turned; sweep++) {
         turned = false;
         for (int64_t p = 0; p < n; p++)
             for (int64_t q = p + 1; q < n; q++) turned |= separate(a, v, rows, n, p, q);

@@ -62,15 +62,15 @@ typedef struct Range {
 
 #define COUNTED(array) array, HLO_COUNT_OF(array)
 
-static const double kSingleCentre[] = {
+static const double single_centre[] = {
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
     -0.00125372503, -0.00417768164, 0.246640727,    1.50140941,
 };
-static const double kSingleTail[] = {
+static const double single_tail[] = {
     -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
     -0.0076224613,   0.00943887047,  1.00167406,    2.83297682,
 };
-static const double kDoubleCentre[] = {
+static const double double_centre[] = {
     -3.64441206401782e-21,   -1.6850591381820166e-19, 1.28584807152564e-18,    1.1157877678025181e-17,
     -1.3331716628546209e-16, 2.0972767875968562e-17,  6.6376381343583238e-15,  -4.0545662729752069e-14,
     -8.1519341976054722e-14, 2.6335093153082323e-12,  -1.2975133253453532e-11, -5.4154120542946279e-11,
@@ -78,14 +78,14 @@ static const double kDoubleCentre[] = {
     -1.3654692000834679e-06, -1.3882523362786469e-05, 0.00018673420803405714,  -0.000740702534166267,
     -0.0060336708714301491,  0.24015818242558962,     1.6536545626831027,
 };
-static const double kDoubleTail[] = {
+static const double double_tail[] = {
     2.2137376921775787e-09,  9.0756561938885391e-08, -2.7517406297064545e-07, 1.8239629214389228e-08,
     1.5027403968909828e-06,  -4.013867526981546e-06, 2.9234449089955446e-06,  1.2475304481671779e-05,
     -4.7318229009055734e-05, 6.8284851459573175e-05, 2.4031110387097894e-05,  -0.00035503752036284748,
     0.0009532893797373805,   -0.0016882755560235047, 0.0024914420961078508,   -0.0037512085075692412,
     0.0053709145535900636,   1.0052589676941592,     3.0838856104922208,
 };
-static const double kDoubleFarTail[] = {
+static const double double_far_tail[] = {
     -2.7109920616438573e-11, -2.5556418169965252e-10, 1.5076572693500548e-09,  -3.789465440126737e-09,
     7.61570120807834e-09,    -1.496002662714924e-08,  2.9147953450901081e-08,  -6.7711997758452339e-08,
     2.2900482228026655e-07,  -9.9298272942317e-07,    4.5260625972231537e-06,  -1.9681778105531671e-05,
@@ -93,11 +93,12 @@ static const double kDoubleFarTail[] = {
     4.8499064014085844,
 };
 
-static const Range kSingle[] = {{5, false, 2.5, COUNTED(kSingleCentre)}, {INFINITY, true, 3, COUNTED(kSingleTail)}};
-static const Range kDouble[] = {{6.25, false, 3.125, COUNTED(kDoubleCentre)},
-                                {16, true, 3.25, COUNTED(kDoubleTail)},
-                                {INFINITY, true, 5, COUNTED(kDoubleFarTail)}};
-enum { MOST_RANGES = HLO_COUNT_OF(kDouble) };
+static const Range single_precision[] = {{5, false, 2.5, COUNTED(single_centre)},
+                                         {INFINITY, true, 3, COUNTED(single_tail)}};
+static const Range double_precision[] = {{6.25, false, 3.125, COUNTED(double_centre)},
+                                         {16, true, 3.25, COUNTED(double_tail)},
+                                         {INFINITY, true, 5, COUNTED(double_far_tail)}};
+enum { MOST_RANGES = HLO_COUNT_OF(double_precision) };
 
 // p(w), each element by the polynomial of its range: all are computed everywhere, and the choice nests from the last
 // range, which takes what no other does, to the first.
@@ -124,8 +125,8 @@ HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloT
     assert(type == HLO_F32 || type == HLO_F64); /* there is no polynomial for others */
     HloInstruction *square = binary(graph, HLO_OP_MULTIPLY, x, unary(graph, HLO_OP_NEGATE, x));
     HloInstruction *w = unary(graph, HLO_OP_NEGATE, unary(graph, HLO_OP_LOG1P, square));
-    HloInstruction *p = type == HLO_F64 ? of_ranges(graph, w, kDouble, HLO_COUNT_OF(kDouble))
-                                        : of_ranges(graph, w, kSingle, HLO_COUNT_OF(kSingle));
+    HloInstruction *p = type == HLO_F64 ? of_ranges(graph, w, double_precision, HLO_COUNT_OF(double_precision))
+                                        : of_ranges(graph, w, single_precision, HLO_COUNT_OF(single_precision));
     HloInstruction *value = binary(graph, HLO_OP_MULTIPLY, p, x);
     // At the ends w is infinite and p would be NaN.
     HloInstruction *one = number(graph, 1);

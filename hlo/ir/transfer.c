@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char kPairs[] = "_xla_send_recv_source_target_pairs";
+static const char pair_table[] = "_xla_send_recv_source_target_pairs";
 
 static bool is_transfer(const HloInstruction *instruction) {
     return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Transfer;
@@ -25,9 +25,9 @@ bool hlo_transfer_is_host(const HloInstruction *transfer) {
 
 // What an instruction, or the start that a done belongs to, says about pairs; NULL where neither does.
 static const char *own_pairs(const HloInstruction *transfer) {
-    const char *text = hlo_instruction_frontend_attribute(transfer, kPairs);
+    const char *text = hlo_instruction_frontend_attribute(transfer, pair_table);
     const bool done = hlo_is(transfer, HLO_OP_SEND_DONE) || hlo_is(transfer, HLO_OP_RECV_DONE);
-    return text || !done ? text : hlo_instruction_frontend_attribute(transfer->operands[0], kPairs);
+    return text || !done ? text : hlo_instruction_frontend_attribute(transfer->operands[0], pair_table);
 }
 
 // The text of the pairs, of this op or of any other of its channel; NULL where nobody says.
@@ -82,7 +82,7 @@ HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer, Hl
     if (!text) return HLO_SUCCESS;
     route->has_pairs = true;
     HLO_FAIL_IF(!read_pairs(arena, text, &route->pairs), HLO_INVALID_ARGUMENT, "%%%s: %s=\"%s\" is no list of pairs",
-                transfer->name, kPairs, text);
+                transfer->name, pair_table, text);
     return HLO_SUCCESS;
 }
 

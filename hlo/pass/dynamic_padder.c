@@ -4,7 +4,7 @@
 // apart into (array up to its bounds, sizes), SliceToDynamic makes a result of dynamic size.
 //
 // How it works. Instructions are visited operands first. Each is made static (its declared shape is remembered for the
-// time of its visit), and its rule, one row of kRows, says what sizes its result has as a function of the sizes of its
+// time of its visit), and its rule, one row of rows, says what sizes its result has as a function of the sizes of its
 // operands, and masks operands whose surplus would be mixed into results. Sizes are s32 scalars of the program itself
 // and are kept in a table by (value, leaf, dimension); a dimension without an entry is static. Between computations
 // sizes travel in tuples (pack and unpack), so that loops may change them in each round.
@@ -340,7 +340,7 @@ typedef struct PadRow {
     HloPadderRule *rule;
 } PadRow;
 
-static const PadRow kRows[] = {
+static const PadRow rows[] = {
     {HLO_OP_TUPLE, pad_tuple},
     {HLO_OP_GET_TUPLE_ELEMENT, pad_get_tuple_element},
     {HLO_OP_COPY, pad_identity},
@@ -388,8 +388,8 @@ static const PadRow kRows[] = {
 
 // The rule of an op, or NULL where arrays of dynamic size are refused by name.
 static HloPadderRule *rule_of(const HloInstruction *op) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
-        if (kRows[i].opcode == op->opcode) return kRows[i].rule;
+    for (size_t i = 0; i < HLO_COUNT_OF(rows); i++)
+        if (rows[i].opcode == op->opcode) return rows[i].rule;
     return hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) ? hlo_padder_pointwise : NULL;
 }
 
