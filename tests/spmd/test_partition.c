@@ -238,6 +238,14 @@ static void print_partitioned(const char *source, HloText *text) {
     hlo_module_free(module);
 }
 
+// The partitioned program has all of these words.
+static void expect_words(const char *source, const char *const *words, size_t count) {
+    HloText text = {0};
+    print_partitioned(source, &text);
+    for (size_t i = 0; i < count; i++) cr_expect(strstr(text.data, words[i]), "no %s in %s", words[i], text.data);
+    hlo_text_free(&text);
+}
+
 // A call that nobody knows is one device's own business inside of a manual region; elsewhere it gets whole arrays.
 Test(partition, unknown_calls) {
     HloText text = {0};
@@ -263,25 +271,20 @@ Test(partition, unknown_calls) {
 
 // One device takes an array from its queue for all of them, and another one gives an array for all.
 Test(partition, one_device_feeds_for_all) {
-    HloText text = {0};
-    print_partitioned(
+    static const char *const words[] = {"((f32[8]{0}, s32[3]{0}), token[]) infeed(",
+                                        "replica_groups={{1,0,2,3}}",
+                                        "true_computation=transfer, false_computation=no_transfer",
+                                        "array taken by one device of infeed i",
+                                        "outfeed_shape=f32[8]{0}",
+                                        "outfed array of outfeed o"};
+    expect_words(
         "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n"
         " i = ((f32[8], s32[3]), token[]) infeed(t), sharding={{maximal device=1}, {maximal device=1}, {maximal "
         "device=1}}\n d = (f32[8], s32[3]) get-tuple-element(i), index=0\n u = token[] get-tuple-element(i), index=1\n"
         " x = f32[8] get-tuple-element(d), index=0\n p = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
         " y = f32[8] add(x, p)\n o = token[] outfeed(y, u), outfeed_shape=f32[8], sharding={maximal device=2}\n"
         " ROOT r = f32[8] negate(y)\n}\n",
-        &text);
-    const char *const parts[] = {"((f32[8]{0}, s32[3]{0}), token[]) infeed(",
-                                 "replica_groups={{1,0,2,3}}",
-                                 "true_computation=transfer, false_computation=no_transfer",
-                                 "array taken by one device of infeed i",
-                                 "outfeed_shape=f32[8]{0}",
-                                 "outfed array of outfeed o"};
-    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
-        cr_expect(strstr(text.data, parts[i]), "no %s in %s", parts[i], text.data);
-    }
-    hlo_text_free(&text);
+        words, HLO_COUNT_OF(words));
     expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n i = (f32[8], token[]) infeed(t), "
         "sharding={{maximal device=4}, {maximal device=4}}\n ROOT x = f32[8] get-tuple-element(i), index=0\n}\n",
@@ -291,8 +294,9 @@ Test(partition, one_device_feeds_for_all) {
 // Between devices only where each of them is on its own: the halves stay apart, so that nobody waits for what the other
 // has not begun.
 Test(partition, transfers_between_devices_stay_in_manual_regions) {
-    HloText text = {0};
-    print_partitioned(
+    static const char *const words[] = {"s = (f32[2]{0}, u32[], token[]) send(p, t)",
+                                        "(f32[2]{0}, u32[], token[]) recv(t)", "recv-done(r)", "send-done(s)"};
+    expect_words(
         "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0), sharding={devices=[4]<=[4]}\n"
         " t = token[] after-all()\n m = f32[2] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", "
         "sharding={manual}\n s = (f32[2], u32[], token[]) send(m, t), channel_id=7\n"
@@ -301,13 +305,7 @@ Test(partition, transfers_between_devices_stay_in_manual_regions) {
         " e = token[] send-done(s), channel_id=7\n g = f32[2] get-tuple-element(d), index=0, sharding={manual}\n"
         " ROOT q = f32[8] custom-call(g), custom_call_target=\"SPMDShardToFullShape\", "
         "sharding={devices=[4]<=[4]}\n}\n",
-        &text);
-    const char *const parts[] = {"s = (f32[2]{0}, u32[], token[]) send(p, t)", "(f32[2]{0}, u32[], token[]) recv(t)",
-                                 "recv-done(r)", "send-done(s)"};
-    for (size_t i = 0; i < HLO_COUNT_OF(parts); i++) {
-        cr_expect(strstr(text.data, parts[i]), "no %s in %s", parts[i], text.data);
-    }
-    hlo_text_free(&text);
+        words, HLO_COUNT_OF(words));
     expect_refused(
         "HloModule m, num_partitions=4\nENTRY e {\n p = f32[8] parameter(0)\n t = token[] after-all()\n"
         " s = (f32[8], u32[], token[]) send(p, t), channel_id=7\n ROOT d = token[] send-done(s), channel_id=7\n}\n",
@@ -316,17 +314,14 @@ Test(partition, transfers_between_devices_stay_in_manual_regions) {
 
 // Each device has a queue of its own and takes its part from it.
 Test(partition, feeds_have_local_shapes) {
-    HloText text = {0};
-    print_partitioned(
+    static const char *const words[] = {"((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed(", "outfeed_shape=f32[2,6]{1,0}"};
+    expect_words(
         "HloModule m, num_partitions=4\nENTRY e {\n t = token[] after-all()\n"
         " i = ((f32[8,6], s32[3]), token[]) infeed(t), sharding={{devices=[4,1]<=[4]}, {replicated}, {replicated}}\n"
         " d = (f32[8,6], s32[3]) get-tuple-element(i), index=0\n u = token[] get-tuple-element(i), index=1\n"
         " x = f32[8,6] get-tuple-element(d), index=0\n y = f32[8,6] negate(x)\n"
         " o = token[] outfeed(y, u), outfeed_shape=f32[8,6]\n ROOT r = f32[8,6] add(x, y)\n}\n",
-        &text);
-    cr_expect(strstr(text.data, "((f32[2,6]{1,0}, s32[3]{0}), token[]) infeed("), "%s", text.data);
-    cr_expect(strstr(text.data, "outfeed_shape=f32[2,6]{1,0}"), "%s", text.data);
-    hlo_text_free(&text);
+        words, HLO_COUNT_OF(words));
     expect_refused(
         "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4] parameter(0)\n n = s32[] constant(3)\n"
         " ROOT d = f32[<=4] set-dimension-size(p, n), dimensions={0}, sharding={devices=[2]<=[2]}\n}\n",

@@ -69,9 +69,12 @@ ParameterizedTestParameters(stablehlo_text, hostile_text) {
     return each_golden();
 }
 
+// Whatever the text: a module that can be verified, or an error that says something, and never both.
 static void try_text(const char *text, size_t length) {
     HloModule *module = NULL;
     HloStatus status = hlo_module_from_stablehlo_text(text, length, NULL, &module);
+    cr_expect(!status == !!module);
+    cr_expect(!status || hlo_status_message(status)[0]);
     if (!status) status = hlo_verify(module);
     hlo_status_free(status);
     hlo_module_free(module);

@@ -260,6 +260,7 @@ Test(tools_npz, damage_never_crashes) {
             archive[i] ^= 0xFF;
             HloLiteral *literal = NULL;
             HloStatus status = read_archive(archive, length, &literal);
+            cr_expect(!status == !!literal, "byte %zu: an array and an error, or neither", i);
             hlo_literal_free(literal);
             hlo_status_free(status);
             archive[i] ^= 0xFF;
