@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// A slice as a machine of hwloc's, in its XML: what lstopo draws, and schedulers read. hwloc makes the tree from a line
+// of its synthetic form, for v5e-8 (one host of eight chips with one core each)
+//
+//   group:1 pack:8 [numa(memory=..)] l2:1(size=..) core:1 pu:1
+//
+// in which a group is a host, a package a chip, its NUMA node the HBM, its L2 the VMEM and a core a device;
+// coordinates, ids and the hops between chips are then added to the objects. Functions give 0, or not, as hwloc's do.
 #include "emulator/export_hwloc.h"
 
 #include <assert.h>

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What-if: slow links, slow devices, dead chips. A specification is a list with commas of
-//   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED of their rate
-//   (0.5) straggler:D:TIMES   device D takes TIMES as long for every kernel (1.5) dead:D              the chip of
-//   device D is gone
+//
+//   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED (0.5) of their
+//                       rate
+//   straggler:D:TIMES   device D takes TIMES (1.5) as long for every kernel
+//   dead:D              the chip of device D is gone
 #ifndef MESHLO_EMULATOR_FAULT_H_
 #define MESHLO_EMULATOR_FAULT_H_
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 
 // An array shape with the default layout.
@@ -256,7 +257,7 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
     limits[dim] = limit;
     strides[dim] = stride;
     HloSliceAttributes attributes = {{starts, shape->rank}, {limits, shape->rank}, {strides, shape->rank}};
-    int64_t size = limit > start ? (limit - start + stride - 1) / stride : 0;
+    int64_t size = limit > start ? hlo_divide_up(limit - start, stride) : 0;
     return spmd_emit(partitioner, HLO_OP_SLICE, spmd_resized(partitioner, shape, dim, size), &operand, 1, &attributes);
 }
 

@@ -4,6 +4,7 @@
 #ifndef MESHLO_SPMD_PARTITIONER_SHARDING_H_
 #define MESHLO_SPMD_PARTITIONER_SHARDING_H_
 
+#include "hlo/base/arithmetic.h"
 #include "spmd_partitioner/mesh.h"
 
 // An ordered list of atoms, major to minor.
@@ -48,7 +49,7 @@ SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count);
 
 // Size of a shard: size divided by the number of shards, rounded up.
 static inline int64_t spmd_shard_size(int64_t size, int64_t shards) {
-    return shards ? (size + shards - 1) / shards : 0;
+    return shards ? hlo_divide_up(size, shards) : 0;
 }
 // The shape of one device's part of a global array shape; keeps type and layout.
 const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
@@ -79,7 +80,5 @@ void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding
 const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding);
 // "batch", "batch+model", "batch:(1)2": one list of atoms.
 void spmd_axes_print(HloText *text, const SpmdMesh *mesh, const SpmdAxes *axes);
-// The same, into an arena.
-const char *spmd_axes_text(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *axes);
 
 #endif

@@ -112,7 +112,8 @@ typedef struct SpmdBoundary {
 } SpmdBoundary;
 
 // Reads the boundary of a per-device module: one that spmd_partition() made, or a foreign one whose parameters and root
-// carry shardings (global sizes are then local size times shards). Free with spmd_boundary_free().
+// carry shardings (global sizes are then local size times shards). Free with spmd_boundary_free(). INVALID_ARGUMENT for
+// annotations that do not fit their arrays; RESOURCE_EXHAUSTED.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_boundary_new(const HloModule *module, SpmdBoundary **boundary);
 // Frees a boundary; accepts NULL.
 HLO_EXPORT void spmd_boundary_free(SpmdBoundary *boundary);
@@ -127,11 +128,14 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_shape(HloArena *arena, const HloSh
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding,
                                                       int64_t num_partitions, HloLiteral **shards);
 // Reassembles the global array from one literal a device: each element is taken from the first device that has it, and
-// summed over unreduced axes.
+// summed over unreduced axes. *global is a new literal (free with hlo_literal_free()). INVALID_ARGUMENT when the
+// sharding or a shard does not fit; RESOURCE_EXHAUSTED.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_unshard_literal(const HloLiteral *const *shards, const HloSharding *sharding,
                                                         int64_t num_partitions, const HloShape *global_shape,
                                                         HloLiteral **global);
-// The offset, per dimension, of the part of `global` that `device` holds: `offsets` has room for the rank.
+// The offset, per dimension and in elements, of the part of `global` that `device` holds: `offsets` has room for the
+// rank. A shard of nothing but padding begins at or behind the end. INVALID_ARGUMENT when the sharding does not fit the
+// rank, or has no such device.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding,
                                                       int64_t device, int64_t *offsets);
 

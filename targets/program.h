@@ -84,12 +84,14 @@ HLO_EXPORT TargetExecutable *target_program_executable(const TargetProgram *prog
 // when the program has no such argument or its shape is another one.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_place(const TargetProgram *program, int64_t index,
                                                         const HloLiteral *literal, TargetArray **array);
-// Runs the program once; results[i] become new arrays that may not be there yet. INVALID_ARGUMENT for a wrong number of
+// Runs the program once; results[i], of which there are target_program_boundary()->result_count, become new arrays that
+// may not be there yet. INVALID_ARGUMENT for a wrong number of
 // arguments, and for one whose shape, sharding or devices are not what the program takes, naming both; nothing has run
 // then and results are NULL. Any thread, also several at once.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments,
                                                       int64_t argument_count, TargetArray **results);
-// Places, runs and puts together: literals in, new literals out. After an error all results are NULL.
+// Places, runs and puts together: literals in, as many new literals out as above (free each with hlo_literal_free()).
+// After an error all results are NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_program_call(TargetProgram *program, const HloLiteral *const *arguments,
                                                        int64_t argument_count, HloLiteral **results);
 

@@ -17,9 +17,8 @@ void cli_arrays_free(CliArrays *arrays);
 
 // The values that stand in for input number `input` where none is given, the same on every machine. With u the number
 // that splitmix64 gives for (seed, input, element), uniform in [0, 1):
-//   floating types   uniform in [-1, 1); arrays of rank 2 and more are scaled by sqrt(3 / n) where n is the last but
-//   one
-//                    dimension, so that products of many matrices keep their size
+//   floating types   uniform in [-1, 1); arrays of rank 2 and more are scaled by sqrt(3 / n), n being the last
+//                    dimension but one, so that products of many matrices keep their size
 //   complex types    both parts so
 //   integers         uniform in 0 … 15 (or up to the type's largest number)
 //   pred             false or true with equal chance

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Programs as files: which format one has, and reading it into a module that is verified. A file is unpacked first (xz,
+// gzip or zstd, by magic number), then told apart by its content, since names lie, and read by the door of its format.
 #include "tools/program.h"
 
 #include <assert.h>

@@ -19,8 +19,7 @@
 //    starts are clamped, gather starts too, scatter windows out of bounds are dropped.
 //  - Constants whose text was elided ({...}) have no values: they are filled by hlo_eval_fill_elided().
 //  - `rng` draws from a counter-based generator (philox) whose counter starts from the seed of the options and the
-//  number
-//    of the replica, and moves on with each draw; partitioned programs draw the same numbers (draw.h).
+//    number of the replica, and moves on with each draw; partitioned programs draw the same numbers (draw.h).
 //
 // Layouts do not matter but for bitcast, which reinterprets the physical order of both layouts, tiles included.
 //

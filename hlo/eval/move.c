@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/eval/internal.h"
 
 void hlo_eval_strides(const int64_t *dims, int64_t rank, int64_t *strides) {
@@ -224,7 +225,7 @@ HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instructio
     for (int64_t i = 0; i < rank; i++) {
         int64_t step = slice->strides.count ? slice->strides.items[i] : 1;
         int64_t left = operands[0]->sizes[i] - slice->starts.items[i];
-        int64_t size = left <= 0 ? 0 : (left + step - 1) / step;
+        int64_t size = left <= 0 ? 0 : hlo_divide_up(left, step);
         const bool dynamic = instruction->shape->dynamic && instruction->shape->dynamic[i];
         sizes[i] = dynamic && size < instruction->shape->dims[i] ? size : instruction->shape->dims[i];
     }
@@ -305,9 +306,9 @@ static void visible_range(const HloPadDimension *padding, int64_t size, int64_t 
                           int64_t *count) {
     assert(size >= 0 && result_size >= 0);
     int64_t step = padding->interior + 1, start = 0, end = size;
-    if (padding->low < 0) start = (-padding->low + step - 1) / step;
+    if (padding->low < 0) start = hlo_divide_up(-padding->low, step);
     int64_t room = result_size - padding->low;  // positions below this one are inside
-    int64_t fit = room <= 0 ? 0 : (room + step - 1) / step;
+    int64_t fit = room <= 0 ? 0 : hlo_divide_up(room, step);
     if (fit < end) end = fit;
     *first = start;
     *count = end > start ? end - start : 0;

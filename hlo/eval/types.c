@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verifier lets float types mix (an f32 result of f64 operands); handlers copy and compute without looking again.
-// What mixes where a handler relies on one type is refused here, once, before anything runs.
+// What mixes where a handler relies on one type is refused here, once, before anything runs: the switch at the end
+// names, for each opcode, the rule that its handler relies on.
 #include <assert.h>
 #include <string.h>
 

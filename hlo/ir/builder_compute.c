@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: linear algebra, reductions, windows and order.
+// Builder: linear algebra, reductions, windows and order. Reductions make the computation that combines two elements
+// themselves; windows are completed (completed()) from the few numbers that a caller has to say.
 #include <assert.h>
 #include <math.h>
 

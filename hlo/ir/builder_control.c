@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: calls, control flow, tuples, async wrappers and collectives.
+// Builder: calls, control flow, tuples, async wrappers and collectives. Computations that an op calls are finished
+// before it is built (hlo_builder_finish()) and belong to the same module.
 #include "hlo/ir/builder_internal.h"
 
 HloInstruction *hlo_build_call(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
@@ -29,6 +30,7 @@ HloInstruction *hlo_build_if(HloBuilder *builder, HloInstruction *predicate, Hlo
     return hlo_build_switch(builder, predicate, operands, branches, 2);
 }
 
+// Operands are put together on the stack: as many as any program has, in 32 KB.
 enum { MAXIMUM_BRANCHES = 4096 };
 
 HloInstruction *hlo_build_switch(HloBuilder *builder, HloInstruction *index, HloInstruction *const *operands,

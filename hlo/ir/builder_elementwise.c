@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: elementwise ops, and leaves.
+//
+// All builders are alike: a function fills a request (opcode, operands, attribute record, sizes that cannot be
+// inferred) and hlo_build() infers the shape, appends the instruction and keeps the first error. An operand that is
+// NULL is the result of a request that failed, and gives NULL again, so that callers check once, at the end.
 #include <string.h>
 
 #include "hlo/ir/builder_internal.h"

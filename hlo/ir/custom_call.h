@@ -16,8 +16,8 @@ HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 //           C  the complex type of it   S  s32
 //   dims    m n   free, bound where they stand first   k  min(m, n)   h  n - 1   u  m or k   v  n or k
 //           r     free, at most k, or p before m and n are bound
-//           p     free at first; in the end m, or n where the options `side` or `left` say that it multiplies from the
-//           right
+//           p     free at first; in the end m, or n where the options `side` or `left` say that it multiplies from
+//                 the right
 // or one of these words:
 //   same    the result has the shape of the first operand        unary  the same, and there is no other operand
 //   shard   each result is an array with the type of its operand

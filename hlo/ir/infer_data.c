@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of leaves, random numbers and data movement.
 //
-//   concatenate  sizes along the dimension add up            dynamic-slice  the sizes of the attribute
-//   slice        (limit - start - 1) / stride + 1            pad            low + size + high + interior * (size - 1)
-//   transpose    result dimension i is permutation[i]        broadcast      the hint, whose dims[dimensions[i]] =
-//   operand i
+//   broadcast      the hint; its dimension dimensions[i] has the size of operand dimension i
+//   concatenate    sizes along the dimension add up
+//   dynamic-slice  the sizes of the attribute
+//   pad            low + size + high + interior * (size - 1)
+//   slice          (limit - start - 1) / stride + 1
+//   transpose      result dimension i is operand dimension permutation[i]
 //
-// A dimension of dynamic size stays one only where all of it is taken: a slice of it has a size
-// that is known.
+// A dimension of dynamic size stays one only where all of it is taken: a slice of it has a size that is known.
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"

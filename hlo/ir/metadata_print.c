@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where instructions and shardings come from, as text.
+// Where instructions and shardings come from, as text, and strings in quotes, both ways.
+//
+//   metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}
+//
+// Strings have XLA's escapes (absl's CEscape and CUnescape): written are \n \r \t, quotes, backslashes and octal
+// bytes; read are also the others of C, of which \u and \U become UTF-8.
 #include <assert.h>
 
 #include "hlo/ir/instruction.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding annotations: made, copied and compared as they are written.
+// Sharding annotations: made, copied and compared as they are written. An annotation never changes once it is made, so
+// instructions share them by pointer; everything that one points to is in the same arena.
 //
 // Two annotations that mean the same but are written differently (a device list and the iota formula of it) are not
 // equal here: that question is the partitioner's (spmd_partitioner/sharding.h), which has one form for all.
@@ -37,12 +38,18 @@ const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const 
     return sharding;
 }
 
+// Dimensions of a device order at the most: text and protobuf refuse more when they are read.
+enum { MOST_DIMS = 64 };
+
 // iota(n) reshaped to `dims`, transposed by `permutation`, read row by row: an odometer over the transposed sizes,
 // whose steps are the strides that the dimensions had before. Linear in the number of devices, without a division.
+//
+//   [2,3]T(1,0)    0 1 2    transposed   0 3    devices 0 3 1 4 2 5
+//                  3 4 5                 1 4
+//                                        2 5
 void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices) {
     assert(iota->dims.count > 0);
     assert(iota->permutation.count == 0 || iota->permutation.count == iota->dims.count);
-    enum { MOST_DIMS = 64 };
     int64_t rank = iota->dims.count;
     HLO_BUG_IF(rank > MOST_DIMS);
     int64_t strides[MOST_DIMS], sizes[MOST_DIMS], steps[MOST_DIMS], index[MOST_DIMS] = {0};
@@ -229,13 +236,18 @@ int64_t hlo_sharding_device_count(const HloSharding *sharding) {
     }
 }
 
-// One order can be written in many ways ([2,1,4]T(...) and [8] may mean the same). XLA prints the shortest: dimensions
-// of one are dropped, and neighbours that stay neighbours are one.
+// One order can be written in many ways. XLA prints the shortest: dimensions of one are dropped, and dimensions that
+// are neighbours before and behind the transpose are one:
+//
+//   [2,1,4]T(0,1,2) -> [8]     [2,3,4]T(2,0,1) -> [6,4]T(1,0)     dimensions 0 and 1 stay beside each other
+//
+// First the ones go, and the others are numbered anew (`order` is the permutation of what is left); then each run of
+// consecutive numbers in `order` becomes one dimension, whose place among the sizes is where its first one was.
 void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota) {
     assert(arena && iota);
     int64_t rank = iota->dims.count;
-    if (rank > 64) return;
-    int64_t dims[64], order[64], new_index[64], kept = 0, placed = 0;
+    if (rank > MOST_DIMS) return;
+    int64_t dims[MOST_DIMS], order[MOST_DIMS], new_index[MOST_DIMS], kept = 0, placed = 0;
     for (int64_t i = 0; i < rank; i++) {
         int64_t from = iota->permutation.count ? iota->permutation.items[i] : i;
         if (iota->dims.items[from] == 1) continue;
@@ -248,7 +260,7 @@ void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota) {
     }
     for (int64_t i = 0; i < placed; i++) order[i] = new_index[order[i]];
     // Runs of consecutive source dimensions in the permuted order become one dimension.
-    int64_t run_of[64], runs = 0, run_start[64];
+    int64_t run_of[MOST_DIMS], runs = 0, run_start[MOST_DIMS];
     for (int64_t i = 0; i < placed; i++) {
         if (i > 0 && order[i] == order[i - 1] + 1) {
             run_of[order[i]] = runs - 1;
@@ -257,7 +269,7 @@ void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota) {
             run_of[order[i]] = runs++;
         }
     }
-    int64_t merged[64], position_of_run[64], count = 0;
+    int64_t merged[MOST_DIMS], position_of_run[MOST_DIMS], count = 0;
     for (int64_t i = 0; i < kept; i++) {
         if (i == 0 || run_of[i] != run_of[i - 1] || run_start[run_of[i]] == i) {
             position_of_run[run_of[i]] = count;

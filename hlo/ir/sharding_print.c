@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings and replica groups in the three forms of their texts: device lists, iota tilings, named axes.
+// Shardings and replica groups in the three forms of their texts: device lists, iota tilings, named axes. The same 4
+// devices of 2 x 2 tiles, and groups of the two along the first axis:
+//
+//   V1  {devices=[2,2]0,1,2,3}                    {{0,2},{1,3}}
+//   V2  {devices=[2,2]<=[4]}                      [2,2]<=[2,2]T(1,0)
+//   V3  {mesh['x'=2,'y'=2], [{'x'}, {'y'}]}       mesh['x'=2,'y'=2] {'x'}
+//
 // The grammar is that of HloSharding::ToString and NamedSharding::ToString (xla/hlo/ir).
 #include <assert.h>
 

@@ -9,6 +9,7 @@
 // of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 #include <assert.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/pass/support.h"
 
 // A 32-bit value of every block.
@@ -181,7 +182,7 @@ static HloInstruction *threefry_bits(Bits *bits, const HloShape *shape) {
         size = hlo_shape_elements(shape);
         outer = inner = 1;
     }
-    int64_t half = (size + count - 1) / count;
+    int64_t half = hlo_divide_up(size, count);
     bits->blocks = outer * half * inner;
     bits->dims = HLO_DIMS(bits->blocks);
     Words words[2];
@@ -197,7 +198,7 @@ static HloInstruction *threefry_bits(Bits *bits, const HloShape *shape) {
 // blocks and carries into the upper one.
 static HloInstruction *philox_bits(Bits *bits, const HloShape *shape, int64_t state_size) {
     int64_t size = hlo_shape_elements(shape), count = is_wide(shape) ? 2 : 4;
-    bits->blocks = (size + count - 1) / count;
+    bits->blocks = hlo_divide_up(size, count);
     bits->dims = HLO_DIMS(bits->blocks);
     HloInstruction *start = state_word(bits, 1), *low = op(bits, HLO_OP_ADD, start, block_numbers(bits));
     HloInstruction *carry =

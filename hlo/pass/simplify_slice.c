@@ -42,6 +42,8 @@ static HloInstruction *slice_of_part(const HloInstruction *i, HloInstruction *pa
     return make_slice(i, part, &lists);
 }
 
+//   slice(slice(x, [2:20:3]), [1:5:2])  ->  slice(x, [5:12:6])
+//
 // Element k of the result is element (outer.start + k * outer.stride) of the inner slice, and that one is inner.start +
 // (that) * inner.stride. The limit ends behind the last element that is taken.
 static HloInstruction *slice_twice(HloInstruction *i) {
@@ -63,7 +65,9 @@ static HloInstruction *slice_twice(HloInstruction *i) {
     return make_slice(i, x->operands[0], &lists);
 }
 
-// A slice of a broadcast along dimensions that it repeats is a smaller broadcast.
+// A slice of a broadcast along dimensions that it repeats is a smaller broadcast; along others the operand is cut.
+//
+//   slice(f32[8,6] broadcast(f32[6] x), [0:3], [1:4])  ->  f32[3,3] broadcast(slice(x, [1:4]))
 static HloInstruction *slice_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -84,7 +88,7 @@ static HloInstruction *slice_of_broadcast(HloInstruction *i) {
     return hlo_pass_broadcast(i, source, hlo_shape_dims(i->shape), mapping);
 }
 
-// A slice that leaves the counted dimension alone.
+// A slice that leaves the counted dimension alone: f32[8,6] iota along 1, [0:3], [0:6]  ->  f32[3,6] iota along 1.
 static HloInstruction *slice_of_iota(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -118,6 +122,8 @@ static HloInstruction *slice_of_concatenate(HloInstruction *i) {
 }
 
 // A slice over some operands of a concatenation needs no others.
+//
+//   slice(concatenate(f32[4] a, f32[4] b, f32[4] c), [5:9])  ->  slice(concatenate(b, c), [1:5])
 static HloInstruction *slice_of_some_operands(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -139,7 +145,7 @@ static HloInstruction *slice_of_some_operands(HloInstruction *i) {
     return slice_of_part(i, part, dimension, begin);
 }
 
-// A slice that sees nothing but padding.
+// A slice that sees nothing but padding: slice(pad(x, 0, low=4), [0:3])  ->  broadcast(0).
 static HloInstruction *slice_of_padding(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -157,7 +163,11 @@ static HloInstruction *slice_of_padding(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[1], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// A slice of what was turned around is one from the other end, turned around.
+// A slice of what was turned around is one from the other end, turned around. With a stride it has to begin at the last
+// element that was taken, not at the end of the range:
+//
+//   slice(reverse(f32[10] x), [1:8:3])   takes 1 4 7 of the reversed, which are 8 5 2 of x
+//   ->  reverse(slice(x, [2:9:3]))
 static HloInstruction *slice_of_reverse(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -179,7 +189,7 @@ static HloInstruction *slice_of_reverse(HloInstruction *i) {
                .opcode = HLO_OP_REVERSE, .operands = &cut, .operand_count = 1, .attributes = x->attributes});
 }
 
-// A slice of what was padded around, within the original.
+// A slice of what was padded around, within the original: slice(pad(x, 0, low=2), [3:5])  ->  slice(x, [1:3]).
 static HloInstruction *slice_of_pad(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -233,7 +243,8 @@ static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64
     return true;
 }
 
-// All starts known: a plain slice. Looked at twice, since a rule makes nothing before it is sure.
+// All starts known: a plain slice, dynamic-slice(f32[10] x, 7), size 5  ->  slice(x, [5:10]), as 7 is clamped. Looked
+// at twice, since a rule makes nothing before it is sure.
 static HloInstruction *dynamic_slice_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInts sizes = hlo_shape_dims(i->shape);

@@ -1,5 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributions: bits made into floats and integers by the steps that jax.random takes, so that the values agree.
+// Distributions: bits made into floats and integers by the steps that jax.random takes (jax/_src/random.py), so that
+// the values agree, to the last bit where the steps are exact.
+//
+//   uniform      random mantissa bits under the exponent of 1 are 1 <= x < 2; (x - 1) (high - low) + low
+//   normal       sqrt(2) erf_inv(u), u uniform between -1 and 1
+//   bernoulli    u < p
+//   exponential  -log1p(-u)
+//   integers     the remainder of twice as many random bits as the type has
+//   shuffle      sorted by random keys, several times
 #include <assert.h>
 #include <math.h>
 
@@ -16,7 +24,7 @@ typedef struct FloatLayout {
     double smallest;   // the smallest normal value
 } FloatLayout;
 
-static const FloatLayout kLayouts[] = {
+static const FloatLayout layouts[] = {
     {HLO_F16, HLO_U16, HLO_U16, 10, 0x3C00, 0x1.ffcp-1, 0x1p-14},
     {HLO_BF16, HLO_U16, HLO_U8, 7, 0x3F80, 0x1.fep-1, 0x1p-126},
     {HLO_F32, HLO_U32, HLO_U32, 23, 0x3F800000, 0x1.fffffep-1, 0x1p-126},
@@ -24,8 +32,8 @@ static const FloatLayout kLayouts[] = {
 };
 
 static const FloatLayout *layout_of(HloBuilder *builder, HloType type, const char *function) {
-    for (size_t i = 0; i < sizeof kLayouts / sizeof kLayouts[0]; i++)
-        if (kLayouts[i].type == type) return &kLayouts[i];
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        if (layouts[i].type == type) return &layouts[i];
     hlo_random_refuse(builder, function, "the element type is one of f16, bf16, f32 and f64");
     return NULL;
 }

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threefry-2x32 as a graph, and the keys and bits that are made with it.
+// Threefry-2x32 as a graph, and the keys and bits that are made with it, in the words of jax/_src/prng.py.
+//
+// The hash takes two words to two words under a key of two: five groups of four rounds, (x0 += x1, x1 = rotate(x1) ^
+// x0), and after each group a word of the key's schedule (k0, k1, k0 ^ k1 ^ parity, k0, ..) is added to each. Random
+// bits are hashes of counters. In which block an element's counter is depends on the form:
+//
+//   partitionable  element (i, j) of u32[2,3] is the block (0, 3 i + j), its two words xored: any part of the array
+//                  can be made without the rest, so that it can be sharded
+//   original       element i of 5 is a word of the blocks (0, 3), (1, 4), (2, 0): first all first words, then all
+//                  second ones
 #include <assert.h>
 
 #include "hlo/random/internal.h"
 
 // The rotations of the eight rounds after which they repeat, and the constant of the key schedule: Salmon et al. 2011.
-static const uint32_t kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
-static const uint32_t kKeyParity = 0x1BD11BDA;
+static const uint32_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+static const uint32_t key_parity = 0x1BD11BDA;
 
 HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint) {
     hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "%s: %s", function, complaint));
@@ -50,14 +59,14 @@ void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstructio
     }
     HloInts dims = {x0->shape->dims, x0->shape->rank};
     HloInstruction *schedule[3] = {key_word(builder, key, 0), key_word(builder, key, 1)};
-    schedule[2] = hlo_random_with(builder, hlo_build_xor, hlo_build_xor(builder, schedule[0], schedule[1]), kKeyParity);
+    schedule[2] = hlo_random_with(builder, hlo_build_xor, hlo_build_xor(builder, schedule[0], schedule[1]), key_parity);
     // The round's number goes into the schedule while it is a scalar: one addition for all elements.
     x0 = hlo_build_add(builder, x0, hlo_build_broadcast(builder, schedule[0], dims, HLO_DIMS()));
     x1 = hlo_build_add(builder, x1, hlo_build_broadcast(builder, schedule[1], dims, HLO_DIMS()));
     for (uint32_t group = 1; group <= 5; group++) {
         for (int round = 0; round < 4; round++) {
             x0 = hlo_build_add(builder, x0, x1);
-            x1 = hlo_build_xor(builder, rotate_left(builder, x1, kRotations[(group - 1) % 2][round]), x0);
+            x1 = hlo_build_xor(builder, rotate_left(builder, x1, rotations[(group - 1) % 2][round]), x0);
         }
         HloInstruction *second = hlo_random_with(builder, hlo_build_add, schedule[(group + 1) % 3], group);
         x0 = hlo_build_add(builder, x0, hlo_build_broadcast(builder, schedule[group % 3], dims, HLO_DIMS()));

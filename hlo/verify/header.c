@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a module's header says about its entry computation.
+// What a module's header says about its entry computation: the layouts that it declares are those of the entry's
+// parameters and result, every alias and every donor names a place that is there, and no place is given away twice.
 #include <assert.h>
 
 #include "hlo/verify/internal.h"
@@ -54,10 +55,10 @@ static const char *place_key(const HloVerifier *verifier, int64_t number, HloInt
 
 // Notes the place; true if it was taken before.
 static bool take(const HloVerifier *verifier, HloStringMap *places, int64_t number, HloInts index) {
-    static char present;
+    static const char present = 0;  // any address that is not NULL
     size_t length;
     const char *key = place_key(verifier, number, index, &length);
-    return hlo_string_map_set(verifier->arena, places, key, length, &present) != NULL;
+    return hlo_string_map_set(verifier->arena, places, key, length, (void *)(uintptr_t)&present) != NULL;
 }
 
 static HloStatus check_alias(HloVerifier *verifier, int64_t number, Places *places) {

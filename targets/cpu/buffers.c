@@ -24,6 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
+
 // Where an array (the root of its views) is read.
 typedef struct Uses {
     int64_t last;        // last reading position, -1 for none
@@ -211,7 +213,7 @@ static void make_fixed_storages(Buffers *buffers) {
             storage->base = CPU_BASE_FIRST_ARGUMENT + array->parameter;
         else if (array->literal && array->materialized && buffers->uses[array->id].last >= 0) {
             storage->offset = buffers->assignment->constant_bytes;
-            buffers->assignment->constant_bytes += (array->bytes + kAlignment - 1) / kAlignment * kAlignment;
+            buffers->assignment->constant_bytes += hlo_round_up(array->bytes, kAlignment);
             hlo_vector_push(buffers->arena, &buffers->assignment->constants, array);
         }
     }
@@ -510,7 +512,7 @@ static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t 
 
 // Every storage begins on a cache line.
 static int64_t rounded(int64_t bytes) {
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return hlo_round_up(bytes, kAlignment);
 }
 
 // Best fit in order of birth.

@@ -49,8 +49,8 @@ static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvo
     if (place == step || place == from->kernel_size) return false;
     const int64_t turn = from->reversal ? -1 : 1;
     *to = (CpuConvolutionDim){.input_size = from->input_size,
-                              .kernel_size = (from->kernel_size - place + step - 1) / step,
-                              .output_size = (from->output_size - first + cycle - 1) / cycle,
+                              .kernel_size = hlo_divide_up(from->kernel_size - place, step),
+                              .output_size = hlo_divide_up(from->output_size - first, cycle),
                               .stride = cycle * from->stride / base,
                               .padding_low = -(start + place * from->window_dilation) / base,
                               .base_dilation = 1,

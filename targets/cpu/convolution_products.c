@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/copy.h"
@@ -215,8 +216,8 @@ static void copy_cut(const ConvolutionJob *job, const RowRun *run, char *to, int
 static void inside(const CpuConvolutionDim *d, const RowRun *run, int64_t offset, int64_t reach, int64_t *low,
                    int64_t *high) {
     const int64_t start = run->first * d->stride - d->padding_low + offset, room = d->input_size - reach - start;
-    *low = start >= 0 ? 0 : (-start + d->stride - 1) / d->stride;
-    *high = room <= 0 ? 0 : (room + d->stride - 1) / d->stride;
+    *low = start >= 0 ? 0 : hlo_divide_up(-start, d->stride);
+    *high = room <= 0 ? 0 : hlo_divide_up(room, d->stride);
     if (*low > run->count) *low = run->count;
     if (*high > run->count) *high = run->count;
     if (*high < *low) *high = *low;
@@ -407,7 +408,7 @@ static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_
 
 // How many blocks of places the kernel is cut into.
 static int64_t blocks_of(const ConvolutionJob *job) {
-    return (job->places + job->block_places - 1) / job->block_places;
+    return hlo_divide_up(job->places, job->block_places);
 }
 
 // The product of a whole tile of positions and the block of places from s0.
@@ -585,9 +586,9 @@ static void plan_tiles(ConvolutionJob *job) {
     // At least eight tiles a group where there are few groups, and never thinner than 32 positions; or than what the
     // products of wide kernels are fast for.
     const int64_t thinnest = job->group_outputs >= 64 && job->depth >= 64 ? 128 : 32;
-    while (job->tile > thinnest && job->groups * ((job->positions + job->tile - 1) / job->tile) < 8) job->tile /= 2;
+    while (job->tile > thinnest && job->groups * hlo_divide_up(job->positions, job->tile) < 8) job->tile /= 2;
     if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
-    job->tiles = (job->positions + job->tile - 1) / job->tile;
+    job->tiles = hlo_divide_up(job->positions, job->tile);
     const int64_t patch = job->tile * job->block_places * job->group_inputs, result = job->tile * job->group_outputs;
     job->patch_bytes = ((size_t)(patch * job->width) + 63) / 64 * 64;
     job->result_bytes = ((size_t)(result * job->width) + 63) / 64 * 64;

@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
@@ -46,7 +47,7 @@ static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 void cpu_rotations_flush(CpuRotations *rotations) {
     if (rotations->rows && rotations->count)
-        cpu_pool_parallel_for_grain(rotations->matrix->pool, (rotations->columns + CPU_STRIPE - 1) / CPU_STRIPE, 1,
+        cpu_pool_parallel_for_grain(rotations->matrix->pool, hlo_divide_up(rotations->columns, CPU_STRIPE), 1,
                                     rotate_task, rotations);
     rotations->count = 0;
 }
@@ -266,13 +267,13 @@ static void tridiagonalise(CpuMatrix *matrix, char *a, int64_t n, double *d, dou
         if (tau == 0) continue;
         cpu_matrix_conjugate(matrix, left, v_conjugate, v);
         RankTwo r = {matrix, cpu_matrix_at(matrix, a, (k + 1) * n + k + 1), n, left, v, v_conjugate, p, p_conjugate, p};
-        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, (left + kRows - 1) / kRows, multiply_task, &r);
+        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, hlo_divide_up(left, kRows), multiply_task, &r);
         for (int64_t i = 0; i < left; i++)
             cpu_matrix_set(matrix, p, i, hlo_complex_multiply(tau, cpu_matrix_get(matrix, p, i)));
         const double _Complex overlap = matrix->vector->dot(left, p, v);
         matrix->vector->axpy(left, -hlo_complex_multiply(tau / 2, overlap), v, p);
         cpu_matrix_conjugate(matrix, left, p_conjugate, p);
-        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, (left + kRows - 1) / kRows, subtract_task, &r);
+        cpu_pool_parallel_for(left < 4 * kRows ? NULL : matrix->pool, hlo_divide_up(left, kRows), subtract_task, &r);
     }
 }
 

@@ -14,11 +14,17 @@
 // keeps its eigenvalue and vector (deflate); in practice that is many of them. Columns of Q that
 // are zero in one half are kept side by side (`sides`), so that the products leave the zeros out.
 //
+// One step of an example, n = 2 of halves of one element each: T = [a b; b c], rho = |b|, T1 = a - |b|, T2 = c - |b|,
+// u = (1, sign b), so that Q is the identity and z = u; the two roots of 1 + |b| / (a - |b| - x) + |b| / (c - |b| - x)
+// are the eigenvalues of T.
+//
 // Cost: roots O(k^2) a merge of k poles that are left, products about 4/3 n^3 in all at most, both
 // shared by the workers. Roots are kept as distances from the nearer pole (`gaps`), since the
 // difference of two close numbers would lose its digits.
 //
-// Sources: Cuppen 1981; Gu and Eisenstat 1995.
+// Sources: Cuppen, "A divide and conquer method for the symmetric tridiagonal eigenproblem", 1981; Gu and Eisenstat, "A
+// divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995; Li, "Solving secular equations stably
+// and efficiently", LAPACK working note 89 (the step of find_root).
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -35,6 +41,8 @@ typedef struct Pole {
     int side;  // which columns of the row are not zero: 0 those of the first half, 2 those of the second, 1 both
 } Pole;
 
+// Roots and rows of vectors that a worker takes at a time: a root costs as many divisions as there are poles, a row of
+// vectors only pays as part of a product of matrices.
 enum { kSides = 3, kRootsEach = 16, kRowsEach = 64 };
 
 // One merge: rows and columns [first, first + n) of the matrix, of which the first `half` belong to the first half.
@@ -114,7 +122,14 @@ static Sum sum_at(const Merge *m, const double *shifted, int64_t root, double t)
     return sum;
 }
 
-// The step to the zero of the function with poles at distances `low` and `high` that has the sum's values and slopes.
+// The step to the zero of a function with only the two next poles, at the distances `low` and `high`, which stands for
+// the sum: c + q / (low - y) + s / (high - y). Its first fraction has the value and slope of the poles below, the
+// second those of the poles above: q / low^2 is the slope at y = 0, and what q / low leaves of the value goes into c.
+// Times both denominators the function is
+//
+//   c y^2 - b y + w = 0     b = c (low + high) + q + s,  w = low high value
+//
+// whose root (b - sqrt(b^2 - 4 c w)) / (2 c) is wanted, written so that no two close numbers are subtracted.
 static double interpolated_step(const Sum *sum, double value, double low, double high, bool last) {
     const double q = low * low * sum->below_slope, s = high * high * sum->above_slope;
     const double c = 1 + (sum->below - low * sum->below_slope) + (sum->above - high * sum->above_slope);
@@ -125,6 +140,11 @@ static double interpolated_step(const Sum *sum, double value, double low, double
 }
 
 // Root number `root`: its distances from all poles into `gaps`. `shifted` has room for them too.
+//
+// The root is between its pole and the next; the last one between its pole and that plus rho |z|^2 (`length`). The sum
+// in the middle says in which half, whose pole becomes the origin. [low, high] always has the root: a step that would
+// leave it is replaced by its middle, so that a hundred steps are more than enough, and a handful the rule. It ends
+// when the value is within the rounding errors of the sum itself.
 static double find_root(const Merge *m, int64_t root, double *shifted, double *gaps) {
     enum { kMaximumSteps = 100 };
     const bool last = root == m->count - 1;
@@ -164,7 +184,13 @@ static void roots_task(void *argument, int64_t begin, int64_t end, int worker) {
         m->roots[root] = find_root(m, root, shifted, m->gaps + root * m->count);
 }
 
-// The vector for which the roots that were found are exact.
+// The vector for which the roots that were found are exact (Gu and Eisenstat, by Loewner's formula):
+//
+//   rho z_i^2 = product over all roots k of (d_i - x_k) / product over all poles j but i of (d_i - d_j)
+//
+// up to the sign, with each gap divided by the distance of one pole, so that no product overflows. Vectors that are
+// made of this z are orthogonal to working precision, which those of the z that was given would not be. Only its
+// direction matters.
 static void renew_vector(const Merge *m) {
     for (int64_t i = 0; i < m->count; i++) m->z[i] = m->gaps[i * m->count + i];
     for (int64_t root = 0; root < m->count; root++) {
@@ -233,8 +259,10 @@ static int by_value(const void *a, const void *b) {
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-// Keeps those poles that move: where the vector's element is nothing, or where two poles are so close that a rotation
-// of their vectors makes it nothing, the eigenvalue stays. Those that stay are put behind the others.
+// Keeps those poles that move, with LAPACK's tolerance of dlaed2, 8 epsilon of the largest pole or element (for f32
+// that of a type with four more bits, as the arithmetic here is double): where the vector's element is nothing, or
+// where two poles are so close that a rotation of their vectors makes it nothing, the eigenvalue stays. Those that stay
+// are put behind the others.
 static void deflate(Merge *m, Pole *all) {
     const CpuEigenHalves *h = m->halves;
     Pole *stay = h->stay;
@@ -314,11 +342,11 @@ static void merge(const CpuEigenHalves *h, int64_t first, int64_t half, int64_t 
     m.weights = h->weights;
     for (int64_t i = 0; i < m.count; i++) m.weights[i] = m.poles[i].z;
     CpuPool *pool = h->matrix->pool;
-    cpu_pool_parallel_for_grain(pool, (m.count + kRootsEach - 1) / kRootsEach, 1, roots_task, &m);
+    cpu_pool_parallel_for_grain(pool, hlo_divide_up(m.count, kRootsEach), 1, roots_task, &m);
     renew_vector(&m);
     for (int64_t i = 0; i < m.count; i++) copy_row(h, &m, h->held, i, h->rows, m.poles[m.grouped[i]].row);
     for (int64_t i = m.count; i < n; i++) copy_row(h, &m, h->held, i, h->rows, m.poles[i].row);
-    cpu_pool_parallel_for_grain(pool, (m.count + kRowsEach - 1) / kRowsEach, 1, vectors_task, &m);
+    cpu_pool_parallel_for_grain(pool, hlo_divide_up(m.count, kRowsEach), 1, vectors_task, &m);
     for (int64_t i = 0; i < m.count; i++) h->d[first + i] = m.roots[i];
     for (int64_t i = m.count; i < n; i++) {
         h->d[first + i] = m.poles[i].d;

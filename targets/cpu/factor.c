@@ -2,6 +2,19 @@
 // LU with row exchanges and QR by reflections, in panels of columns: a panel stands turned in a buffer of its own, so
 // that its columns are neighbours in memory; everything to its right is updated by matrix products, in stripes of
 // columns over the pool.
+//
+//            first
+//     +-------+---+-----------+
+//     | done  | U |           |    LU, one step of CPU_PANEL columns:
+//     +-------+---+-----------+      factor_panel()   the panel P alone, pivot by pivot: P = L U, rows exchanged
+//     |       |   |  U' <- L^-1      update_stripe()  in every other stripe the same exchanges; to the right
+//     | L     | P |-----------+                       U' := L^-1 (rows of the panel), then rest := rest - P_below U'
+//     |       |   |  rest     |
+//     +-------+---+-----------+    Almost all of the work is that last product.
+//
+// QR does the same with reflections H = 1 - tau v v^H in the panel's place: those of a panel are applied to the rest as
+// one block (CpuReflections, the compact WY form: 1 - V T V^H). The results are as LAPACK's getrf, geqrf and orgqr
+// store them: factors and the v below the diagonal in the matrix's own place.
 #include <assert.h>
 #include <string.h>
 
@@ -91,7 +104,7 @@ static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scr
 static void update_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LuUpdate *u = argument;
-    const int64_t left = (u->first + CPU_STRIPE - 1) / CPU_STRIPE, right = u->first + u->count;
+    const int64_t left = hlo_divide_up(u->first, CPU_STRIPE), right = u->first + u->count;
     for (int64_t s = begin; s < end; s++) {
         const int64_t from = s < left ? s * CPU_STRIPE : right + (s - left) * CPU_STRIPE;
         const int64_t to = hlo_smaller(from + CPU_STRIPE, s < left ? u->first : u->columns);
@@ -122,7 +135,7 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
         matrix->vector->turn(count, left, cpu_matrix_at(matrix, update.a, k), columns, panel, left);
         cpu_matrix_negate(matrix, count * left, panel);
         update.rows = left, update.count = count, update.first = k;
-        const int64_t stripes = (k + CPU_STRIPE - 1) / CPU_STRIPE + (columns - k - count + CPU_STRIPE - 1) / CPU_STRIPE;
+        const int64_t stripes = hlo_divide_up(k, CPU_STRIPE) + hlo_divide_up(columns - k - count, CPU_STRIPE);
         cpu_pool_parallel_for_grain(matrix->pool, stripes, 1, update_task, &update);
         for (int64_t j = 0; j < count; j++) pivots[k + j] = (int32_t)(k + pivot[j]);
     }
@@ -173,6 +186,7 @@ static void reflect_panel(const CpuMatrix *matrix, char *panel, int64_t rows, in
     }
 }
 
+// Panel by panel: reflections, back into the matrix, and applied (conjugated) to all columns to the right.
 static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const QrJob *job = argument;
     const int64_t rows = job->rows, columns = job->columns, size = rows * columns;

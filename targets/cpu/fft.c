@@ -7,8 +7,8 @@
 //     block   x[point][re, im][lane]: one point of all lines of the block side by side, so that a butterfly is a few
 //             instructions on whole vectors, without shuffles
 //     real    lines a and b as a + ib; the transforms are told apart by symmetry: A[k] = (X[k] + conj X[n-k]) / 2
-//     cut     n = r c: c lines of r points down the columns, a factor for each point, r lines of c points (Cooley,
-//     Tukey)
+//     cut     n = r c (Cooley, Tukey): c lines of r points down the columns, a factor for each point, r lines of c
+//             points
 //
 // Inverse transforms are forward ones between exchanges of real and imaginary parts (`swap`), times
 // 1 / n. Several dimensions are transformed one after the other; of IRFFT the outer ones first, in
@@ -106,7 +106,7 @@ static int64_t lines_of_block(const Lines *l) {
 static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Lines *l = argument;
-    const int64_t each = lines_of_block(l), blocks = (l->inner + each - 1) / each;
+    const int64_t each = lines_of_block(l), blocks = hlo_divide_up(l->inner, each);
     char *x = l->scratch + (size_t)worker * l->scratch_each, *spare = x + block_bytes(l, l->plan->n);
     for (int64_t b = begin; b < end; b++) {
         const int64_t outer = b / blocks, first = b % blocks * each, left = l->inner - first;
@@ -120,7 +120,7 @@ static void lines_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 static HloStatus run_lines(CpuPool *pool, Lines *l) {
     enum { kWorthSharing = 8192 };
-    const int64_t n = l->plan->n, each = lines_of_block(l), blocks = l->outer * ((l->inner + each - 1) / each);
+    const int64_t n = l->plan->n, each = lines_of_block(l), blocks = l->outer * hlo_divide_up(l->inner, each);
     const int64_t spare = l->plan->convolution ? 2 * l->plan->convolution : n;
     const int64_t halves = l->form == LINES_COMPLEX ? 0 : 2 * (n / 2 + 1);
     const bool share = l->outer * l->inner * n >= kWorthSharing;

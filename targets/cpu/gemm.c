@@ -196,7 +196,7 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Block *block = argument;
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block),
-                  across = (block->columns + columns - 1) / columns;
+                  across = hlo_divide_up(block->columns, columns);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t m0 = unit / across * rows, j0 = unit % across * columns;
         multiply_rows(block, m0, hlo_smaller(rows, block->g->m - m0), j0, hlo_smaller(j0 + columns, block->columns),
@@ -205,10 +205,10 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
 }
 
 static void run_block(CpuPool *pool, Block *block) {
-    const int64_t panels = (block->columns + block->kernels->nr - 1) / block->kernels->nr;
+    const int64_t panels = hlo_divide_up(block->columns, block->kernels->nr);
     const int64_t rows = rows_of_block(block->kernels), columns = column_unit(block);
-    cpu_pool_parallel_for_grain(pool, (panels + kPanelsPerUnit - 1) / kPanelsPerUnit, 1, pack_task, block);
-    cpu_pool_parallel_for_grain(pool, (block->g->m + rows - 1) / rows * ((block->columns + columns - 1) / columns), 1,
+    cpu_pool_parallel_for_grain(pool, hlo_divide_up(panels, kPanelsPerUnit), 1, pack_task, block);
+    cpu_pool_parallel_for_grain(pool, hlo_divide_up(block->g->m, rows) * hlo_divide_up(block->columns, columns), 1,
                                 multiply_task, block);
 }
 

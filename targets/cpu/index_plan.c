@@ -5,6 +5,12 @@
 // a slice begins at is the batch's own step and the components of its index vector, each times the stride of the
 // dimension that it means: worked out for blocks of slices at a time (cpu_index_block()), clamped for a gather, and for
 // a scatter, which leaves out windows that do not fit, marked by an offset far below zero.
+//
+// Rows of a table: f32[100,8] gathered by s32[3,4,1] to f32[3,4,8], slice_sizes {1, 8}, dimension 0 collapsed:
+//
+//   batch    one level of 12 slices (3 and 4 go on): a step of 8 in the result, of 1 in the indices, of 0 in the
+//   operand window   one level of 8 elements: a step of 1 in operand and result offset   of slice b: its index, clamped
+//   to 0 .. 99, times 8
 #include "targets/cpu/index_plan.h"
 
 #include <assert.h>

@@ -138,7 +138,7 @@ static void factor_upper(Factoring *f, char *corner, int64_t n) {
         f->matrix->triangle->factor(n, corner, f->stride);
         return;
     }
-    const int64_t half = cpu_triangle_half(n), rest = n - half, stripes = (rest + kStripe - 1) / kStripe;
+    const int64_t half = cpu_triangle_half(n), rest = n - half, stripes = hlo_divide_up(rest, kStripe);
     factor_upper(f, corner, half);
     f->corner = corner, f->half = half, f->rest = rest;
     turn_factor(f);
@@ -307,7 +307,7 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const int64_t down = turn ? 1 : n, right = turn ? n : 1, sign = lower ? 1 : -1;
     BY_TYPE(matrix, load_system, (void *)s.triangle, (const void *)a, n, sign * down, sign * right,
             job->transpose == CPU_ADJOINT)
-    cpu_pool_parallel_for_grain(matrix->pool, (job->sides + kStripe - 1) / kStripe, 1, sides_task, &s);
+    cpu_pool_parallel_for_grain(matrix->pool, hlo_divide_up(job->sides, kStripe), 1, sides_task, &s);
 }
 
 HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Before a loop is planned: neighbouring operations that one kernel does in one pass over their registers become one
 // value, with the same roundings; values that nobody reads any more are dropped.
+//
+//   a + b, then * c              one kernel of three operands, which rounds twice as the two did (find_pair)
+//   x << 13 | x >> 19            rotate                                          (find_rotation)
+//   y ^ rotate(x)                xor_rotate                                      (find_xor_of_rotation)
+//   four rounds of Threefry      mix_four_times: two words in, two words out     (find_four_rounds)
+//   the same behind a key        add_and_mix_four_times                          (find_rounds_after_rounds)
+//
+// so that the hash of a random number, 20 rounds of three operations each, is five kernels on registers.
+//
+// An operation is only taken into its user where nobody else reads it, or it would be computed twice. A value's number
+// is its place in the order of computing: what a rewritten value reads must have a smaller number than its own.
 #include <assert.h>
 #include <string.h>
 
@@ -25,7 +36,7 @@ static bool is_conversion(const CpuLoopBuilder *b, const CpuLoopValue *value, Cp
     return value && value->kind == CPU_VALUE_KERNEL && value->kernel == b->kernels->convert[from][to];
 }
 
-// The lower half of what was 32 bits wide before.
+// u32(u64(s32 x)) is x: the lower half of what was 32 bits wide before.
 static void find_narrowed_again(const CpuLoopBuilder *b, CpuLoopValue *value) {
     if (!is_conversion(b, value, CPU_REGISTER_U64, CPU_REGISTER_U32)) return;
     const CpuLoopValue *wide = &b->values.items[value->operands[0]];
@@ -34,7 +45,8 @@ static void find_narrowed_again(const CpuLoopBuilder *b, CpuLoopValue *value) {
     value->operands[0] = wide->operands[0];
 }
 
-// Numbers of 31 bits shifted to nothing.
+// u64(index) >> 32 is 0, as an index is never negative and below 2^31: JAX numbers the elements of an array in 64 bits
+// and hashes both halves.
 static void find_no_bits(const CpuLoopBuilder *b, CpuLoopValue *value) {
     enum { kIndexBits = 31 };
     if (!is_operation(b, value, CPU_OP_SHIFT_RIGHT_LOGICAL, CPU_REGISTER_U64)) return;
@@ -88,6 +100,7 @@ static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     }
 }
 
+// y ^ rotate(x), either way round.
 static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     if (!is_operation(b, value, CPU_OP_XOR, CPU_REGISTER_U32)) return;
     for (int turned = 0; turned < 2; turned++) {
@@ -125,6 +138,14 @@ static bool find_round(const CpuLoopBuilder *b, CpuValue mixed, Round *round) {
 
 // Joins the four rounds that end with the value `last`, of which nobody sees more than the results: a kernel with two
 // results, of which the last round's values become the halves.
+//
+//   first --+-- sum0 --+-- sum1 --+-- sum2 --+-- sum3    sum = first + second, the next round's first
+//           |          |          |          |
+//   second -+- mixed0 -+- mixed1 -+- mixed2 -+- mixed3   mixed = rotate(second, turn) ^ sum, the next round's second
+//
+// Within, a sum is read by its own mix and the next sum, a mix by the next sum and the next mix: two uses each. The
+// turns of the four rounds are the bytes of the kernel's immediate, the first round's lowest. The joined kernel takes
+// the place of mixed2, which is in front of both results and behind all operands.
 static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) {
     enum { kRounds = 4, kUsesWithin = 2 };
     Round rounds[kRounds];
@@ -219,6 +240,7 @@ static bool may_have_two_results(const CpuLoopBuilder *b) {
 
 // ---- pairs of f32 operations
 
+// Which of the first operations of a pair the value is, or -1.
 static int inner_of(const CpuLoopBuilder *b, const CpuLoopValue *value) {
     static const CpuLoopOp kInner[] = {[CPU_PAIR_OF_SUM] = CPU_OP_ADD,
                                        [CPU_PAIR_OF_DIFFERENCE] = CPU_OP_SUBTRACT,
@@ -228,6 +250,8 @@ static int inner_of(const CpuLoopBuilder *b, const CpuLoopValue *value) {
     return -1;
 }
 
+// (x op y) op z in one kernel, where the first result goes nowhere else. Both values must be computed equally often
+// (their level), and on the same side of a reduction.
 static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     assert(value && uses);
     const bool difference = is_operation(b, value, CPU_OP_SUBTRACT, CPU_REGISTER_F32);
@@ -253,6 +277,7 @@ static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
 
 // ---- uses
 
+// How often each value is read by one that is needed itself; stores and reductions are needed anyway.
 static void count_uses(const CpuLoopBuilder *b, int *uses) {
     memset(uses, 0, sizeof(int) * (size_t)b->values.count);
     for (int64_t v = b->values.count; v-- > 0;) {
@@ -265,6 +290,8 @@ static void count_uses(const CpuLoopBuilder *b, int *uses) {
     }
 }
 
+// One rule after the other, as each looks for what the one before has made; uses are counted anew where they have
+// changed.
 void cpu_loop_peephole(CpuLoopBuilder *b) {
     assert(b);
     if (b->combine_count) return;  // a combiner's values are named by number

@@ -105,8 +105,8 @@ static int64_t shortest_run(const CpuLoop *loop) {
 // Blocks of about equal size, at most `block`.
 static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->row_run = run > 0 ? run : 1;
-    loop->blocks_per_run = (loop->row_run + block - 1) / block;
-    loop->block = (loop->row_run + loop->blocks_per_run - 1) / loop->blocks_per_run;
+    loop->blocks_per_run = hlo_divide_up(loop->row_run, block);
+    loop->block = hlo_divide_up(loop->row_run, loop->blocks_per_run);
 }
 
 // `block`: elements at a time where nothing is reduced.
@@ -129,7 +129,7 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
             loop->segment = loop->combine_in_order && loop->reduced > 0 ? loop->reduced : CPU_LOOP_COLUMN_SEGMENT;
             break;
     }
-    loop->segments = (loop->reduced + loop->segment - 1) / loop->segment;
+    loop->segments = hlo_divide_up(loop->reduced, loop->segment);
     const int64_t full =
         loop->mode == CPU_MODE_ROWS ? loop->block * (loop->reduced ? loop->reduced : 1) : CPU_LOOP_BLOCK;
     loop->uniform_count = full > loop->block ? full : loop->block;
@@ -228,7 +228,7 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
     if (value->whole_row) count = loop->reduced;
     const int64_t bytes = count * value->width;
-    return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    return hlo_round_up(bytes, kSlotAlignment);
 }
 
 // Best fit among the free ones, else a new one at the end of the scratch memory.
@@ -310,7 +310,7 @@ static HloStatus plan_registers(CpuLoopPlanner *p) {
     p->slot_offsets = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_free = hlo_arena_allocate(p->b->arena, sizeof(bool) * count);
     const int64_t pointers = (int64_t)(sizeof(void *) * count);
-    p->scratch = (pointers + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+    p->scratch = hlo_round_up(pointers, kSlotAlignment);
     p->slot_count = 0;
     for (int v = 0; v < loop->value_count; v++) loop->values[v].slot = loop->values[v].stored_by = -1;
     memset(p->last_use, -1, sizeof(int) * count);
@@ -390,7 +390,7 @@ static bool computes(const CpuLoopValue *value) {
 // not.
 static int64_t calls_of(const CpuLoop *loop, const CpuLoopValue *value, int64_t count, bool parts) {
     const int64_t each = parts && is_slow(loop, value) ? CPU_LOOP_SLOW_PART : loop->phases ? CPU_LOOP_BLOCK : count;
-    return (count + each - 1) / each;
+    return hlo_divide_up(count, each);
 }
 
 // Only where the next block's elements follow this one's.

@@ -21,6 +21,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/loop_internal.h"
 
@@ -294,7 +295,7 @@ static void run_uniform(Frame *frame) {
 
 // Of the kept domain: each run of `row_run` is cut into blocks for itself.
 static int64_t block_count(const CpuLoop *loop) {
-    return (loop->kept + loop->row_run - 1) / loop->row_run * loop->blocks_per_run;
+    return hlo_divide_up(loop->kept, loop->row_run) * loop->blocks_per_run;
 }
 
 // Sets the kept range of block number `block`; false for an empty one.

@@ -14,6 +14,7 @@
 // marks something that was not marked before, so the rounds end.
 #include "targets/cpu/lower.h"
 #include "hlo/analysis/loop.h"
+#include "hlo/base/arithmetic.h"
 #include "hlo/ir/transfer.h"
 #include "targets/cpu/peer.h"
 
@@ -232,7 +233,7 @@ static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const
     bool some = true;
     for (int64_t d = 0; d < from->rank; d++) {
         const int64_t step = padding[d].interior + 1, low = padding[d].low, room = to->dims[d] - 1 - low;
-        const int64_t begin = low < 0 ? (-low + step - 1) / step : 0;
+        const int64_t begin = low < 0 ? hlo_divide_up(-low, step) : 0;
         const int64_t end = room < 0 ? 0 : room / step + 1;
         trim[2 * d] = begin;
         trim[2 * d + 1] = end < from->dims[d] ? end : from->dims[d];

@@ -261,7 +261,7 @@ static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollect
 static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const CpuCollective *collective = context->collective;
     const int64_t elements = hlo_shape_elements(array->operand), parts = collective->parts;
-    array->loop_elements = (elements + parts - 1) / parts;
+    array->loop_elements = hlo_divide_up(elements, parts);
     if (elements == 0) return HLO_SUCCESS;
     HloArena *arena = context->lowering->arena;
     array->loops = HLO_ARENA_NEW(arena, const CpuLoop *, collective->group_count);

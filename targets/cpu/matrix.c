@@ -18,6 +18,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 
@@ -467,5 +468,5 @@ static void apply_task(void *argument, int64_t begin, int64_t end, int worker) {
 void cpu_reflections_apply(const CpuMatrix *matrix, const CpuReflections *block, bool adjoint, void *c, int64_t columns,
                            int64_t stride) {
     ApplyJob job = {matrix, block, adjoint ? block->adjoint : block->t, c, columns, stride};
-    cpu_pool_parallel_for_grain(matrix->pool, (columns + CPU_STRIPE - 1) / CPU_STRIPE, 1, apply_task, &job);
+    cpu_pool_parallel_for_grain(matrix->pool, hlo_divide_up(columns, CPU_STRIPE), 1, apply_task, &job);
 }

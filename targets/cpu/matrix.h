@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
@@ -79,7 +80,7 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 // Rows of the first part of a triangle that is cut in two: a multiple of CPU_TRIANGLE, half at least, fewer than n
 // (more than CPU_TRIANGLE).
 static inline int64_t cpu_triangle_half(int64_t n) {
-    return ((n + 1) / 2 + CPU_TRIANGLE - 1) / CPU_TRIANGLE * CPU_TRIANGLE;
+    return hlo_round_up((n + 1) / 2, CPU_TRIANGLE);
 }
 
 // Scratch memory of cpu_triangle_solve() for up to n rows and `count` columns.

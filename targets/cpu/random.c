@@ -212,7 +212,7 @@ void cpu_rng_philox(CpuPool *pool, int state_words, const uint64_t *state, uint6
     job.key[1] = (uint32_t)(state[0] >> 32);
     job.high = state_words > 2 ? state[2] : state[0];  // with two words the key is the counter's high half too
     job.total = hlo_product(sizes, rank);
-    const int64_t each = bits == 64 ? 2 : 4, blocks = (job.total + each - 1) / each;
+    const int64_t each = bits == 64 ? 2 : 4, blocks = hlo_divide_up(job.total, each);
     const uint64_t key = state[0], low = job.low + (uint64_t)blocks, high = job.high + (low < job.low);
     cpu_pool_parallel_for_grain(pool, blocks, kParallelElements / 2, philox_task, &job);
     new_state[0] = key;

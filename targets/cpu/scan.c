@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/held.h"
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/window.h"
@@ -151,7 +152,7 @@ static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worke
 static void scan_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScanJob *job = argument;
-    const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+    const int64_t blocks = hlo_divide_up(job->inner, kColumnBlock);
     _Alignas(64) char first[kColumnBlock * 16];
     (void)worker;
     for (int i = 0; i < kColumnBlock; i++) memcpy(first + i * job->width, job->init, (size_t)job->width);
@@ -217,7 +218,7 @@ static void shift_task(void *argument, int64_t begin, int64_t end, int worker) {
 
 // Totals are final from left to right: segment s is shifted when s - 1 has been.
 static void scan_long_rows(CpuPool *pool, ScanJob *job) {
-    job->segments = (job->length + kSegment - 1) / kSegment;
+    job->segments = hlo_divide_up(job->length, kSegment);
     cpu_pool_parallel_for_grain(pool, job->outer * job->segments, 1, segment_task, job);
     for (int64_t row = 0; row < job->outer; row++)
         for (int64_t s = 1; s < job->segments; s++) {
@@ -236,12 +237,12 @@ static void run_scan(CpuPool *pool, ScanJob *job) {
     const int64_t total = job->outer * job->length * job->inner;
     CpuPool *use = total < 32768 ? NULL : pool;
     if (job->inner > 1) {
-        const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+        const int64_t blocks = hlo_divide_up(job->inner, kColumnBlock);
         cpu_pool_parallel_for_grain(use, job->outer * blocks, 1, scan_columns_task, job);
     } else if (job->outer < kLanes && job->length > 2 * kSegment)
         scan_long_rows(pool, job);
     else
-        cpu_pool_parallel_for_grain(use, (job->outer + kUnitRows - 1) / kUnitRows, 1, scan_rows_task, job);
+        cpu_pool_parallel_for_grain(use, hlo_divide_up(job->outer, kUnitRows), 1, scan_rows_task, job);
 }
 
 // NULL where elements are combined one at a time.

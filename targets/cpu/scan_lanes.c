@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/copy.h"
 #include "targets/cpu/window.h"
@@ -109,7 +110,7 @@ HloStatus cpu_scan_lanes(CpuPool *pool, const CpuLanesScan *s, const void *const
     LanesJob job = {.scan = s, .inits = inits, .outs = outs, .ins = ins};
     for (int i = 0; i < s->count; i++) {
         const int64_t bytes = s->lanes * hlo_type_bytes(s->types[i]);
-        job.row_bytes[i] = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+        job.row_bytes[i] = hlo_round_up(bytes, kAlignment);
         job.operand_offsets[i] = job.scratch_each;
         job.scratch_each += (2 * kSteps + 1) * job.row_bytes[i];
     }
@@ -117,7 +118,7 @@ HloStatus cpu_scan_lanes(CpuPool *pool, const CpuLanesScan *s, const void *const
         cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)job.scratch_each, (size_t)cpu_pool_worker_count(pool)));
     HLO_FAIL_IF(!job.scratch, HLO_RESOURCE_EXHAUSTED, "no memory to scan %lld columns",
                 (long long)(s->outer * s->inner));
-    cpu_pool_parallel_for_grain(pool, (s->outer * s->inner + s->lanes - 1) / s->lanes, 1, lanes_task, &job);
+    cpu_pool_parallel_for_grain(pool, hlo_divide_up(s->outer * s->inner, s->lanes), 1, lanes_task, &job);
     cpu_pool_scratch_give(pool, job.scratch);
     return HLO_SUCCESS;
 }

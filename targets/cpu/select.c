@@ -16,6 +16,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/base/arithmetic.h"
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/sort.h"
 #include "targets/cpu/sort_keys.h"
@@ -300,7 +301,7 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ArgJob *job = argument;
     const int width = hlo_type_bytes(job->type);
-    const int64_t blocks = (job->inner + kColumnBlock - 1) / kColumnBlock;
+    const int64_t blocks = hlo_divide_up(job->inner, kColumnBlock);
     (void)worker;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t outer = unit / blocks, column = unit % blocks * kColumnBlock;
@@ -337,7 +338,7 @@ HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t out
                   .positions = positions,
                   .input = input};
     const bool rows = inner == 1;
-    const int64_t units = rows ? outer : outer * ((inner + kColumnBlock - 1) / kColumnBlock);
+    const int64_t units = rows ? outer : outer * hlo_divide_up(inner, kColumnBlock);
     const int64_t each = length * (rows ? 1 : inner < kColumnBlock ? inner : kColumnBlock);
     cpu_pool_parallel_for_grain(units * each < 32768 ? NULL : pool, units, 8192 / each + 1,
                                 rows ? arg_rows_task : arg_columns_task, &job);

@@ -4,6 +4,12 @@
 // inverted as a whole and others get the sign bit. A descending sort inverts every bit, which keeps it stable: equal
 // keys stay equal. In numeric order all NaNs are one key beyond infinity and -0 is +0; where that merged nothing,
 // elements can be had back from their keys and need not be carried along.
+//
+//   f32     bits        key           s32     bits        key
+//   -inf    ff800000    007fffff      -1      ffffffff    7fffffff
+//   -0      80000000    7fffffff       0      00000000    80000000
+//   +0      00000000    80000000       1      00000001    80000001
+//    inf    7f800000    ff800000
 #include "targets/cpu/sort_keys.h"
 
 #include <string.h>
@@ -22,7 +28,8 @@ bool cpu_sort_can_unkey(HloType type) {
     return hlo_type_bytes(type) >= 4 && (type == HLO_F32 || type == HLO_F64 || hlo_type_is_integer(type));
 }
 
-// Floats: the sign decides between inverting all bits and setting the sign.
+// Floats, in total order: the sign decides between inverting all bits and setting the sign. Numeric order has put +0 in
+// the place of -0, and one NaN in that of all, before.
 static inline uint32_t key_of_f32(uint32_t bits) {
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }

@@ -81,7 +81,7 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
 static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) {
     const int64_t shift = job->dim.padding_low - k * job->dim.window_dilation, stride = job->dim.stride;
     const int64_t last = job->in_length - 1 + shift;
-    *low = shift > 0 ? (shift + stride - 1) / stride : 0;
+    *low = shift > 0 ? hlo_divide_up(shift, stride) : 0;
     *high = last < 0 ? 0 : last / stride + 1;
     if (*high > job->out_length) *high = job->out_length;
 }
