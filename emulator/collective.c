@@ -429,6 +429,8 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
+// Time is a latency, which does not depend on bytes, and what the busiest link needs for its share. An all-gather is
+// timed by the array that it makes, all others by their operand.
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
     assert(network && collective && transfer);
     const EmuChip *chip = &network->topology->chip;

@@ -38,6 +38,11 @@ static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *va
     return topology->shape[axis] - (values[count - 1] - values[0]) <= longest;
 }
 
+// A group is a grid if it has all combinations of the coordinates that occur in it: x, y, z, and the core of a chip.
+// The product of the numbers of distinct coordinates is then the number of members, and each combination is there once.
+//
+//   chips (0,0) (0,2) (1,0) (1,2)   x: 0 1, y: 0 2, product 4 of 4 members   a grid of 2 x 2, its members in that order
+//   chips (0,0) (0,1) (1,2)         x: 0 1, y: 0 1 2, product 6 of 3         no grid: a ring over the members
 EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count) {
     assert(places && count > 0);
     EmuGrid grid = {.count = count};

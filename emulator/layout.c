@@ -125,7 +125,6 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
 // The caller's order with the tiles that the machine gives to such minor dimensions.
 const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                      HloInts minor_to_major) {
-    assert(minor_to_major.count == shape->rank);
     assert(hlo_shape_is_array(shape));
     assert(minor_to_major.count == shape->rank); /* the caller has checked what users ask for */
     Choice choice = choose(chip, shape);
@@ -177,6 +176,8 @@ int64_t emu_unpadded_bytes(const HloShape *shape) {
     return to_bytes(elements, element_bits(shape->type));
 }
 
+// By the layout's own tiles, or by those that the compiler would choose: vectors are rounded up to whole lanes, other
+// arrays in their two most minor dimensions. Without a chip nothing is padded.
 int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
         int64_t total = 0;

@@ -410,6 +410,8 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     return total + donated_bytes(program, chip, taken);
 }
 
+// Arguments and outputs count for the whole step, less what they share; temporaries with the most that is alive at one
+// time, `where`. The report's largest buffers are those of that moment.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     assert(program && memory);
     Liveness *liveness = analyse(program, program->arena, program->module->entry, true);

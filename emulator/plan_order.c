@@ -113,6 +113,9 @@ static void make_nodes(Orderer *orderer, const EmuChip *chip) {
     }
 }
 
+// The kernels in the order in which the result asks for them, depth first: a branch is finished before the next is
+// begun, so that fewer arrays are alive at once. Of a kernel's needs that goes first whose branch has the most users
+// elsewhere, then the one of the most bytes (sort_needs()), as in XLA's scheduler.
 EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
     assert(plan && chip && kernel_of);
     Orderer orderer = {.arena = arena, .plan = plan, .kernel_of = kernel_of};

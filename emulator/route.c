@@ -28,11 +28,10 @@ static int64_t first_place(const EmuTopology *topology, int64_t chip) {
 
 // The chip `step` (1 or -1) further along an axis; -1 beyond an end that does not wrap.
 static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, int64_t step) {
-    assert(chip >= 0 && axis >= 0 && axis < 3);
+    assert(chip >= 0 && chip < topology->chip_count && axis >= 0 && axis < 3 && (step == 1 || step == -1));
     const int64_t *shape = topology->shape;
     const int64_t stride = axis == 0 ? 1 : axis == 1 ? shape[0] : shape[0] * shape[1];
     const int64_t at = chip / stride % shape[axis], next = at + step;
-    assert(chip >= 0 && chip < topology->chip_count && (step == 1 || step == -1));
     if (next >= 0 && next < shape[axis]) return chip + step * stride;
     if (!topology->wrap[axis]) return -1;
     chip -= step * (shape[axis] - 1) * stride;
@@ -58,8 +57,9 @@ static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
     return result;
 }
 
+// Link numbers count the six directions of every chip's ICI first, then one link a device within its package, then two
+// a host into the data centre's network (out, and in).
 EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
-    assert(link >= 0);
     assert(link >= 0 && link < emu_link_limit(topology));
     if (link < topology->chip_count * 6) return describe_ici(topology, link);
     link -= topology->chip_count * 6;

@@ -85,9 +85,8 @@ static const char *copy_string(HloArena *arena, const char *text) {
 // Puts an operation on the timeline; returns its number, -1 when the list is full.
 static int64_t record(Simulation *simulation, const HloInstruction *instruction, int64_t start, int64_t duration,
                       EmuBound bound) {
-    assert(start >= 0 && duration >= 0);
-    HloArena *arena = simulation->report->arena;
     assert(start >= 0 && duration >= 0 && simulation->depth > 0);
+    HloArena *arena = simulation->report->arena;
     if (simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name),
                       .opcode = hlo_op_text(instruction->opcode),
@@ -486,6 +485,8 @@ typedef struct SimulateCall {
     EmuReport *report;
 } SimulateCall;
 
+// Sets everything up, runs the entry computation on one clock, waits for what is still on its way, and fills the
+// report. The slowest device sets the pace for all: they run the same program and meet at every collective.
 static HloStatus simulate(void *argument) {
     SimulateCall *call = argument;
     EmuReport *report = call->report;

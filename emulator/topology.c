@@ -121,6 +121,8 @@ static void split_cores(EmuChip *chip) {
     chip->hbm_reserved_bytes_per_device /= parts;
 }
 
+// From a plan (a name or an XML file, read by others) to the list of devices in jax.devices() order, and back from the
+// number of a device in its slice to its place in that list.
 HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **result) {
     assert(arena && plan && result);
     HLO_TRY(check_shape(plan));

@@ -375,6 +375,8 @@ static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, 
     return HLO_SUCCESS;
 }
 
+// All arguments are checked before anything is made, and all results exist before anything is launched: a run either
+// gives all of them or leaves none behind.
 HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments, int64_t argument_count,
                              TargetArray **results) {
     assert(program && argument_count >= 0);

@@ -96,6 +96,8 @@ static void *fresh_block(int32_t size_class) {
     return block;
 }
 
+// A block of the size's class from the pool, else from the system; where that has none, the pool's other blocks are
+// given up first.
 TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes) {
     assert(pool && bytes >= 0);
     const int32_t size_class = class_of(bytes);
@@ -190,6 +192,8 @@ bool target_storage_take_over(TargetStorage *storage) {
     return atomic_load(&storage->references) == 1;
 }
 
+// The last reference gives the block back to its pool, as long as that keeps no more than its limit; memory of the
+// caller goes back by the function that came with it.
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
     if (storage->release) {

@@ -146,6 +146,8 @@ static HloStatus place_offloaded(HloModule *module) {
     return HLO_SUCCESS;
 }
 
+// Load, settle the number of partitions and the machine, partition. A program of one device is taken as it is: one that
+// `partition` has marked, one that --partitioned says to be, or a dump of XLA's that looks like one, which is said.
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     assert(program);
     SpmdOptions options;

@@ -249,6 +249,8 @@ HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_
     return status;
 }
 
+// Whole, then expanded if it begins as a compressed file does. Both sizes are limited: a few bytes may expand to
+// anything.
 HloStatus hlo_file_read(const char *path, size_t limit, HloFileContent *content) {
     assert(path && content);
     *content = (HloFileContent){0};

@@ -7,6 +7,8 @@
 
 #include "hlo/base/decimal.h"
 
+// Grows by half of what there is. Out of memory is remembered and told once, by hlo_text_status(): those who append
+// need not ask each time.
 char *hlo_text_reserve(HloText *text, size_t extra) {
     assert(text->length <= text->capacity);
     if (text->failed) return NULL;

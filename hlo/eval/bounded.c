@@ -30,6 +30,8 @@ static Meaning meaning_of_call(const HloInstruction *call) {
     return same ? MEANING_POINTWISE : MEANING_UNKNOWN;
 }
 
+// What an op does with arrays of dynamic size, opcode by opcode. A new op is MEANING_UNKNOWN, and refused by name,
+// until somebody has thought about it.
 static Meaning meaning_of(const HloInstruction *instruction) {
     if (hlo_eval_hands_on(instruction->opcode)) return MEANING_HANDLER;
     switch (instruction->opcode) {
@@ -246,6 +248,8 @@ static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
         }
 }
 
+// Dimensions of different operands that are one dimension of the op (contracted ones, batches, those that arrays of a
+// sort share): they must have one size, so that the smaller is taken for both.
 static void join_sizes(ActualSizes *sizes, const HloInstruction *at) {
     switch (at->opcode) {
         case HLO_OP_DOT: {
@@ -340,6 +344,8 @@ static void repeat_first(HloEvalValue *value, int32_t dim) {
     }
 }
 
+// Dimension by dimension the result is as large as the smallest operand that has a dynamic size there. A size of 1
+// gives way to any other, as StableHLO's implicit broadcasts have it: its element is repeated first.
 static HloStatus run_pointwise(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     const HloShape *shape = instruction->shape;

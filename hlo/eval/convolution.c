@@ -211,6 +211,8 @@ static void deliver(const Convolution *c, const HloConvolutionLabels *labels, co
     hlo_eval_copy_strided(target, target_strides, c->output, from, dims, rank, hlo_type_bytes(shape->type));
 }
 
+// All three arrays are brought into one order first (batch, spatial dimensions, feature; the kernel's features last),
+// each group is a plain nest of loops there, and the result is put into the order that the labels say.
 HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));

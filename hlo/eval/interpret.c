@@ -364,6 +364,9 @@ static HloStatus apply_instruction(HloEvalDevice *device, const Request *request
     return hlo_eval_to_literal(result, request->results);
 }
 
+// What kind of run it is: one instruction (constant folding); one device with whole arrays; the devices of a
+// partitioned program; or whole arrays on several devices, because the program has manual regions (shard_map) in which
+// devices differ. Of the last all devices end with the same results, of which one is kept.
 static HloStatus run_request(void *argument) {
     Request *request = argument;
     HloEvalWorld *world = request->world;

@@ -47,6 +47,8 @@ HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction) {
     return hlo_eval_binary_kernel(opcode, instruction->operands[0]->shape->type);
 }
 
+// Elementwise ops of any number of operands: one call of the op's kernel over all elements, or, where an operand is a
+// scalar that serves all, chunk by chunk.
 HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     HloEvalKernel *kernel = hlo_eval_kernel(instruction);

@@ -86,6 +86,8 @@ static void transpose(const Complex *from, Complex *to, int64_t rows, int64_t co
     }
 }
 
+// In double complex, by substitution. A transposed or adjoint matrix is turned first, which exchanges lower and upper;
+// a system from the right is that of the transposes.
 HloStatus hlo_eval_triangular_solve(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                     HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));

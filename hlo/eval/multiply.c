@@ -142,6 +142,9 @@ static void multiply_few_columns(const double *a, const double *b, double *c, in
     }
 }
 
+// c += a b in blocks that stay in the caches, with the widest vectors of this machine. Where all numbers are f32 their
+// products are exact in double, so that a fused multiply-add gives the same bits as the two operations: then it is
+// used.
 void hlo_eval_multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);
     if (n < FEW_COLUMNS) {

@@ -43,6 +43,7 @@ void hlo_eval_to_accumulator(HloEvalAccumulator accumulator, HloType type, const
     }
 }
 
+// Rounds sums to the result's type, once.
 void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, const void *data, int64_t count,
                                void *out) {
     assert(count >= 0);

@@ -142,6 +142,8 @@ static void fill_philox(const HloShape *shape, uint64_t key, uint64_t counter[2]
     }
 }
 
+// Of the state the first word is the key, the rest the counter, which comes back moved on by what was drawn. Philox
+// with a state of two words has the key for the upper half of its counter as well, as XLA has it.
 HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RNG_BIT_GENERATOR));

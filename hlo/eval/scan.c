@@ -61,6 +61,8 @@ static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
     return HLO_SUCCESS;
 }
 
+// Step by step, from the other end if it is reversed: slices of the inputs and the carries go into the body, slices of
+// the outputs and the next carries come out.
 HloStatus hlo_eval_scan(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCAN));

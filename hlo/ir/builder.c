@@ -154,6 +154,8 @@ HloInferRequest hlo_build_infer_request(HloArena *arena, const HloModule *module
                              .num_partitions = module->num_partitions};
 }
 
+// The one way an instruction of the builder's comes about: shape inference has the last word, a shape that the caller
+// gives is a hint to it. Everything is copied into the module's arena, so that requests may stand on the stack.
 static HloStatus emit_body(void *argument) {
     Emit *emit = argument;
     HloBuilder *builder = emit->builder;

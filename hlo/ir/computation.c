@@ -89,6 +89,7 @@ static void visit(Walk *walk, HloInstruction *start) {
     }
 }
 
+// Operands before users, in the order of the list where that leaves a choice, so that equal programs are walked alike.
 HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
     assert(computation && arena && count);
     Walk walk = {.arena = arena};
@@ -148,6 +149,8 @@ static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstr
     hlo_instruction_set_called(clone, called, from->called_count);
 }
 
+// In list order, in which operands stand before users, so that one map from old ids to clones serves. Called
+// computations are cloned only into another module: within one, clones call what the originals call.
 static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name) {
     assert(computation && computation->root);
     HloModule *module = state->module;

@@ -194,6 +194,7 @@ static bool fits_tops(const HloInstruction *instruction) {
     return true;
 }
 
+// The row's signature is one of a few words, or spelled out (fits_spelled()).
 HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const int32_t row = hlo_custom_call_row(instruction);

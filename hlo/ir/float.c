@@ -34,6 +34,7 @@ typedef struct Format {
     Specials specials;
 } Format;
 
+// The exponent's bias is IEEE 754's, 2^(bits - 1) - 1, but in the fnuz types: one more, or 11 where the name says b11.
 static Format format_of(HloType type) {
     assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
@@ -61,6 +62,9 @@ static double decode_scale(uint64_t pattern) {
     return pattern == 0xFF ? NAN : ldexp(1.0, (int)pattern - 127);
 }
 
+// A narrow float is sign, exponent field e and mantissa field m: 2^(e - bias) (1 + m / 2^bits), and 2^(1 - bias) m /
+// 2^bits where e is 0. What the highest exponent means is the format's (`specials`): infinities and NaN as IEEE 754 has
+// them, one NaN and otherwise numbers (the fn types), or numbers only with NaN in the place of -0 (fnuz).
 double hlo_float_decode(HloType type, uint64_t pattern) {
     assert(hlo_type_is_float(type));
     if (type == HLO_F64) {
@@ -135,6 +139,9 @@ static uint64_t largest_finite(Format format) {
     return format.specials == FINITE_NAN ? all - 1 : all;
 }
 
+// Rounds to nearest, ties to even, once: the number is counted in units of the last place, 2^quantum, of the binade
+// that it is in (or of the smallest, below the normal numbers). What is larger than the largest number becomes what the
+// format has for it: infinity, NaN or that number.
 uint64_t hlo_float_encode(HloType type, double value) {
     assert(hlo_type_is_float(type));
     if (type == HLO_F64) {

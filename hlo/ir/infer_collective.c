@@ -197,6 +197,9 @@ HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShap
     return HLO_SUCCESS;
 }
 
+// Two forms. With a dimension: one array, cut along it into as many parts as a group has devices and put together of
+// the others' parts, so that its shape stays. Without: an array for each device of the group, all of one shape, and as
+// many back, in a tuple even if there is one.
 HloStatus hlo_infer_all_to_all(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_ALL_TO_ALL);
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;

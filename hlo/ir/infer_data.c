@@ -83,6 +83,8 @@ HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **r
     return HLO_SUCCESS;
 }
 
+// All dimensions but one are merged (a dynamic one meets a static one of its bound); along that one sizes are added up,
+// and the sum is dynamic if any operand is.
 HloStatus hlo_infer_concatenate(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_CONCATENATE);
     HLO_REFUSE_IF(request->operand_count == 0, "nothing to concatenate");
@@ -269,6 +271,7 @@ HloStatus hlo_infer_reverse(const HloInferRequest *request, const HloShape **res
     return HLO_SUCCESS;
 }
 
+// A dimension of dynamic size stays dynamic where all of it is taken; of a part of it the size would be a guess.
 HloStatus hlo_infer_slice(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SLICE);
     assert(request->operand_count == 1);

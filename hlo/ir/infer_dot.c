@@ -143,6 +143,11 @@ static HloStatus check_group_sizes(const HloInferRequest *request, const DotSide
     return HLO_SUCCESS;
 }
 
+// Three kinds, by what the ragged dimension of the left side is, with g groups of rows (or depth, or batches):
+//
+//   kept         lhs[m,k] rhs[g,k,n] -> [m,n]      each group of rows has a matrix of its own: rhs needs a group
+//   dimension contracting  lhs[m,k] rhs[k,n]   -> [g,m,n]    each group of the depth gives a product of its own, g in
+//   front batch        lhs[b,m,k] rhs[b,k,n] -> [b,m,n]  sizes say which batches belong together; nothing changes
 HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_RAGGED_DOT);
     assert(request->operand_count == 3);

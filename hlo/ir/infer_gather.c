@@ -119,6 +119,8 @@ static HloStatus check_slice_sizes(const HloInferRequest *request, HloInts sizes
     return HLO_SUCCESS;
 }
 
+// Result dimensions in offset_dims take the sizes of the slice, in the order of the operand dimensions that are kept;
+// the others take those of the indices, but for the index vector, in their order.
 HloStatus hlo_infer_gather(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_GATHER);
     assert(request->operand_count == 2);
@@ -178,6 +180,7 @@ static HloStatus check_update(const HloInferRequest *request, const IndexedDims 
     return HLO_SUCCESS;
 }
 
+// Operands: n arrays, the indices, n updates. Results have the shapes of the arrays.
 HloStatus hlo_infer_scatter(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SCATTER);
     const HloScatterAttributes *scatter = HLO_INFER_ATTRIBUTES(request, Scatter);

@@ -77,6 +77,7 @@ HloStatus hlo_infer_reduce(const HloInferRequest *request, const HloShape **resu
     return hlo_infer_reduction_result(request, &dims, result);
 }
 
+// The computation gives one scalar of a scalar of each array; `dimensions` must name all of them, in order.
 HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_MAP);
     HLO_REFUSE_IF(request->operand_count == 0, "no operands");
@@ -182,6 +183,10 @@ static HloStatus check_scan_operands(const HloInferRequest *request, int64_t dim
     return hlo_infer_check_parameters(request, 0, taken, request->operand_count);
 }
 
+// Operands: inputs, then carries. The body takes a slice of each input (without the dimension) and the carries, and
+// gives slices of the outputs, which become whole again, and the carries.
+//
+//   scan(f32[5,8] x, f32[8] c), dimensions={0}, body (f32[8], f32[8]) -> (f32[8], f32[8])  ->  (f32[5,8], f32[8])
 HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SCAN);
     const HloScanAttributes *scan = HLO_INFER_ATTRIBUTES(request, Scan);

@@ -138,6 +138,8 @@ HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape
     return HLO_SUCCESS;
 }
 
+// Operands: the array, one source element a window, the initial value. `select` compares two elements of a window,
+// `scatter` adds up what falls on one element; the result has the array's shape.
 HloStatus hlo_infer_select_and_scatter(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SELECT_AND_SCATTER);
     assert(request->operand_count == 3);

@@ -78,7 +78,6 @@ static void link_after(HloInstruction *instruction, HloInstruction *position) {
     assert(instruction->parent);
     assert(!position || position->parent == instruction->parent);
     HloComputation *computation = instruction->parent;
-    assert(!position || position->parent == computation);
     HloInstruction *next = position ? position->next : computation->first;
     instruction->previous = position;
     instruction->next = next;
@@ -126,14 +125,14 @@ static void register_parameter(HloInstruction *parameter) {
     computation->parameters.items[number] = parameter;
 }
 
+// Appends to the computation's list. The id is the next of the module's, which are never used again; operands must
+// stand in the same computation.
 HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcode, const HloShape *shape,
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     const char *name) {
-    assert(computation && !computation->removed);
-    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
-    assert(operand_count >= 0);
+    assert(computation && !computation->removed && shape);
+    assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT && operand_count >= 0);
     HloModule *module = computation->module;
-    assert(shape && operand_count >= 0 && !computation->removed);
     for (int64_t i = 0; i < operand_count; i++) assert(operands[i]->parent == computation);
     HloInstruction *instruction = HLO_ARENA_NEW(module->arena, HloInstruction, 1);
     instruction->opcode = opcode;
@@ -176,7 +175,6 @@ void hlo_instruction_set_called(HloInstruction *instruction, HloComputation *con
 void hlo_instruction_set_operand(HloInstruction *instruction, int64_t index, HloInstruction *operand) {
     assert(index >= 0 && index < instruction->operand_count);
     assert(operand && operand->parent == instruction->parent);
-    assert(index >= 0 && index < instruction->operand_count && operand->parent == instruction->parent);
     HloInstruction *former = instruction->operands[index];
     if (former == operand) return;
     bool already = uses(instruction, operand, instruction->operand_count);
@@ -210,10 +208,11 @@ void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *us
     }
 }
 
+// Each user of the one becomes a user of the other, once, however many of its operands it was; and the root is
+// replaced.
 void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *replacement) {
     assert(instruction->parent == replacement->parent);
     if (instruction == replacement) return;
-    assert(instruction->parent == replacement->parent);
     HloInstructionVector users = instruction->users;
     instruction->users = (HloInstructionVector){0};
     for (int64_t i = 0; i < users.count; i++) {
@@ -331,6 +330,7 @@ HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const cha
     return (HloKeyValues){count ? items : NULL, count};
 }
 
+// Within a module what an instruction points to is shared, as it never changes; from another module it is copied.
 void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInstruction *from) {
     assert(from && instruction->parent);
     instruction->backend_config_is_json = from->backend_config_is_json;

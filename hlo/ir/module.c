@@ -88,6 +88,8 @@ static HloBytes copy_bytes(HloArena *arena, HloBytes from) {
     return (HloBytes){from.length ? hlo_arena_copy(arena, from.data, from.length) : NULL, from.length};
 }
 
+// All that a module says beside its computations, into the other module's arena: partitioning and passes that rebuild a
+// module keep what was written at its top.
 void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     assert(module && from && module != from);
     HloArena *arena = module->arena;
@@ -290,6 +292,8 @@ uint64_t hlo_module_hash(const HloModule *module) {
     return hlo_hash_mix(hash, module->entry ? (uint64_t)module->entry->id : 0);
 }
 
+// From the metadata itself, or through its stack frame: frame -> location -> file and line. Numbers that lead nowhere
+// give no source: tables come from files.
 void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line) {
     assert(instruction && file && line);
     *file = NULL;

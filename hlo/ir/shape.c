@@ -318,6 +318,8 @@ const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
     return shape;
 }
 
+// Takes dimensions from either side until their products are equal: [2,3,4,5] to [6,20] has the groups {2,3 | 6} and
+// {4,5 | 20}, which move independently of each other.
 bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group) {
     assert(hlo_shape_elements(from) == hlo_shape_elements(to)); /* the verifier asks for it */
     int32_t i = group->from_end, j = group->to_end;

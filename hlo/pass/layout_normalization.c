@@ -42,6 +42,8 @@ static bool is_special(const HloShape *shape) {
     return !is_plain(shape) || !is_row_major(shape) || shape->layout->memory_space != 0;
 }
 
+// Bitcasts are the only op whose meaning depends on layouts: they are spelled out as transposes and reshapes first,
+// after which every layout can be the default one. A module with one that cannot be spelled out stays as it is.
 HloStatus hlo_pass_layout_normalization(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     if (!all_bitcasts_plain(module)) return HLO_SUCCESS;

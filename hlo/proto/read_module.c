@@ -7,6 +7,11 @@
 // split once into a list, of which each reader takes what it knows; unknown fields are skipped as protobuf asks, and
 // those that the text format has no words for are kept in `rest` where it matters.
 //
+//   HloModuleProto  host_program_shape 4, schedule 7, input_output_alias 8, stack_frame_index 17, buffer_donor 18, and
+//                   the names, computations and numbers that write_module.c lists
+//   OpMetadata      op_type 1, op_name 2, source_file 3, source_line 4, profile_type 5, deduplicated_name 12,
+//                   stack_frame_id 15, scheduling_name 16, source_end_line 17, source_column 18, source_end_column 19
+//
 // Nothing in a message is trusted: numbers, ids, shapes and names are checked before they are used, and the module is
 // verified by the caller.
 #include <assert.h>

@@ -3,6 +3,12 @@
 // Readers check what others take for granted without looking: that types exist, sizes do not overflow, layouts order
 // each dimension once, and that a literal has as many bytes as its shape says before memory is taken for it. Everything
 // is put into row-major order, which is how literals are kept; messages have values in the order of the shape's layout.
+//
+//   ShapeProto   element_type 2, dimensions 3, tuple_shapes 4, layout 5, is_dynamic_dimension 6
+//   LayoutProto  minor_to_major 1, tiles 6, element_size_in_bits 7, memory_space 8, dim_level_types 9, physical_shape
+//   10,
+//                index_primitive_type 11, pointer_primitive_type 12, dynamic_shape_metadata_prefix_bytes 15,
+//                tail_padding_alignment_in_elements 16, split_configs 17
 #include <assert.h>
 
 #include "hlo/proto/parts.h"

@@ -6,6 +6,13 @@
 // XLA 0.10.2 writes for the same text, byte for byte in the fields that it sets. What is read may be older or newer,
 // and is checked as strictly as text is: the product of tiles must be the number of devices, and orders must be
 // permutations.
+//
+//   OpSharding            type 1, tile_assignment_dimensions 3, tile_assignment_devices 4, tuple_shardings 5,
+//                         replicate_on_last_tile_dim 6, metadata 7, last_tile_dims 8, iota_reshape_dims 9,
+//                         iota_transpose_perm 10, is_shard_group 11, shard_group_id 12, shard_group_type 13,
+//                         named_sharding 14
+//   NamedShardingProto    mesh 2, dim_shardings 3, replicated_axes 4, unreduced_axes 5, metadata 6, manual_axes 7
+//   IotaReplicaGroupList  num_replica_groups 1, num_devices_per_group 2, iota_reshape_dims 3, iota_transpose_perm 4
 #include <assert.h>
 
 #include "hlo/proto/parts.h"

@@ -282,6 +282,8 @@ static HloStatus apply_formula(ImportPlace *place, UnaryFormula *formula, HloIns
     return math.status;
 }
 
+// What the composite's function holds for readers that do not know the composite: a formula of one operand, a sort that
+// is cut (top_k), or the upper half of a product by parts (mulhi).
 HloStatus composite_decompose(Importer *importer, const CompositeRequest *request, HloComputation **computation) {
     MlirOperation operation = {.name = request->name};
     HloInstruction *operands[2], *result;

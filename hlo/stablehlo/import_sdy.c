@@ -177,6 +177,8 @@ static HloStatus find_axis(const ImportPlace *place, const MlirAttribute *ref, c
     return HLO_SUCCESS;
 }
 
+// #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [x, y:(1)2]> becomes HLO's groups over a mesh of its own: the
+// mesh is looked up by name and copied, axes become numbers.
 HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
                              const HloReplicaGroups **result) {
     assert(attribute->kind == MLIR_MESH_GROUPS && attribute->count == 2 && result);

@@ -405,6 +405,7 @@ static void print_entry_attributes(Printer *printer, const MlirAttribute *list, 
     print_attribute(printer, dictionary);
 }
 
+// func.func public @main(%arg0: tensor<4xf32> {attributes} loc(..)) -> (tensor<4xf32> {attributes}) { .. }
 static void print_function(Printer *printer, const MlirOperation *operation) {
     const MlirBlock *block = &operation->regions[0].blocks[0];
     const MlirType *type = mlir_attribute(operation, "function_type")->type;

@@ -67,6 +67,8 @@ static void draw_edges(HloText *text, const HloInstruction *instruction) {
     }
 }
 
+// Graphviz: a cluster a computation, a box an instruction; edges come last, since they may lead into clusters that are
+// drawn later.
 HloStatus hlo_dot_draw(const HloModule *module, HloText *text) {
     assert(module && text);
     hlo_text_string(text, "digraph \"");

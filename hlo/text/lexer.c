@@ -252,6 +252,8 @@ static void lex_other(HloLexer *lexer, char *at) {
     }
 }
 
+// One look at the class of the first character decides what kind of token it is; blanks and comments are passed over
+// first.
 void hlo_lex(HloLexer *lexer) {
     char *at = lexer->at;
     lexer->last_end = at;
@@ -281,6 +283,8 @@ void hlo_lex(HloLexer *lexer) {
     }
 }
 
+// The token `{` becomes one string that goes to the brace that closes it, which is how a backend configuration in JSON
+// is kept: braces in JSON's strings do not count.
 bool hlo_lex_json(HloLexer *lexer) {
     assert(*lexer->token.start == '{');
     char *start = lexer->token.start;

@@ -310,6 +310,8 @@ static bool parse_any(HloParser *parser, const HloShape **shape) {
     return parse_array(parser, shape);
 }
 
+// Programs name few shapes many times: the text of one, found by a quick look for its end, is looked up before it is
+// read token by token. What was read is kept by that text, unless the parser ended somewhere else than the quick look.
 bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
     assert(shape);
     char *start = parser->lexer.token.start;

@@ -49,6 +49,7 @@ static bool expect_heading(HloParser *parser, const char *word) {
     return true;
 }
 
+// The reverse of printer.c's print_stack_tables(), which shows the form.
 bool hlo_parse_stack_tables(HloParser *parser) {
     static const char *const place_keys[] = {"file_name_id", "function_name_id", "line",
                                              "end_line",     "column",           "end_column"};

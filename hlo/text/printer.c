@@ -261,6 +261,10 @@ static void print_propagation(HloText *text, const char *name, HloBools bools) {
     hlo_printer_bools(text, bools);
 }
 
+// HloModule NAME, and behind it whatever is not as usual, in XLA's order:
+//
+//   HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias) }, entry_computation_layout={..},
+//   replica_count=2, num_partitions=4, frontend_attributes={..}
 static void print_header(HloPrinter *printer, const HloModule *module) {
     HloText *text = printer->text;
     print_indent(text, printer->options.indent);
@@ -306,6 +310,15 @@ static void print_key(HloText *text, const char *key, int64_t value) {
     hlo_text_int64(text, value);
 }
 
+// Where instructions come from, as four tables that metadata refers to (stack_frame_id), numbered from 1, each behind a
+// line with its name:
+//
+//   FileNames       1 "a.py"
+//   FunctionNames   1 "f"
+//   FileLocations   1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=9}
+//   StackFrames     1 {file_location_id=1 parent_frame_id=1}
+//
+// A frame's parent is written one higher than it is kept: 1 is none.
 static void print_stack_tables(HloText *text, const HloStackTables *stack) {
     print_strings(text, "FileNames\n", &stack->file_names);
     print_strings(text, "\nFunctionNames\n", &stack->function_names);

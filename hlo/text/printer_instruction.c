@@ -255,6 +255,7 @@ static void print_extras(HloPrinter *printer, const HloInstruction *instruction,
     }
 }
 
+// %add.3 = f32[8]{0} add(%a, %b), attributes, sharding={..}, origin={..}, metadata={..}, backend_config={..}
 void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruction, int indent) {
     assert(instruction->shape && instruction->parent);
     HloText *text = printer->text;

@@ -49,6 +49,7 @@ static void print_f64(HloText *text, double value) {
     hlo_text_append(text, buffer, (size_t)length);
 }
 
+// As XLA prints floats: whole numbers below a million without a point, the others with as few digits as identify them.
 void hlo_printer_float(HloText *text, HloType type, const void *data) {
     assert(hlo_type_is_float(type) && data);
     uint64_t bits = 0;

@@ -194,6 +194,8 @@ static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windo
     return (HloPadDimension){.high = largest + size - spread, .interior = interval.divisor - 1};
 }
 
+// Along a cut dimension each device takes what its part of the result needs of the operand, with the halo, pads that by
+// what the furthest device pads, and takes its own window out of it; along others it pads as the op does.
 static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_PAD));
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;

@@ -542,6 +542,8 @@ static void pack(Buffers *buffers) {
     buffers->assignment->arena_bytes = packing.top;
 }
 
+// The order of joining is that of what is lost otherwise: loop states and updates in place would be copied every round,
+// elementwise loops in place only save memory.
 void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
                         CpuAssignment *assignment) {
     assert(program && steps && assignment);

@@ -896,6 +896,8 @@ static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry)
     return arguments;
 }
 
+// The module as the backend sees it: arrays instead of tuples, calls and fusions in their place, views instead of
+// moves. Nodes are numbered in the end, in the order in which they will run.
 HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **result) {
     assert(arena && module && result);
     CpuProgram *program = HLO_ARENA_NEW(arena, CpuProgram, 1);

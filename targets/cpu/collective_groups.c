@@ -46,6 +46,9 @@ static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **list
     return HLO_SUCCESS;
 }
 
+// Groups of device numbers (replica * partitions + partition) from lists that mean replicas, partitions or both, by the
+// collective's mode; groups that name replicas only exist once for each partition, and the other way round. Turned
+// round at the end, so that a device finds its group and its place in it at once.
 HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
                                 int64_t partition_count, CpuCollective *collective) {
     assert(replica_count > 0 && partition_count > 0);

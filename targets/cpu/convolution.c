@@ -203,6 +203,8 @@ static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to
     return memory;
 }
 
+// Chooses the form. Operands are brought into the type of the arithmetic first where they have another one; a
+// convolution without elements in its kernel, or with positions that no window reaches, has zeros there.
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
     assert(c && out && input && kernel);
     const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);

@@ -596,6 +596,9 @@ static void plan_tiles(ConvolutionJob *job) {
     job->scratch_each = job->patch_bytes + job->result_bytes + cpu_product_scratch_bytes(&product);
 }
 
+// As matrix products: for a tile of output positions the input elements under all places of the kernel are gathered
+// into rows (a patch, in place where they lie so already), and patch times kernel is the tile's result. Tiles and
+// groups are shared by the workers. Memory: the kernel packed once, and for each worker a patch and a result.
 HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                    const void *kernel) {
     const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);

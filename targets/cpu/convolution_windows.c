@@ -304,6 +304,10 @@ static void plan_rows(WindowJob *job) {
     job->rows_each = hlo_divide_up(positions, job->row_length);
 }
 
+// Straight from a padded copy of the input: each output position is a product of its window, whose places stand at
+// fixed offsets, with panels of the kernel. Rows of output are shared by the workers. One block of scratch memory has
+// all parts, 64 bytes apart: copy of the input, dense kernel, panels, offsets of the window's places, results of each
+// worker.
 HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                   const void *kernel) {
     WindowJob job = {

@@ -429,6 +429,10 @@ static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *con
     return false;
 }
 
+// A loop over the elements of `count` results of one shape, each computed from whatever stands below it in the graph
+// until an array that is in memory. `box` says that the results are written into a part of a larger array, `trim` that
+// only a part of each is computed. Several results must not read each other but at the same element: the loop would see
+// elements that are not there yet.
 HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *const *values,
                                CpuArray *const *targets, const CpuStoreBox *box, const int64_t *trim,
                                CpuFusedLoop *result, CpuEmitFailure *failure) {
@@ -500,6 +504,8 @@ static int64_t *leading_linear(const Emitter *emitter, int64_t count) {
     return significant(emitter, linear);
 }
 
+// A loop over rows, the last dimensions of `row_shape`, in which reductions of a row and what is computed with them
+// follow each other: the loop's target is either one element a row or the whole rows.
 HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
                         CpuEmitFailure *failure) {
     assert(node && result && failure);
@@ -597,6 +603,8 @@ static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, c
     cpu_loop_combine_end(emitter->builder, count, combined, results);
 }
 
+// Kept dimensions outside, reduced ones inside. One array and a built-in operation are a reduction of the loop's own,
+// with its lanes; anything else combines pairs by the values that the computation is made of.
 HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
                           CpuEmitFailure *failure) {
     assert(node && result && failure);
@@ -695,6 +703,8 @@ static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPreci
     return cpu_loop_convert(builder, type, value);
 }
 
+// For types and precisions that have no matrix kernel: a loop over the result's elements with a reduction over the
+// contracted dimensions. Operands are read where they stand, through their views.
 HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
                        CpuFusedLoop *result, CpuEmitFailure *failure) {
     assert(node && result && failure);

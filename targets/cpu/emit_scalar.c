@@ -124,6 +124,7 @@ static void emit_conditional(const Scalars *scalars, const HloInstruction *instr
     }
 }
 
+// One instruction of a computation on scalars, as values of the loop; tuples are lists of their leaves.
 static void emit_instruction(const Scalars *scalars, const HloInstruction *instruction, const CpuValue *parameters,
                              CpuValue *results) {
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);

@@ -298,6 +298,8 @@ static void put_together(int64_t width, int64_t h, const void *turns, void *to, 
     }
 }
 
+// A real line of 2 h points as a complex one of h: even points are real parts, odd ones imaginary; the two transforms
+// are taken apart by symmetry, or put together before the way back.
 static HloStatus real_line_alone(const Run *run, const CpuFftLine *line, bool to_real, char *target,
                                  const char *source) {
     const int64_t h = line->half->n, width = run->width;

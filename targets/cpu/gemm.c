@@ -148,6 +148,7 @@ bool cpu_gemm_is_small(const CpuGemm *g) {
     return g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct;
 }
 
+// The same blocks on this thread, and so the same bits; a small product is one kernel without packing.
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
     Block block = {.kernels = kernels,
@@ -212,6 +213,9 @@ static void run_block(CpuPool *pool, Block *block) {
                                 multiply_task, block);
 }
 
+// The loops of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: blocks of kColumns
+// columns and kDepth of the depth, whose part of b is packed once for all workers; a worker packs rows of a and
+// multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
     assert(g && c);
     const CpuFeatures features = cpu_pool_features(pool);

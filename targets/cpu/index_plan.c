@@ -40,6 +40,7 @@ static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
     }
 }
 
+// The same for the dimensions inside of a slice, in operand and result.
 static void plan_window(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
                         const int64_t *result_strides) {
     plan->slice_count = 1;
@@ -70,6 +71,8 @@ static bool goes_on(const CpuBatchStep *inner, const CpuBatchStep *outer) {
            outer->operand == inner->operand * inner->size;
 }
 
+// The dimensions of the result that are no window, from the innermost out; one that goes on where the next inner one
+// ends, in all three arrays, is joined to it.
 static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
                        const int64_t *result_strides, const int64_t *indices_strides) {
     CpuBatchStep steps[CPU_KERNEL_RANK_LIMIT];
@@ -168,6 +171,8 @@ static void set_steps(int64_t *offsets, int64_t first, int64_t step, int64_t cou
     for (int64_t i = 0; i < count; i++, first += step) offsets[i] = first;
 }
 
+// Where the slices `first` to `first + count` of the batch stand in operand and result. Slices of one run of the
+// innermost level have steps that are the same, so that everything but the index vectors is an arithmetic sequence.
 void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool clamp, CpuIndexBlock *block) {
     assert(first >= 0 && first < end && end <= plan->batch_count);
     const CpuBatchStep inner = plan->batch[0];

@@ -310,6 +310,8 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     cpu_pool_parallel_for_grain(matrix->pool, hlo_divide_up(job->sides, kStripe), 1, sides_task, &s);
 }
 
+// In place of b's copy: each worker takes a stripe of right sides, and solves it by halves of the triangle, of which
+// all but the smallest are matrix products (cpu_triangle_solve()).
 HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                bool left_side, bool lower, bool unit_diagonal, CpuTranspose transpose, void *x,
                                const void *a, const void *b) {

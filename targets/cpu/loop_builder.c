@@ -523,6 +523,8 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
     return cpu_loop_op(b, cpu_pair_op(op), init, result, -1);
 }
 
+// What follows, up to cpu_loop_combine_end(), computes the combination of two elements: `accumulators` and `elements`
+// are the values that stand for them. Values that are the same for the whole loop become values of each element first.
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements) {
     assert(values && inits && accumulators && elements);

@@ -447,6 +447,9 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     }
 }
 
+// The builder's values become a plan: joined (peephole), split into what is computed once, once a row and once a block,
+// walked in one of the modes, cut into blocks that the registers have room for, listed as steps. Errors that building
+// met come out here.
 HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     assert(result);
     if (b->status) {

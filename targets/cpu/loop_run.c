@@ -655,6 +655,8 @@ static bool is_small(const CpuLoop *loop) {
            cpu_loop_cost(loop) < kParallelCost;
 }
 
+// By size and mode: a list of calls (tiny), one block on the stack, blocks of rows shared by the workers, or two passes
+// where the parts of a reduction are joined afterwards.
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;

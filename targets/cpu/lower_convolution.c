@@ -50,6 +50,7 @@ static const CpuConvolutionDim *copy_spatial(HloArena *arena, const HloConvoluti
     return dims;
 }
 
+// Labels and window as sizes and strides, which the kernels go by whatever the order of dimensions.
 HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);

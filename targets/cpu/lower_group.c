@@ -261,6 +261,8 @@ static void ungroup(CpuLowering *lowering, const CpuGroup *group) {
     lowering->retry = true;
 }
 
+// One loop with several results, stored only where somebody else reads them. Where such a loop cannot be (it would read
+// elements of its own results, or needs more registers than there are), the members go back to loops of their own.
 HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep *step) {
     CpuArray *values[kMostMembers], *targets[kMostMembers];
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);

@@ -358,6 +358,7 @@ static CpuGemm one_product(const MatmulJob *job) {
                      .ldc = mm->out_m_stride};
 }
 
+// Where the result's columns are not neighbours but its rows are, the transposed product is computed: c^T = b^T a^T.
 static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const bool turned = mm->out_n_stride != 1;
@@ -547,6 +548,9 @@ static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
                                          (int64_t[]){mm->rhs_batch_stride, mm->rhs_k_stride, mm->rhs_n_stride});
 }
 
+// The choice among all ways to multiply: exact in one pass where the numbers allow it, a vector, a small product, the
+// tile units, the packed kernels straight from the arrays (plain), or tiles of the result with both sides packed into
+// the type of the arithmetic first.
 HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs) {
     CpuMatmul exact;
     if (is_exact(mm, lhs, rhs)) {

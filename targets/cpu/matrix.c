@@ -296,6 +296,9 @@ static double raise_faint(const CpuMatrix *matrix, int64_t n, void *x, double si
     return factor;
 }
 
+// LAPACK's larfg: of x = (alpha, y) makes v = (1, y / (alpha - beta)) in its place, beta = -sign(re alpha) |x|, and
+// gives tau = (beta - alpha) / beta, so that (1 - conj(tau) v v^H) x = (beta, 0). Nothing to reflect gives tau = 0.
+// Columns near the smallest numbers are raised first, or the norm would lose its digits.
 double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta) {
     double _Complex alpha = cpu_matrix_get(matrix, x, 0);
     double below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));

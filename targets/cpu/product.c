@@ -157,6 +157,8 @@ static CpuProduct real_of(const CpuProduct *p) {
                         .ldc = 2 * p->ldc};
 }
 
+// As one real product of twice the depth and width, for which b is widened and a is taken as it stands, or copied where
+// its rows are no rows of neighbours.
 static void product_complex(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
     const CpuProduct real = real_of(p);
     const bool is_double = real.type == HLO_F64;

@@ -153,6 +153,8 @@ static int split_dimension(int rank, const int64_t *sizes) {
     return largest;
 }
 
+// XLA's rng-bit-generator by Threefry: the state is a key and a counter. A block of two words makes one element of 64
+// bits, or two narrower ones that stand in the two halves of one dimension: the first of even size, else the largest.
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out) {
     ThreefryJob job = {

@@ -252,6 +252,8 @@ static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
     return NULL;
 }
 
+// Running sums and the like along the middle one of (outer, length, inner). Narrow floats are scanned in f32 and
+// rounded at the end, as reductions are.
 HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer, int64_t length,
                    int64_t inner, const void *init, void *out, const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));

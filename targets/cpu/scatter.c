@@ -347,6 +347,9 @@ static HloStatus check_types(const ScatterJob *job) {
     return HLO_SUCCESS;
 }
 
+// The operands are copied to the results and the updates go in there, in the order of the indices where that matters.
+// Work is shared by parts of the array (owners: a worker leaves out what falls elsewhere) or by parts of the window, so
+// that no element has two writers; or, row by row, results are made in one pass without the copy.
 HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results, const void *const *operands,
                       const void *indices, const void *const *updates) {
     assert(scatter && results && operands && updates);
@@ -388,6 +391,8 @@ struct CpuSmallScatter {
     CpuStartStep starts[CPU_SMALL_SCATTER_STARTS];
 };
 
+// One window that is assigned to a run of neighbours in a small array, as in loops that write an element a round: a
+// memcpy and a memcpy. NULL for any other scatter.
 const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter) {
     enum { kMostBytes = 4096 };
     CpuIndexPlan plan;

@@ -322,6 +322,8 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
     }
 }
 
+// The largest or smallest element of each row along the middle dimension, and where it first is. Rows of neighbours are
+// reduced one by one, columns a block of neighbours at a time.
 HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
                           HloType position_type, void *values, void *positions, const void *input) {
     assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering asks */

@@ -241,6 +241,8 @@ static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
     return true;
 }
 
+// Keeps the plan while runs have the same pattern of arguments that devices hold in common, makes a new one where it
+// has changed, and has none where nothing is shared.
 void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan) {
     const int64_t devices = executable->replica_count * executable->partition_count;
     if (devices < 2 || devices > kMaximumDevices) return;

@@ -379,6 +379,9 @@ HloStatus cpu_sort_check(int64_t length, int64_t count) {
     return HLO_SUCCESS;
 }
 
+// Rows along the middle dimension, each as keys and positions that are sorted and then applied to all arrays; one array
+// of a type that its keys give back is sorted as keys alone. Workers take rows, or share a row if there are few long
+// ones.
 HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs) {
     assert(sort->count >= 1 && sort->count <= CPU_LOOP_RANK_LIMIT && sort->length <= UINT32_MAX); /* cpu_sort_check() */
     const int64_t rows = sort->outer * sort->inner;

@@ -241,6 +241,9 @@ static bool run_rounds(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m,
     return true;
 }
 
+// Rounds over parts of the result (`m` rows, `n` columns, several batches if they are small), so that what is packed of
+// both sides fits kPackedBytes. *done stays false for products that these kernels do not have, or that others do
+// faster.
 HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs,
                            bool *done) {
     const CpuFeatures features = cpu_pool_features(pool);

@@ -514,6 +514,8 @@ static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, Hl
     return status;
 }
 
+// For each window the position of the element that `select` prefers, and the source's element added there. Leading
+// dimensions without a window are batches, which workers take apart; within one, windows overlap and go in order.
 HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,
                                  const int64_t *operand_sizes, const int64_t *source_sizes, const CpuWindowDim *window,
                                  const void *init, void *out, const void *operand, const void *source) {
