@@ -166,14 +166,15 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
 // Names are how people and texts refer to things; computations and instructions have one space each.
 static HloStatus check_names(HloVerifier *verifier) {
     HloStringMap computations = {0}, instructions = {0};
-    static char present;
+    static const char present = 0;  // any address that is not NULL
     for (int64_t c = 0; c < verifier->module->computations.count; c++) {
         const HloComputation *computation = verifier->module->computations.items[c];
-        HLO_VERIFY_FAIL_IF(
-            hlo_string_map_set(verifier->arena, &computations, computation->name, strlen(computation->name), &present),
-            "two computations are called %s", computation->name);
+        HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &computations, computation->name,
+                                              strlen(computation->name), (void *)(uintptr_t)&present),
+                           "two computations are called %s", computation->name);
         for (const HloInstruction *i = computation->first; i; i = i->next) {
-            HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &instructions, i->name, strlen(i->name), &present),
+            HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &instructions, i->name, strlen(i->name),
+                                                  (void *)(uintptr_t)&present),
                                "two instructions are called %s", i->name);
         }
     }
