@@ -404,14 +404,15 @@ static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, L
     return build_callee(frame, instruction, frame->map_shape, result);
 }
 
-// A map whose computation is made of elementwise operations is those operations on whole arrays.
+// A map whose computation is made of elementwise operations on scalars is those operations on whole arrays.
 static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_MAP));
     const HloComputation *callee = instruction->called[0];
     bool simple = !hlo_shape_is_tuple(instruction->shape);
     for (const HloInstruction *i = callee->first; i && simple; i = i->next)
-        simple = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_PARAMETER ||
-                 i->opcode == HLO_OP_CONSTANT || i->opcode == HLO_OP_BITCAST_CONVERT;
+        simple = hlo_shape_is_array(i->shape) && i->shape->rank == 0 &&
+                 (hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_PARAMETER ||
+                  i->opcode == HLO_OP_CONSTANT || i->opcode == HLO_OP_BITCAST_CONVERT);
     if (!simple) return build_plain(frame, instruction, result);
     return build_callee(frame, instruction, instruction->shape, result);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "hlo/text/text.h"
-#include "targets/client.h"
+#include "tests/support/compiled.h"
 
 #define COMPUTATIONS                                                                     \
     "HloModule m\n"                                                                      \
@@ -36,6 +36,13 @@ static FusionCase kCases[] = {
                      " v1 = f32[64,300] broadcast(s), dimensions={0}\n"
                      " d = f32[64,300] divide(x, v1)\n"
                      " ROOT r = (f32[64,300], f32[64]) tuple(d, s) }"},
+    // The loop that wants the sums runs over rows of another length: they are summed up before it.
+    {2, COMPUTATIONS "ENTRY e { x = f32[12,10] parameter(0)  zero = f32[] constant(0)\n"
+                     " s = f32[12] reduce(x, zero), dimensions={1}, to_apply=add\n"
+                     " v1 = f32[12,10] broadcast(s), dimensions={0}\n"
+                     " d = f32[12,10] subtract(x, v1)\n"
+                     " v2 = f32[15,8] reshape(d)\n"
+                     " ROOT r = f32[15,8] exponential(v2) }"},
     // Sums of columns are not sums of rows.
     {2, COMPUTATIONS "ENTRY e { x = f32[64,300] parameter(0)  zero = f32[] constant(0)\n"
                      " s = f32[300] reduce(x, zero), dimensions={0}, to_apply=add\n"
@@ -104,4 +111,42 @@ Test(fusion, bug_chains_of_updates_took_all_memory, .timeout = 120) {
     hlo_module_free(module);
     target_client_release(client);
     hlo_text_free(&text);
+}
+
+// A map's computation may see its scalar as several elements: its operations were taken for those on whole arrays.
+Test(fusion, bug_maps_whose_computation_holds_arrays) {
+    static const char *const types[][2] = {{"s32", "s16"}, {"u8", "s4"}, {"f32", "f16"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(types); i++) {
+        const char *whole = types[i][0], *part = types[i][1];
+        HloText text = {0}, message = {0};
+        hlo_text_format(&text,
+                        "HloModule m\nf {\n a = %s[] parameter(0)\n b = %s[2] bitcast-convert(a)\n"
+                        " c = %s[2] negate(b)\n ROOT d = %s[] bitcast-convert(c)\n}\n"
+                        "ENTRY e {\n p = %s[8] parameter(0)\n ROOT q = %s[8] map(p), dimensions={0}, to_apply=f\n}\n",
+                        whole, part, part, whole, whole, whole);
+        HloModule *module = compiled_must_parse(text.data);
+        const CompiledCheck check = {.allow_fallback = true, .extremes = true};
+        cr_expect(compiled_equals_eval(module, &check, &message), "%s: %s", text.data, message.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&message);
+    }
+}
+
+// Values that were left out of a text are made up, the same by both engines.
+Test(fusion, constants_whose_values_were_left_out) {
+    static const char *const types[] = {"f32", "s32", "bf16"};
+    for (size_t i = 0; i < HLO_COUNT_OF(types); i++) {
+        HloText text = {0}, message = {0};
+        hlo_text_format(&text,
+                        "HloModule m\nENTRY e {\n p = %s[100] parameter(0)\n c = %s[100] constant({...})\n"
+                        " ROOT r = %s[100] add(p, c)\n}\n",
+                        types[i], types[i], types[i]);
+        HloModule *module = compiled_must_parse(text.data);
+        cr_expect(compiled_equals_eval(module, &(CompiledCheck){.seed = 3}, &message), "%s: %s", text.data,
+                  message.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&message);
+    }
 }
