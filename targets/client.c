@@ -124,7 +124,8 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     HLO_TRY(hlo_text_status(&version));
     client->version = version.data;
     HLO_TRY(make_devices(client));
-    return target_queue_init(&client->queue, &client->store);
+    target_queue_init(&client->queue, &client->store, cpu_pool_fork_flag(client->pool));
+    return HLO_SUCCESS;
 }
 
 // Called when nothing uses the client any more, the queue's thread included.

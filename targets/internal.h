@@ -43,11 +43,11 @@ typedef struct TargetQueue {
     TargetStorePool *store;           // whose lock is made anew after a fork
     void (*last_words)(void *owner);  // called by the thread when it ends, if it had to close the queue itself
     void *owner;
-    _Atomic(uint32_t) *alive;  // 1 while this process has the thread's memory; a page that fork() wipes
+    _Atomic(uint32_t) *alive;  // 1 while this process has the thread; fork() wipes it: see cpu_pool_fork_flag()
 } TargetQueue;
 
-// Prepares an empty queue; starts nothing.
-HLO_NODISCARD HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store);
+// Prepares an empty queue; starts nothing. `alive` is a number that fork() sets to 0, and outlives the queue.
+void target_queue_init(TargetQueue *queue, TargetStorePool *store, _Atomic(uint32_t) *alive);
 // Waits for everything and stops the thread: true. On the queue's own thread, which cannot wait for itself: false, and
 // last_words(owner) is called when the thread has ended its work; the caller must leave the queue alone then.
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner);

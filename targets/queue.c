@@ -16,24 +16,15 @@
 // it could wait for the task that waits for it.
 #include <assert.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "targets/internal.h"
 
-// The page is asked to be wiped by fork() (Linux 4.14 on); where the kernel refuses, `alive` stays 1 in a child, and
-// that is all that is lost: a child which uses the client then waits for ever. The status says nothing of it, since
-// most programs never fork.
-HloStatus target_queue_init(TargetQueue *queue, TargetStorePool *store) {
-    *queue = (TargetQueue){.store = store};
+void target_queue_init(TargetQueue *queue, TargetStorePool *store, _Atomic(uint32_t) *alive) {
+    assert(queue && store && alive);
+    *queue = (TargetQueue){.store = store, .alive = alive};
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->changed, NULL);
-    void *page = mmap(NULL, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    HLO_FAIL_IF(page == MAP_FAILED, HLO_RESOURCE_EXHAUSTED, "no memory for a queue");
-    queue->alive = page;
-    (void)madvise(page, (size_t)sysconf(_SC_PAGESIZE), MADV_WIPEONFORK);
     atomic_store(queue->alive, 1);
-    return HLO_SUCCESS;
 }
 
 // Lock held, or nobody else there; the line must not be empty.
@@ -238,7 +229,7 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     }
     if (!ensure_thread(queue)) {
         pthread_mutex_unlock(&queue->lock);
-        return hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started");
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on");
     }
     bool done = false;
     task->next = NULL;
@@ -269,7 +260,7 @@ void target_queue_drain(TargetQueue *queue) {
     while (queue->first && !ensure_thread(queue)) {
         TargetTask *task = take_first(queue);
         pthread_mutex_unlock(&queue->lock);
-        task->abandon(task, hlo_error(HLO_RESOURCE_EXHAUSTED, "no thread can be started"));
+        task->abandon(task, hlo_error(HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on"));
         pthread_mutex_lock(&queue->lock);
     }
     while (!is_idle(queue) || queue->aside) await_change(queue);
@@ -299,10 +290,9 @@ bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), voi
     return !own_thread;
 }
 
-// `alive` is NULL where target_queue_init() failed or never ran: there is nothing to destroy then.
+// `alive` is NULL where target_queue_init() never ran: there is nothing to destroy then.
 void target_queue_destroy(TargetQueue *queue) {
     if (!queue->alive) return;
-    munmap((void *)queue->alive, (size_t)sysconf(_SC_PAGESIZE));
     pthread_cond_destroy(&queue->changed);
     pthread_mutex_destroy(&queue->lock);
 }

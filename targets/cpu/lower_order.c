@@ -107,7 +107,7 @@ HloStatus cpu_lower_sort(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Sort)->dimensions.items[0];
     const CpuSort *sort = new_sort(lowering, node, node->operand_count, dimension);
     if (!sort) return cpu_lower_give_up(lowering, node);
-    HLO_TRY(hlo_status_annotate(cpu_sort_check(sort->length, sort->count), "%%%s", node->instruction->name));
+    HLO_TRY(hlo_status_annotate(cpu_sort_check(sort->length), "%%%s", node->instruction->name));
     cpu_step_kernel(lowering, node, step, run_sort, sort);
     step->cost *= sort->less ? 400 : 20;
     return HLO_SUCCESS;
@@ -264,7 +264,7 @@ HloStatus cpu_lower_approximate_top_k(CpuLowering *lowering, CpuNode *node, CpuS
     kernel->k = node->results[0]->shape->dims[dimension];
     if (!kernel->sort) return cpu_lower_give_up(lowering, node);
     HLO_TRY(check_top_k(node, kernel->sort->length));
-    HLO_TRY(hlo_status_annotate(cpu_sort_check(kernel->sort->length, count), "%%%s", node->instruction->name));
+    HLO_TRY(hlo_status_annotate(cpu_sort_check(kernel->sort->length), "%%%s", node->instruction->name));
     cpu_step_kernel(lowering, node, step, run_approximate_top_k, kernel);
     step->cost *= kernel->sort->less ? 400 : 8;
     return HLO_SUCCESS;

@@ -47,7 +47,7 @@ struct CpuPool {
     Share *shares;
     Worker *workers;
     int started;               // threads running (worker_count - 1 once started, fewer when the system had no more)
-    _Atomic(uint32_t) *alive;  // 1 while this process has the threads; a page that fork() wipes
+    _Atomic(uint32_t) *alive;  // 1 while this process has the threads; the first number of a page that fork() wipes
     _Alignas(kCacheLine) atomic_flag busy;  // held by the one parallel call that uses the threads
     // The job. Written by the caller before `epoch` rises, read by workers after they saw it rise.
     CpuTask *task;
@@ -264,6 +264,11 @@ int cpu_pool_worker_count(const CpuPool *pool) {
 
 CpuFeatures cpu_pool_features(const CpuPool *pool) {
     return pool ? pool->features : cpu_features_detect();
+}
+
+// The page has room for more than the pool's own flag.
+_Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool) {
+    return pool->alive + 1;
 }
 
 // A page that the child of a fork finds zeroed, so that the check for a fork is one load and no system call.

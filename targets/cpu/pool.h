@@ -39,6 +39,8 @@ void cpu_pool_free(CpuPool *pool);
 int cpu_pool_worker_count(const CpuPool *pool);
 // The instruction set that kernels run on this pool use; the best one of the machine for a NULL pool.
 CpuFeatures cpu_pool_features(const CpuPool *pool);
+// A number for the pool's owner, 0 at first: fork() sets it to 0 in the child. It lives as long as the pool.
+_Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool);
 
 // Runs task(argument, begin, end, worker) so that [0, count) is covered once, and returns when all parts are done. Each
 // worker first gets one contiguous share (worker w always the same one: first touch stays local), cut in pieces of

@@ -372,10 +372,8 @@ static void sort_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-HloStatus cpu_sort_check(int64_t length, int64_t count) {
+HloStatus cpu_sort_check(int64_t length) {
     HLO_FAIL_IF(length > UINT32_MAX, HLO_UNIMPLEMENTED, "sorting more than 2^32 elements");
-    HLO_FAIL_IF(count > CPU_LOOP_RANK_LIMIT, HLO_UNIMPLEMENTED, "sorting %lld arrays, more than %d", (long long)count,
-                CPU_LOOP_RANK_LIMIT);
     return HLO_SUCCESS;
 }
 
@@ -383,7 +381,8 @@ HloStatus cpu_sort_check(int64_t length, int64_t count) {
 // of a type that its keys give back is sorted as keys alone. Workers take rows, or share a row if there are few long
 // ones.
 HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs) {
-    assert(sort->count >= 1 && sort->count <= CPU_LOOP_RANK_LIMIT && sort->length <= UINT32_MAX); /* cpu_sort_check() */
+    assert(sort->count >= 1 && sort->count <= CPU_LOOP_RANK_LIMIT); /* hlo_eval_check_types() refuses more */
+    assert(sort->length <= UINT32_MAX);                             /* and cpu_sort_check() longer ones */
     const int64_t rows = sort->outer * sort->inner;
     if (rows == 0 || sort->length == 0) return HLO_SUCCESS;
     SortJob job = {.sort = sort,

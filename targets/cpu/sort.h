@@ -34,8 +34,8 @@ typedef struct CpuSort {
     void *context;
 } CpuSort;
 
-// UNIMPLEMENTED for rows that are longer, and for more arrays, than cpu_sort() takes: places are numbers of 32 bits.
-HLO_NODISCARD HloStatus cpu_sort_check(int64_t length, int64_t count);
+// UNIMPLEMENTED for rows that are longer than cpu_sort() takes: places are numbers of 32 bits.
+HLO_NODISCARD HloStatus cpu_sort_check(int64_t length);
 // Sorts all operands together, always stably. Inputs and outputs may be the same arrays. RESOURCE_EXHAUSTED when there
 // is no memory for keys and permutations.
 HLO_NODISCARD HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs);

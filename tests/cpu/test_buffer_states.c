@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a buffer may go through: promised, filled, failed, named anew, copied, donated, deleted, released in any order.
-// What is asked of it before its content is there must come out as what is asked afterwards.
+// What is asked of it before its content is there must come out as what is asked afterwards. In the child of a fork,
+// and where the system gives no thread, what cannot come any more is an error.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/cpu/increment.h"
 #include "tests/support/cases.h"
+#include "tests/support/child.h"
 #include "tests/support/compiled.h"
 
 static const int64_t kFour = 4;
@@ -435,4 +440,217 @@ Test(buffer_states, views_are_given_back_once) {
         free_machine(&machine);
         cr_expect_eq(released, 1);
     }
+}
+
+// ---- forks, and a system that gives no thread
+
+// A stack as large as this has no room in any process.
+static void refuse_threads(void) {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    cr_assert_eq(pthread_attr_setstacksize(&attributes, (size_t)1 << 47), 0);
+    cr_assert_eq(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+}
+
+static HloStatus error_of(TargetBuffer *buffer) {
+    TargetEvent *ready = target_buffer_ready_event(buffer);
+    const HloStatus status = target_event_wait(ready);
+    target_event_release(ready);
+    return status;
+}
+
+Test(buffer_states, nobody_runs_what_waits_without_a_thread) {
+    const Machine machine = new_machine();
+    TargetBuffer *promise = promised(&machine);
+    refuse_threads();
+    TargetBuffer *result = run(machine.increment, promise);
+    must_fail(error_of(result), HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on");
+    target_buffer_release(result);
+    // What need not wait runs on the caller's thread.
+    TargetBuffer *now = numbers(&machine), *after = run(machine.increment, now);
+    must_succeed(error_of(after));
+    target_buffer_release(promise);
+    target_buffer_release(now);
+    target_buffer_release(after);
+    free_machine(&machine);
+}
+
+// A program that stays in its trace until `go`, one behind it in line, and one whose submitter waits for it.
+typedef struct Line {
+    Machine machine;
+    sem_t begun, go;
+    TargetBuffer *promise, *ready, *running, *behind, *awaited;
+} Line;
+
+static void stay(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin_ns,
+                 int64_t end_ns) {
+    Line *line = context;
+    (void)device, (void)name, (void)begin_ns, (void)end_ns;
+    if (!program) return;
+    sem_post(&line->begun);
+    sem_wait(&line->go);
+}
+
+static HloStatus launch(const Line *line, const TargetExecuteOptions *options, TargetBuffer *argument,
+                        TargetBuffer **result) {
+    TargetBuffer *const list[1] = {argument};
+    TargetBuffer *const *const lists[1] = {list};
+    TargetBuffer **const results[1] = {result};
+    return target_execute(line->machine.increment, options, lists, 1, results, NULL);
+}
+
+static void *wait_in_line(void *argument) {
+    Line *line = argument;
+    must_succeed(launch(line, &(TargetExecuteOptions){.synchronous = true}, line->ready, &line->awaited));
+    return NULL;
+}
+
+// True if the buffer holds this error, or no error for "".
+static bool holds(TargetBuffer *buffer, const char *words) {
+    const HloStatus status = error_of(buffer);
+    const bool as_told = *words ? status && strstr(hlo_status_message(status), words) : !status;
+    hlo_status_free(status);
+    return as_told;
+}
+
+// In a child: what ran is lost, what stood behind it runs, and so does what comes.
+static int goes_on(Line *line) {
+    TargetBuffer *next = NULL;
+    float value = 0;
+    if (launch(line, NULL, line->ready, &next)) return 1;
+    if (target_buffer_to_host_raw(next, &value, 0, sizeof value) || value != 2) return 2;
+    if (!holds(line->running, "the process forked while this was running")) return 3;
+    return holds(line->behind, "") ? 0 : 4;
+}
+
+// In a child that gets no thread nothing in line can run.
+static int gives_up(const Line *line) {
+    refuse_threads();
+    target_client_synchronize(line->machine.client);
+    return holds(line->behind, "the system gives no thread to run programs on") ? 0 : 1;
+}
+
+Test(buffer_states, a_fork_in_the_middle_of_a_line) {
+    Line line = {.machine = new_machine()};
+    const TargetTrace trace = {.event = stay, .context = &line};
+    pthread_t waiting;
+    cr_assert_eq(sem_init(&line.begun, 0, 0) | sem_init(&line.go, 0, 0), 0);
+    line.promise = promised(&line.machine);
+    line.ready = numbers(&line.machine);
+    must_succeed(launch(&line, &(TargetExecuteOptions){.trace = &trace}, line.promise, &line.running));
+    must_succeed(target_buffer_fulfil(line.promise, line.ready));
+    sem_wait(&line.begun);
+    must_succeed(launch(&line, NULL, line.ready, &line.behind));
+    pthread_create(&waiting, NULL, wait_in_line, &line);
+    usleep(20000);  // for the thread to stand in line, which changes nothing that is asked here
+    const pid_t first = fork();
+    if (first == 0) child_exit(goes_on(&line));
+    cr_expect(child_succeeds(first));
+    const pid_t second = fork();
+    if (second == 0) child_exit(gives_up(&line));
+    cr_expect(child_succeeds(second));
+    sem_post(&line.go);
+    pthread_join(waiting, NULL);
+    cr_expect(holds(line.running, ""));
+    cr_expect(holds(line.behind, ""));
+    target_buffer_release(line.promise);
+    target_buffer_release(line.ready);
+    target_buffer_release(line.running);
+    target_buffer_release(line.behind);
+    target_buffer_release(line.awaited);
+    free_machine(&line.machine);
+    sem_destroy(&line.begun);
+    sem_destroy(&line.go);
+}
+
+// ---- two threads at one buffer
+
+// Deletes, or launches a program on, a buffer at the same time as another thread.
+typedef struct Race {
+    Machine machine;
+    pthread_barrier_t start;
+    TargetBuffer *buffer;
+} Race;
+
+enum { kRaces = 300 };
+
+static void *delete_each(void *argument) {
+    Race *race = argument;
+    for (int i = 0; i < kRaces; i++) {
+        pthread_barrier_wait(&race->start);
+        target_buffer_delete(race->buffer);
+        pthread_barrier_wait(&race->start);
+    }
+    return NULL;
+}
+
+// The content or an error that names what happened, and nothing stays.
+Test(buffer_states, deleted_while_it_is_launched_or_read) {
+    Race race = {.machine = new_machine()};
+    pthread_t thread;
+    pthread_barrier_init(&race.start, NULL, 2);
+    pthread_create(&thread, NULL, delete_each, &race);
+    for (int i = 0; i < kRaces; i++) {
+        TargetBuffer *result = NULL, *const list[1] = {race.buffer = numbers(&race.machine)};
+        TargetBuffer *const *const lists[1] = {list};
+        TargetBuffer **const results[1] = {&result};
+        float value = 0;
+        pthread_barrier_wait(&race.start);
+        HloStatus status = i % 2 ? target_buffer_to_host_raw(race.buffer, &value, 0, sizeof value)
+                                 : target_execute(race.machine.increment, NULL, lists, 1, results, NULL);
+        if (!status && result) status = target_buffer_to_host_raw(result, &value, 0, sizeof value);
+        pthread_barrier_wait(&race.start);
+        if (status)
+            must_fail(status, HLO_INVALID_ARGUMENT, "deleted or donated");
+        else
+            cr_expect_eq(value, i % 2 ? 1 : 2);
+        target_buffer_release(race.buffer);
+        target_buffer_release(result);
+    }
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&race.start);
+    free_machine(&race.machine);
+}
+
+// Reading waits for a promise, and finds the buffer deleted when it is kept.
+static void *read_promise(void *argument) {
+    float value;
+    must_fail(target_buffer_to_host_raw(argument, &value, 0, sizeof value), HLO_INVALID_ARGUMENT,
+              "the buffer has been deleted or donated");
+    return NULL;
+}
+
+Test(buffer_states, deleted_while_somebody_waits_for_it) {
+    const Machine machine = new_machine();
+    TargetBuffer *promise = promised(&machine), *content = numbers(&machine);
+    pthread_t reader;
+    pthread_create(&reader, NULL, read_promise, promise);
+    usleep(20000);  // for the reader to wait; where it comes later it is told the same
+    target_buffer_delete(promise);
+    must_succeed(target_buffer_fulfil(promise, content));
+    pthread_join(reader, NULL);
+    target_buffer_release(promise);
+    target_buffer_release(content);
+    free_machine(&machine);
+}
+
+// An error keeps its place on its way through events.
+Test(buffer_states, errors_keep_their_place) {
+    const Machine machine = new_machine();
+    const HloPlace place = {.file = "f.hlo", .line = 3, .column = 7, .line_text = "  x", .instruction = "x"};
+    TargetBuffer *bad = NULL;
+    must_succeed(target_buffer_from_error(&kVector, machine.memory, hlo_error_at(HLO_DATA_LOSS, &place, "lost"), &bad));
+    TargetBuffer *result = run(machine.increment, bad);
+    const HloStatus status = error_of(result);
+    cr_expect_eq(hlo_status_code(status), HLO_DATA_LOSS);
+    const HloPlace *kept = hlo_status_place(status);
+    cr_assert_not_null(kept);
+    cr_expect_eq(kept->line, 3);
+    cr_expect_eq(kept->column, 7);
+    cr_expect_str_eq(kept->file, "f.hlo");
+    hlo_status_free(status);
+    target_buffer_release(bad);
+    target_buffer_release(result);
+    free_machine(&machine);
 }

@@ -4,10 +4,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/cpu/increment.h"
+#include "tests/support/child.h"
 #include "tests/support/compiled.h"
 
 static TargetClient *new_client(const char *spec) {
@@ -219,6 +219,7 @@ Test(execute, keeps_donors_that_no_result_can_take) {
         TargetBuffer *buffer = vector(client, 0, 4, 5), *result = NULL;
         must_succeed(run_one(executable, buffer, &result));
         cr_expect_eq(target_buffer_is_deleted(buffer), i == 0);
+        cr_expect_eq(target_executable_argument_is_donated(executable, 0), i == 0);
         target_buffer_release(buffer);
         target_buffer_release(result);
         target_executable_release(executable);
@@ -711,10 +712,8 @@ Test(fork, child_goes_on) {
     must_succeed(run_one(increment, result, &after));
     cr_expect_float_eq(first_of(after), 2, 0);
     const pid_t child = fork();
-    if (child == 0) _exit(use_after_fork(client, increment));
-    int status = -1;
-    waitpid(child, &status, 0);
-    cr_expect(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    if (child == 0) child_exit(use_after_fork(client, increment));
+    cr_expect(child_succeeds(child));
     target_buffer_release(buffer);
     target_buffer_release(result);
     target_buffer_release(after);

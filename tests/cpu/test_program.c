@@ -93,7 +93,8 @@ Test(program, results_are_arguments) {
     must_succeed(target_program_place(program, 0, x, &arguments[0]));
     must_succeed(target_program_place(program, 1, w, &arguments[1]));
     must_succeed(target_program_run(program, arguments, 2, once));
-    TargetArray *next[2] = {once[0], arguments[1]};
+    TargetArray *next[2] = {once[0], arguments[1]}, *const swapped[2] = {arguments[1], arguments[0]}, *none[2];
+    must_fail(target_program_run(program, swapped, 2, none), HLO_INVALID_ARGUMENT, "argument 0");
     must_succeed(target_program_run(program, next, 2, twice));
     HloLiteral *first[2], *second[2], *on_devices = NULL;
     must_succeed(target_program_call(program, (const HloLiteral *const[]){x, w}, 2, first));
@@ -104,6 +105,10 @@ Test(program, results_are_arguments) {
     cr_expect_eq(target_buffer_shape(target_array_shard(twice[0], 3))->dims[0], 3);
     cr_expect_null(target_array_shard(twice[0], 8));
     cr_expect_eq(target_array_shape(twice[0])->dims[0], 12);
+    cr_expect_eq(hlo_sharding_device_count(target_array_sharding(twice[0])), 8);
+    // Another reference, and back.
+    cr_expect_eq(target_array_retain(twice[0]), twice[0]);
+    target_array_release(twice[0]);
     for (int i = 0; i < 2; i++) {
         target_array_release(arguments[i]);
         target_array_release(once[i]);

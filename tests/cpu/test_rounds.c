@@ -6,6 +6,7 @@
 #include <criterion/parameterized.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include "targets/cpu/internal.h"
 #include "targets/cpu/round_internal.h"
@@ -404,5 +405,89 @@ Test(cpu_rounds, code_is_there_where_instructions_are) {
     write_many_values(&text, 40, "tanh");
     cr_expect_not(has_code(text.data, CPU_FEATURES_BASELINE));
     if (cpu_features_detect() >= CPU_FEATURES_AVX2) cr_expect(has_code(text.data, CPU_FEATURES_AVX2));
+    hlo_text_free(&text);
+}
+
+// ---- loops without code
+
+// Branches of a predicate and of an index, and what moves from round to round.
+static const char kBranches[] =
+    "HloModule m\nminus {\n  a = f32[3] parameter(0)\n  ROOT r = f32[3] negate(a)\n}\n"
+    "twice {\n  a = f32[3] parameter(0)\n  ROOT r = f32[3] add(a, a)\n}\n"
+    "half {\n  a = f32[3] parameter(0)\n  k = f32[] constant(0.5)\n  l = f32[3] broadcast(k), dimensions={}\n"
+    "  ROOT r = f32[3] multiply(a, l)\n}\n"
+    "c {\n  s = (s32[], f32[3], f32[9,3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  k = s32[] constant(9)\n  ROOT l = pred[] compare(i, k), direction=LT\n}\n"
+    "b {\n  s = (s32[], f32[3], f32[9,3]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+    "  x = f32[3] get-tuple-element(s), index=1\n  all = f32[9,3] get-tuple-element(s), index=2\n"
+    "  four = s32[] constant(4)\n  p = pred[] compare(i, four), direction=LT\n"
+    "  y = f32[3] conditional(p, x, x), true_computation=minus, false_computation=twice\n"
+    "  z = f32[3] conditional(i, y, y, y), branch_computations={twice, minus, half}\n"
+    "  row = f32[1,3] reshape(z)\n  zero = s32[] constant(0)\n"
+    "  new = f32[9,3] dynamic-update-slice(all, row, i, zero)\n  one = s32[] constant(1)\n  j = s32[] add(i, one)\n"
+    "  ROOT t = (s32[], f32[3], f32[9,3]) tuple(j, z, new)\n}\n"
+    "ENTRY e {\n  i = s32[] constant(0)\n  x = f32[3] parameter(0)\n  all = f32[9,3] parameter(1)\n"
+    "  s = (s32[], f32[3], f32[9,3]) tuple(i, x, all)\n"
+    "  ROOT w = (s32[], f32[3], f32[9,3]) while(s), condition=c, body=b\n}\n";
+
+static void check_loops(void) {
+    static const char *const floats[] = {"f32", "f32"};
+    static const int counts[] = {3, 40, 120};
+    expect_equal(kBranches, false, 1);
+    check_body(floats, 2, "f32", "  sum = f32[$] add(x, y)\n  r = f32[$] maximum(sum, x)\n");
+    for (size_t i = 0; i < HLO_COUNT_OF(counts); i++) {
+        HloText text = {0};
+        write_many_values(&text, counts[i], "tanh");
+        expect_equal(text.data, false, 1);
+        hlo_text_free(&text);
+    }
+}
+
+// Loops of the least instruction set have kernels, but no code.
+Test(cpu_rounds, loops_of_the_baseline) {
+    setenv("MESHLO_CPU_FEATURES", "baseline", 1);
+    check_loops();
+}
+
+// Hardened systems do not let memory that was written become code (prctl of Linux 6.3; before it this changes nothing).
+Test(cpu_rounds, loops_where_no_code_may_be_made) {
+    enum { SET_MDWE = 65, REFUSE_EXEC_GAIN = 1 };
+    (void)prctl(SET_MDWE, REFUSE_EXEC_GAIN, 0, 0, 0);
+    check_loops();
+}
+
+// A loop of more calls than stand on the stack, short of memory.
+Test(cpu_rounds, loops_without_memory) {
+    HloText text = {0};
+    TargetClient *client = NULL;
+    TargetBuffer *argument = NULL;
+    setenv("MESHLO_CPU_FEATURES", "baseline", 1);
+    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    write_many_values(&text, 12, "negate");
+    TargetExecutable *executable = compiled_must_compile(client, text.data, NULL);
+    HloLiteral *literal = compiled_random(target_executable_argument_shape(executable, 0), 1);
+    must_succeed(
+        target_buffer_from_literal(literal, target_device_default_memory(target_client_device(client, 0)), &argument));
+    int64_t countdown = 0;
+    for (bool enough = false; !enough; countdown++) {
+        TargetBuffer *results[2] = {0}, *const list[1] = {argument};
+        TargetBuffer *const *const lists[1] = {list};
+        TargetBuffer **const result_lists[1] = {results};
+        cr_assert_lt(countdown, 1000);
+        hlo_allocation_fail_after(countdown);
+        HloStatus status =
+            target_execute(executable, &(TargetExecuteOptions){.synchronous = true}, lists, 1, result_lists, NULL);
+        hlo_allocation_fail_after(-1);
+        enough = !status;
+        cr_assert(enough || hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED, "%s", hlo_status_message(status));
+        hlo_status_free(status);
+        target_buffer_release(results[0]);
+        target_buffer_release(results[1]);
+    }
+    cr_expect_gt(countdown, 5);
+    hlo_literal_free(literal);
+    target_buffer_release(argument);
+    target_executable_release(executable);
+    target_client_release(client);
     hlo_text_free(&text);
 }

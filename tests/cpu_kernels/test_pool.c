@@ -5,10 +5,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "targets/cpu/pool.h"
+#include "tests/support/child.h"
 
 enum { kCount = 10007 };
 
@@ -96,11 +96,9 @@ Test(cpu_pool, starts_threads_again_after_fork) {
     if (child == 0) {
         check_all_forms(pool);
         cpu_pool_free(pool);
-        _exit(0);
+        child_exit(0);
     }
-    int result;
-    waitpid(child, &result, 0);
-    cr_assert(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    cr_assert(child_succeeds(child));
     check_all_forms(pool);
     cpu_pool_free(pool);
 }
