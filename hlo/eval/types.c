@@ -112,13 +112,6 @@ static HloStatus check_top_k(const HloInstruction *instruction) {
                                                    : HLO_SUCCESS;
 }
 
-// Of the custom calls only those that sort look at the order of elements.
-static HloStatus check_custom_call(const HloInstruction *instruction) {
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
-    bool sorts = target && (!strcmp(target, "TopK") || !strcmp(target, "mhlo.topk"));
-    return sorts ? check_top_k(instruction) : HLO_SUCCESS;
-}
-
 // The real parts of what goes in and of what comes out have one type.
 static HloStatus check_fft(const HloInstruction *instruction) {
     HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
@@ -153,6 +146,14 @@ static HloStatus check_count(const HloInstruction *instruction, int64_t values) 
                 "%%%s: %s of more than %d arrays at once cannot be evaluated", instruction->name,
                 hlo_op_text(instruction->opcode), HLO_EVAL_MAX_VALUES);
     return HLO_SUCCESS;
+}
+
+// Of the custom calls only those that sort look at the order of elements.
+static HloStatus check_custom_call(const HloInstruction *instruction) {
+    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    bool sorts = target && (!strcmp(target, "TopK") || !strcmp(target, "mhlo.topk"));
+    if (target && !strcmp(target, "ApproxTopK")) return check_count(instruction, instruction->operand_count / 2);
+    return sorts ? check_top_k(instruction) : HLO_SUCCESS;
 }
 
 // The computation combines two elements of each operand from `first` on, and gives one of each. A plain sum or product

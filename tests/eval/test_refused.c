@@ -139,6 +139,40 @@ static const RefusedProgram programs[] = {
      "a dimension without a bound cannot be evaluated"},
     {"", "", " p = f32[4,2]{0,1} parameter(0)\n ROOT r = s16[8,2]{0,1} bitcast(p)\n", HLO_UNIMPLEMENTED,
      "%r: a bitcast between elements of different size"},
+    // forms that nobody runs
+    {"num_partitions=2", "",
+     P " q = f32[8] parameter(1)\n i = s32[] constant(0)\n t = (s32[]) tuple(i)\n"
+       " ROOT r = f32[8] collective-permute(p, q, t, t), channel_id=1, source_target_pairs={{0,1}}, "
+       "slice_sizes={{4}}\n",
+     HLO_UNIMPLEMENTED, "%r (collective-permute): a permute into parts of a buffer"},
+    {"", "",
+     " p = f16[16,32] parameter(0)\n q = f16[32,16] parameter(1)\n m = u16[16,4] parameter(2)\n"
+     " ROOT r = f32[16,16] dot(p, q, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
+     HLO_UNIMPLEMENTED, "%r (dot): a sparse dot"},
+    {"", "",
+     " p = f32[2,4,6] parameter(0)\n q = f32[3,2,6,5] parameter(1)\n g = s32[2,3] parameter(2)\n"
+     " ROOT r = f32[2,4,5] ragged-dot(p, q, g), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}\n",
+     HLO_UNIMPLEMENTED, "%r (ragged-dot): a ragged dot with batched group sizes"},
+    {"", "", " p = c128[2] parameter(0)\n ROOT r = s4[2,32] bitcast-convert(p)\n", HLO_UNIMPLEMENTED,
+     "%r (bitcast-convert): this pair of types"},
+    {"num_partitions=2", "",
+     P " n = s32[] constant(4)\n d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n"
+       " ROOT r = f32[<=16] all-gather(d), channel_id=1, use_global_device_ids=true, replica_groups={{0,1}}, "
+       "dimensions={0}\n",
+     HLO_UNIMPLEMENTED, "%r (all-gather): a cut through a dimension of dynamic size"},
+    // types that do not follow
+    {"", "half {\n ROOT a = f16[8] parameter(0)\n}\n", P " ROOT r = f16[8] call(p), to_apply=half\n", HLO_UNIMPLEMENTED,
+     "a mixture of float types"},
+    {"", "same {\n ROOT a = f32[8] parameter(0)\n}\n", P " ROOT r = f16[8] call(p), to_apply=same\n", HLO_UNIMPLEMENTED,
+     "a mixture of float types"},
+    {"", "", P " ROOT r = f16[8] copy(p)\n", HLO_UNIMPLEMENTED, "a mixture of float types"},
+    {"", "", " s = u64[2] constant({1,2})\n ROOT r = (u64[2], c64[8]) rng-bit-generator(s), algorithm=rng_default\n",
+     HLO_UNIMPLEMENTED, "%r (rng-bit-generator): a complex random number"},
+    {"", "",
+     P " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true\n"
+       " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n",
+     HLO_UNIMPLEMENTED, "%s (send): a transfer with a host that is not there"},
     // messages between devices
     {"num_partitions=2", "",
      P " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
@@ -224,6 +258,9 @@ Test(eval_refused, more_values_than_there_is_room_for) {
     refuses_many(ALL_OF, "reduce(%s, %s), dimensions={0}, to_apply=c\n", "%r: reduce of more than 64 arrays at once");
     refuses_many(" ROOT t = pred[] compare(a0, a1), direction=LT\n", "sort(%s), dimensions={0}, to_apply=c\n",
                  "%r: sort of more than 64 arrays at once");
+    refuses_many(" ROOT t = pred[] compare(a0, a1), direction=LT\n",
+                 "custom-call(%s, %s), custom_call_target=\"ApproxTopK\", called_computations={c}\n",
+                 "%r: custom-call of more than 64 arrays at once");
     refuses_many(
         ALL_OF,
         "scatter(%s, i, %s), update_window_dims={0}, inserted_window_dims={}, scatter_dims_to_operand_dims={0}, "
