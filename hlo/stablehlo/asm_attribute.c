@@ -240,6 +240,8 @@ static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, 
     int64_t places[MOST_SPATIAL], position = 0, largest = -1;
     for (int i = 0; i < MOST_SPATIAL; i++) places[i] = -1;
     *batch = *feature = -1;
+    asm_peek(parser);
+    const char *start = parser->at;
     if (!asm_expect(parser, '[')) return false;
     for (; !asm_eat(parser, ']'); position++) {
         int64_t number;
@@ -251,16 +253,19 @@ static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, 
         } else if (next == '?') {
             parser->at++;  // a dimension without a role: such a program is refused when its shapes are checked
         } else {
+            const char *where = parser->at;
             if (!asm_integer(parser, &number)) return false;
-            if (number < 0 || number >= MOST_SPATIAL) return asm_expected(parser, "the number of a spatial dimension");
+            if (number < 0 || number >= MOST_SPATIAL)
+                return asm_fail_at(parser, where, "spatial dimension %lld is out of range", (long long)number);
             places[number] = position;
             if (number > largest) largest = number;
         }
     }
     for (int64_t i = 0; i <= largest; i++) {
-        if (places[i] < 0) return asm_expected(parser, "every spatial dimension");
+        if (places[i] < 0) return asm_fail_at(parser, start, "spatial dimension %lld is missing", (long long)i);
     }
-    if (*batch < 0 || *feature < 0) return asm_expected(parser, "the batch and the feature dimension");
+    if (*batch < 0 || *feature < 0)
+        return asm_fail_at(parser, start, "dimension '%c' is missing", letters[*batch < 0 ? 0 : 1]);
     *spatial = hlo_ints(parser->arena, places, largest + 1);
     return true;
 }

@@ -381,9 +381,13 @@ static bool types_of_same(Pretty *pretty) {
 // `tensor<i1>, tensor<f32>`: the predicate's and everybody else's; or a function type.
 static bool types_of_select(Pretty *pretty) {
     AsmTypes types = {0};
+    asm_peek(pretty->parser);
+    const char *where = pretty->parser->at;
     if (!asm_type_list(pretty->parser, &types)) return false;
     if (types.count == 1 && types.items[0]->kind == MLIR_TYPE_FUNCTION) return take_function(pretty, types.items[0]);
-    if (types.count != 2) return asm_expected(pretty->parser, "two types, or those of a function");
+    if (types.count != 2)
+        return asm_fail_at(pretty->parser, where,
+                           "a select wants the types of its predicate and of its choices, or a function's");
     const MlirType *all[] = {types.items[0], types.items[1], types.items[1]};
     return take_types(pretty, all, 3, &types.items[1], 1);
 }
@@ -405,10 +409,12 @@ static bool types_of_complex(Pretty *pretty) {
 // The operands' types are the tuple's elements.
 static bool types_of_tuple(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
+    asm_peek(parser);
+    const char *where = parser->at;
     const MlirType *type = asm_type(parser);
     if (!type) return false;
     if (type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_tuple(type->shape))
-        return asm_expected(parser, "a tuple's type");
+        return asm_fail_at(parser, where, "the type of a tuple is needed");
     const MlirType **parts = HLO_ARENA_NEW(parser->arena, const MlirType *, type->shape->element_count);
     for (int32_t i = 0; i < type->shape->element_count; i++) {
         parts[i] = mlir_new_type(parser->arena, (MlirType){.kind = MLIR_TYPE_SHAPE, .shape = type->shape->elements[i]});

@@ -215,8 +215,11 @@ static const MlirAttribute *parse_mesh(AsmParser *parser) {
     }
     if (done && asm_eat(parser, ',')) {
         if (!asm_expect_word(parser, "device_ids") || !asm_expect(parser, '=')) return NULL;
+        asm_peek(parser);
+        const char *where = parser->at;
         const MlirAttribute *ids = asm_attribute(parser);
-        if (!ids || ids->kind != MLIR_TENSOR) return asm_expected(parser, "a tensor"), NULL;
+        if (ids && ids->kind != MLIR_TENSOR) asm_fail_at(parser, where, "the device ids are no tensor");
+        if (parser->status) return NULL;
         const HloLiteral *literal = mlir_tensor_literal(parser->arena, ids);
         for (int64_t i = 0; i < hlo_shape_elements(literal->shape); i++) {
             hlo_vector_push(parser->arena, &devices, hlo_literal_get_int64(literal, i));

@@ -83,6 +83,29 @@ static const RefusedText imports[] = {
     {"func.func @main(%a: tuple<@@tensor<2xf32>, none>) { return }", "a tuple holds something that has no shape"},
     {"module {\nfunc.func @main() { return }\n  @@#a = loc(unknown)\n}", "expected an operation, not '#'"},
     {"func.func @main() { return }\n{@@-# dialect_resources: {", "the resources have no end"},
+    // parts of attributes and types
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.conv<[b, @@64, f]x[i, 0, o]->[b, 0, f]>} : tensor<4xf32>"),
+     "spatial dimension 64 is out of range"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.conv<@@[b, 1, f]x[i, 0, o]->[b, 0, f]>} : tensor<4xf32>"),
+     "spatial dimension 0 is missing"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.conv<[b, 0, f]x@@[i, 0]->[b, 0, f]>} : tensor<4xf32>"),
+     "dimension 'o' is missing"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.conv<[b, 0, f]x[i, 0, o] @@[b, 0, f]>} : tensor<4xf32>"),
+     "expected '->', not '['"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.result_accuracy<@@atoll = 1.0>} : tensor<4xf32>"),
+     "expected atol, rtol, ulps or mode, not 'atoll'"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.result_accuracy<atol = @@much, >} : tensor<4xf32>"),
+     "expected a number, not 'much'"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.dot_algorithm<allow_imprecise_accumulation = @@maybe>} : "
+          "tensor<4xf32>"),
+     "expected true or false, not 'maybe'"},
+    {MAIN("%0 = stablehlo.abs %a {x = #stablehlo.mesh<axes = [], device_ids = @@5 : i64>} : tensor<4xf32>"),
+     "the device ids are no tensor"},
+    {MAIN("%0 = stablehlo.select %i, %a, %a : @@tensor<4xi1>"),
+     "a select wants the types of its predicate and of its choices, or a function's"},
+    {MAIN("%0 = stablehlo.tuple %a : @@tensor<4xf32>"), "the type of a tuple is needed"},
+    {MAIN("%0 = chlo.polygamma %a, %a : tensor<4xf32>, tensor<4xf32> @@loc(unknown)"), "expected '->', not 'loc'"},
+    {"func.func @main(%a: !@@) { return }", "expected the name of a type, not ')'"},
     // regions and results
     {MAIN("\"stablehlo.while\"(%a) ({\n^bb0(%x: tensor<4xf32>):\n  stablehlo.return %x : tensor<4xf32>\n@@^bb1:\n  "
           "stablehlo.return "

@@ -105,6 +105,67 @@ typedef struct Form {
 } Form;
 
 static const Form forms[] = {
+    {"the long spelling of dimension numbers",
+     "func.func @main(%a: tensor<2x9x3xf32>, %k: tensor<2x3x4xf32>) -> tensor<2x8x4xf32> {\n"
+     "  %0 = \"stablehlo.convolution\"(%a, %k) <{dimension_numbers = #stablehlo.conv<raw input_batch_dimension = 0, "
+     "input_feature_dimension = 2, input_spatial_dimensions = [1], kernel_input_feature_dimension = 1, "
+     "kernel_output_feature_dimension = 2, kernel_spatial_dimensions = [0], output_batch_dimension = 0, "
+     "output_feature_dimension = 2, output_spatial_dimensions = [1]>, batch_group_count = 1 : i64, "
+     "feature_group_count = 1 : i64}> : (tensor<2x9x3xf32>, tensor<2x3x4xf32>) -> tensor<2x8x4xf32>\n"
+     "  return %0 : tensor<2x8x4xf32>\n}",
+     "dim_labels=b0f_0io->b0f"},
+    {"attributes that say nothing to HLO, and a comment",
+     "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+     "  %0 = chlo.broadcast_add %a, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> // types of a function\n"
+     "  %1 = \"stablehlo.abs\"(%0) {x = unit, y = affine_map<(d0) -> (d0)>, z = @a::@b, w = distinct[0]<unit>, "
+     "v = #stablehlo.mesh_axis<name = \"x\", size = 2>, u = loc(\"here\"), t = memref<4xf32>, s = si8} : "
+     "(tensor<4xf32>) -> tensor<4xf32>\n  return %1 : tensor<4xf32>\n}",
+     "ROOT abs = f32[4]{0} abs(add)"},
+    {"a sharding for each result",
+     "sdy.mesh @mesh = <[\"x\"=2]>\nfunc.func @main(%a: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {\n"
+     "  %0:2 = stablehlo.optimization_barrier {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{\"x\"}]>, <@mesh, "
+     "[{}]>]>} %a, %a : tensor<4xf32>, tensor<4xf32>\n  return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>\n}",
+     "opt-barrier(tuple), sharding={{devices=[2]<=[2]}, {replicated}}"},
+    {"a sharding of a result that is a parameter",
+     "sdy.mesh @mesh = <[\"x\"=2]>\nfunc.func @main(%a: tensor<4xf32>) -> (tensor<4xf32> {sdy.sharding = "
+     "#sdy.sharding<@mesh, [{\"x\"}]>}) {\n  return %a : tensor<4xf32>\n}",
+     "ROOT copy = f32[4]{0} copy(Arg_0), sharding={devices=[2]<=[2]}"},
+    {"sizes of the run",
+     "func.func @main(%a: tensor<4xf32>, %n: tensor<1xi32>) -> tensor<?xf32, #stablehlo.bounds<4>> {\n"
+     "  %0 = stablehlo.dynamic_reshape %a, %n : (tensor<4xf32>, tensor<1xi32>) -> tensor<?xf32, "
+     "#stablehlo.bounds<4>>\n  return %0 : tensor<?xf32, #stablehlo.bounds<4>>\n}",
+     "dynamic-reshape(Arg_0, reshape)"},
+    {"a slice of known length whose start moves",
+     "func.func @main(%a: tensor<4xf32>, %s: tensor<1xi32>) -> tensor<2xf32> {\n"
+     "  %c = stablehlo.constant dense<2> : tensor<1xi32>\n  %one = stablehlo.constant dense<1> : tensor<1xi32>\n"
+     "  %l = stablehlo.add %s, %c : tensor<1xi32>\n  %0 = stablehlo.real_dynamic_slice %a, %s, %l, %one : "
+     "(tensor<4xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}",
+     "dynamic-slice(Arg_0, reshape), dynamic_slice_sizes={2}"},
+    {"a slice of a length that only its bounds tell",
+     "func.func @main(%a: tensor<4xf32>, %s: tensor<1xi32>) -> tensor<?xf32, #stablehlo.bounds<2>> {\n"
+     "  %c = stablehlo.constant dense<2> : tensor<1xi32>\n  %one = stablehlo.constant dense<1> : tensor<1xi32>\n"
+     "  %l = stablehlo.add %c, %s : tensor<1xi32>\n  %0 = stablehlo.real_dynamic_slice %a, %s, %l, %one : "
+     "(tensor<4xf32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<?xf32, #stablehlo.bounds<2>>\n  return "
+     "%0 : tensor<?xf32, #stablehlo.bounds<2>>\n}",
+     "dynamic_slice_sizes={2}"},
+    {"a configuration of bytes",
+     "func.func @main(%a: tensor<4xf32>) {\n  stablehlo.custom_call @InspectSharding(%a) {backend_config = "
+     "\"\\01\\FE\", has_side_effect = true} : (tensor<4xf32>) -> ()\n  return\n}",
+     "backend_config=\"01fe\""},
+    {"memories",
+     "func.func @main(%a: tensor<4xf32> {mhlo.memory_kind = \"pinned_host\"}) -> tensor<4xf32> {\n"
+     "  %0 = stablehlo.custom_call @annotate_device_placement(%a) {has_side_effect = true, mhlo.frontend_attributes = "
+     "{_xla_buffer_placement = \"unpinned_host\"}} : (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : "
+     "tensor<4xf32>\n}",
+     "copy(Arg_0)"},
+    {"a message with pairs and a device",
+     "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %t = stablehlo.create_token : !stablehlo.token\n"
+     "  %r:2 = \"stablehlo.recv\"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, "
+     "is_host_transfer = false, source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}> {mhlo.sharding = "
+     "\"{maximal device=0}\"} : (!stablehlo.token) -> (tensor<4xf32>, !stablehlo.token)\n"
+     "  return %r#0 : tensor<4xf32>\n}",
+     "channel_id=1, sharding={{maximal device=0}, {maximal device=0}, {maximal device=0}}, "
+     "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1}}}"},
     {"functions without a module",
      "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { %0 = func.call @f(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
      "return %0 : tensor<2xf32> }\n"
