@@ -5,6 +5,9 @@
 
 static HloStatus lowered_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     (void)partitioner;
-    return hlo_error(HLO_UNIMPLEMENTED, "%s of this form cannot be partitioned", hlo_op_text(op->opcode));
+    const bool half = hlo_op_is(op->opcode, HLO_OP_IS_ASYNC_START) || hlo_op_is(op->opcode, HLO_OP_IS_ASYNC_DONE) ||
+                      hlo_is(op, HLO_OP_ASYNC_UPDATE);
+    return hlo_error(HLO_UNIMPLEMENTED, "%s %s cannot be partitioned", hlo_op_text(op->opcode),
+                     half ? "whose halves something else refers to" : "that control edges refer to");
 }
 const SpmdOp spmd_op_lowered = {.name = "lowered", .partition = lowered_partition};

@@ -79,7 +79,7 @@ static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstru
     HLO_FAIL_IF(hlo_type_bytes(op->shape->type) != hlo_type_bytes(op->operands[0]->shape->type), HLO_UNIMPLEMENTED,
                 "bitcast that changes the element width cannot be partitioned");
     HLO_FAIL_IF(!hlo_bitcast_is_reshape(op->operands[0]->shape, op->shape), HLO_UNIMPLEMENTED,
-                "bitcast between these layouts cannot be partitioned");
+                "bitcast that goes through the padding of tiles cannot be partitioned");
     return spmd_partition_default(partitioner, op);
 }
 const SpmdOp spmd_op_bitcast = {.name = "bitcast", .rule = reshape_rule, .partition = bitcast_partition};

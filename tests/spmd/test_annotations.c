@@ -155,6 +155,27 @@ Test(annotations, free_axes_may_cut_inside_of_a_manual_region) {
     check_partitioned(IN_REGION(", sharding={devices=[2,1,2]<=[2,2]T(1,0) last_tile_dims={manual}}"), NULL, 1);
 }
 
+// Two arrays cut in different dimensions, whose border names its axes in Shardy's spelling and in that of JAX's
+// exports.
+#define BORDER(side, axes)                                                                    \
+    "frontend_attributes={xla.sdy." side "_shardings=\"#sdy.sharding_per_value<[<@mesh, [{" X \
+    "}, {}]>, <@mesh, "                                                                       \
+    "[{}, {" X "}]>]>\", xla.sdy.manual_axes=\"" axes "\"}\n"
+#define TWO_VALUES(axes) \
+    "HloModule m, num_partitions=4, " MESHES                                                                        \
+    "\nENTRY e {\n p = f32[8,8] parameter(0)\n q = f32[8,8] parameter(1)\n g = (f32[4,8], f32[8,4]) custom-call(p, q)," \
+    " custom_call_target=\"xla.sdy.GlobalToLocalShape\", " BORDER("in", axes)                                       \
+    " a = f32[4,8] get-tuple-element(g), index=0\n b = f32[8,4] get-tuple-element(g), index=1\n"                    \
+    " n = f32[4,8] negate(a)\n o = f32[8,4] abs(b)\n l = (f32[8,8], f32[8,8]) custom-call(n, o), "                  \
+    "custom_call_target=\"xla.sdy.LocalToGlobalShape\", " BORDER("out", axes)                                       \
+    " c = f32[8,8] get-tuple-element(l), index=0\n d = f32[8,8] get-tuple-element(l), index=1\n"                    \
+    " ROOT r = f32[8,8] add(c, d)\n}\n"
+
+Test(annotations, manual_axes_are_read_in_both_spellings) {
+    expect_collectives(TWO_VALUES("#sdy<manual_axes{" X "}>"), NULL, "1 all-to-all");
+    expect_collectives(TWO_VALUES("#sdy.manual_axes<{" X "}>"), NULL, "1 all-to-all");
+}
+
 // Along a manual axis devices hold arrays of their own: to cut one by it mixed the rows of different arrays, or ended
 // the process.
 static const char *const manual_axes_named[] = {

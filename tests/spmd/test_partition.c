@@ -438,6 +438,28 @@ Test(partition, memory_failures_are_statuses) {
 }
 
 // A dot as a TPU compiler writes it: a convolution without spatial dimensions has no window (it was read all the same).
+// An annotated call is partitioned as one, and control edges keep a normalisation from being spelled out.
+Test(partition, calls_and_normalisations_that_stay) {
+    expect_collectives(
+        "HloModule m, num_partitions=2\nf {\n a = f32[8,4] parameter(0)\n b = f32[4,8] transpose(a), "
+        "dimensions={1,0}\n ROOT r = f32[4,8] abs(b)\n}\nENTRY e {\n p = f32[8,4] parameter(0), "
+        "sharding={devices=[2,1]0,1}\n ROOT c = f32[4,8] call(p), to_apply=f, "
+        "sharding={devices=[2,1]0,1}\n}\n",
+        NULL, "1 all-to-all");
+    expect_collectives(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[8,4] parameter(0), "
+        "sharding={devices=[1,2]0,1}\n s = f32[4] parameter(1)\n o = f32[4] parameter(2)\n"
+        " n = f32[4] negate(s)\n b = (f32[8,4], f32[4], f32[4]) batch-norm-training(p, s, o), "
+        "epsilon=0.1, feature_index=1, control-predecessors={n}\n"
+        " ROOT g = f32[8,4] get-tuple-element(b), index=0, sharding={devices=[1,2]0,1}\n}\n",
+        NULL, "");
+    // A bitcast that only renames dimensions is a reshape.
+    expect_collectives(
+        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[8,4] parameter(0), "
+        "sharding={devices=[2,1]0,1}\n ROOT b = f32[32] bitcast(p), sharding={devices=[2]0,1}\n}\n",
+        NULL, "");
+}
+
 Test(partition, a_convolution_without_a_window) {
     check_partitioned(
         "HloModule m, num_partitions=4\n\nENTRY e {\n"

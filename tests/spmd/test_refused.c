@@ -42,6 +42,12 @@ static const RefusedProgram programs[] = {
         " ROOT r = f32[<=8] negate(d), sharding={devices=[4]<=[4]}\n"),
      HLO_UNIMPLEMENTED, "instruction %r: dimension 0 is of dynamic size and cannot be cut"},
     {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
+    // what is not spelled out before it is partitioned
+    {ON(2,
+        " p = f32[8] parameter(0)\n s = (f32[8], f32[8], u32[]) copy-start(p)\n"
+        " t = ((f32[8], f32[8], u32[])) tuple(s)\n g = (f32[8], f32[8], u32[]) get-tuple-element(t), index=0\n"
+        " ROOT d = f32[8] copy-done(g)\n"),
+     HLO_UNIMPLEMENTED, "%s: copy-start whose halves something else refers to cannot be partitioned"},
     // what the verifier leaves open, and rules would count with
     {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),
      HLO_UNIMPLEMENTED, "%q: a dimension without a bound cannot be cut"},
@@ -67,7 +73,7 @@ static const RefusedProgram programs[] = {
         "source_target_pairs={{0,1}}\n"),
      HLO_UNIMPLEMENTED, "%c: the program ends with collective-permute-start, which itself has no end"},
     {ON(4, " p = s32[2,4]{1,0:T(2,2)} parameter(0)\n ROOT r = s32[1,2,4]{2,1,0:T(4,2)} bitcast(p)\n"),
-     HLO_UNIMPLEMENTED, "instruction %r: bitcast between these layouts cannot be partitioned"},
+     HLO_UNIMPLEMENTED, "instruction %r: bitcast that goes through the padding of tiles cannot be partitioned"},
     // bug: the distance of the first two devices overflowed.
     {ON(4, " ROOT p = f32[4] parameter(0), sharding={devices=[4]0,9223372036854775807,1,2}\n"), HLO_INVALID_ARGUMENT,
      "device 9223372036854775807 is repeated or out of range in a sharding"},
