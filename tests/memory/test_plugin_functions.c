@@ -306,7 +306,59 @@ static HloStatus asked_door(const World *world) {
     return status;
 }
 
+// ---- a program that asks its host
+
+static PjrtError *take_chunk(PjrtChunk *chunk, PjrtCallbackError **make_error, size_t total, bool done, void *unused) {
+    (void)make_error, (void)total, (void)done, (void)unused;
+    chunk->deleter(chunk->data, chunk->deleter_arg);
+    return NULL;
+}
+
+// All at once. `told` keeps the error of a chunk that was taken without an event.
+static void give_stream(PjrtStream *stream, void *told) {
+    PjrtCopyToDeviceStreamTotalBytesArgs total = {.struct_size = sizeof(total), .stream = stream};
+    harness_must(CALL(CopyToDeviceStream_TotalBytes, &total), "TotalBytes");
+    PjrtChunk chunk = {.data = numbers, .size = (size_t)total.total_bytes};
+    PjrtCopyToDeviceStreamAddChunkArgs add = {.struct_size = sizeof(add), .stream = stream, .chunk = &chunk};
+    *(HloStatus *)told = status_of(CALL(CopyToDeviceStream_AddChunk, &add));
+    destroy_event(add.transfer_complete);
+    PjrtCopyToDeviceStreamDestroyArgs destroy = {.struct_size = sizeof(destroy), .object = stream};
+    harness_must(CALL(CopyToDeviceStream_Destroy, &destroy), "Destroy");
+}
+
+static void open_asking(World *world) {
+    open_client(world);
+    Ready *ready = world->more;
+    ready->executable =
+        harness_compile_text(ready->client,
+                             "HloModule ask\nENTRY e {\n p = f32[2,3] parameter(0)\n t = token[] after-all()\n"
+                             " s = (f32[2,3], u32[], token[]) send(p, t), channel_id=7, is_host_transfer=true\n"
+                             " sd = token[] send-done(s), channel_id=7, is_host_transfer=true\n"
+                             " r = (f32[2,3], u32[], token[]) recv(sd), channel_id=8, is_host_transfer=true\n"
+                             " rd = (f32[2,3], token[]) recv-done(r), channel_id=8, is_host_transfer=true\n"
+                             " ROOT g = f32[2,3] get-tuple-element(rd), index=0\n}\n");
+    ready->arguments[0] = harness_numbers(ready->client, 0, 2, 3, 1);
+}
+
+static HloStatus asking_door(const World *world) {
+    HloStatus told = HLO_SUCCESS;
+    const PjrtSendCallbackInfo send = {.channel_id = 7, .send_callback = take_chunk};
+    const PjrtRecvCallbackInfo recv = {.channel_id = 8, .user_arg = &told, .recv_callback = give_stream};
+    const PjrtSendCallbackInfo *const send_lists[] = {&send};
+    const PjrtRecvCallbackInfo *const recv_lists[] = {&recv};
+    const PjrtExecuteOptions options = {.struct_size = sizeof(options),
+                                        .send_callbacks = send_lists,
+                                        .recv_callbacks = recv_lists,
+                                        .num_send_ops = 1,
+                                        .num_recv_ops = 1};
+    HloStatus status = run(world->more, 1, &options);
+    if (!status) return told;
+    hlo_status_free(told);
+    return status;
+}
+
 static const NamedDoor doors[] = {
+    {"asking", asking_door, open_asking, close_all},
     {"asked", asked_door, open_executable, close_all},
     {"uninitialised", uninitialised_door, open_client, close_all},
     {"failed", failed_door, open_client, close_all},

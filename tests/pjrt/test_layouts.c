@@ -138,6 +138,24 @@ Test(pjrt_layouts, programs_say_layouts_and_memories) {
     harness_destroy_client(client);
 }
 
+#define UNPINNED(order)                                                                         \
+    "func.func public @main(%a: tensor<2x3xf32> {mhlo.layout_mode = \"" order                   \
+    "\", mhlo.memory_kind = "                                                                   \
+    "\"unpinned_host\"}) -> tensor<2x3xf32> {\n  %0 = stablehlo.add %a, %a : tensor<2x3xf32>\n" \
+    "  return %0 : tensor<2x3xf32>\n}\n"
+
+// Arrays there have one order.
+Test(pjrt_layouts, orders_in_unpinned_host_memory) {
+    PjrtClient *client = harness_client("v2-8");
+    PjrtError *error;
+    PjrtLoadedExecutable *loaded = harness_compile(client, UNPINNED("{1,0}"), sizeof(UNPINNED("{1,0}")) - 1, 1, &error);
+    harness_must(error, "compile");
+    harness_compile(client, UNPINNED("{0,1}"), sizeof(UNPINNED("{0,1}")) - 1, 1, &error);
+    harness_refused(error, 3, "an argument or result in unpinned_host memory wants another order than row-major");
+    harness_destroy_executable(loaded);
+    harness_destroy_client(client);
+}
+
 // ---- default layouts: from modules that libtpu 0.0.42 compiled for v2, as tests/emulator/test_layout.c has them
 
 typedef struct DefaultCase {
