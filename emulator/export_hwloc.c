@@ -120,9 +120,11 @@ HloStatus emu_export_hwloc(const EmuTopology *topology, HloText *xml) {
     HLO_FAIL_IF(topology->chip_count > EMU_HWLOC_MAX_CHIPS, HLO_UNIMPLEMENTED,
                 "%s: hwloc topologies of more than %d chips are not written", topology->name, EMU_HWLOC_MAX_CHIPS);
     Export export = {.slice = topology, .devices_per_chip = topology->devices_per_chip};
-    HLO_FAIL_IF(hwloc_topology_init(&export.topology), HLO_RESOURCE_EXHAUSTED, "no memory for an hwloc topology");
-    const int failed = fill(&export, xml);
-    hwloc_topology_destroy(export.topology);
+    int failed = hwloc_topology_init(&export.topology);
+    if (!failed) {
+        failed = fill(&export, xml);
+        hwloc_topology_destroy(export.topology);
+    }
     HLO_FAIL_IF(failed, HLO_RESOURCE_EXHAUSTED, "%s: hwloc cannot make the topology", topology->name);
     return hlo_text_status(xml);
 }

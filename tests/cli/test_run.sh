@@ -207,6 +207,58 @@ done
 check "outfeeds are the same from both engines" cmp fed.compiled/outfeed.0.2.npy fed.eval/outfeed.0.2.npy
 exits 0 "infeeds from an archive, run twice and compared" meshlo run feed.hlo --infeed two.npz --repeat 2 --compare eval
 exits 0 "bug: infeeds of the evaluator, run twice" meshlo run feed.hlo --infeed two.npz --engine eval --repeat 2
+# A sum of the bits of rounded numbers, which differ between the engines: it decides a size, and how often an outfeed gives.
+cat > bits.hlo <<'HLO'
+HloModule bits
+add {
+  a = u32[] parameter(0)
+  b = u32[] parameter(1)
+  ROOT t = u32[] add(a, b)
+}
+other {
+  s = (s32[], token[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  ROOT r = pred[] compare(i, one), direction=LE
+}
+give {
+  s = (s32[], token[]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  t = token[] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  out = token[] outfeed(i, t), outfeed_shape=s32[]
+  ROOT r = (s32[], token[]) tuple(j, out)
+}
+ENTRY e {
+  i = f32[1000] iota(), iota_dimension=0
+  k = f32[] constant(0.01)
+  l = f32[1000] broadcast(k), dimensions={}
+  x = f32[1000] multiply(i, l)
+  y = f32[1000] erf(x)
+  bits = u32[1000] bitcast-convert(y)
+  z = u32[] constant(0)
+  ROOT sum = u32[] reduce(bits, z), dimensions={0}, to_apply=add
+  want = u32[] constant(WANT)
+  same = pred[] compare(sum, want), direction=EQ
+  n = s32[] convert(same)
+  p = f32[4] parameter(0)
+  SIZE r = f32[<=4] set-dimension-size(p, n), dimensions={0}
+  t = token[] after-all()
+  s = (s32[], token[]) tuple(n, t)
+  w = (s32[], token[]) while(s), condition=other, body=give
+  FEED v = token[] get-tuple-element(w), index=1
+}
+HLO
+sed '/want = /,/FEED/d' bits.hlo > sum.hlo
+exits 0 "a sum of bits" meshlo run sum.hlo --engine eval --print
+sed "s/WANT/$(sed -n 's/^u32\[\] //p' out)/; s/ROOT sum/sum/" bits.hlo > same.hlo
+sed 's/SIZE/ROOT/; /t = token\[\] after/,/FEED/d' same.hlo > size.hlo
+exits 1 "results of two sizes" meshlo run size.hlo --compare eval
+says err "result 0 turned out to be of another size than the evaluator's" "results of two sizes: named"
+sed 's/SIZE//; s/FEED/ROOT/' same.hlo > gives.hlo
+exits 1 "outfeeds of two lengths" meshlo run gives.hlo --compare eval
+says err "the outfeed of device 0 gave 2 arrays, the evaluator's 1" "outfeeds of two lengths: named"
 exits 6 "an infeed that runs dry" meshlo run feed.hlo --infeed one.npy
 says err "the infeed of device 0 has run dry: it wants f32[1,2] more" "an infeed that runs dry: named"
 exits 6 "an infeed of another shape" meshlo run feed.hlo --infeed three.npy --infeed one.npy

@@ -123,6 +123,20 @@ Test(emulator_mesh_order, mock_cube_of_v5e) {
     hlo_status_free(status);
 }
 
+// A kind that JAX knows and no slice here has.
+Test(emulator_mesh_order, mock_tray_of_v4_lite) {
+    EmuDevice devices[8] = {0};
+    for (int64_t i = 0; i < 8; i++) {
+        devices[i].id = i;
+        for (int axis = 0; axis < 3; axis++) devices[i].coords[axis] = i >> axis & 1;
+    }
+    const int64_t four = 4, eight = 8, ring[] = {0, 1, 3, 2};
+    int64_t places[8];
+    cr_assert_null(emu_device_mesh(devices, 4, "TPU v4 lite", &four, 1, (EmuMeshOptions){0}, places));
+    cr_assert_arr_eq(places, ring, sizeof(ring));
+    cr_assert_null(emu_device_mesh(devices, 8, "TPU v4 lite", &eight, 1, (EmuMeshOptions){0}, places));
+}
+
 typedef struct HybridCase {
     char spec[16], ici[16], dcn[16];
     char places[96];  // slice * devices of a slice + id in the slice

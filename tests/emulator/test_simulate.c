@@ -355,6 +355,39 @@ Test(emulator_simulate, reductions_join_their_producer) {
     emu_report_free(both);
 }
 
+// A fusion that some compiler made is one kernel: it reads what its inside reads, and writes in place what its root
+// does.
+Test(emulator_simulate, fusions_are_one_kernel) {
+    EmuReport *chain = simulate(
+        "HloModule t\nf { x = f32[4096,4096] parameter(0)\n y = f32[4096,4096] exponential(x)\n"
+        " ROOT z = f32[4096,4096] multiply(y, y) }\n"
+        "g { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] fusion(x), kind=kLoop, calls=f }\n"
+        "ENTRY e { a = f32[4096,4096] parameter(0)\n ROOT b = f32[4096,4096] fusion(a), kind=kLoop, calls=g }",
+        "v5e-1");
+    cr_expect_eq(chain->op_count, 1);
+    cr_expect_eq(chain->hbm_bytes_per_device, 2 * 4096.0 * 4096 * 4);
+    EmuReport *row = simulate(
+        "HloModule t\nf { x = f32[4096,4096] parameter(0)\n i = s32[] parameter(1)\n z = s32[] constant(0)\n"
+        " y = f32[1,4096] dynamic-slice(x, i, z), dynamic_slice_sizes={1,4096}\n ROOT n = f32[1,4096] negate(y) }\n"
+        "ENTRY e { a = f32[4096,4096] parameter(0)\n i = s32[] parameter(1)\n"
+        " ROOT b = f32[1,4096] fusion(a, i), kind=kLoop, calls=f }",
+        "v5e-1");
+    cr_expect_lt(row->hbm_bytes_per_device, 4096.0 * 4096);
+    EmuReport *update = simulate(
+        "HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\n"
+        "f { x = f32[4096,4096] parameter(0)\n u = f32[1,4096] parameter(1)\n i = s32[] parameter(2)\n"
+        " z = s32[] constant(0)\n n = f32[1,4096] negate(u)\n"
+        " ROOT y = f32[4096,4096] dynamic-update-slice(x, n, i, z) }\n"
+        "ENTRY e { a = f32[4096,4096] parameter(0)\n u = f32[1,4096] parameter(1)\n i = s32[] parameter(2)\n"
+        " ROOT b = f32[4096,4096] fusion(a, u, i), kind=kLoop, calls=f }",
+        "v5e-1");
+    cr_expect_lt(update->hbm_bytes_per_device, 4096.0 * 4096);
+    cr_expect_eq(update->temp_bytes, 0);
+    emu_report_free(chain);
+    emu_report_free(row);
+    emu_report_free(update);
+}
+
 // Calls are inlined first, as compilers do: what they hold fuses with what is around them.
 // Stacks of weights are transposed in front of a loop over their middle dimension; where the layouts say that nothing
 // moves, that takes neither time nor memory.

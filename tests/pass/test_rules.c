@@ -21,6 +21,45 @@ typedef struct RuleCase {
 
 // clang-format off
 static const RuleCase rules[] = {
+    // Powers, products of constants, complex numbers taken apart and put together, whole numbers rounded.
+    {X("f32[4]") C("f32[]", "a", "2") SPLAT("f32[4]", "b", "a") "  ROOT r = f32[4] power(x, b)\n",
+     X("f32[4]") "  ROOT r = f32[4] multiply(x, x)\n"},
+    {X("f32[4]") C("f32[]", "a", "0") SPLAT("f32[4]", "b", "a") "  ROOT r = f32[4] power(x, b)\n",
+     X("f32[4]") C("f32[]", "a", "1") "  ROOT r = f32[4] broadcast(a), dimensions={}\n"},
+    {X("f32[4]") C("f32[]", "a", "1") SPLAT("f32[4]", "b", "a") "  p = f32[4] power(x, b)\n  ROOT r = f32[4] negate(p)\n",
+     X("f32[4]") "  ROOT r = f32[4] negate(x)\n"},
+    STAYS(X("f32[4]") C("f32[]", "a", "3") SPLAT("f32[4]", "b", "a") "  ROOT r = f32[4] power(x, b)\n"),
+    {X("s32[4]") C("s32[]", "a", "3") SPLAT("s32[4]", "b", "a") C("s32[]", "c", "5") SPLAT("s32[4]", "d", "c")
+         "  m = s32[4] multiply(x, b)\n  ROOT r = s32[4] multiply(m, d)\n",
+     X("s32[4]") C("s32[]", "c", "15") SPLAT("s32[4]", "d", "c") "  ROOT r = s32[4] multiply(x, d)\n"},
+    {X("c64[4]") "  a = f32[4] real(x)\n  b = f32[4] imag(x)\n  c = c64[4] complex(a, b)\n  ROOT r = c64[4] negate(c)\n",
+     X("c64[4]") "  ROOT r = c64[4] negate(x)\n"},
+    {X("f32[4]") "  a = f32[4] sign(x)\n  b = f32[4] round-nearest-even(a)\n  ROOT r = f32[4] negate(b)\n",
+     X("f32[4]") "  a = f32[4] sign(x)\n  ROOT r = f32[4] negate(a)\n"},
+    {X("f32[4]") "  a = f32[4] round-nearest-even(x)\n  b = f32[4] floor(a)\n  ROOT r = f32[4] negate(b)\n",
+     X("f32[4]") "  a = f32[4] round-nearest-even(x)\n  ROOT r = f32[4] negate(a)\n"},
+    // Nothing is beyond the largest number of a type.
+    {X("u32[4]") C("u32[]", "a", "4294967295") SPLAT("u32[4]", "b", "a") "  ROOT r = pred[4] compare(x, b), direction=GT\n",
+     X("u32[4]") C("pred[]", "c", "false") "  ROOT r = pred[4] broadcast(c), dimensions={}\n"},
+    {X("u32[4]") C("u32[]", "a", "4294967295") SPLAT("u32[4]", "b", "a") "  ROOT r = pred[4] compare(x, b), direction=LE\n",
+     X("u32[4]") C("pred[]", "c", "true") "  ROOT r = pred[4] broadcast(c), dimensions={}\n"},
+    // The same choice twice.
+    {P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  a = f32[4] select(p, x, y)\n  ROOT r = f32[4] select(p, a, z)\n",
+     P("pred[4]", "p", 0) P("f32[4]", "x", 1) P("f32[4]", "y", 2) P("f32[4]", "z", 3)
+         "  ROOT r = f32[4] select(p, x, z)\n"},
+    // Counters and repeated scalars, repeated, cut and joined.
+    {X("s32[3,4]") "  i = s32[4] iota(), iota_dimension=0\n  b = s32[3,4] broadcast(i), dimensions={1}\n"
+         "  ROOT r = s32[3,4] add(x, b)\n",
+     X("s32[3,4]") "  b = s32[3,4] iota(), iota_dimension=1\n  ROOT r = s32[3,4] add(x, b)\n"},
+    {X("s32[4,3]") "  i = s32[4,6] iota(), iota_dimension=0\n  b = s32[4,3] slice(i), slice={[0:4], [1:4]}\n"
+         "  ROOT r = s32[4,3] add(x, b)\n",
+     X("s32[4,3]") "  b = s32[4,3] iota(), iota_dimension=0\n  ROOT r = s32[4,3] add(x, b)\n"},
+    {X("f32[]") SPLAT("f32[2]", "a", "x") SPLAT("f32[3]", "b", "x") "  ROOT r = f32[5] concatenate(a, b), dimensions={0}\n",
+     X("f32[]") "  ROOT r = f32[5] broadcast(x), dimensions={}\n"},
+    {X("f32[]") P("s32[]", "i", 1) SPLAT("f32[5]", "a", "x")
+         "  b = f32[2] dynamic-slice(a, i), dynamic_slice_sizes={2}\n  ROOT r = f32[2] negate(b)\n",
+     X("f32[]") P("s32[]", "i", 1) "  b = f32[] negate(x)\n  ROOT r = f32[2] broadcast(b), dimensions={}\n"},
     // Broadcasts below elementwise ops.
     {X("f32[4]") P("f32[]", "s", 1) "  a = f32[4,3] broadcast(x), dimensions={0}\n" SPLAT("f32[4,3]", "b", "s")
          "  ROOT r = f32[4,3] multiply(a, b)\n",
