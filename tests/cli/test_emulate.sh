@@ -49,3 +49,5 @@ exits 2 "too small a slice" meshlo emulate "$large" --topology v2-8 --mesh a=16
 exits 4 "host devices have no model" meshlo emulate "$large" --topology cpu:8
 exits 2 "trace that cannot be written" meshlo emulate "$large" --topology v2-8 --trace /nonexistent/t.json
 exits 2 "fault" meshlo emulate "$large" --topology v2-8 --fault link:0-2
+exits 0 "a straggler" meshlo emulate "$small" --topology v2-8 --fault straggler:0:2 --json
+json "j['fault'] == 'straggler:0:2' and j['step_seconds'] > j['healthy_step_seconds'] > 0" "a straggler: what it costs"

@@ -113,6 +113,12 @@ exits 0 "XLA_FLAGS: dump" env XLA_FLAGS="--xla_dump_to=dumps --xla_no_such_flag=
 exits 0 "XLA_FLAGS: dump of a partitioned run" env XLA_FLAGS="--xla_dump_to='dumps'" "$MESHLO" run "$small" --on v2-8
 check "XLA_FLAGS: files" test -s dumps/module_0000.jit_gradient_step.before_optimizations.txt -a \
     -s dumps/module_0000.jit_gradient_step.after_spmd_partitioning.txt
+echo "--xla_force_host_platform_device_count=4" >flags.txt
+exits 0 "XLA_FLAGS: a file" env XLA_FLAGS=flags.txt "$MESHLO" run dot.hlo --json
+json "j['machine'] == 'cpu:4'" "XLA_FLAGS: a file is read"
+exits 0 "XLA_FLAGS: a file that is not there" env XLA_FLAGS=nowhere.txt "$MESHLO" run dot.hlo --json
+printf 'HloModule c\nENTRY e {\n p = c64[4] parameter(0)\n ROOT r = c64[4] multiply(p, p)\n}\n' >complex.hlo
+exits 0 "complex inputs are made" meshlo run complex.hlo --compare eval
 exits 0 "XLA_FLAGS: number of devices" env XLA_FLAGS="--xla_force_host_platform_device_count=4" "$MESHLO" run dot.hlo --json
 json "j['machine'] == 'cpu:4' and j['num_devices'] == 1" "XLA_FLAGS: number of devices: read"
 exits 0 "XLA_FLAGS: a missing file" env XLA_FLAGS="/nonexistent/flags" "$MESHLO" run dot.hlo
@@ -236,7 +242,10 @@ ENTRY e {
   l = f32[1000] broadcast(k), dimensions={}
   x = f32[1000] multiply(i, l)
   y = f32[1000] erf(x)
-  bits = u32[1000] bitcast-convert(y)
+  yb = u32[1000] bitcast-convert(y)
+  v = f32[1000] tanh(x)
+  vb = u32[1000] bitcast-convert(v)
+  bits = u32[1000] add(yb, vb)
   z = u32[] constant(0)
   ROOT sum = u32[] reduce(bits, z), dimensions={0}, to_apply=add
   want = u32[] constant(WANT)
@@ -247,7 +256,7 @@ ENTRY e {
   t = token[] after-all()
   s = (s32[], token[]) tuple(n, t)
   w = (s32[], token[]) while(s), condition=other, body=give
-  FEED v = token[] get-tuple-element(w), index=1
+  FEED o = token[] get-tuple-element(w), index=1
 }
 HLO
 sed '/want = /,/FEED/d' bits.hlo > sum.hlo

@@ -27,6 +27,43 @@ Test(pass_structure, cse_shares_equal_and_swapped_ops) {
                "  ROOT r = (f32[4], f32[4], f32[4], f32[4]) tuple(a, a, c, d)\n");
 }
 
+// What differs in a window, labels, aliases, shapes or an accuracy is not equal.
+Test(pass_structure, cse_compares_attributes_of_every_kind) {
+    static const char *const pairs[][3] = {
+        {"f32[1,8,3] parameter(0)", "convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f",
+         "convolution(x, k), window={size=2 pad=1_0 rhs_reversal=1}, dim_labels=b0f_0io->b0f"},
+        {"f32[1,8,3] parameter(0)", "convolution(x, k), window={size=2}, dim_labels=b0f_0io->b0f",
+         "convolution(x, k), window={size=2}, dim_labels=b0f_0oi->b0f"},
+        {"f32[4] parameter(0)", "f32[4]{0} reduce-precision(x), exponent_bits=8, mantissa_bits=7",
+         "f32[4]{0} reduce-precision(x), exponent_bits=8, mantissa_bits=10"},
+        {"f32[4] parameter(0)", "exponential(x), result_accuracy={tolerance={atol=0,rtol=0,ulps=2}}",
+         "exponential(x), result_accuracy={tolerance={atol=0,rtol=0,ulps=3}}"},
+        {"c64[8,8] parameter(0)", "fft(x), fft_type=FFT, fft_length={8}", "fft(x), fft_type=IFFT, fft_length={8}"},
+        {"f32[4] parameter(0)",
+         "f32[4]{0} custom-call(x), custom_call_target=\"mhlo.erf\", output_to_operand_aliasing={{}: (0, {})}",
+         "f32[4]{0} custom-call(x), custom_call_target=\"mhlo.erf\""},
+        {"f32[4] parameter(0)",
+         "f32[4]{0} custom-call(x), custom_call_target=\"mhlo.erf\", operand_layout_constraints={f32[4]{0}}",
+         "f32[4]{0} custom-call(x), custom_call_target=\"mhlo.erf\""},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(pairs); i++) {
+        HloText text = {0};
+        hlo_text_format(&text,
+                        "HloModule m\n\nENTRY main {\n  x = %s\n  k = f32[2,3,3] parameter(1)\n  a = %s\n  b = %s\n"
+                        "  c = %s\n  ROOT t = () tuple()\n}\n",
+                        pairs[i][0], pairs[i][1], pairs[i][1], pairs[i][2]);
+        HloModule *module = check_parse(text.data);
+        const char *names[] = {"cse"};
+        cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+        int64_t count = 0;
+        for (const HloInstruction *at = module->entry->first; at; at = at->next)
+            count += !hlo_is(at, HLO_OP_PARAMETER) && !hlo_is(at, HLO_OP_TUPLE);
+        cr_expect_eq(count, 2, "%s: %lld are left", pairs[i][1], (long long)count);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+}
+
 static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) count += i->opcode == opcode;
