@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "hlo/ir/custom_call.h"
+#include "hlo/ir/infer_support.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/explain.h"
@@ -99,10 +100,14 @@ static HloStatus run_partition(void *argument) {
                 hlo_op_text(module->entry->root->opcode));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
-    if (spmd_needs_flattening(module)) {
+    const bool flattens = spmd_needs_flattening(module), converts = hlo_module_has_converting_product(module);
+    if (flattens || converts) {
+        static const char *const passes[] = {"product-type-expander"};
         request->flat = hlo_module_clone(module);
         HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
-        HLO_TRY(spmd_flatten(request->flat, request->arena));
+        if (flattens) HLO_TRY(spmd_flatten(request->flat, request->arena));
+        // Parts of a sum are added up before it is converted.
+        if (converts) HLO_TRY(hlo_run_passes(request->flat, passes, 1, NULL));
         module = request->flat;
     }
     HLO_TRY(spmd_plan_new(request->arena, module, mesh, request->options, &plan));

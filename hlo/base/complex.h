@@ -6,6 +6,7 @@
 #define MESHLO_HLO_BASE_COMPLEX_H_
 
 #include <complex.h>
+#include <stdbool.h>
 
 #ifndef CMPLX
 #define CMPLX(real, imaginary) __builtin_complex((double)(real), (double)(imaginary))
@@ -17,6 +18,16 @@
 // The plain formula for a * b: C's own operator would repair infinities.
 static inline double _Complex hlo_complex_multiply(double _Complex a, double _Complex b) {
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+}
+
+// The order of complex numbers, by their real parts and among equal ones by their imaginary parts. As in XLA, two whose
+// real parts are equal and whose imaginary parts cannot be compared are neither before the other, and so count as
+// equal.
+static inline bool hlo_complex_before(double _Complex a, double _Complex b) {
+    return creal(a) < creal(b) || (creal(a) == creal(b) && cimag(a) < cimag(b));
+}
+static inline bool hlo_complex_not_after(double _Complex a, double _Complex b) {
+    return creal(a) < creal(b) || (creal(a) == creal(b) && !(cimag(b) < cimag(a)));
 }
 
 // XLA's elementwise functions, computed in double; of several values the principal one.

@@ -89,18 +89,28 @@ static void compare_decoded(const HloInstruction *instruction, const void *const
     }
 }
 
-// Equal or not: other directions are refused before anything runs (types.c).
+static bool complex_holds(int32_t direction, double _Complex a, double _Complex b) {
+    switch (direction) {
+        case HLO_ComparisonDirection_EQ: return creal(a) == creal(b) && cimag(a) == cimag(b);
+        case HLO_ComparisonDirection_NE: return creal(a) != creal(b) || cimag(a) != cimag(b);
+        case HLO_ComparisonDirection_LT: return hlo_complex_before(a, b);
+        case HLO_ComparisonDirection_LE: return hlo_complex_not_after(a, b);
+        case HLO_ComparisonDirection_GT: return hlo_complex_before(b, a);
+        default: return hlo_complex_not_after(b, a);
+    }
+}
+
 static void compare_complex(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
     assert(count >= 0);
     HloType type = instruction->operands[0]->shape->type;
     int64_t bytes = hlo_type_bytes(type);
-    bool equal = HLO_ATTRIBUTES(instruction, Compare)->direction == HLO_ComparisonDirection_EQ;
+    int32_t direction = HLO_ATTRIBUTES(instruction, Compare)->direction;
     for (int64_t i = 0; i < count; i++) {
         double _Complex a, b;
         hlo_eval_decode_complex(type, (const char *)operands[0] + i * bytes, 1, &a);
         hlo_eval_decode_complex(type, (const char *)operands[1] + i * bytes, 1, &b);
-        out[i] = (creal(a) == creal(b) && cimag(a) == cimag(b)) == equal;
+        out[i] = complex_holds(direction, a, b);
     }
 }
 
@@ -157,8 +167,7 @@ void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const
 }
 
 // min(max(x, low), high) for operands (low, x, high), a chunk at a time by the kernels of maximum
-// and minimum; `raised` has room for a chunk of the widest type that has an order, which is 8
-// bytes.
+// and minimum; `raised` has room for a chunk of the widest type.
 void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     assert(count >= 0);
@@ -166,11 +175,11 @@ void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const 
     int64_t bytes = hlo_type_bytes(type);
     HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);
     HloEvalKernel *minimum = hlo_eval_binary_kernel(HLO_OP_MINIMUM, type);
-    assert(maximum && minimum); /* complex numbers, which have no order, are refused before anything runs */
+    assert(maximum && minimum);
     HloInstruction raise = *instruction, lower = *instruction;  // kernels of narrow types look at the opcode
     raise.opcode = HLO_OP_MAXIMUM;
     lower.opcode = HLO_OP_MINIMUM;
-    double raised[HLO_EVAL_CHUNK];
+    double _Complex raised[HLO_EVAL_CHUNK];
     for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
         int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
         const void *first[2] = {(const char *)operands[0] + start * bytes, (const char *)operands[1] + start * bytes};

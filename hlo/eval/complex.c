@@ -30,6 +30,14 @@ static Complex divide(Complex a, Complex b) {
     return a / b;
 }
 
+static Complex maximum(Complex a, Complex b) {
+    return hlo_complex_not_after(b, a) ? a : b;
+}
+
+static Complex minimum(Complex a, Complex b) {
+    return hlo_complex_not_after(a, b) ? a : b;
+}
+
 // The ops with a complex result, by opcode; those that are not here have none for complex numbers. Functions of the C
 // library where they are accurate for all arguments, our own (hlo/base/complex.h) where they are not.
 static UnaryFunction *const unary_functions[HLO_OPCODE_COUNT] = {
@@ -55,8 +63,9 @@ static UnaryFunction *const unary_functions[HLO_OPCODE_COUNT] = {
     [HLO_OP_TANH] = hlo_complex_tanh,
 };
 static BinaryFunction *const binary_functions[HLO_OPCODE_COUNT] = {
-    [HLO_OP_ADD] = add,       [HLO_OP_SUBTRACT] = subtract,       [HLO_OP_MULTIPLY] = hlo_complex_multiply,
-    [HLO_OP_DIVIDE] = divide, [HLO_OP_POWER] = hlo_complex_power, [HLO_OP_ATAN2] = hlo_complex_atan2,
+    [HLO_OP_ADD] = add,         [HLO_OP_SUBTRACT] = subtract,       [HLO_OP_MULTIPLY] = hlo_complex_multiply,
+    [HLO_OP_DIVIDE] = divide,   [HLO_OP_POWER] = hlo_complex_power, [HLO_OP_ATAN2] = hlo_complex_atan2,
+    [HLO_OP_MAXIMUM] = maximum, [HLO_OP_MINIMUM] = minimum,
 };
 
 static void unary_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {

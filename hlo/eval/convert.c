@@ -93,15 +93,24 @@ static void convert_chunk(HloType from, const void *in, HloType to, void *out, i
 }
 
 // Chunk by chunk through buffers on the stack.
+static void convert_elements(HloType from, const char *in, HloType to, char *out, int64_t count) {
+    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
+        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
+        convert_chunk(from, in + start * hlo_type_bytes(from), to, out + start * hlo_type_bytes(to), length);
+    }
+}
+
 void hlo_eval_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
     assert(count >= 0);
-    HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
-    for (int64_t start = 0; start < count; start += HLO_EVAL_CHUNK) {
-        int64_t length = count - start < HLO_EVAL_CHUNK ? count - start : HLO_EVAL_CHUNK;
-        convert_chunk(from, (const char *)operands[0] + start * hlo_type_bytes(from), to,
-                      (char *)result + start * hlo_type_bytes(to), length);
-    }
+    convert_elements(instruction->operands[0]->shape->type, operands[0], instruction->shape->type, result, count);
+}
+
+HloStatus hlo_eval_converted(HloEvalDevice *device, const HloEvalValue *value, const HloShape *shape,
+                             HloEvalValue **result) {
+    HLO_TRY(hlo_eval_new(device, shape, result));
+    convert_elements(value->shape->type, value->data, shape->type, (*result)->data, hlo_eval_elements(value));
+    return HLO_SUCCESS;
 }
 
 // A double rounded to nearest even with so many exponent and mantissa bits (IEEE-like: overflow to infinity, results
@@ -185,12 +194,14 @@ static uint64_t read_bits(HloType type, const char *data, int64_t index) {
     return width < 64 ? bits & ((UINT64_C(1) << width) - 1) : bits;
 }
 
-// The inverse of read_bits(): integers extend their sign into the byte, all others are stored as they are.
+// The inverse of read_bits(): integers extend their sign into the byte, narrow floats leave zeros there.
 static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
     int64_t value = (int64_t)bits;
+    int width = hlo_type_info(type)->bits;
     if (hlo_type_is_integer(type)) {
         hlo_eval_encode_int64(type, &value, 1, data + index * hlo_type_bytes(type));
     } else {
+        bits &= width < 64 ? (UINT64_C(1) << width) - 1 : UINT64_MAX;
         memcpy(data + index * hlo_type_bytes(type), &bits, (size_t)hlo_type_bytes(type));
     }
 }

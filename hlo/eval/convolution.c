@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/infer_support.h"
 
 // Rows of the patch matrix that are made at a time: a thousand, or what fits 64 MiB, but some.
 enum { LEAST_ROWS = 64, MOST_ROWS = 1024, BLOCK_NUMBERS = 1 << 23 };
@@ -213,8 +214,8 @@ static void deliver(const Convolution *c, const HloConvolutionLabels *labels, co
 
 // All three arrays are brought into one order first (batch, spatial dimensions, feature; the kernel's features last),
 // each group is a plain nest of loops there, and the result is put into the order that the labels say.
-HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
-                               HloEvalValue **result) {
+static HloStatus plain_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                   HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(instruction, Convolution)->labels;
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
@@ -238,4 +239,11 @@ HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *inst
     }
     deliver(&c, labels, instruction->shape, (*result)->data);
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_eval_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                               HloEvalValue **result) {
+    if (hlo_product_converts(instruction))
+        return hlo_eval_converting_product(device, instruction, operands, plain_convolution, result);
+    return plain_convolution(device, instruction, operands, result);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/infer_support.h"
 
 // One side of a dot: its dimensions sorted into batch, free and contracting ones.
 typedef struct Side {
@@ -103,6 +104,8 @@ static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruct
 HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     if (instruction->operand_count > 2) return hlo_eval_unsupported(instruction, "a sparse dot");
+    if (hlo_product_converts(instruction))
+        return hlo_eval_converting_product(device, instruction, operands, plain_dot, result);
     return plain_dot(device, instruction, operands, result);
 }
 

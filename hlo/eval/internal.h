@@ -218,6 +218,14 @@ HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_
 // (compare.c).
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks);
 
+// A new value with the elements of `value` as `convert` makes them of the shape's type; the dimensions are the same.
+HloStatus hlo_eval_converted(HloEvalDevice *device, const HloEvalValue *value, const HloShape *shape,
+                             HloEvalValue **result);
+// Runs a product whose result is of another kind than its operands (hlo_product_converts()) as the plain product
+// between the conversions that it has inside.
+HloStatus hlo_eval_converting_product(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalFunction *plain, HloEvalValue **result);
+
 // ---- element types (types.c; see hlo_eval_check_types)
 
 // Whether a computation on scalars fits: its parameters and results must have exactly these types.

@@ -28,10 +28,11 @@ static void encode(HloType type, const Complex *values, int64_t count, char *dat
     }
 }
 
-// Factors the matrix given by its lower triangle; one that is not positive definite becomes all NaN.
+// Factors the matrix given by its lower triangle; one that is not positive definite becomes all NaN, which as a complex
+// number has no imaginary part (XLA's NaNs are those of real numbers, converted).
 static void factor(Complex *a, int64_t n) {
     if (!hlo_eval_factor_cholesky(a, n)) return;
-    for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, NAN);
+    for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, 0);
 }
 
 // In place; without `conjugate` the transposed matrix.

@@ -25,6 +25,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
+#include "hlo/ir/infer_support.h"
 
 HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs) {
     if (hlo_type_is_complex(lhs) || hlo_type_is_complex(rhs)) return HLO_EVAL_COMPLEX;
@@ -68,6 +69,30 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
             }
         }
     }
+}
+
+// ---- conversions inside
+
+// What is multiplied is of the product's own type, and so is what the plain product gives.
+HloStatus hlo_eval_converting_product(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
+                                      HloEvalFunction *plain, HloEvalValue **result) {
+    HloEvalValue *sides[2], *sum;
+    HloInstruction product = *instruction;
+    const HloType type = hlo_product_type(operands[0]->shape->type, operands[1]->shape->type, instruction->shape->type);
+    for (int k = 0; k < 2; k++) {
+        const HloShape *shape = operands[k]->shape;
+        sides[k] = operands[k];
+        if (hlo_product_converts_side(shape->type, type))
+            HLO_TRY(
+                hlo_eval_converted(device, operands[k], hlo_shape_with_type(device->scratch, shape, type), &sides[k]));
+    }
+    product.shape = hlo_shape_with_type(device->scratch, instruction->shape, type);
+    HLO_TRY(plain(device, &product, sides, &sum));
+    HLO_TRY(hlo_eval_converted(device, sum, instruction->shape, result));
+    hlo_eval_release(device, sum);
+    for (int k = 0; k < 2; k++)
+        if (sides[k] != operands[k]) hlo_eval_release(device, sides[k]);
+    return HLO_SUCCESS;
 }
 
 // ---- passes

@@ -73,7 +73,7 @@ static HloStatus check_branches(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
-// Products add up complex numbers, floats or integers and deliver the same kind; integers may become floats.
+// Ragged products add up complex numbers, floats or integers and deliver the same kind; integers may become floats.
 static HloStatus check_product(const HloInstruction *instruction) {
     HloType result = instruction->shape->type;
     for (int32_t k = 0; k < instruction->operand_count && k < 2; k++) {
@@ -95,15 +95,6 @@ static HloStatus check_element(const HloInstruction *instruction, int64_t index)
 // The first operand comes out as it is.
 static HloStatus check_passed_on(const HloInstruction *instruction) {
     return same_types(instruction->shape, instruction->operands[0]->shape) ? HLO_SUCCESS : refuse(instruction);
-}
-
-// Complex numbers have no order: they may be equal or not.
-static HloStatus check_order(const HloInstruction *instruction) {
-    int32_t direction = HLO_ATTRIBUTES(instruction, Compare)->direction;
-    bool orders = direction != HLO_ComparisonDirection_EQ && direction != HLO_ComparisonDirection_NE;
-    if (orders && hlo_type_is_complex(instruction->operands[0]->shape->type))
-        return hlo_eval_unsupported(instruction, "an order of complex numbers");
-    return check_uniform(instruction);
 }
 
 static HloStatus check_top_k(const HloInstruction *instruction) {
@@ -131,13 +122,6 @@ static HloStatus check_random_bits(const HloInstruction *instruction) {
     bool is_complex =
         shape->type == HLO_TUPLE && shape->element_count > 1 && hlo_type_is_complex(shape->elements[1]->type);
     return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
-}
-
-// max, min and clamp.
-static HloStatus check_extreme(const HloInstruction *instruction) {
-    if (hlo_type_is_complex(instruction->shape->type))
-        return hlo_eval_unsupported(instruction, "an order of complex numbers");
-    return check_uniform(instruction);
 }
 
 // So many arrays at once are more than any handler has room for.
@@ -266,10 +250,6 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_ALL_GATHER_START:
         case HLO_OP_COLLECTIVE_PERMUTE_START: return check_pairs(instruction, shape->elements[1]);
         case HLO_OP_TOPK: HLO_TRY(check_top_k(instruction)); return check_pairs(instruction, shape);
-        case HLO_OP_COMPARE: return check_order(instruction);
-        case HLO_OP_MAXIMUM:
-        case HLO_OP_MINIMUM:
-        case HLO_OP_CLAMP: return check_extreme(instruction);
         case HLO_OP_FFT: return check_fft(instruction);
         case HLO_OP_RNG: return check_random(instruction);
         case HLO_OP_STOCHASTIC_CONVERT:
@@ -283,8 +263,8 @@ HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
         case HLO_OP_CUSTOM_CALL: return check_custom_call(instruction);
         case HLO_OP_SCALED_DOT: return check_scaled_dot(instruction);
         case HLO_OP_DOT:
-        case HLO_OP_RAGGED_DOT:
-        case HLO_OP_CONVOLUTION: return check_product(instruction);
+        case HLO_OP_CONVOLUTION: return HLO_SUCCESS;
+        case HLO_OP_RAGGED_DOT: return check_product(instruction);
         case HLO_OP_TUPLE: return check_pairs(instruction, shape);
         case HLO_OP_GET_TUPLE_ELEMENT:
             return check_element(instruction, HLO_ATTRIBUTES(instruction, TupleIndex)->index);

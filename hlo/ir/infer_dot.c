@@ -90,9 +90,7 @@ HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result)
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
     HloDims dims = dot_dims(request->arena, &sides, 0, -1);
-    HloType type;
-    HLO_TRY(hlo_infer_product_type(request, &type));
-    return hlo_dims_shape(request->arena, type, &dims, result);
+    return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
@@ -115,9 +113,7 @@ HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **
         }
     }
     HloDims dims = dot_dims(request->arena, &sides, 0, -1);
-    HloType type;
-    HLO_TRY(hlo_infer_product_type(request, &type));
-    return hlo_dims_shape(request->arena, type, &dims, result);
+    return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
 // Group sizes are one list for all, or one for each place of the dimensions in front of the ragged one: batches, and of
@@ -181,9 +177,7 @@ HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **
     int64_t skip = contracting || batch ? -1 : dot->rhs_group.items[0];
     HloDims dims = dot_dims(request->arena, &sides, contracting, skip);
     if (contracting) dims.sizes[0] = groups;
-    HloType type;
-    HLO_TRY(hlo_infer_product_type(request, &type));
-    return hlo_dims_shape(request->arena, type, &dims, result);
+    return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
 // A square matrix, or a batch of them, of floating-point or complex numbers.

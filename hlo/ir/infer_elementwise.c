@@ -144,11 +144,7 @@ static HloStatus retyped(const HloInferRequest *request, const HloShape **result
 HloStatus hlo_infer_convert(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_CONVERT);
     assert(request->operand_count == 1);
-    HLO_TRY(retyped(request, result));
-    HLO_REFUSE_IF(hlo_type_is_complex(request->operands[0]->type) && !hlo_type_is_complex(request->hint->type),
-                  "cannot turn complex %s into %s", hlo_type_text(request->operands[0]->type),
-                  hlo_type_text(request->hint->type));
-    return HLO_SUCCESS;
+    return retyped(request, result);
 }
 
 HloStatus hlo_infer_stochastic_convert(const HloInferRequest *request, const HloShape **result) {
@@ -238,7 +234,6 @@ HloStatus hlo_infer_clamp(const HloInferRequest *request, const HloShape **resul
                       i == 0 ? "min" : "max", hlo_type_text(bound->type), hlo_type_text(operand->type));
         if (bound->rank > 0) HLO_TRY(hlo_infer_merge_dims(request->arena, &dims, bound, i));
     }
-    HLO_REFUSE_IF(hlo_type_is_complex(operand->type), "complex numbers have no order");
     return hlo_dims_shape(request->arena, operand->type, &dims, result);
 }
 

@@ -135,16 +135,37 @@ HloType hlo_higher_type(HloType a, HloType b) {
     return info_a->exponent_bits >= info_b->exponent_bits ? a : b;
 }
 
-HloStatus hlo_infer_product_type(const HloInferRequest *request, HloType *type) {
-    *type = hlo_higher_type(request->operands[0]->type, request->operands[1]->type);
-    if (!request->hint || !hlo_shape_is_array(request->hint)) return HLO_SUCCESS;
-    const HloType asked = request->hint->type;
-    const bool narrower =
-        asked == HLO_PRED ? *type != HLO_PRED : hlo_type_info(asked)->bits < hlo_type_info(*type)->bits;
-    HLO_REFUSE_IF(narrower && !hlo_type_is_float(*type), "a product of %s has a narrower result, %s",
-                  hlo_type_text(*type), hlo_type_text(asked));
-    *type = asked;
-    return HLO_SUCCESS;
+HloType hlo_infer_product_type(const HloInferRequest *request) {
+    if (request->hint && hlo_shape_is_array(request->hint)) return request->hint->type;
+    return hlo_higher_type(request->operands[0]->type, request->operands[1]->type);
+}
+
+HloType hlo_product_type(HloType lhs, HloType rhs, HloType result) {
+    const HloType higher = hlo_higher_type(lhs, rhs);
+    if (type_class(higher) != type_class(result)) return type_class(higher) > type_class(result) ? higher : result;
+    return type_class(lhs) == type_class(rhs) ? result : hlo_higher_type(higher, result);
+}
+
+bool hlo_product_converts_side(HloType side, HloType type) {
+    const HloType real = hlo_type_real_part(type);
+    if (!hlo_type_is_integer(side) || !hlo_type_is_float(real)) return false;
+    const int bits = hlo_type_info(side)->bits;
+    return bits >= 32 || bits > hlo_type_info(real)->mantissa_bits + 1;
+}
+
+bool hlo_product_converts(const HloInstruction *instruction) {
+    if (!hlo_is(instruction, HLO_OP_DOT) && !hlo_is(instruction, HLO_OP_CONVOLUTION)) return false;
+    const HloType lhs = instruction->operands[0]->shape->type, rhs = instruction->operands[1]->shape->type;
+    const HloType type = hlo_product_type(lhs, rhs, instruction->shape->type);
+    return type != instruction->shape->type || hlo_product_converts_side(lhs, type) ||
+           hlo_product_converts_side(rhs, type);
+}
+
+bool hlo_module_has_converting_product(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (hlo_product_converts(i)) return true;
+    return false;
 }
 
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b) {

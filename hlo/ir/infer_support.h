@@ -62,9 +62,19 @@ bool hlo_types_mix(HloType a, HloType b);
 // The more precise of two types that mix; of other pairs the one that can hold more (complex, float, wider integer).
 HloType hlo_higher_type(HloType a, HloType b);
 // The element type of a product of the first two operands: what the user asked for (preferred_element_type), or what
-// the operands give. As in XLA, no narrower type is asked for but of floats: nobody says what sums of integers are that
-// do not fit.
-HLO_NODISCARD HloStatus hlo_infer_product_type(const HloInferRequest *request, HloType *type);
+// the operands give.
+HloType hlo_infer_product_type(const HloInferRequest *request);
+// The type in which a product of two element types is multiplied and added up before it becomes `result`, as in XLA:
+// the result's, unless the operands are of a kind that it cannot hold (of complex numbers, floats, integers and
+// predicates each holds those behind it), or of two kinds the higher of which is more precise.
+HloType hlo_product_type(HloType lhs, HloType rhs, HloType result);
+// Whether it matters that operands of type `side` are converted to that type first: integers that it rounds, or whose
+// products overflow where floats do not.
+bool hlo_product_converts_side(HloType side, HloType type);
+// Whether the instruction is a dot or convolution that has conversions inside: of an operand, or of the sum.
+bool hlo_product_converts(const HloInstruction *instruction);
+// Whether the module has one.
+HLO_EXPORT bool hlo_module_has_converting_product(const HloModule *module);
 // Same dimensions and types that mix; what shapes on both sides of a call or a loop need.
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b);
 

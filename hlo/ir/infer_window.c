@@ -105,9 +105,7 @@ HloStatus hlo_infer_convolution(const HloInferRequest *request, const HloShape *
     hlo_dims_take(&dims, batch, input, conv->labels->input_batch);
     if (dims.sizes[batch] != HLO_UNBOUNDED) dims.sizes[batch] /= group_count(conv->batch_group_count);
     hlo_dims_take(&dims, conv->labels->output_feature, kernel, conv->labels->kernel_output_feature);
-    HloType type;
-    HLO_TRY(hlo_infer_product_type(request, &type));
-    return hlo_dims_shape(request->arena, type, &dims, result);
+    return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
 // What a window slid over `base` gives.

@@ -364,6 +364,10 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             if (!name || !name->string || !*name->string) {
                 return with_place(importer, operation, hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
             }
+            if (hlo_string_map_get(&importer->functions, name->string, strlen(name->string))) {
+                return with_place(importer, operation,
+                                  hlo_error(HLO_INVALID_ARGUMENT, "there are two functions @%s", name->string));
+            }
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
             function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
@@ -475,10 +479,14 @@ typedef struct ImportRequest {
     HloModule *module;
 } ImportRequest;
 
-static HloStatus import_entry(Importer *importer, const MlirBlock *body) {
+static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
     const char *name = find_entry(body);
     ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
-    HLO_FAIL_IF(!entry, HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only");
+    if (!entry) {
+        return with_place(
+            importer, top,
+            hlo_error(HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only"));
+    }
     importer->entry = entry->operation;
     HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
     hlo_module_set_entry(importer->module, entry->computation);
@@ -506,7 +514,7 @@ static HloStatus import_picture(const ImportRequest *request, const MlirOperatio
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
     import_meshes(&importer, top);
-    HLO_TRY(import_entry(&importer, &top->regions[0].blocks[0]));
+    HLO_TRY(import_entry(&importer, top, &top->regions[0].blocks[0]));
     HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
     return import_donation(&importer, importer.entry);
 }

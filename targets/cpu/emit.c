@@ -302,7 +302,7 @@ static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAcce
     const int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
     CpuReduceOp op = CPU_REDUCE_ADD;
     if (!emitter->row_linear || memcmp(linear, emitter->row_linear, bytes) != 0 ||
-        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op)) {
+        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), operand->type, &op)) {
         emitter->blocked = array;
         return kNoValue;
     }
@@ -484,7 +484,9 @@ HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar,
 
 // ---- reductions
 
-bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op) {
+// Complex numbers are ordered by comparisons of their parts, which no kernel does at once.
+bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op) {
+    if (hlo_type_is_complex(type) && opcode != HLO_OP_ADD && opcode != HLO_OP_MULTIPLY) return false;
     switch (opcode) {
         case HLO_OP_ADD: *op = CPU_REDUCE_ADD; return true;
         case HLO_OP_MULTIPLY: *op = CPU_REDUCE_MULTIPLY; return true;
@@ -583,7 +585,7 @@ static bool is_associative(const HloComputation *computation, int32_t count) {
     CpuReduceOp op;
     for (int32_t k = 0; k < count; k++) {
         const HloInstruction *part = root->opcode == HLO_OP_TUPLE ? root->operands[k] : root;
-        if (part->operand_count != 2 || !cpu_emit_reduce_op(part->opcode, &op)) return false;
+        if (part->operand_count != 2 || !cpu_emit_reduce_op(part->opcode, part->shape->type, &op)) return false;
         const HloInstruction *a = part->operands[0], *b = part->operands[1];
         if (!hlo_is(a, HLO_OP_PARAMETER) || !hlo_is(b, HLO_OP_PARAMETER)) return false;
         const int64_t low = hlo_parameter_number(a), high = hlo_parameter_number(b);
@@ -612,8 +614,8 @@ HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *
     const HloShape *operand = node->operands[0]->shape;
     const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
     CpuReduceOp op = CPU_REDUCE_ADD;
-    const bool plain =
-        count == 1 && cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op);
+    const HloOpcode opcode = hlo_computation_binary_opcode(node->instruction->called[0]);
+    const bool plain = count == 1 && cpu_emit_reduce_op(opcode, operand->type, &op);
     const ReduceOrder order = order_dimensions(arena, operand, reduced, !plain);
     Emitter emitter = new_emitter(arena, features, &order.domain);
     const CpuAccess access = cpu_access_new(arena, operand->rank, emitter.loop_rank);

@@ -36,8 +36,8 @@ bool cpu_emit_can_inline_computation(const HloComputation *computation);
 void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
                           const CpuValue *parameters, CpuValue *results);
 
-// The reduction of the loop engine that combines with this opcode; false when it has none.
-bool cpu_emit_reduce_op(HloOpcode opcode, CpuReduceOp *op);
+// The reduction of the loop engine that combines elements of this type with this opcode; false when it has none.
+bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op);
 
 // The elementwise loop operation of an opcode (CPU_OP_COUNT when it is none, or for HLO_OPCODE_COUNT), for two
 // operands of one type.

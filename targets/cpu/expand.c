@@ -3,6 +3,7 @@
 // Dynamic sizes become static ones with masks in the same way.
 #include "targets/cpu/expand.h"
 
+#include "hlo/ir/infer_support.h"
 #include "hlo/pass/pass.h"
 
 typedef struct ExpandRow {
@@ -27,6 +28,34 @@ static bool has_opcode(const HloModule *module, HloOpcode opcode) {
     return false;
 }
 
+static bool is_spelled_out(const HloInstruction *instruction) {
+    for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
+        if (kRows[r].opcode == instruction->opcode) return true;
+    return hlo_product_converts(instruction);
+}
+
+// Passes leave alone what has control edges. These ops have no effect of their own, so that the edges only say what of
+// their neighbours comes first: the neighbours are told so themselves.
+static void pass_edges_on(HloInstruction *op) {
+    const HloInstructionVector *before = &op->control_predecessors, *after = &op->control_successors;
+    for (int64_t s = 0; s < after->count; s++) {
+        for (int64_t p = 0; p < before->count; p++) hlo_instruction_add_control_edge(before->items[p], after->items[s]);
+        for (int32_t k = 0; k < op->operand_count; k++)
+            hlo_instruction_add_control_edge(op->operands[k], after->items[s]);
+    }
+    for (int64_t p = 0; p < before->count; p++)
+        for (int64_t u = 0; u < op->users.count; u++)
+            hlo_instruction_add_control_edge(before->items[p], op->users.items[u]);
+    while (before->count) hlo_instruction_remove_control_edge(before->items[0], op);
+    while (after->count) hlo_instruction_remove_control_edge(op, after->items[0]);
+}
+
+static void free_of_edges(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
+            if (is_spelled_out(i)) pass_edges_on(i);
+}
+
 static bool has_dynamic_sizes(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
@@ -44,13 +73,15 @@ static bool is_listed(const char *const *names, int64_t count, const char *name)
 // One look through the module for each row; programs without such ops, nearly all, are left as they are. The passes run
 // in the order of the table, the padder last, since what others write out may have dynamic sizes too.
 HloStatus cpu_expand(HloModule *module) {
-    const char *names[HLO_COUNT_OF(kRows) + 1];
+    const char *names[HLO_COUNT_OF(kRows) + 2];
     int64_t count = 0;
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
         if (!is_listed(names, count, kRows[r].pass) && has_opcode(module, kRows[r].opcode))
             names[count++] = kRows[r].pass;
+    if (hlo_module_has_converting_product(module)) names[count++] = "product-type-expander";
     if (has_dynamic_sizes(module)) names[count++] = "dynamic-padder";
     if (count == 0) return HLO_SUCCESS;
+    free_of_edges(module);
     const HloPassOptions options = {.skip_verify = true};
     return hlo_run_passes(module, names, count, &options);
 }

@@ -7,7 +7,8 @@
 
 HLO_BEGIN_C
 
-// Runs the passes that spell out ops of this module (batch normalisation, scans, bitcasts, scaled dots); a module
+// Runs the passes that spell out ops of this module (batch normalisation, scans, bitcasts, scaled dots, products with
+// conversions inside); a module
 // without such ops stays as it is, at the cost of one look at each instruction. The module must be verified. Errors are
 // those of the passes; the module must then only be freed. One thread; callers are inside of hlo_protect().
 HLO_NODISCARD HloStatus cpu_expand(HloModule *module);

@@ -101,7 +101,7 @@ static bool reduces_rows(const CpuNode *node) {
         if (reduced.items[i] < kept) return false;
     const int64_t rows = node->results[0]->elements, all = node->operands[0]->elements;
     return rows >= kFewestRows && all > rows && all <= kLongestRow * rows &&
-           cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), &op);
+           cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[0]), shape->type, &op);
 }
 
 // Types may differ: a loop over rows converts inside.

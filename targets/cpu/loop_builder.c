@@ -341,6 +341,37 @@ static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, Cpu
     return cpu_loop_op(b, op == CPU_OP_DIVIDE ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_AND, a, by, -1);
 }
 
+// Whether complex x stands before y: by the real parts, where those are equal by the imaginary ones. `or_equal`: or not
+// after it, which of two that are equal so far holds unless y's imaginary part is smaller (hlo/base/complex.h).
+static CpuValue complex_before(CpuLoopBuilder *b, CpuValue x, CpuValue y, bool or_equal) {
+    const CpuValue x_re = cpu_loop_op(b, CPU_OP_REAL, x, -1, -1), y_re = cpu_loop_op(b, CPU_OP_REAL, y, -1, -1);
+    const CpuValue x_im = cpu_loop_op(b, CPU_OP_IMAG, x, -1, -1), y_im = cpu_loop_op(b, CPU_OP_IMAG, y, -1, -1);
+    CpuValue beside = or_equal ? cpu_loop_op(b, CPU_OP_LT, y_im, x_im, -1) : cpu_loop_op(b, CPU_OP_LT, x_im, y_im, -1);
+    if (or_equal) beside = cpu_loop_op(b, CPU_OP_NOT, beside, -1, -1);
+    const CpuValue tie = cpu_loop_op(b, CPU_OP_AND, cpu_loop_op(b, CPU_OP_EQ, x_re, y_re, -1), beside, -1);
+    return cpu_loop_op(b, CPU_OP_OR, cpu_loop_op(b, CPU_OP_LT, x_re, y_re, -1), tie, -1);
+}
+
+// Comparisons and extremes of complex numbers.
+static CpuValue order_complex(CpuLoopBuilder *b, CpuLoopOp op, CpuValue x, CpuValue y, CpuValue z) {
+    switch (op) {
+        case CPU_OP_LT: return complex_before(b, x, y, false);
+        case CPU_OP_LE: return complex_before(b, x, y, true);
+        case CPU_OP_GT: return complex_before(b, y, x, false);
+        case CPU_OP_GE: return complex_before(b, y, x, true);
+        case CPU_OP_MAXIMUM: return cpu_loop_op(b, CPU_OP_SELECT, complex_before(b, y, x, true), x, y);
+        case CPU_OP_MINIMUM: return cpu_loop_op(b, CPU_OP_SELECT, complex_before(b, x, y, true), x, y);
+        default: break;
+    }
+    assert(op == CPU_OP_CLAMP);
+    return cpu_loop_op(b, CPU_OP_MINIMUM, cpu_loop_op(b, CPU_OP_MAXIMUM, x, y, -1), z, -1);
+}
+
+static bool is_order(CpuLoopOp op) {
+    return op == CPU_OP_LT || op == CPU_OP_LE || op == CPU_OP_GT || op == CPU_OP_GE || op == CPU_OP_MAXIMUM ||
+           op == CPU_OP_MINIMUM || op == CPU_OP_CLAMP;
+}
+
 // The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
 // leaves the range of a narrow type is brought back at once, as if each operation were in that type.
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
@@ -354,6 +385,7 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
         if (op == CPU_OP_CLZ || op == CPU_OP_POPCNT) return count_narrow(b, op, type, a);
         if (op == CPU_OP_MULHI) return mulhi_narrow(b, type, a, b_value);
     }
+    if (hlo_type_is_complex(type) && is_order(op)) return order_complex(b, op, a, b_value, c);
     const int power = op == CPU_OP_DIVIDE || op == CPU_OP_REMAINDER ? constant_power(b, b_value) : -1;
     if (power >= 0) return divide_by_power(b, op, a, b_value, power);
     CpuBlockKernel *const *kernel = &b->kernels->operation[op][cpu_register_of(type)];

@@ -3,6 +3,8 @@
 // f16 matrices are widened to f32, solved there and rounded once, which is more exact than rounding at each step. What
 // no kernel does is given up to the evaluator.
 #include <assert.h>
+#include <math.h>
+#include <string.h>
 
 #include "targets/cpu/fft.h"
 #include "targets/cpu/held.h"
@@ -107,9 +109,32 @@ static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, C
     step->cost *= (double)(kernel->rows / 8 + 1);
 }
 
+static bool is_nan(HloType real, const char *at) {
+    return real == HLO_F64 ? isnan(*(const double *)(const void *)at) : isnan(*(const float *)(const void *)at);
+}
+
+// NaN everywhere; of complex numbers in the real parts, as XLA's are, which are converted.
+static void fill_nan(HloType type, char *matrix, int64_t count) {
+    const HloType real = hlo_type_real_part(type);
+    const double wide[2] = {NAN, 0};
+    const float narrow[2] = {NAN, 0};
+    const size_t bytes = (size_t)hlo_type_bytes(type);
+    for (int64_t i = 0; i < count; i++)
+        memcpy(matrix + (size_t)i * bytes, real == HLO_F64 ? (const void *)wide : (const void *)narrow, bytes);
+}
+
+// A pivot that is not positive makes all rows from it on NaN, so that the last one tells; the rows before it are no
+// factor of anything either.
 static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {
     const MatrixKernel *kernel = data;
-    return cpu_cholesky(pool, kernel->type, kernel->batch, kernel->rows, kernel->lower, arguments[1], arguments[0]);
+    const int64_t n = kernel->rows, width = hlo_type_bytes(kernel->type);
+    HLO_TRY(cpu_cholesky(pool, kernel->type, kernel->batch, n, kernel->lower, arguments[1], arguments[0]));
+    for (int64_t b = 0; b < kernel->batch && n > 0; b++) {
+        char *matrix = (char *)arguments[1] + b * n * n * width;
+        if (is_nan(hlo_type_real_part(kernel->type), matrix + (n * n - 1) * width))
+            fill_nan(kernel->type, matrix, n * n);
+    }
+    return HLO_SUCCESS;
 }
 
 HloStatus cpu_lower_cholesky(CpuLowering *lowering, CpuNode *node, CpuStep *step) {

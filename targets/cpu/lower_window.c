@@ -146,7 +146,7 @@ HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep 
     WindowKernel *kernel = new_kernel(lowering, node, node->results[0]->shape);
     kernel->count = node->operand_count / 2;
     const bool builtin = kernel->count == 1 && has_builtin(kernel->type) &&
-                         cpu_emit_reduce_op(hlo_computation_binary_opcode(computation), &kernel->op);
+                         cpu_emit_reduce_op(hlo_computation_binary_opcode(computation), kernel->type, &kernel->op);
     if (builtin && read_scan(kernel->window, node->operands[0]->shape, kernel)) {
         cpu_step_kernel(lowering, node, step, run_scan, kernel);
         return HLO_SUCCESS;
@@ -211,7 +211,7 @@ HloStatus cpu_lower_select_and_scatter(CpuLowering *lowering, CpuNode *node, Cpu
     assert(node->operand_count == 3);
     WindowKernel *kernel = new_kernel(lowering, node, node->operands[1]->shape);
     if (!has_builtin(kernel->type) || !select_op(node->instruction->called[0], &kernel->select) ||
-        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[1]), &kernel->op))
+        !cpu_emit_reduce_op(hlo_computation_binary_opcode(node->instruction->called[1]), kernel->type, &kernel->op))
         return lower_select_call(lowering, node, kernel, step);
     cpu_step_kernel(lowering, node, step, run_select, kernel);
     step->cost *= 8;

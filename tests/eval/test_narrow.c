@@ -36,6 +36,40 @@ static const Known knowns[] = {
      " d = f32[1,1] scaled-dot(a, b, s, t), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n r = f32[1] reshape(d)",
      {219},
      1},
+    // Complex numbers are ordered by their real parts, among equal ones by their imaginary parts; NaNs beside equal
+    // real
+    // parts count as equal, and the first is taken.
+    {"x = c64[6] constant({(1, 2), (2, 1), (1, 1), (-1, 9), (1, 5), (3, 0)})\n"
+     " y = c64[6] constant({(1, 1), (1, 9), (1, 2), (1, 0), (1, 7), (3, 1)})\n m = c64[6] maximum(x, y)\n"
+     " i = f32[6] imag(m)\n r = s32[6] convert(i)",
+     {2, 1, 2, 0, 7, 1},
+     6},
+    {"a = f32[3] constant({1, 1, nan})\n b = f32[3] constant({nan, 1, 1})\n c = f32[3] constant({1, nan, 1})\n"
+     " x = c64[3] complex(a, b)\n y = c64[3] complex(a, c)\n r = pred[3] compare(x, y), direction=LE",
+     {1, 1, 0},
+     3},
+    {"a = f32[3] constant({1, 1, nan})\n b = f32[3] constant({nan, 1, 1})\n c = f32[3] constant({1, nan, 1})\n"
+     " x = c64[3] complex(a, b)\n y = c64[3] complex(a, c)\n r = pred[3] compare(x, y), direction=LT",
+     {0, 0, 0},
+     3},
+    {"x = c64[4] constant({(1.9, 5), (-3, 1), (200, 0), (0, 7)})\n r = s8[4] convert(x)", {1, -3, 127, 0}, 4},
+    // What a product gives of another kind than its operands is converted once: f8 sums are rounded to f8 first, and
+    // integers are floats before they are multiplied.
+    {"x = f8e5m2fnuz[1] constant({5})\n y = f8e5m2fnuz[2] constant({-3, -8})\n"
+     " d = s32[1,2] dot(x, y), lhs_contracting_dims={}, rhs_contracting_dims={}\n r = s32[2] reshape(d)",
+     {-16, -40},
+     2},
+    {"x = s64[2] constant({4611686018427387904, 99})\n d = f64[] dot(x, x), lhs_contracting_dims={0}, "
+     "rhs_contracting_dims={0}\n b = f64[] constant(2.2e37)\n a = f64[] constant(2.1e37)\n"
+     " l = pred[] compare(d, a), direction=GT\n m = pred[] compare(d, b), direction=LT\n n = pred[] and(l, m)\n"
+     " r = pred[1] reshape(n)",
+     {1},
+     1},
+    {"x = s32[2] constant({1073741824, 5})\n y = s32[2] constant({1, 0})\n"
+     " d = f16[] dot(x, y), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n f = pred[] is-finite(d)\n"
+     " r = pred[1] reshape(f)",
+     {0},
+     1},
 };
 
 static void check(const Known *known) {
@@ -56,4 +90,17 @@ static void check(const Known *known) {
 
 Test(narrow, gives_what_xla_gives) {
     for (size_t i = 0; i < HLO_COUNT_OF(knowns); i++) check(&knowns[i]);
+}
+
+// The upper halves of the bytes that hold them kept their neighbours' bits, which came out in .npy files.
+Test(narrow, bug_floats_of_four_bits_had_their_neighbours_bits) {
+    static const unsigned char want[4] = {0xc, 0x6, 0x7, 0xf};
+    HloEvalOptions options = {0};
+    HloStatus status;
+    HloLiteral *result = run_floats(
+        "HloModule m\nENTRY e {\n a = u8[2] constant({108, 247})\n ROOT r = f4e2m1fn[2,2] bitcast-convert(a)\n}\n",
+        NULL, &options, &status);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_arr_eq((const unsigned char *)result->data, want, sizeof want);
+    hlo_literal_free(result);
 }

@@ -223,8 +223,9 @@ Test(numerics, mixed_float_types_are_refused) {
         " ROOT r = f64[2,2] triangular-solve(p, q), left_side=true, lower=true, transpose_a=NO_TRANSPOSE }\n",
         "HloModule m\nENTRY e { p = f32[4] parameter(0)\n t = (f32[4]) tuple(p)\n"
         " ROOT r = f64[4] get-tuple-element(t), index=0 }\n",
-        "HloModule m\nENTRY e { p = f32[4] parameter(0)\n c = c64[4] convert(p)\n"
-        " ROOT r = f32[] dot(c, p), lhs_contracting_dims={0}, rhs_contracting_dims={0} }\n",
+        "HloModule m\nENTRY e { p = f32[2,2] parameter(0)\n s = s32[1] constant({2})\n"
+        " ROOT r = s32[1,2,2] ragged-dot(p, p, s), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "lhs_ragged_dims={1} }\n",
         "HloModule m\nmost { x = f64[] parameter(0)\n y = f64[] parameter(1)\n ROOT z = f64[] maximum(x, y) }\n"
         "ENTRY e { p = f32[4] parameter(0)\n z = f32[] constant(0)\n"
         " ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=most }\n",

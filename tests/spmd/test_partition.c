@@ -478,6 +478,20 @@ Test(partition, bug_a_bitcast_to_another_order_was_taken_for_a_reshape) {
         NULL, 1);
 }
 
+// Parts of a float sum were to be added up as the integers that it becomes; complex maxima were refused.
+Test(partition, products_are_converted_when_they_are_whole) {
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nENTRY e {\n a = f32[3,10] parameter(0), sharding={devices=[1,4]<=[4]}\n"
+        " b = f32[10,2] parameter(1), sharding={devices=[4,1]<=[4]}\n"
+        " ROOT d = s32[3,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
+        NULL, 3);
+    check_partitioned(
+        "HloModule m, num_partitions=4\n\nlarger {\n x = c64[] parameter(0)\n y = c64[] parameter(1)\n"
+        " ROOT z = c64[] maximum(x, y)\n}\nENTRY e {\n a = c64[10,3] parameter(0), sharding={devices=[4,1]<=[4]}\n"
+        " i = c64[] constant((1, 2))\n ROOT m = c64[3] reduce(a, i), dimensions={0}, to_apply=larger\n}\n",
+        NULL, 3);
+}
+
 // Positions were counted with the stride, up to overflow; it takes the first element, however long it is.
 Test(partition, bug_a_slice_with_an_immense_stride) {
     check_partitioned(

@@ -345,6 +345,8 @@ static const RefusedText imports[] = {
           "tensor<4xf32>"),
      "stablehlo.composite: there is no function @nobody"},
     {MAIN("@@func.call @nobody(%a) : (tensor<4xf32>) -> ()"), "func.call: there is no function @nobody"},
+    {"func.func @main(%a: tensor<f32>) {\n  return\n}\n@@func.func private @main(%a: tensor<f32>) {\n  return\n}",
+     "there are two functions @main"},
     {("func.func @main(%a: tensor<4xf32>) {\n  @@func.call @f(%a, %a) : (tensor<4xf32>, tensor<4xf32>) -> ()\n  "
       "return\n}\nfunc.func private @f(%x: tensor<4xf32>) {\n  return\n}"),
      "func.call: call: computation f takes 1 parameters, but gets 2"},

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products whose result is of another kind than their operands, with the conversions written out: a float dot of s32
+// operands multiplies floats, an s32 dot of float operands adds up floats and converts the sum.
+#include <assert.h>
+
+#include "hlo/pass/support.h"
+
+// Operands in the type that is multiplied, and the product brought from it to the result's.
+static bool spell_out(HloInstruction *product) {
+    if (!hlo_product_converts(product) || !hlo_pass_may_replace(product)) return false;
+    const HloType type =
+        hlo_product_type(product->operands[0]->shape->type, product->operands[1]->shape->type, product->shape->type);
+    HloInstruction *operands[2];
+    for (int k = 0; k < 2; k++) {
+        HloInstruction *side = product->operands[k];
+        operands[k] = hlo_product_converts_side(side->shape->type, type) ? hlo_pass_convert(product, side, type) : side;
+    }
+    HloInstruction *plain = hlo_pass_make(product, &(HloBuildRequest){.opcode = product->opcode,
+                                                                      .operands = operands,
+                                                                      .operand_count = 2,
+                                                                      .attributes = product->attributes,
+                                                                      .type = type});
+    return hlo_pass_replace(product, hlo_pass_convert(product, plain, product->shape->type));
+}
+
+HloStatus hlo_pass_product_type_expander(HloModule *module, const HloPassEnv *env, bool *changed) {
+    (void)env;
+    HloPassWalk walk = hlo_pass_walk(module);
+    for (HloInstruction *i; (i = hlo_pass_next(&walk));) *changed |= spell_out(i);
+    return HLO_SUCCESS;
+}
