@@ -164,3 +164,13 @@ HloStatus cli_write_output(CliContext *context, const HloText *text) {
     hlo_text_append(&context->out, text->data, text->length);
     return HLO_SUCCESS;
 }
+
+HloStatus cli_write_program(CliContext *context, const HloModule *module) {
+    HloPrintOptions options = hlo_print_default();
+    HloText text = {0};
+    options.print_large_constants = true;
+    HloStatus status = hlo_print(module, &options, &text);
+    if (!status) status = cli_write_output(context, &text);
+    hlo_text_free(&text);
+    return status;
+}

@@ -30,4 +30,8 @@ HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, 
 // Writes `text` where the option -o says: standard output with the other results when it is absent or "-".
 HLO_NODISCARD HloStatus cli_write_output(CliContext *context, const HloText *text);
 
+// Writes the program as HLO text, likewise: the long form, with all constants in full, since it is meant to be read
+// again. RESOURCE_EXHAUSTED, and what cli_write_output() returns.
+HLO_NODISCARD HloStatus cli_write_program(CliContext *context, const HloModule *module);
+
 #endif

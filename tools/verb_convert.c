@@ -14,6 +14,9 @@ static const CliOption kOptions[] = {
     {"print", CLI_TEXT, "FORM",
      "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) "
      "or short."},
+    {"large-constants", CLI_FLAG, NULL,
+     "Of hlo: constants of more than 10 elements in full, too. The long and canonical forms leave them out, as XLA's "
+     "do."},
     {"generic", CLI_FLAG, NULL,
      "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that have no StableHLO in them."},
     {"release", CLI_TEXT, "VERSION",
@@ -50,6 +53,7 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
         const char *option;
         unsigned formats;  // the formats that it speaks about, a bit each
     } kOwners[] = {{"print", 1u << kHlo | 1u << kStablehlo},
+                   {"large-constants", 1u << kHlo},
                    {"generic", 1u << kStablehlo},
                    {"release", 1u << kBytecode},
                    {"config", 1u << kProto}};
@@ -81,6 +85,14 @@ static HloStatus print_format(CliContext *context, const HloModule *module, int6
         if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
         context->stage = CLI_STAGE_USAGE;  // the one thing that it refuses as invalid is the release
         return hlo_status_annotate(status, "--release");
+    }
+    forms[form].print_large_constants |= cli_flag(context, "large-constants");
+    const int64_t left_out = hlo_print_left_out(module, &forms[form]);
+    if (left_out > 0) {
+        hlo_text_format(&context->complaint,
+                        "note: %lld constants of more than 10 elements are left out ({...}), as XLA does; "
+                        "--large-constants prints them\n",
+                        (long long)left_out);
     }
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');

@@ -5,7 +5,6 @@
 
 #include "hlo/base/file.h"
 #include "hlo/pass/pass.h"
-#include "hlo/text/text.h"
 #include "tools/program.h"
 #include "tools/xla_flags.h"
 
@@ -75,7 +74,6 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
 // XLA_FLAGS gives the dump options where the command line does not, as with XLA's own tools.
 static HloStatus optimise(CliContext *context, const HloStringVector *names) {
     HloModule *module = NULL;
-    HloText text = {0};
     HloPassOptions options = {
         .dump_folder = cli_text_or(context, "dump-to", cli_xla_flag(context, "xla_dump_to")),
         .dump_pattern = cli_text_or(context, "dump-pass-re", cli_xla_flag(context, "xla_dump_hlo_pass_re"))};
@@ -83,9 +81,7 @@ static HloStatus optimise(CliContext *context, const HloStringVector *names) {
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "running passes");
     HloStatus status = hlo_run_passes(module, names->items, names->count, &options);
-    if (!status) status = hlo_print(module, NULL, &text);
-    if (!status) status = cli_write_output(context, &text);
-    hlo_text_free(&text);
+    if (!status) status = cli_write_program(context, module);
     hlo_module_free(module);
     return status;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo partition and meshlo explain: the program of one device, and why its collectives are there.
-#include "hlo/text/text.h"
 #include "tools/prepare.h"
+#include "tools/program.h"
 
 static const CliOption kOptions[] = {
     {"propagate-only", CLI_FLAG, NULL, "Only say how each array would be sharded."},
@@ -11,14 +11,6 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-static HloStatus print_module(CliContext *context, const HloModule *module) {
-    HloText text = {0};
-    HloStatus status = hlo_print(module, NULL, &text);
-    if (!status) status = cli_write_output(context, &text);
-    hlo_text_free(&text);
-    return status;
-}
-
 // The program with a sharding on every instruction and nothing else changed: what propagation would decide.
 static HloStatus propagate_only(CliContext *context) {
     HloModule *module = NULL, *annotated = NULL;
@@ -26,7 +18,7 @@ static HloStatus propagate_only(CliContext *context) {
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = cli_spmd_options(context, module, &options);
     if (!status) status = cli_blame_options(context, module, spmd_propagate(module, &options, &annotated));
-    if (!status) status = print_module(context, annotated);
+    if (!status) status = cli_write_program(context, annotated);
     hlo_module_free(annotated);
     hlo_module_free(module);
     return status;
@@ -39,7 +31,7 @@ static HloStatus print_partitioned(CliContext *context) {
     bool taken, json = cli_flag(context, "json");
     HLO_TRY(cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), &taken));
     HloStatus status = cli_program_prepare(context, &program);
-    if (!status && (!json || cli_flag(context, "o"))) status = print_module(context, program.per_device);
+    if (!status && (!json || cli_flag(context, "o"))) status = cli_write_program(context, program.per_device);
     if (!status && json) {
         HloJsonWriter writer = {.text = &context->out, .lines = 2};
         spmd_report_json(&writer, program.report);

@@ -52,18 +52,30 @@ static void print_essential_constant(HloText *text, const HloLiteral *literal) {
     }
 }
 
-// Ten elements is XLA's limit for large constants.
+// Ten elements is XLA's limit for large constants. Tuples are large, too.
+static bool is_left_out(const HloPrintOptions *options, const HloLiteral *literal) {
+    const bool small = hlo_shape_is_array(literal->shape) && hlo_shape_elements(literal->shape) <= 10;
+    return !small && !options->print_large_constants && !literal->elided;
+}
+
+int64_t hlo_print_left_out(const HloModule *module, const HloPrintOptions *options) {
+    int64_t count = 0;
+    for (int64_t c = 0; c < module->computations.count; c++)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            count += hlo_is(at, HLO_OP_CONSTANT) && is_left_out(options, hlo_constant_literal(at));
+    return count;
+}
+
 static void print_constant(HloPrinter *printer, const HloInstruction *instruction) {
     const HloLiteral *literal = hlo_constant_literal(instruction);
     if (printer->options.essential_constants) {
         print_essential_constant(printer->text, literal);
         return;
     }
-    bool small = hlo_shape_is_array(literal->shape) && hlo_shape_elements(literal->shape) <= 10;
-    if (small || printer->options.print_large_constants) {
-        hlo_print_literal(printer->text, literal);
-    } else {
+    if (is_left_out(&printer->options, literal)) {
         hlo_text_string(printer->text, "{...}");
+    } else {
+        hlo_print_literal(printer->text, literal);
     }
 }
 

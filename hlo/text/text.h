@@ -85,8 +85,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_window(HloArena *arena, const char 
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_padding(HloArena *arena, const char *text, size_t length,
                                                      HloPadding *padding);
 
-// Appends the module's text. `options` NULL: the default (long) form. RESOURCE_EXHAUSTED. Any thread.
+// Appends the module's text. `options` NULL: the default (long) form, which leaves large constants out as XLA's does:
+// for a text that is to be read again, set print_large_constants. RESOURCE_EXHAUSTED. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text);
+// How many constants that text has as {...} because of print_large_constants (none whose values are unknown anyway).
+HLO_EXPORT int64_t hlo_print_left_out(const HloModule *module, const HloPrintOptions *options);
 // Appends one computation, without its module's header.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_computation(const HloComputation *computation,
                                                          const HloPrintOptions *options, HloText *text);

@@ -99,3 +99,28 @@ for name in files:
         assert abs(a - b) <= 1e-5 * max(1, abs(a)), (name, a, b)
 PY
 done
+# What is written can be read again: constants are whole, where XLA's to_string() leaves out those of more than ten elements.
+cat >constants.hlo <<'HLO'
+HloModule constants
+ENTRY main {
+  x = f32[12] parameter(0)
+  c = f32[12] constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})
+  t = (f32[2], s32[]) constant(({1, 2}, 3))
+  ROOT r = f32[12] multiply(x, c)
+}
+HLO
+exits 0 "bug: opt lost constants" meshlo opt constants.hlo --passes cse -o optimised.hlo
+exits 0 "bug: partition lost constants" meshlo partition constants.hlo --mesh a=2 --shard p0=a -o partitioned.hlo
+exits 0 "bug: partition lost constants: propagated" meshlo partition constants.hlo --mesh a=2 --shard p0=a --propagate-only -o propagated.hlo
+check "bug: constants are in full" bash -c '! grep -F "{...}" optimised.hlo partitioned.hlo propagated.hlo'
+exits 0 "bug: opt lost constants: the program" meshlo run constants.hlo --output whole
+exits 0 "bug: opt lost constants: runs" meshlo run optimised.hlo --output optimised
+exits 0 "bug: partition lost constants: runs" meshlo run partitioned.hlo --on cpu:2 --output partitioned
+check "bug: opt lost constants: the same numbers" cmp whole/0.npy optimised/0.npy
+check "bug: partition lost constants: the same numbers" cmp whole/0.npy partitioned/0.npy
+exits 0 "convert: as XLA prints" meshlo convert constants.hlo
+says err "2 constants of more than 10 elements are left out" "convert: says what it leaves out"
+exits 0 "convert: constants in full" meshlo convert constants.hlo --large-constants
+says out "constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})" "convert: constants in full"
+check "convert: constants in full: nothing to say" bash -c '[ ! -s err ]'
+exits 2 "convert: constants of a proto" meshlo convert constants.hlo --to proto --large-constants -o /dev/null
