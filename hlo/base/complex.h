@@ -20,9 +20,9 @@ static inline double _Complex hlo_complex_multiply(double _Complex a, double _Co
     return CMPLX(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
-// The order of complex numbers, by their real parts and among equal ones by their imaginary parts. As in XLA, two whose
-// real parts are equal and whose imaginary parts cannot be compared are neither before the other, and so count as
-// equal.
+// The order of complex numbers, by their real parts and among equal ones by their imaginary parts, as StableHLO has it.
+// Two whose real parts are equal and whose imaginary parts cannot be compared are neither before the other, and so
+// count as equal. (XLA:CPU's LT and GT are these; its LE, GE, maximum and minimum stop at equal real parts.)
 static inline bool hlo_complex_before(double _Complex a, double _Complex b) {
     return creal(a) < creal(b) || (creal(a) == creal(b) && cimag(a) < cimag(b));
 }
