@@ -89,10 +89,11 @@ static HloStatus print_format(CliContext *context, const HloModule *module, int6
     forms[form].print_large_constants |= cli_flag(context, "large-constants");
     const int64_t left_out = hlo_print_left_out(module, &forms[form]);
     if (left_out > 0) {
-        hlo_text_format(&context->complaint,
-                        "note: %lld constants of more than 10 elements are left out ({...}), as XLA does; "
-                        "--large-constants prints them\n",
-                        (long long)left_out);
+        hlo_text_format(
+            &context->complaint,
+            "note: the values of %lld constant%s of more than 10 elements are left out ({...}), as XLA does; "
+            "--large-constants prints them\n",
+            (long long)left_out, left_out == 1 ? "" : "s");
     }
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');

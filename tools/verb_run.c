@@ -424,9 +424,9 @@ static void say_what_is_made_up(CliContext *context, const HloModule *module) {
             count += hlo_is(at, HLO_OP_CONSTANT) && lacks_values(hlo_constant_literal(at));
     if (count) {
         hlo_text_format(&context->complaint,
-                        "note: the text leaves out the values of %lld constants ({...}): numbers in [-0.5, 0.5) stand "
+                        "note: the text leaves out the values of %lld constant%s ({...}): numbers in [-0.5, 0.5) stand "
                         "for floating ones, zeros for others\n",
-                        (long long)count);
+                        (long long)count, count == 1 ? "" : "s");
     }
 }
 

@@ -119,7 +119,7 @@ exits 0 "bug: partition lost constants: runs" meshlo run partitioned.hlo --on cp
 check "bug: opt lost constants: the same numbers" cmp whole/0.npy optimised/0.npy
 check "bug: partition lost constants: the same numbers" cmp whole/0.npy partitioned/0.npy
 exits 0 "convert: as XLA prints" meshlo convert constants.hlo
-says err "2 constants of more than 10 elements are left out" "convert: says what it leaves out"
+says err "the values of 2 constants of more than 10 elements are left out" "convert: says what it leaves out"
 exits 0 "convert: constants in full" meshlo convert constants.hlo --large-constants
 says out "constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})" "convert: constants in full"
 check "convert: constants in full: nothing to say" bash -c '[ ! -s err ]'

@@ -42,7 +42,7 @@ ENTRY main {
 }
 HLO
 exits 0 "bug: constants without values" meshlo run elided.hlo --print
-says err "the values of 1 constants" "bug: constants without values were made up without a word"
+says err "the values of 1 constant ({...})" "bug: constants without values were made up without a word"
 exits 0 "bug: constants without values, evaluated" meshlo run elided.hlo --on cpu:3 --mesh a=3 --shard p0=a --compare eval
 cp -r one same
 exits 0 "same seed" meshlo run dot.hlo --output again
