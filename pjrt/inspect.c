@@ -6,6 +6,7 @@
 // if the program was lowered here, which the caller of the partitioner has to know (PjrtCompileRequest.stored).
 #include <string.h>
 
+#include "hlo/base/hexadecimal.h"
 #include "hlo/proto/proto.h"
 #include "pjrt/objects.h"
 
@@ -22,23 +23,10 @@ typedef struct InspectCallback {
     void *data;
 } InspectCallback;
 
-// -1 for what is no digit.
-static int digit_value(char digit) {
-    const char *all = "0123456789abcdef", *found = digit ? strchr(all, digit) : NULL;
-    return found ? (int)(found - all) : -1;
-}
-
 // Reads the hexadecimal digits that the importer made of the bytes.
 static bool read_callback(const char *digits, InspectCallback *callback) {
-    unsigned char bytes[sizeof(*callback)];
-    if (!digits || strlen(digits) != 2 * sizeof(bytes)) return false;
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        const int high = digit_value(digits[2 * i]), low = digit_value(digits[2 * i + 1]);
-        if (high < 0 || low < 0) return false;
-        bytes[i] = (unsigned char)(high << 4 | low);
-    }
-    memcpy(callback, bytes, sizeof(bytes));
-    return callback->call != NULL;
+    if (!digits || strlen(digits) != 2 * sizeof(*callback)) return false;
+    return hlo_bytes_of_hexadecimal(digits, callback) && callback->call != NULL;
 }
 
 // Called by the partitioner while it compiles, on the thread of Client_Compile. The error's text belongs to the

@@ -87,6 +87,10 @@ const MlirAttribute *export_string(const ExportPlace *place, const char *string)
     return make(place, (MlirAttribute){.kind = MLIR_STRING, .string = string});
 }
 
+const MlirAttribute *export_bytes(const ExportPlace *place, const char *bytes, int64_t length) {
+    return make(place, (MlirAttribute){.kind = MLIR_STRING, .string = bytes, .string_length = length});
+}
+
 const MlirAttribute *export_ints(const ExportPlace *place, HloInts ints) {
     return make(place, (MlirAttribute){.kind = MLIR_INTS, .ints = ints});
 }

@@ -67,6 +67,8 @@ const MlirAttribute *export_i32(const ExportPlace *place, int64_t value);
 const MlirAttribute *export_bool(const ExportPlace *place, bool value);
 // "..."; the text is not copied.
 const MlirAttribute *export_string(const ExportPlace *place, const char *string);
+// The same for a string of so many bytes, NULs among them.
+const MlirAttribute *export_bytes(const ExportPlace *place, const char *bytes, int64_t length);
 // array<i64: ...>; the numbers are not copied.
 const MlirAttribute *export_ints(const ExportPlace *place, HloInts ints);
 // `kind` as dialect.def calls it.

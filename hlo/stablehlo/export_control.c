@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/hexadecimal.h"
 #include "hlo/ir/collective.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/export.h"
@@ -147,6 +148,16 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
 }
 
 // Attributes in the order of their names. Layouts are written for both sides if the operands have some.
+// Text, but for the targets whose configuration was bytes before it was read: what reading made digits of.
+static const MlirAttribute *configuration(const ExportPlace *place, const char *target, const char *config) {
+    const size_t length = strlen(config);
+    if (mlir_configuration_is_bytes(target)) {
+        char *bytes = HLO_ARENA_NEW(place->exporter->arena, char, length / 2 + 2);
+        if (hlo_bytes_of_hexadecimal(config, bytes)) return export_bytes(place, bytes, (int64_t)length / 2);
+    }
+    return export_string(place, config);
+}
+
 static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CUSTOM_CALL));
     const HloInstruction *instruction = place->instruction;
@@ -162,7 +173,8 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     const char *config = instruction->backend_config;
     const MlirAttribute *dictionary = typed ? parse_dictionary(place, config) : NULL;
     if (config && *config) {
-        export_attribute(place, operation, "backend_config", dictionary ? dictionary : export_string(place, config));
+        if (!dictionary) dictionary = configuration(place, attributes->target, config);
+        export_attribute(place, operation, "backend_config", dictionary);
     }
     export_attribute(place, operation, "call_target_name", export_string(place, attributes->target));
     HLO_TRY(called_list(place, operation));

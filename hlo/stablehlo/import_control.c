@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hlo/base/hexadecimal.h"
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/import.h"
 
@@ -516,17 +517,6 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
     return HLO_SUCCESS;
 }
 
-// A configuration of bytes that are no text, as hexadecimal digits.
-static const char *hexadecimal(HloArena *arena, const char *bytes, int64_t count) {
-    char *digits = HLO_ARENA_NEW(arena, char, 2 * count + 1);
-    for (int64_t i = 0; i < count; i++) {
-        const unsigned char byte = (unsigned char)bytes[i];
-        digits[2 * i] = "0123456789abcdef"[byte >> 4];
-        digits[2 * i + 1] = "0123456789abcdef"[byte & 15];
-    }
-    return digits;
-}
-
 // How older artifacts write sdy.sharding_group: a call without results, its number as text "3 : i64".
 static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands) {
     const MlirAttribute *attributes = mlir_attribute(place->operation, "mhlo.frontend_attributes");
@@ -604,8 +594,8 @@ static HloStatus import_custom_call(ImportPlace *place) {
                         called, called_count, &result));
     const char *config = import_string(place, "backend_config");
     const MlirAttribute *raw = mlir_attribute(place->operation, "backend_config");
-    if (strcmp(attributes.target, "InspectSharding") == 0 && config && raw) {
-        result->backend_config = hexadecimal(import_arena(place), config, raw->string_length);
+    if (mlir_configuration_is_bytes(attributes.target) && config && *config && raw) {
+        result->backend_config = hlo_hexadecimal(import_arena(place), config, (size_t)raw->string_length);
     } else if (config && *config) {
         result->backend_config = hlo_arena_text(import_arena(place), config);
     }

@@ -268,6 +268,15 @@ static bool can_write_number(const MlirAttribute *number) {
     return number->kind == MLIR_FLOAT ? hlo_type_is_float(type->element) : hlo_type_is_integer(type->element);
 }
 
+int64_t mlir_string_length(const MlirAttribute *attribute) {
+    assert(attribute->kind == MLIR_STRING && attribute->string);
+    return attribute->string_length ? attribute->string_length : (int64_t)strlen(attribute->string);
+}
+
+bool mlir_configuration_is_bytes(const char *target) {
+    return target && strcmp(target, "InspectSharding") == 0;
+}
+
 bool mlir_can_write(const MlirAttribute *attribute) {
     if (!attribute) return false;
     bool fits = true;

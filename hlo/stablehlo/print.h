@@ -36,6 +36,8 @@ void print_type(Printer *printer, const MlirType *type);
 void print_attribute(Printer *printer, const MlirAttribute *attribute);
 // "..." with what is not printable as \XX.
 void print_string(Printer *printer, const char *string);
+// The same for a string of so many bytes, NULs among them.
+void print_bytes(Printer *printer, const char *bytes, int64_t length);
 // name, or "name" when it is no plain word.
 void print_word(Printer *printer, const char *word);
 // [1, 2]

@@ -34,10 +34,10 @@ static bool is_plain_word(const char *word) {
     return true;
 }
 
-void print_string(Printer *printer, const char *string) {
-    assert(string);
+void print_bytes(Printer *printer, const char *bytes, int64_t length) {
+    assert(bytes && length >= 0);
     hlo_text_char(printer->text, '"');
-    for (const char *c = string; *c; c++) {
+    for (const char *c = bytes; c < bytes + length; c++) {
         if (*c == '\\') {
             hlo_text_string(printer->text, "\\\\");
         } else if (*c >= ' ' && *c < 127 && *c != '"') {
@@ -47,6 +47,11 @@ void print_string(Printer *printer, const char *string) {
         }
     }
     hlo_text_char(printer->text, '"');
+}
+
+void print_string(Printer *printer, const char *string) {
+    assert(string);
+    print_bytes(printer, string, (int64_t)strlen(string));
 }
 
 void print_word(Printer *printer, const char *word) {
@@ -465,7 +470,7 @@ void print_attribute(Printer *printer, const MlirAttribute *attribute) {
             print_type(printer, attribute->type);
             return;
         case MLIR_FLOAT: print_typed_float(printer, attribute); return;
-        case MLIR_STRING: print_string(printer, attribute->string); return;
+        case MLIR_STRING: print_bytes(printer, attribute->string, mlir_string_length(attribute)); return;
         case MLIR_SYMBOL:
             hlo_text_char(printer->text, '@');
             print_word(printer, attribute->string);

@@ -375,10 +375,10 @@ static WriteBytes string_section(Writer *writer) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, (uint64_t)writer->strings.count);
     for (int64_t i = writer->strings.count - 1; i >= 0; i--) {
-        write_varint(writer, &bytes, strlen(writer->strings.items[i]) + 1);
+        write_varint(writer, &bytes, (uint64_t)writer->strings.items[i].length + 1);
     }
     for (int64_t i = 0; i < writer->strings.count; i++) {
-        write_run(writer, &bytes, writer->strings.items[i], (int64_t)strlen(writer->strings.items[i]) + 1);
+        write_run(writer, &bytes, writer->strings.items[i].bytes, writer->strings.items[i].length + 1);
     }
     return bytes;
 }

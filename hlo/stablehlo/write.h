@@ -22,11 +22,17 @@ typedef struct WriteTable {
     HloStringMap index;  // bytes, the dialect first -> index + 1
 } WriteTable;
 
+// A string may hold NULs; its length leaves out the one behind it.
+typedef struct WriteString {
+    const char *bytes;
+    int64_t length;
+} WriteString;
+
 typedef struct Writer {
     HloArena *arena;
     int64_t target;   // StableHLO release, 1.13.7 as 11307
     int64_t version;  // of the bytecode
-    HloStringVector strings;
+    HLO_VECTOR(WriteString) strings;
     HloStringMap string_index;  // -> index + 1
     WriteTable attributes, types;
     HloStringVector op_names;  // without dialect; those of vhlo but for the first, `module`
@@ -48,6 +54,8 @@ void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t leng
 // Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op
 // has.
 uint64_t write_string_index(Writer *writer, const char *string);
+// The same for a string of so many bytes.
+uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length);
 // A type.
 uint64_t write_type_index(Writer *writer, const MlirType *type);
 // An attribute of a vhlo operation.

@@ -55,14 +55,19 @@ static uint64_t add_entry(Writer *writer, WriteTable *table, WriteDialect dialec
     return (uint64_t)table->entries.count - 1;
 }
 
-uint64_t write_string_index(Writer *writer, const char *string) {
-    assert(string);
-    uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->string_index, string, strlen(string));
+uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length) {
+    assert(bytes && length >= 0);
+    uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->string_index, bytes, (size_t)length);
     if (known) return known - 1;
-    hlo_vector_push(writer->arena, &writer->strings, string);
-    hlo_string_map_set(writer->arena, &writer->string_index, string, strlen(string),
+    hlo_vector_push(writer->arena, &writer->strings, ((WriteString){bytes, length}));
+    hlo_string_map_set(writer->arena, &writer->string_index, bytes, (size_t)length,
                        (void *)(uintptr_t)writer->strings.count);
     return (uint64_t)writer->strings.count - 1;
+}
+
+uint64_t write_string_index(Writer *writer, const char *string) {
+    assert(string);
+    return write_bytes_index(writer, string, (int64_t)strlen(string));
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -299,11 +304,15 @@ static uint64_t number_index(Writer *writer, const MlirAttribute *attribute) {
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 
-static uint64_t string_attribute(Writer *writer, const char *string) {
+static uint64_t bytes_attribute(Writer *writer, const char *string, int64_t length) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, VHLO_STRING);
-    write_varint(writer, &bytes, write_string_index(writer, string));
+    write_varint(writer, &bytes, write_bytes_index(writer, string, length));
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
+}
+
+static uint64_t string_attribute(Writer *writer, const char *string) {
+    return bytes_attribute(writer, string, (int64_t)strlen(string));
 }
 
 static void write_int_list(Writer *writer, WriteBytes *bytes, HloInts ints) {
@@ -372,7 +381,7 @@ uint64_t write_attribute_index(Writer *writer, const MlirAttribute *attribute) {
         case MLIR_BOOL: return coded_index(writer, VHLO_BOOL, attribute->integer != 0);
         case MLIR_INTEGER:
         case MLIR_FLOAT: return number_index(writer, attribute);
-        case MLIR_STRING:
+        case MLIR_STRING: return bytes_attribute(writer, attribute->string, mlir_string_length(attribute));
         case MLIR_SYMBOL: return string_attribute(writer, attribute->string);
         case MLIR_TYPE: return coded_index(writer, VHLO_TYPE_ATTRIBUTE, write_type_index(writer, attribute->type));
         case MLIR_ARRAY: return list_index(writer, attribute);

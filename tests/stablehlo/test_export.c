@@ -451,3 +451,20 @@ Test(stablehlo_export, bug_wide_tuples_took_their_square_of_memory) {
     hlo_module_free(module);
     hlo_module_free(again);
 }
+
+// The digits that reading makes of a callback's bytes were written as the bytes themselves, and read as other digits.
+Test(stablehlo_export, bug_configuration_of_bytes_changed_with_each_writing) {
+    static const char source[] =
+        "func.func @main(%a: tensor<4xf32>) {\n  stablehlo.custom_call @InspectSharding(%a) {backend_config = "
+        "\"\\01\\00\\FE\\00\", has_side_effect = true} : (tensor<4xf32>) -> ()\n  return\n}";
+    HloModule *module = read_text((HloText){.data = (char *)source, .length = sizeof source - 1}, source);
+    HloText text = {0};
+    must(hlo_print(module, NULL, &text), source);
+    cr_expect(strstr(text.data, "backend_config=\"0100fe00\""), "%s", text.data);
+    hlo_text_free(&text);
+    text = write_text(module, false, source);
+    cr_expect(strstr(text.data, "backend_config = \"\\01\\00\\FE\\00\""), "%s", text.data);
+    check_doors(module, NULL, source);
+    hlo_text_free(&text);
+    hlo_module_free(module);
+}
