@@ -304,6 +304,11 @@ static HloStatus check_mixed(const ExportPlace *place, bool *mixed) {
     return HLO_SUCCESS;
 }
 
+static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
+    if (!sharding || sharding->kind != HLO_SHARDING_TUPLE) return sharding;
+    return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
+}
+
 // Sharding and frontend attributes of the instruction stand at the last operation that it became.
 static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     assert(operations_before >= 0);
@@ -314,7 +319,10 @@ static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
         export_attribute(place, operation, "mhlo.frontend_attributes",
                          dictionary_of(place, instruction->frontend_attributes));
     }
-    export_attribute(place, operation, "mhlo.sharding", sharding_text(place, instruction->sharding));
+    // HLO repeats the one device of a transfer for its data, context and token; StableHLO says it once.
+    const bool transfer = hlo_is(instruction, HLO_OP_SEND) || hlo_is(instruction, HLO_OP_RECV);
+    const HloSharding *sharding = transfer ? leaf_sharding(instruction->sharding, 0) : instruction->sharding;
+    export_attribute(place, operation, "mhlo.sharding", sharding_text(place, sharding));
     bool mixed;
     HLO_TRY(check_mixed(place, &mixed));
     if (mixed)
@@ -466,11 +474,6 @@ static bool is_donor(const HloModule *module, int64_t parameter) {
         if (module->donors[i].parameter == parameter && module->donors[i].index.count == 0) return true;
     }
     return false;
-}
-
-static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
-    if (!sharding || sharding->kind != HLO_SHARDING_TUPLE) return sharding;
-    return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
 }
 
 static const MlirAttribute *argument_attributes(Exporter *exporter, const HloComputation *computation, bool is_entry) {

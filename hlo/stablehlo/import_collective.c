@@ -261,6 +261,8 @@ static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) 
     const HloSharding *sharding = NULL;
     HLO_TRY(import_sharding(place->importer, attribute, 0, &sharding));
     transfer->sharding = NULL;
+    if (sharding && sharding->kind == HLO_SHARDING_TUPLE && sharding->element_count > 0)
+        sharding = sharding->elements[0];
     if (!sharding || sharding->kind != HLO_SHARDING_MAXIMAL) return HLO_SUCCESS;
     const HloSharding *leaves[3] = {sharding, sharding, sharding};
     transfer->sharding = hlo_sharding_tuple(import_arena(place), leaves, 3);

@@ -468,3 +468,26 @@ Test(stablehlo_export, bug_configuration_of_bytes_changed_with_each_writing) {
     hlo_text_free(&text);
     hlo_module_free(module);
 }
+
+// The device of a recv came back as three shardings for two results, and was dropped by the next reading.
+Test(stablehlo_export, bug_device_of_a_recv_was_lost) {
+    static const char source[] =
+        "HloModule m\n\nENTRY e {\n  t = token[] after-all()\n  r = (f32[4]{0}, u32[], token[]) recv(t), channel_id=1, "
+        "sharding={{maximal device=0}, {maximal device=0}, {maximal device=0}}\n  d = (f32[4]{0}, token[]) "
+        "recv-done(r), "
+        "channel_id=1\n  ROOT v = f32[4]{0} get-tuple-element(d), index=0\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(source, sizeof source - 1, NULL, &module), source);
+    HloText text = write_text(module, false, source);
+    cr_expect(strstr(text.data, "mhlo.sharding = \"{maximal device=0}\""), "%s", text.data);
+    HloModule *again = read_text(text, source);
+    HloText printed = {0};
+    must(hlo_print(again, NULL, &printed), source);
+    cr_expect(strstr(printed.data, "sharding={{maximal device=0}, {maximal device=0}, {maximal device=0}}"), "%s",
+              printed.data);
+    check_doors(module, NULL, source);
+    hlo_text_free(&text);
+    hlo_text_free(&printed);
+    hlo_module_free(module);
+    hlo_module_free(again);
+}
