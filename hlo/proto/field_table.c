@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-// fields.def in its order, in which the rows of one family stand together.
+// fields.def in its order: that of the families in attributes.def.
 static const HloProtoRow rows[] = {
 #define PROTO_FIELD(family, field, message, number) \
     {HLO_FAMILY_##family, offsetof(Hlo##family##Attributes, field), message, number},
@@ -13,14 +13,18 @@ static const HloProtoRow rows[] = {
 
 const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count) {
     assert(family >= 0 && family < HLO_FAMILY_COUNT && count);
-    const HloProtoRow *first = NULL;
-    *count = 0;
-    for (size_t i = 0; i < HLO_COUNT_OF(rows); i++) {
-        if (rows[i].family != family) continue;
-        if (!first) first = &rows[i];
-        ++*count;
+    size_t first = 0, end = HLO_COUNT_OF(rows);
+    while (first < end) {
+        const size_t middle = (first + end) / 2;
+        if (rows[middle].family < family) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
     }
-    return first;
+    while (end < HLO_COUNT_OF(rows) && rows[end].family == family) end++;
+    *count = (int64_t)(end - first);
+    return first < end ? &rows[first] : NULL;
 }
 
 // By the offset, which fields.def and the families of hlo/ir/attributes.def both take from the same struct member.

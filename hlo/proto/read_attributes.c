@@ -178,13 +178,14 @@ static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloSha
 }
 
 static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wire, HloInts *ints) {
-    HloInt64Vector list = {0};
-    HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, wire, &list));
-    for (int64_t i = 0; i < list.count; i++) {
-        int64_t *items = room_for_one(source->arena, ints->items, ints->count, sizeof(*items));
-        items[ints->count] = list.items[i];
-        *ints = (HloInts){items, ints->count + 1};
+    int64_t capacity = 0;
+    if (ints->count) {
+        for (capacity = 1; capacity < ints->count;) capacity *= 2;
     }
+    // As room_for_one() counts them: vectors grow by doubling from 2, so that theirs are powers of two as well.
+    HloInt64Vector list = {(int64_t *)(uintptr_t)ints->items, ints->count, capacity};
+    HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, wire, &list));
+    *ints = (HloInts){list.items, list.count};
     return HLO_SUCCESS;
 }
 
@@ -282,11 +283,13 @@ static HloStatus read_field(const HloProtoSource *source, const HloField *field,
     return HLO_SUCCESS;
 }
 
-// Hands each field of a message (number `message`, 0 for the instruction itself) to the row that it belongs to.
+// Hands a field of a message (number `message`, 0 for the instruction itself) to the rows that it belongs to. *nested
+// says, where asked for, whether other rows have the field for their message.
 static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count, int32_t message,
-                          const HloWireField *wire, void *attributes) {
-    assert(row_count >= 0);
+                          const HloWireField *wire, void *attributes, bool *nested) {
+    assert(row_count >= 0 && wire->number > 0);
     for (int64_t i = 0; i < row_count; i++) {
+        if (nested && rows[i].message == wire->number) *nested = true;
         if (rows[i].message != message || rows[i].number != wire->number) continue;
         HLO_TRY(read_field(source, hlo_proto_row_field(&rows[i]), wire, (char *)attributes + rows[i].offset));
     }
@@ -303,7 +306,7 @@ static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *ro
         // The dot dimensions of a ragged dot nest once more.
         bool inner_dot = number == 90 && field.number == 1;
         HLO_TRY(inner_dot ? read_nested(source, rows, row_count, &field, 30, attributes)
-                          : dispatch(source, rows, row_count, number, &field, attributes));
+                          : dispatch(source, rows, row_count, number, &field, attributes, NULL));
     }
     return status;
 }
@@ -370,13 +373,15 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
     if (family == HLO_FAMILY_Slice) return read_slices(source, fields, field_count, attributes);
     int64_t row_count;
     const HloProtoRow *rows = hlo_proto_rows(family, &row_count);
+    if (!rows) return HLO_SUCCESS;  // the common case: elementwise ops without a word of their own
     // Older files have the groups as plain lists; newer ones write both.
     if (family == HLO_FAMILY_Collective && !has_field(fields, field_count, 87)) {
         HLO_TRY(read_replica_groups_v1(source, fields, field_count, attributes));
     }
     for (int64_t i = 0; i < field_count; i++) {
         const HloWireField *field = &fields[i];
-        HLO_TRY(dispatch(source, rows, row_count, 0, field, attributes));
+        bool nested = false;
+        HLO_TRY(dispatch(source, rows, row_count, 0, field, attributes, &nested));
         if (family == HLO_FAMILY_Collective &&
             (field->number == HLO_PROTO_IOTA_GROUPS || field->number == HLO_PROTO_MESH_GROUPS)) {
             HLO_TRY(hlo_proto_read_group_form(source, field->number, field->bytes,
@@ -386,8 +391,6 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
             HloShapes *layouts = &((HloCustomCallAttributes *)attributes)->operand_layouts;
             if (!layouts->items) layouts->items = HLO_ARENA_NEW(source->arena, const HloShape *, 1);  // a list of none
         }
-        bool nested = false;
-        for (int64_t j = 0; j < row_count; j++) nested |= rows[j].message && rows[j].message == field->number;
         if (nested) HLO_TRY(read_nested(source, rows, row_count, field, field->number, attributes));
     }
     // A collective that names no groups has one of all devices: an empty list, as in text.

@@ -40,10 +40,15 @@ typedef struct ModuleReader {
     HloProtoSource source;
     HloModule *module;
     HloArena *scratch;
-    HloIntMap computations;      // id in the file -> ReadComputation *
-    ReadComputation *current;    // the one being read
-    FieldVector fields;          // of the instruction being read
-    HloStringMap shapes;         // bytes of a ShapeProto -> HloShape: most shapes of a module repeat
+    HloIntMap computations;    // id in the file -> ReadComputation *
+    ReadComputation *current;  // the one being read
+    // Of the instruction being read.
+    FieldVector fields;
+    HloInt64Vector ids;
+    HloInstructionVector operands, control_predecessors;
+    // What most instructions repeat is read once: bytes of a ShapeProto -> HloShape, of an OpMetadata -> HloMetadata,
+    // an opcode's text -> HloOpcode + 1.
+    HloStringMap shapes, metadata, opcodes;
     HLO_VECTOR(Numbered) order;  // the computations as they stand in the file
 } ModuleReader;
 
@@ -152,25 +157,27 @@ static HloStatus field_ints(const ModuleReader *reader, const FieldVector *field
 // ---------------------------------------------------------------------------------------------------------------------
 // Instructions
 
-// Ids of the computation at hand as instructions.
-static HloStatus find_instructions(const ModuleReader *reader, const HloInt64Vector *ids, const char *user,
-                                   HloInstruction ***result) {
-    assert(ids && user && result);
-    HloInstruction **items = HLO_ARENA_NEW(reader->scratch, HloInstruction *, ids->count);
+// The ids in a field, of the computation at hand, as more instructions of the list.
+static HloStatus find_instructions(ModuleReader *reader, const HloWireField *field, const char *user,
+                                   HloInstructionVector *result) {
+    assert(user && result);
+    HloInt64Vector *ids = &reader->ids;
+    ids->count = 0;
+    HLO_TRY(hlo_wire_read_ints(reader->scratch, reader->source.begin, field, ids));
     for (int64_t i = 0; i < ids->count; i++) {
         const int64_t *found = hlo_int_map_find(&reader->current->instructions, (uint64_t)ids->items[i]);
         HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s uses instruction id %lld, which does not stand before it", user,
                     (long long)ids->items[i]);
-        items[i] = (HloInstruction *)(intptr_t)*found;
+        hlo_vector_push(reader->scratch, result, (HloInstruction *)(intptr_t)*found);
     }
-    *result = items;
     return HLO_SUCCESS;
 }
 
 // A while calls (body, condition) in the message and (condition, body) here and in the text.
 static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
-    HloInt64Vector ids = {0};
-    HLO_TRY(field_ints(reader, fields, 38, &ids));
+    reader->ids.count = 0;
+    HLO_TRY(field_ints(reader, fields, 38, &reader->ids));
+    const HloInt64Vector ids = reader->ids;
     if (ids.count == 0) return HLO_SUCCESS;
     HloComputation **called = HLO_ARENA_NEW(reader->scratch, HloComputation *, ids.count);
     for (int64_t i = 0; i < ids.count; i++) {
@@ -188,13 +195,50 @@ static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, Hl
     return HLO_SUCCESS;
 }
 
+// A model has a few hundred shapes and a hundred thousand instructions: equal bytes are read once.
+static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape **shape) {
+    assert(span.data || span.length == 0);
+    const char *key = (const char *)span.data;
+    *shape = span.length ? hlo_string_map_get(&reader->shapes, key, span.length) : NULL;
+    if (*shape) return HLO_SUCCESS;
+    HLO_TRY(hlo_proto_read_shape(&reader->source, span, shape));
+    if (span.length) {
+        hlo_string_map_set(reader->scratch, &reader->shapes, key, span.length, (void *)(uintptr_t)*shape);
+    }
+    return HLO_SUCCESS;
+}
+
+// The same for metadata, of which four in five repeat another one of the module (the corpus of production modules).
+static HloStatus read_metadata(ModuleReader *reader, HloSpan span, const HloMetadata **metadata) {
+    assert(span.data || span.length == 0);
+    const char *key = (const char *)span.data;
+    *metadata = span.length ? hlo_string_map_get(&reader->metadata, key, span.length) : NULL;
+    if (*metadata || span.length == 0) return HLO_SUCCESS;
+    HLO_TRY(hlo_proto_read_metadata(&reader->source, span, metadata));
+    HLO_BUG_IF(!*metadata);  // only a message of no bytes has none
+    hlo_string_map_set(reader->scratch, &reader->metadata, key, span.length, (void *)(uintptr_t)*metadata);
+    return HLO_SUCCESS;
+}
+
+// HLO_OPCODE_COUNT for a text that names none.
+static HloOpcode read_opcode(ModuleReader *reader, HloSpan span) {
+    const char *text = (const char *)span.data;
+    if (span.length == 0) return HLO_OPCODE_COUNT;
+    uintptr_t known = (uintptr_t)hlo_string_map_get(&reader->opcodes, text, span.length);
+    if (!known) {
+        known = (uintptr_t)hlo_op_from_text(text, span.length) + 1;
+        hlo_string_map_set(reader->scratch, &reader->opcodes, text, span.length, (void *)known);
+    }
+    return (HloOpcode)(known - 1);
+}
+
 // What every instruction may carry.
-static HloStatus read_annotations(const ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
+static HloStatus read_annotations(ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
     const HloProtoSource *source = &reader->source;
     for (int64_t i = 0; i < fields->count; i++) {
         const HloWireField *field = &fields->items[i];
         switch (field->number) {
-            case 7: HLO_TRY(hlo_proto_read_metadata(source, field->bytes, &instruction->metadata)); break;
+            case 7: HLO_TRY(read_metadata(reader, field->bytes, &instruction->metadata)); break;
             case 40: HLO_TRY(hlo_proto_read_sharding(source, field->bytes, &instruction->sharding)); break;
             case 43:
                 if (field->bytes.length) {
@@ -264,24 +308,46 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
     return HLO_SUCCESS;
 }
 
-// A model has a few hundred shapes and a hundred thousand instructions: equal bytes are read once.
-static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape **shape) {
-    assert(span.data || span.length == 0);
-    const char *key = (const char *)span.data;
-    *shape = span.length ? hlo_string_map_get(&reader->shapes, key, span.length) : NULL;
-    if (*shape) return HLO_SUCCESS;
-    HLO_TRY(hlo_proto_read_shape(&reader->source, span, shape));
-    if (span.length) {
-        hlo_string_map_set(reader->scratch, &reader->shapes, key, span.length, (void *)(uintptr_t)*shape);
-    }
-    return HLO_SUCCESS;
-}
-
 // The name in a field, in `arena`; *name stays what it is without one. An empty name is none: writers leave it out.
 static HloStatus read_name(HloArena *arena, const HloWireField *field, const char **name) {
     assert(arena && name);
     if (!field || field->bytes.length == 0) return HLO_SUCCESS;
     return hlo_wire_string(arena, field->bytes, name);
+}
+
+// The fields that every instruction has or refers to others by.
+typedef struct CommonFields {
+    const HloWireField *name, *opcode, *shape;  // NULL: missing
+    int64_t id;
+} CommonFields;
+
+// Of fields that are there once only, protobuf lets the last one count.
+static CommonFields common_fields(const FieldVector *fields) {
+    CommonFields common = {0};
+    for (int64_t i = 0; i < fields->count; i++) {
+        const HloWireField *field = &fields->items[i];
+        switch (field->number) {
+            case 1: common.name = field; break;
+            case 2: common.opcode = field; break;
+            case 3: common.shape = field; break;
+            case 35:
+                if (field->type == HLO_WIRE_VARINT) common.id = (int64_t)field->value;
+                break;
+            default: break;
+        }
+    }
+    return common;
+}
+
+// Operands, and what must run before.
+static HloStatus read_edges(ModuleReader *reader, const char *name) {
+    reader->operands.count = reader->control_predecessors.count = 0;
+    for (int64_t i = 0; i < reader->fields.count; i++) {
+        const HloWireField *field = &reader->fields.items[i];
+        if (field->number == 36) HLO_TRY(find_instructions(reader, field, name, &reader->operands));
+        if (field->number == 37) HLO_TRY(find_instructions(reader, field, name, &reader->control_predecessors));
+    }
+    return HLO_SUCCESS;
 }
 
 // One HloInstructionProto. `most` bounds parameter numbers, which index an array.
@@ -290,40 +356,38 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
     reader->fields.count = 0;
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &reader->fields));
     const FieldVector fields = reader->fields;
-    const HloWireField *opcode_field = find_field(&fields, 2), *shape_field = find_field(&fields, 3);
-    const HloWireField *name_field = find_field(&fields, 1);
-    HLO_FAIL_IF(!opcode_field || !shape_field, HLO_INVALID_ARGUMENT, "an instruction has no opcode or no shape");
-    HloOpcode opcode = hlo_op_from_text((const char *)opcode_field->bytes.data, opcode_field->bytes.length);
-    HLO_FAIL_IF(opcode == HLO_OPCODE_COUNT, HLO_INVALID_ARGUMENT, "unknown opcode \"%.*s\"",
-                (int)opcode_field->bytes.length, (const char *)opcode_field->bytes.data);
+    const CommonFields common = common_fields(&fields);
+    HLO_FAIL_IF(!common.opcode || !common.shape, HLO_INVALID_ARGUMENT, "an instruction has no opcode or no shape");
+    const HloSpan text = common.opcode->bytes;
+    const HloOpcode opcode = read_opcode(reader, text);
+    HLO_FAIL_IF(opcode == HLO_OPCODE_COUNT, HLO_INVALID_ARGUMENT, "unknown opcode \"%.*s\"", (int)text.length,
+                (const char *)text.data);
     const char *name = hlo_op_text(opcode);
-    HLO_TRY(read_name(reader->scratch, name_field, &name));
+    HLO_TRY(read_name(reader->scratch, common.name, &name));
     const HloShape *shape = NULL;
-    HLO_TRY(read_shape(reader, shape_field->bytes, &shape));
-    HloInt64Vector operand_ids = {0}, control_ids = {0};
-    HloInstruction **operands = NULL, **controls = NULL;
-    HLO_TRY(field_ints(reader, &fields, 36, &operand_ids));
-    HLO_TRY(field_ints(reader, &fields, 37, &control_ids));
-    HLO_TRY(find_instructions(reader, &operand_ids, name, &operands));
-    HLO_TRY(find_instructions(reader, &control_ids, name, &controls));
-    void *attributes = hlo_arena_allocate(reader->module->arena, hlo_family_info(hlo_op_info(opcode)->family)->bytes);
+    HLO_TRY(read_shape(reader, common.shape->bytes, &shape));
+    HLO_TRY(read_edges(reader, name));
+    HloInstruction **operands = reader->operands.items;
+    const int64_t operand_count = reader->operands.count;
+    void *attributes = hlo_arena_allocate(reader->scratch, hlo_family_info(hlo_op_info(opcode)->family)->bytes);
     HLO_TRY(hlo_proto_read_attributes(&reader->source, fields.items, fields.count, opcode, attributes));
-    HLO_TRY(complete_attributes(&reader->source, opcode, operands, operand_ids.count, name, attributes));
+    HLO_TRY(complete_attributes(&reader->source, opcode, operands, operand_count, name, attributes));
     if (opcode == HLO_OP_PARAMETER) {
         int64_t number = ((const HloParameterAttributes *)attributes)->number;
         HLO_FAIL_IF(number < 0 || number >= most, HLO_INVALID_ARGUMENT, "parameter %s has number %lld", name,
                     (long long)number);
     }
     HloInstruction *instruction =
-        hlo_instruction_new(computation, opcode, shape, operands, operand_ids.count, attributes, name);
-    for (int64_t i = 0; i < control_ids.count; i++) hlo_instruction_add_control_edge(controls[i], instruction);
+        hlo_instruction_new(computation, opcode, shape, operands, operand_count, attributes, name);
+    for (int64_t i = 0; i < reader->control_predecessors.count; i++) {
+        hlo_instruction_add_control_edge(reader->control_predecessors.items[i], instruction);
+    }
     HLO_TRY(read_called(reader, &fields, instruction));
     HLO_TRY(read_annotations(reader, &fields, instruction));
-    int64_t id = field_value(&fields, 35);
-    hlo_int_map_set(reader->scratch, &reader->current->instructions, (uint64_t)id, (intptr_t)instruction);
+    hlo_int_map_set(reader->scratch, &reader->current->instructions, (uint64_t)common.id, (intptr_t)instruction);
     // The upper half of newer ids is that of the computation.
     hlo_vector_push(reader->scratch, &reader->current->order,
-                    ((Numbered){id & UINT32_MAX, reader->current->order.count, instruction}));
+                    ((Numbered){common.id & UINT32_MAX, reader->current->order.count, instruction}));
     return HLO_SUCCESS;
 }
 
@@ -683,6 +747,10 @@ static HloStatus read_protected(void *argument) {
     ModuleReader reader = {.source = {request->module->arena, request->span.data, 0},
                            .module = request->module,
                            .scratch = hlo_arena_scratch_new()};
+    // A table of names that grows is copied as often as it doubles; the corpus has 150 bytes an instruction.
+    enum { BYTES_PER_INSTRUCTION = 150 };
+    hlo_string_map_reserve(request->module->arena, &request->module->instruction_names.taken,
+                           (int64_t)(request->span.length / BYTES_PER_INSTRUCTION));
     HloStatus status = read_module(&reader, request->span);
     hlo_arena_free(reader.scratch);
     return status;

@@ -22,7 +22,7 @@ static HloStatus malformed(const HloWireReader *reader, const char *what) {
 }
 
 // Seven bits a byte, lowest first. Ten bytes hold 64 bits; more are no number.
-static bool read_varint(HloWireReader *reader, uint64_t *value) {
+static bool read_long_varint(HloWireReader *reader, uint64_t *value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && reader->next < reader->end; shift += 7) {
         unsigned char byte = *reader->next++;
@@ -33,6 +33,21 @@ static bool read_varint(HloWireReader *reader, uint64_t *value) {
         }
     }
     return false;
+}
+
+// Most tags, lengths and numbers are one byte or two.
+static inline bool read_varint(HloWireReader *reader, uint64_t *value) {
+    const unsigned char *at = reader->next;
+    if (reader->end - at < 2) return read_long_varint(reader, value);
+    if (at[0] < 0x80) {
+        *value = at[0];
+        reader->next = at + 1;
+        return true;
+    }
+    if (at[1] >= 0x80) return read_long_varint(reader, value);
+    *value = (uint64_t)(at[0] & 0x7F) | (uint64_t)at[1] << 7;
+    reader->next = at + 2;
+    return true;
 }
 
 // Little-endian, as the machines that this runs on are.
