@@ -55,8 +55,10 @@ static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     }
 }
 
-// Decoded to float, computed there, rounded once: for f16, bf16 and the 8-bit types every one of these ops is exact in
-// float or correctly rounded twice without harm, since float has more than twice their digits.
+// Decoded to float, computed there, rounded to the type. That is two roundings, which do no harm to sums, products and
+// quotients, because float has at least 2p + 2 digits for p of f16, bf16 or less (Figueroa, "When is double rounding
+// innocuous?", SIGNUM Newsletter 1995). Extremes and remainders are exact; of powers and angles one in many thousands
+// is the neighbour of the nearest number, as in XLA, which computes them so.
 static void narrow_float_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                 int64_t count) {
     HloType type = instruction->operands[0]->shape->type;

@@ -43,7 +43,6 @@ DEFINE_COMPARE(uint64_t)
 
 // The bits decide, as in XLA, which compares f32 as s32: turning a signalling NaN of a float into a double would make
 // it a quiet one. Types of a byte are decoded to double bit by bit, and lose nothing.
-// float holds all of f32, f16 and bf16 exactly, the bits of NaNs too.
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks) {
     assert(hlo_type_is_float(type) && count >= 0);
     const bool by_float =

@@ -376,11 +376,11 @@ static void sytrd(const Call *call) {
     call->out[4][0] = 0;
 }
 
-// Rows and columns outside of [low, high], counted from 1, are upper triangular already.
+// Rows and columns outside of [low, high], counted from 1, are upper triangular already (check_balanced_rows()).
 static void gehrd(const Call *call) {
-    const int64_t n = call->n, low = option(call, "low", 1) - 1, high = option(call, "high", n);
+    const int64_t n = call->n, low = option(call, "low", 1), high = option(call, "high", n);
     copy(call->out[0], call->in[0], n * n);
-    hlo_eval_hessenberg(call->out[0], n, low < 0 ? 0 : low, hlo_smaller(high, n), call->out[1], scratch(call, n));
+    if (n > 0) hlo_eval_hessenberg(call->out[0], n, low - 1, high, call->out[1], scratch(call, n));
     call->out[2][0] = 0;
 }
 
@@ -546,20 +546,35 @@ static const Routine *routine_of(const HloInstruction *instruction) {
     return NULL;
 }
 
+// low and high are numbers of the program's text, and index rows. LAPACK's rule, but for matrices without rows, which
+// have no first one either.
+static HloStatus check_balanced_rows(const HloInstruction *call) {
+    const HloShape *matrix = call->operands[0]->shape;
+    const int64_t n = matrix->dims[matrix->rank - 1];
+    const int64_t low = hlo_custom_call_option(call, "low", 1), high = hlo_custom_call_option(call, "high", n);
+    HLO_FAIL_IF(n > 0 && (low < 1 || low > high || high > n), HLO_INVALID_ARGUMENT,
+                "%%%s: rows %lld to %lld of a matrix of %lld", call->name, (long long)low, (long long)high,
+                (long long)n);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_decompose_check(const HloInstruction *call) {
     HLO_TRY(hlo_custom_call_check(call));
     const Routine *routine = routine_of(call);
     assert(routine); /* the rows of custom_calls.def that come here name one */
     HLO_FAIL_IF(routine->run == gees && hlo_custom_call_option(call, "sort", 'N') != 'N', HLO_UNIMPLEMENTED,
                 "%%%s: a Schur form with sorted eigenvalues", call->name);
-    return HLO_SUCCESS;
+    return routine->run == gehrd ? check_balanced_rows(call) : HLO_SUCCESS;
 }
 
 int64_t hlo_decompose_batch(const HloInstruction *call) {
     const Routine *routine = routine_of(call);
     const HloShape *first = call->operands[0]->shape;
     assert(routine); /* hlo_decompose_check() found one */
-    int64_t batch = 1;
+    // A batch of 10^15 matrices without elements is a valid shape: where nothing comes out nothing is walked.
+    int64_t batch = 1, results = 0;
+    for (int32_t i = 0; i < result_count(call); i++) results += hlo_shape_elements(result_shape(call, i)) > 0;
+    if (results == 0) return 0;
     for (int32_t i = 0; i + routine->own < first->rank; i++) batch *= first->dims[i];
     return batch;
 }

@@ -70,7 +70,8 @@ static void multiply_batches(HloEvalDevice *device, const Side *left, const Side
     const char *a_data = arrange(device, left), *b_data = arrange(device, right);
     void *a = hlo_eval_scratch(device, m * k, bytes), *b = hlo_eval_scratch(device, k * n, bytes);
     void *c = hlo_eval_scratch(device, m * n, bytes);
-    for (int64_t batch = 0; batch < left->batch; batch++) {
+    // Of products without elements there may be 10^15: a size of zero elsewhere in the shape makes any batch valid.
+    for (int64_t batch = 0; batch < left->batch && m * n > 0; batch++) {
         HloArenaMark mark = hlo_arena_mark(device->scratch);
         hlo_eval_to_accumulator(accumulator, lhs, a_data + batch * m * k * hlo_type_bytes(lhs), m * k, a);
         hlo_eval_to_accumulator(accumulator, rhs, b_data + batch * k * n * hlo_type_bytes(rhs), k * n, b);
@@ -221,7 +222,7 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
     const char *a_data = arrange(device, left), *b_data = arrange(device, right);
     char *a = hlo_eval_scratch(device, m * k, ragged->bytes), *b = hlo_eval_scratch(device, k * n, ragged->bytes);
     char *c = hlo_eval_scratch(device, m * n, ragged->bytes);
-    for (int64_t batch = 0; batch < left->batch; batch++) {
+    for (int64_t batch = 0; batch < left->batch && m * n > 0; batch++) {  // as in multiply_batches()
         hlo_eval_to_accumulator(ragged->accumulator, lhs, a_data + batch * m * k * hlo_type_bytes(lhs), m * k, a);
         memset(c, 0, (size_t)(m * n) * ragged->bytes);
         int64_t start = 0;

@@ -99,6 +99,7 @@ static uint64_t fill_threefry_narrow(const HloShape *shape, uint64_t key, uint64
         put_bits(shape, data, 0, words[0]);
         return counter + 1;
     }
+    if (hlo_shape_elements(shape) == 0) return counter;  // the other sizes may be immense
     int32_t split = split_dimension(shape);
     int64_t outer = 1, inner = 1, size = shape->dims[split], half = (size + 1) / 2;
     for (int32_t i = 0; i < split; i++) outer *= shape->dims[i];

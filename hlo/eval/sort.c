@@ -4,8 +4,9 @@
 // A lane, the elements along the sorted dimension at one position of the others, is copied together; a merge sort of
 // indices asks the user's comparator, which need not be an order at all, so the algorithm must end whatever it answers:
 // merge sort always does. It is stable, which HLO's is_stable=false allows too; elements are moved once, when the order
-// is known. topk takes the k best one after the other by a total order of its own, ties to the front.
+// is known. topk sorts each row by a total order of its own, ties to the front.
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
@@ -95,7 +96,7 @@ static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalV
 // The comparator is prepared for single calls: which comparison comes next depends on the last one.
 HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
                                HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays) {
-    assert(comparator && count > 0 && count <= HLO_EVAL_MAX_VALUES); /* hlo_eval_check_types() has asked */
+    assert(comparator && count > 0 && count <= HLO_EVAL_MAX_VALUES);  // hlo_eval_check_types() has asked
     const HloShape *shape = operands[0]->shape;
     SortPlan plan = {.size = shape->dims[dim], .outer = 1, .inner = 1};
     for (int64_t i = 0; i < dim; i++) plan.outer *= shape->dims[i];
@@ -143,7 +144,25 @@ static void order_keys(HloType type, const char *data, int64_t count, int64_t *k
     hlo_eval_total_order(type, data, count, keys);
 }
 
-// k passes over the row.
+// An element of a row: its rank, and where it stood.
+typedef struct Ranked {
+    int64_t key, place;
+} Ranked;
+
+// By key, equal ones by place: an order without ties, so that qsort() need not be stable.
+static int compare_ascending(const void *a, const void *b) {
+    const Ranked *x = a, *y = b;
+    if (x->key != y->key) return x->key < y->key ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static int compare_descending(const void *a, const void *b) {
+    const Ranked *x = a, *y = b;
+    if (x->key != y->key) return x->key > y->key ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+// Whole rows are sorted: k passes would take k n steps, hours for half of a million elements.
 void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest,
                         HloEvalValue *values, HloEvalValue *indices) {
     assert(k >= 0 && operand->shape->rank > 0);
@@ -151,18 +170,14 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
     int64_t size = shape->dims[shape->rank - 1], bytes = hlo_type_bytes(shape->type);
     int64_t rows = size ? hlo_shape_elements(shape) / size : 0, index_bytes = hlo_type_bytes(indices->shape->type);
     int64_t *keys = HLO_EVAL_SCRATCH(device, int64_t, size);
-    bool *taken = HLO_EVAL_SCRATCH(device, bool, size);
+    Ranked *ranked = HLO_EVAL_SCRATCH(device, Ranked, size);
     for (int64_t row = 0; row < rows; row++) {
         const char *data = (const char *)operand->data + row * size * bytes;
         order_keys(shape->type, data, size, keys);
-        memset(taken, 0, (size_t)size * sizeof(bool));
+        for (int64_t i = 0; i < size; i++) ranked[i] = (Ranked){keys[i], i};
+        qsort(ranked, (size_t)size, sizeof(*ranked), largest ? compare_descending : compare_ascending);
         for (int64_t j = 0; j < k; j++) {
-            int64_t best = -1;
-            for (int64_t i = 0; i < size; i++) {
-                if (taken[i]) continue;
-                if (best < 0 || (largest ? keys[i] > keys[best] : keys[i] < keys[best])) best = i;
-            }
-            taken[best] = true;
+            const int64_t best = ranked[j].place;
             memcpy((char *)values->data + (row * k + j) * bytes, data + best * bytes, (size_t)bytes);
             hlo_eval_encode_int64(indices->shape->type, &best, 1, (char *)indices->data + (row * k + j) * index_bytes);
         }

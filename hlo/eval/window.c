@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/infer_support.h"
 
 // Where element `w` of the window at output position `o` stands in one dimension of the operand, or -1 in padding and
 // in the holes of a dilated operand.
@@ -23,17 +24,23 @@ static int64_t window_position(const HloWindowDimension *dim, int64_t size, int6
 typedef struct WindowWalk {
     const HloShape *input;
     const int64_t *output_dims;
-    const HloWindow *window;
+    const HloWindowDimension *window;
     int64_t *window_sizes, *window_index, *output_index, *strides;
     int64_t rank;
 } WindowWalk;
 
-// Scratch of the current instruction; all indices start at zero.
+// Scratch of the current instruction; all indices start at zero. Only places that some output sees are walked: the rest
+// of an immense window is padding.
 static WindowWalk new_walk(HloEvalDevice *device, const HloShape *input, const int64_t *output_dims,
-                           const HloWindow *window) {
-    WindowWalk walk = {.input = input, .output_dims = output_dims, .window = window, .rank = input->rank};
+                           const HloWindow *whole) {
+    WindowWalk walk = {.input = input, .output_dims = output_dims, .rank = input->rank};
+    HloWindowDimension *window = HLO_EVAL_SCRATCH(device, HloWindowDimension, walk.rank);
+    walk.window = window;
     walk.window_sizes = HLO_EVAL_SCRATCH(device, int64_t, walk.rank);
-    for (int64_t i = 0; i < walk.rank; i++) walk.window_sizes[i] = window->dims[i].size;
+    for (int64_t i = 0; i < walk.rank; i++) {
+        window[i] = hlo_window_crop(whole->dims[i], input->dims[i], output_dims[i]);
+        walk.window_sizes[i] = window[i].size;
+    }
     walk.window_index = HLO_ARENA_NEW(device->scratch, int64_t, walk.rank);
     walk.output_index = HLO_ARENA_NEW(device->scratch, int64_t, walk.rank);
     walk.strides = HLO_EVAL_SCRATCH(device, int64_t, walk.rank);
@@ -47,7 +54,7 @@ static int64_t walk_offset(const WindowWalk *walk, int64_t dims) {
     int64_t offset = 0;
     for (int64_t i = 0; i < dims; i++) {
         int64_t position =
-            window_position(&walk->window->dims[i], walk->input->dims[i], walk->output_index[i], walk->window_index[i]);
+            window_position(&walk->window[i], walk->input->dims[i], walk->output_index[i], walk->window_index[i]);
         if (position < 0) return -1;
         offset += position * walk->strides[i];
     }
@@ -60,7 +67,7 @@ static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValu
     assert(count > 0 && first >= 0);
     int64_t last = walk->rank - 1, offset = walk_offset(walk, last);
     if (offset < 0) return HLO_SUCCESS;
-    const HloWindowDimension *dim = &walk->window->dims[last];
+    const HloWindowDimension *dim = &walk->window[last];
     int64_t outputs = walk->output_dims[last], size = walk->input->dims[last];
     for (int64_t o = 0; o < outputs;) {
         int64_t position = window_position(dim, size, o, walk->window_index[last]), run = 1;
@@ -82,12 +89,9 @@ static HloStatus fold_row(const WindowWalk *walk, HloEvalFold *fold, HloEvalValu
     return HLO_SUCCESS;
 }
 
-// A window without elements leaves the initial values.
+// Windows have at least one element (hlo_infer_window_output()).
 static HloStatus fold_windows(WindowWalk *walk, HloEvalFold *fold, HloEvalValue *const *operands, int64_t count) {
     assert(count > 0);
-    for (int64_t i = 0; i < walk->rank; i++) {
-        if (walk->window_sizes[i] == 0) return HLO_SUCCESS;
-    }
     do {
         int64_t first = 0;
         do {

@@ -7,6 +7,10 @@
 // shapes written out in HLO's notation; the dispatcher puts the op's name in front.
 #include "hlo/ir/infer_support.h"
 
+#include <assert.h>
+
+#include "hlo/base/arithmetic.h"
+
 HloDims hlo_dims_new(HloArena *arena, int64_t rank) {
     HloDims dims = {.rank = rank};
     dims.sizes = HLO_ARENA_NEW(arena, int64_t, rank);
@@ -254,4 +258,27 @@ HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dime
     HLO_REFUSE_IF(!fits, "the window overflows in dimension %lld", (long long)dimension);
     *output = extent > padded ? 0 : (padded - extent) / window->stride + 1;
     return HLO_SUCCESS;
+}
+
+// Place w of output o lies at o * stride + w * dilation - low, and on the base from 0 up to `last`. The last output is
+// the first to see a place there, the first output the last. No number is beyond 2^61 (hlo_infer_window_output()).
+HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int64_t outputs) {
+    assert(window.size > 0 && window.stride > 0 && window.window_dilation > 0 && base >= 0 && outputs >= 0);
+    if (base == 0 || outputs == 0) {
+        window.size = 1;
+        return window;
+    }
+    const int64_t last = (base - 1) * window.base_dilation, reach = last + window.padding_low;
+    const int64_t before = window.padding_low - (outputs - 1) * window.stride;
+    const int64_t first = before > 0 ? hlo_divide_up(before, window.window_dilation) : 0;
+    const int64_t end = reach < 0 ? 0 : hlo_smaller(reach / window.window_dilation + 1, window.size);
+    if (first < end) {
+        window.size = end - first;
+        window.padding_low -= first * window.window_dilation;
+    } else {
+        window.size = 1;  // no place is seen, nor is the first one
+    }
+    window.padding_high =
+        (outputs - 1) * window.stride + (window.size - 1) * window.window_dilation - window.padding_low - last;
+    return window;
 }

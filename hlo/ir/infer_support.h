@@ -98,5 +98,9 @@ const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *s
 // of base_dilation d has (n-1)d+1 positions, an empty one none.
 HLO_NODISCARD HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dimension, int64_t base,
                                                 int64_t *output);
+// A verified window without the places at its ends that lie in padding for every one of the `outputs` outputs over
+// `base` elements: a window of 2^40 places over four elements has four that matter. Reductions that skip padding give
+// the same through it, in the same order. The padding is that which the outputs need. At least one place is left.
+HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int64_t outputs);
 
 #endif

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls: the kernel column of hlo/ir/custom_calls.def.
+//
+// Each row of that table names a function here, cpu_call_NAME, through the array at the end of the file, so that a row
+// without one does not compile. Decompositions that have a kernel (linalg.h) get a frame from KERNEL(): shapes and
+// options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's own
+// memory (hlo_decompose()), matrix by matrix on all workers. The last few are no calls at all: annotations, results of
+// zeros, what the evaluator does.
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -41,6 +47,10 @@ static CallKernel *new_kernel(CpuLowering *lowering, const CpuNode *node) {
                                         : form == 'T' ? CPU_TRANSPOSE
                                                       : CPU_ADJOINT};
     for (int32_t d = 0; d + 2 < matrix->rank; d++) kernel->batch *= matrix->dims[d];
+    // Of matrices without elements there may be 10^15: where nothing comes out none is looked at.
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < node->result_count; i++) bytes += node->results[i]->bytes;
+    if (bytes == 0) kernel->batch = 0;
     return kernel;
 }
 

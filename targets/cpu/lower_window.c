@@ -5,6 +5,7 @@
 // calling the computation for each element of each window, whose cost is stated so that the scheduler shares it out.
 #include <assert.h>
 
+#include "hlo/ir/infer_support.h"
 #include "targets/cpu/scalar.h"
 #include "targets/cpu/window.h"
 
@@ -24,14 +25,17 @@ typedef struct WindowKernel {
     bool reverse;
 } WindowKernel;
 
-// An instruction without a window has one of size 1 everywhere.
-static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, int64_t rank) {
-    CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, rank);
-    for (int64_t d = 0; d < rank; d++) {
-        const HloWindowDimension from =
+// An instruction without a window has one of size 1 everywhere. Places that lie in padding everywhere are left out
+// here, once for all kernels: they would be walked for each element, and the more of them the plainer a window looks.
+static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, const HloShape *in,
+                                       const HloShape *windowed) {
+    CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, in->rank);
+    for (int64_t d = 0; d < in->rank; d++) {
+        const HloWindowDimension whole =
             window && d < window->count
                 ? window->dims[d]
                 : (HloWindowDimension){.size = 1, .stride = 1, .base_dilation = 1, .window_dilation = 1};
+        const HloWindowDimension from = hlo_window_crop(whole, in->dims[d], windowed->dims[d]);
         dims[d] = (CpuWindowDim){from.size,         from.stride,        from.padding_low,
                                  from.padding_high, from.base_dilation, from.window_dilation};
     }
@@ -109,7 +113,7 @@ static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, cons
     kernel->rank = in->rank;
     kernel->in_sizes = cpu_copy_dims(arena, in);
     kernel->out_sizes = cpu_copy_dims(arena, windowed);
-    kernel->window = copy_window(arena, HLO_ATTRIBUTES(node->instruction, Window)->window, in->rank);
+    kernel->window = copy_window(arena, HLO_ATTRIBUTES(node->instruction, Window)->window, in, windowed);
     return kernel;
 }
 

@@ -323,8 +323,6 @@ HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types,
     CallJob job = {count, rank, types, in_sizes, out_sizes, window, inits, outs, ins, combine, context};
     assert(rank <= CPU_KERNEL_RANK_LIMIT);  /* no array has more dimensions */
     assert(count <= CPU_KERNEL_RANK_LIMIT); /* more have no scalar function */
-    for (int d = 0; d < rank; d++)
-        if (window[d].size == 0) return HLO_SUCCESS;
     cpu_pool_parallel_for_grain(pool, hlo_product(out_sizes, rank), 256, call_task, &job);
     return HLO_SUCCESS;
 }

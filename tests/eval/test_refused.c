@@ -116,6 +116,16 @@ static const RefusedProgram programs[] = {
      "custom_call_target=\"lapack_sgees_ffi\", "
      "backend_config={mode = 86 : ui8, sort = 83 : ui8}\n",
      HLO_UNIMPLEMENTED, "%r: a Schur form with sorted eigenvalues"},
+    // bug: the row after the last number of all was below the end.
+    {"", "",
+     " p = f32[4,4] parameter(0)\n ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), "
+     "custom_call_target=\"lapack_sgehrd_ffi\", "
+     "backend_config={low = 9223372036854775807 : i32, high = 9223372036854775807 : i32}\n",
+     HLO_INVALID_ARGUMENT, "%r: rows 9223372036854775807 to 9223372036854775807 of a matrix of 4"},
+    {"", "",
+     " p = f32[4,4] parameter(0)\n ROOT r = (f32[4,4], f32[3], s32[]) custom-call(p), "
+     "custom_call_target=\"lapack_sgehrd_ffi\", backend_config={low = 0 : i32, high = 4 : i32}\n",
+     HLO_INVALID_ARGUMENT, "%r: rows 0 to 4 of a matrix of 4"},
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\"\n", HLO_UNIMPLEMENTED,
      "%r: custom call \"CustomSPMDPartitioning\" brings no body to evaluate"},
     {"", "body {\n ROOT a = f32[9] parameter(0)\n}\n",
