@@ -23,6 +23,8 @@ typedef struct Importer {
     const MlirOperation *entry;          // the function that they belong to
     const MlirOperation *const *meshes;  // sdy.mesh operations
     int64_t mesh_count;
+    // The file of the last metadata, as the picture and the module have it: whole programs are of few files.
+    const char *picture_file, *module_file;
     int depth;
 } Importer;
 

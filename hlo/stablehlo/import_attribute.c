@@ -64,7 +64,12 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
     HloArena *arena = import_arena(place);
     HloMetadata *metadata = HLO_ARENA_NEW(arena, HloMetadata, 1);
     if (source.name) metadata->op_name = hlo_arena_text(arena, source.name);
-    if (source.file) metadata->source_file = hlo_arena_text(arena, source.file);
+    Importer *importer = place->importer;
+    if (source.file && source.file != importer->picture_file) {
+        importer->picture_file = source.file;
+        importer->module_file = hlo_arena_text(arena, source.file);
+    }
+    if (source.file) metadata->source_file = importer->module_file;
     metadata->source_line = source.line;
     ((MlirAttribute *)(uintptr_t)location)->lowered = metadata;
     return metadata;

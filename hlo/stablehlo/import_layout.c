@@ -116,15 +116,12 @@ static const HloShape *default_layouts(HloArena *arena, const HloShape *shape) {
 // nothing where all are the default ones.
 static HloStatus note_modes(HloModule *module, const char *key, const MlirAttribute *list, int64_t count) {
     bool plain = true;
+    for (int64_t i = 0; i < count; i++) plain &= strcmp(layout_mode(entry_of(list, i)), "default") == 0;
+    if (plain) return HLO_SUCCESS;
     HloText text = {0};
     for (int64_t i = 0; i < count; i++) {
-        const char *mode = layout_mode(entry_of(list, i));
-        plain &= strcmp(mode, "default") == 0;
-        hlo_text_format(&text, "%s%s", i ? ";" : "", mode);
-    }
-    if (plain) {
-        hlo_text_free(&text);
-        return HLO_SUCCESS;
+        if (i) hlo_text_char(&text, ';');
+        hlo_text_string(&text, layout_mode(entry_of(list, i)));
     }
     hlo_module_set_frontend_attribute(module, key, hlo_text_to_arena(module->arena, &text));
     return HLO_SUCCESS;
