@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loop-invariant code: what a body computes from invariant elements and constants alone is computed once, before the
-// loop, and carried in as a new element of the state. Cheap ops that make more data than they read stay inside.
+// loop, and carried in as a new element of the state. Cheap ops, ops that make more data than they read, and plain
+// arithmetic with what those made are links: what moves takes along those that it needs, but none becomes an element
+// itself. So weights of eight bits that a body widens and scales are not kept as floats for the whole loop, while a
+// table of sines is computed once, also of complex numbers that were made of real ones. A second pass moves only what
+// takes long: it leaves to the body what that computes faster than it reads it from memory.
 //
 // find_invariants() marks in one walk what depends on nothing but invariant elements and constants; value_before() then
 // copies trees of those in front of the loop, each instruction once. Only the tops that something in the body still
@@ -15,11 +19,21 @@
 #include "hlo/analysis/loop.h"
 #include "hlo/pass/while_support.h"
 
+// What is known of an instruction of the body.
+typedef struct Fact {
+    HloInstruction *outside;  // the value before the loop of what is invariant (itself until there is one), or NULL
+    bool grown;               // is_grown()
+    bool took_long;           // dear, or made of what is
+    bool inside;              // computed in the body in any case
+} Fact;
+
 typedef struct Hoist {
     HloInstruction *loop;
     HloArena *scratch;
-    HloInstruction **outside;    // by instruction id: the value before the loop of what is invariant, or NULL
-    HloInstructionVector moved;  // instructions of the body that have one, but for elements and constants
+    bool dear_only;              // moves nothing but what took long
+    Fact *facts;                 // by instruction id; of the body's only
+    int64_t capacity;            // of facts
+    HloInstructionVector moved;  // invariant instructions of the body, but for elements and links
 } Hoist;
 
 // Not worth an element of the state on their own.
@@ -39,8 +53,34 @@ static bool is_cheap(const HloInstruction *i) {
     }
 }
 
-// Pure, of invariant operands, and not larger than what it reads unless it is a chain link that costs nothing by
-// itself.
+// Takes so long (transcendental functions do) that its value is worth memory, whatever the size of what it is made of.
+static bool is_dear(const HloInstruction *i) {
+    switch (i->opcode) {
+        case HLO_OP_POWER:
+        case HLO_OP_ATAN2:
+        case HLO_OP_DOT:
+        case HLO_OP_RAGGED_DOT:
+        case HLO_OP_SCALED_DOT:
+        case HLO_OP_CONVOLUTION:
+        case HLO_OP_CHOLESKY:
+        case HLO_OP_TRIANGULAR_SOLVE:
+        case HLO_OP_FFT:
+        case HLO_OP_REDUCE:
+        case HLO_OP_REDUCE_WINDOW:
+        case HLO_OP_SORT:
+        case HLO_OP_TOPK: return true;
+        default: return hlo_op_info(i->opcode)->family == HLO_FAMILY_Accuracy;
+    }
+}
+
+// Its value would take more memory than the values that it is made of.
+static bool makes_more_than_it_reads(const HloInstruction *i) {
+    int64_t read = 0;
+    for (int64_t k = 0; k < i->operand_count; k++) read += hlo_shape_bytes(i->operands[k]->shape);
+    return hlo_shape_bytes(i->shape) > read;
+}
+
+// Pure, and of invariant operands.
 static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     if (i->opcode == HLO_OP_PARAMETER || i == hoist->loop->called[1]->root || i->sharding) return false;
     if (!hlo_pass_may_replace(i) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return false;
@@ -48,12 +88,29 @@ static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     for (int64_t k = 0; k < i->called_count; k++) {
         if (hlo_computation_has_effects(i->called[k])) return false;
     }
-    int64_t read = 0;
     for (int64_t k = 0; k < i->operand_count; k++) {
-        if (!hoist->outside[i->operands[k]->id]) return false;
-        read += hlo_shape_bytes(i->operands[k]->shape);
+        if (!hoist->facts[i->operands[k]->id].outside) return false;
     }
-    return i->opcode == HLO_OP_CONSTANT || is_cheap(i) || hlo_shape_bytes(i->shape) <= read;
+    return true;
+}
+
+// Larger than what it reads, or plain arithmetic with such values. Cheap ops make large values of nothing, which
+// arithmetic with other arrays of that size does not count.
+static bool is_grown(const Hoist *hoist, const HloInstruction *i) {
+    bool of_grown = false;
+    for (int64_t k = 0; k < i->operand_count; k++) of_grown |= hoist->facts[i->operands[k]->id].grown;
+    return (of_grown && !is_dear(i)) || (!is_cheap(i) && makes_more_than_it_reads(i));
+}
+
+static bool took_long(const Hoist *hoist, const HloInstruction *i) {
+    bool longer = is_dear(i);
+    for (int64_t k = 0; k < i->operand_count; k++) longer |= hoist->facts[i->operands[k]->id].took_long;
+    return longer;
+}
+
+static bool is_link(const Hoist *hoist, const HloInstruction *i) {
+    const Fact *fact = &hoist->facts[i->id];
+    return is_cheap(i) || fact->grown || (hoist->dear_only && !fact->took_long);
 }
 
 // Finds what is invariant; makes nothing yet but the values that chains need.
@@ -65,11 +122,29 @@ static void find_invariants(Hoist *hoist) {
         bool element = i->opcode == HLO_OP_GET_TUPLE_ELEMENT && i->operands[0] == parameter;
         if (element) {
             int64_t index = HLO_ATTRIBUTES(i, TupleIndex)->index;
-            if (hlo_loop_element_is_invariant(hoist->loop, index)) hoist->outside[i->id] = i;
+            if (hlo_loop_element_is_invariant(hoist->loop, index)) hoist->facts[i->id].outside = i;
         } else if (may_hoist(hoist, i)) {
-            hoist->outside[i->id] = i;
-            if (!is_cheap(i)) hlo_vector_push(hoist->scratch, &hoist->moved, i);
+            hoist->facts[i->id].outside = i;
+            hoist->facts[i->id].grown = is_grown(hoist, i);
+            hoist->facts[i->id].took_long = took_long(hoist, i);
+            if (!is_link(hoist, i)) hlo_vector_push(hoist->scratch, &hoist->moved, i);
         }
+    }
+}
+
+// True if something that stays in the body reads it.
+static bool is_read_inside(const Hoist *hoist, const HloInstruction *i) {
+    for (int64_t u = 0; u < i->users.count; u++) {
+        if (hoist->facts[i->users.items[u]->id].inside) return true;
+    }
+    return false;
+}
+
+// Finds what the body computes in any case: what varies, and the links that this reads.
+static void find_inside(Hoist *hoist) {
+    for (const HloInstruction *i = hoist->loop->called[1]->last; i; i = i->previous) {
+        Fact *fact = &hoist->facts[i->id];
+        fact->inside = !fact->outside || (is_link(hoist, i) && is_read_inside(hoist, i));
     }
 }
 
@@ -79,7 +154,7 @@ static HloInstruction *copy_before(const Hoist *hoist, HloInstruction *i) {
         return hlo_pass_loop_initial(hoist->loop, HLO_ATTRIBUTES(i, TupleIndex)->index);
     }
     HloInstruction **operands = HLO_ARENA_NEW(hoist->scratch, HloInstruction *, i->operand_count);
-    for (int64_t k = 0; k < i->operand_count; k++) operands[k] = hoist->outside[i->operands[k]->id];
+    for (int64_t k = 0; k < i->operand_count; k++) operands[k] = hoist->facts[i->operands[k]->id].outside;
     HloInstruction *value = hlo_instruction_clone(hoist->loop->parent, i, i->shape, operands, i->operand_count);
     hlo_instruction_move_before(value, hoist->loop);
     return value;
@@ -88,30 +163,21 @@ static HloInstruction *copy_before(const Hoist *hoist, HloInstruction *i) {
 // The value of `top` in front of the loop: copies it and what it needs, once. With a stack of its own, since a chain in
 // the body may be longer than C's stack is deep. An instruction stays on it until its operands have their values.
 static HloInstruction *value_before(Hoist *hoist, HloInstruction *top) {
-    assert(hoist->loop && hoist->outside[top->id]);
+    assert(hoist->loop && hoist->facts[top->id].outside);
     HloInstructionVector todo = {0};
     hlo_vector_push(hoist->scratch, &todo, top);
     while (todo.count) {
         HloInstruction *i = todo.items[todo.count - 1];
         const int64_t waiting = todo.count;
-        for (int64_t k = 0; k < i->operand_count && hoist->outside[i->id] == i; k++) {
+        for (int64_t k = 0; k < i->operand_count && hoist->facts[i->id].outside == i; k++) {
             HloInstruction *operand = i->operands[k];
-            if (hoist->outside[operand->id] == operand) hlo_vector_push(hoist->scratch, &todo, operand);
+            if (hoist->facts[operand->id].outside == operand) hlo_vector_push(hoist->scratch, &todo, operand);
         }
         if (todo.count > waiting) continue;
         todo.count--;
-        if (hoist->outside[i->id] == i) hoist->outside[i->id] = copy_before(hoist, i);
+        if (hoist->facts[i->id].outside == i) hoist->facts[i->id].outside = copy_before(hoist, i);
     }
-    return hoist->outside[top->id];
-}
-
-// True if something that stays in the body reads it.
-static bool is_read_inside(const Hoist *hoist, const HloInstruction *i) {
-    for (int64_t u = 0; u < i->users.count; u++) {
-        const HloInstruction *user = i->users.items[u];
-        if (!hoist->outside[user->id] || is_cheap(user)) return true;
-    }
-    return false;
+    return hoist->facts[top->id].outside;
 }
 
 // Puts `count` values behind the loop's state, and reads them in the body instead of computing them.
@@ -164,37 +230,58 @@ static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch)
 }
 
 // False, and nothing changed, when nothing that is read inside can leave.
-static bool hoist_from(HloInstruction *loop, HloArena *scratch) {
-    assert(hlo_is(loop, HLO_OP_WHILE) && scratch);
-    if (!hlo_pass_is_plain_loop(loop)) return false;
-    Hoist hoist = {.loop = loop, .scratch = scratch};
+static bool hoist_from(Hoist *hoist) {
+    HloInstruction *loop = hoist->loop;
+    assert(hlo_is(loop, HLO_OP_WHILE) && hoist->scratch);
     hlo_computation_sort(loop->called[1]);
-    hoist.outside = HLO_ARENA_NEW(scratch, HloInstruction *, loop->parent->module->instruction_limit);
-    find_invariants(&hoist);
+    for (const HloInstruction *i = loop->called[1]->first; i; i = i->next) hoist->facts[i->id] = (Fact){0};
+    hoist->moved = (HloInstructionVector){0};
+    find_invariants(hoist);
+    find_inside(hoist);
     HloInstructionVector inside = {0};
-    for (int64_t i = 0; i < hoist.moved.count; i++) {
-        if (is_read_inside(&hoist, hoist.moved.items[i])) hlo_vector_push(scratch, &inside, hoist.moved.items[i]);
+    for (int64_t i = 0; i < hoist->moved.count; i++) {
+        if (is_read_inside(hoist, hoist->moved.items[i]))
+            hlo_vector_push(hoist->scratch, &inside, hoist->moved.items[i]);
     }
     if (inside.count == 0) return false;
     int64_t old = loop->shape->element_count;
-    widen(&hoist, inside.items, inside.count);
-    keep_old_state(loop, old, scratch);
+    widen(hoist, inside.items, inside.count);
+    keep_old_state(loop, old, hoist->scratch);
     return true;
 }
 
-// The state grows at its end, so element numbers that users have stay right.
-HloStatus hlo_pass_while_loop_invariant_code_motion(HloModule *module, const HloPassEnv *env, bool *changed) {
+// What was moved out of other loops has got numbers beyond those that there were. Twice as many as are needed, so that
+// many loops do not make many arrays.
+static void make_room(Hoist *hoist, int64_t limit) {
+    if (limit <= hoist->capacity) return;
+    hoist->capacity = 2 * limit;
+    hoist->facts = HLO_ARENA_NEW(hoist->scratch, Fact, hoist->capacity);
+}
+
+// Inner loops first: what leaves them may leave the outer ones too.
+static HloStatus hoist_all(HloModule *module, const HloPassEnv *env, bool dear_only, bool *changed) {
+    Hoist hoist = {.scratch = env->scratch, .dear_only = dear_only};
     int64_t count;
-    // Inner loops first: what leaves them may leave the outer ones too.
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
     for (int64_t c = 0; c < count; c++) {
         for (HloInstruction *i = order[c]->first, *next; i; i = next) {
             next = i->next;
-            if (i->opcode != HLO_OP_WHILE) continue;
+            if (i->opcode != HLO_OP_WHILE || !hlo_pass_is_plain_loop(i)) continue;
+            make_room(&hoist, module->instruction_limit);
             HloArenaMark mark = hlo_arena_mark(env->scratch);
-            *changed |= hoist_from(i, env->scratch);
+            hoist.loop = i;
+            *changed |= hoist_from(&hoist);
             hlo_arena_reset(env->scratch, mark);
         }
     }
     return HLO_SUCCESS;
+}
+
+// The state grows at its end, so element numbers that users have stay right.
+HloStatus hlo_pass_while_loop_invariant_code_motion(HloModule *module, const HloPassEnv *env, bool *changed) {
+    return hoist_all(module, env, false, changed);
+}
+
+HloStatus hlo_pass_while_loop_expensive_invariant_code_motion(HloModule *module, const HloPassEnv *env, bool *changed) {
+    return hoist_all(module, env, true, changed);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that the engine has no form for, and need none: a pass writes them out as others before the graph is built.
-// Dynamic sizes become static ones with masks in the same way.
+// Dynamic sizes become static ones with masks in the same way. What takes long in a loop and does not change there is
+// computed in front of it.
 #include "targets/cpu/expand.h"
 
 #include "hlo/ir/infer_support.h"
@@ -70,16 +71,22 @@ static bool is_listed(const char *const *names, int64_t count, const char *name)
     return false;
 }
 
-// One look through the module for each row; programs without such ops, nearly all, are left as they are. The passes run
-// in the order of the table, the padder last, since what others write out may have dynamic sizes too.
+// In front of which calls must be gone: what a body calls is part of it.
+static const char *const kHoists[] = {"call-inliner", "tuple-simplifier", "while-loop-expensive-invariant-code-motion"};
+
+// One look through the module for each row; programs without such ops are left as they are. The passes run in the order
+// of the table, the padder behind them, since what others write out may have dynamic sizes too, and loops last, of
+// which some are theirs.
 HloStatus cpu_expand(HloModule *module) {
-    const char *names[HLO_COUNT_OF(kRows) + 2];
+    const char *names[HLO_COUNT_OF(kRows) + 2 + HLO_COUNT_OF(kHoists)];
     int64_t count = 0;
     for (size_t r = 0; r < HLO_COUNT_OF(kRows); r++)
         if (!is_listed(names, count, kRows[r].pass) && has_opcode(module, kRows[r].opcode))
             names[count++] = kRows[r].pass;
     if (hlo_module_has_converting_product(module)) names[count++] = "product-type-expander";
     if (has_dynamic_sizes(module)) names[count++] = "dynamic-padder";
+    const bool loops = has_opcode(module, HLO_OP_WHILE) || has_opcode(module, HLO_OP_SCAN);
+    for (size_t h = 0; loops && h < HLO_COUNT_OF(kHoists); h++) names[count++] = kHoists[h];
     if (count == 0) return HLO_SUCCESS;
     free_of_edges(module);
     const HloPassOptions options = {.skip_verify = true};

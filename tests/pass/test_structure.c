@@ -508,6 +508,77 @@ Test(pass_structure, invariant_code_leaves_the_loop) {
     check_same_results("while-loop-invariant-code-motion,while-loop-simplifier,simplify", LOOP("5"), 0);
 }
 
+// A loop over (i, x, p) that adds up `made`, a value f32[2,4] that `body` makes of the invariant p, at the places i.
+#define TABLE_LOOP(p, body)                                                                          \
+    "HloModule m\n\nbody {\n  s = (s32[], f32[2,4], " p                                              \
+    ") parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"                                    \
+    "  x = f32[2,4] get-tuple-element(s), index=1\n  p = " p " get-tuple-element(s), index=2\n" body \
+    "  one = s32[] constant(1)\n  n = s32[] add(i, one)\n  y = f32[2,4] add(x, made)\n"              \
+    "  ROOT t = (s32[], f32[2,4], " p                                                                \
+    ") tuple(n, y, p)\n}\n\n"                                                                        \
+    "condition {\n  s = (s32[], f32[2,4], " p                                                        \
+    ") parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"                                    \
+    "  k = s32[] constant(7)\n  ROOT c = pred[] compare(i, k), direction=LT\n}\n\n"                  \
+    "ENTRY main {\n  x = f32[2,4] parameter(0)\n  p = " p                                            \
+    " parameter(1)\n  z = s32[] constant(0)\n"                                                       \
+    "  t = (s32[], f32[2,4], " p                                                                     \
+    ") tuple(z, x, p)\n"                                                                             \
+    "  l = (s32[], f32[2,4], " p                                                                     \
+    ") while(t), condition=condition, body=body\n"                                                   \
+    "  ROOT r = f32[2,4] get-tuple-element(l), index=1\n}\n"
+
+// A rotary embedding's table: the numbers became complex on the way, twice as large as what they were made of.
+#define ROTATIONS                                                                                              \
+    TABLE_LOOP("f32[4]",                                                                                       \
+               "  a = f32[8,4] broadcast(p), dimensions={1}\n  b = f32[8,4] iota(), iota_dimension=0\n"        \
+               "  ab = f32[8,4] multiply(a, b)\n  c = c64[8,4] convert(ab)\n  unit = c64[] constant((0, 1))\n" \
+               "  units = c64[8,4] broadcast(unit), dimensions={}\n  d = c64[8,4] multiply(c, units)\n"        \
+               "  e = c64[8,4] exponential(d)\n  zero = s32[] constant(0)\n"                                   \
+               "  g = c64[2,4] dynamic-slice(e, i, zero), dynamic_slice_sizes={2,4}\n  made = f32[2,4] imag(g)\n")
+
+Test(pass_structure, bug_a_table_of_complex_numbers_was_made_again_each_round) {
+    HloModule *module = check_parse(ROTATIONS);
+    const char *names[] = {"while-loop-invariant-code-motion", "dce"};
+    cr_assert_null(hlo_run_passes(module, names, 2, NULL));
+    const HloInstruction *loop = find(module, HLO_OP_WHILE);
+    cr_expect_eq(count_of(module->entry, HLO_OP_EXP), 1);
+    cr_expect_eq(count_of(loop->called[1], HLO_OP_EXP), 0);
+    cr_expect_eq(count_of(loop->called[1], HLO_OP_CONVERT), 0);
+    cr_expect_eq(loop->shape->element_count, 4, "the table alone is new");
+    hlo_module_free(module);
+    check_same_results("while-loop-invariant-code-motion,while-loop-simplifier,simplify", ROTATIONS, 0);
+}
+
+// They would take four times their memory for as long as the loop runs.
+#define WIDENED                                                            \
+    TABLE_LOOP("s8[2,4]",                                                  \
+               "  a = f32[2,4] convert(p)\n  half = f32[] constant(0.5)\n" \
+               "  halves = f32[2,4] broadcast(half), dimensions={}\n  made = f32[2,4] multiply(a, halves)\n")
+
+Test(pass_structure, weights_are_widened_where_they_are_used) {
+    HloModule *module = check_parse(WIDENED);
+    const char *names[] = {"while-loop-invariant-code-motion"};
+    cr_assert_null(hlo_run_passes(module, names, 1, NULL));
+    cr_expect_eq(find(module, HLO_OP_WHILE)->shape->element_count, 3);
+    hlo_module_free(module);
+    check_same_results("while-loop-invariant-code-motion,simplify", WIDENED, 0);
+}
+
+// A product of two numbers is made again sooner than it is read; the exponential of one is not, nor what it is part of.
+Test(pass_structure, what_takes_long_leaves_the_loop_alone) {
+    const char *names[] = {"while-loop-expensive-invariant-code-motion"};
+    HloModule *products = check_parse(LOOP("5")), *table = check_parse(ROTATIONS);
+    cr_assert_null(hlo_run_passes(products, names, 1, NULL));
+    cr_expect_eq(find(products, HLO_OP_WHILE)->shape->element_count, 4);
+    cr_assert_null(hlo_run_passes(table, names, 1, NULL));
+    const HloInstruction *loop = find(table, HLO_OP_WHILE);
+    cr_expect_eq(loop->shape->element_count, 4);
+    cr_expect_eq(count_of(loop->called[1], HLO_OP_EXP), 0);
+    hlo_module_free(products);
+    hlo_module_free(table);
+    check_same_results("while-loop-expensive-invariant-code-motion", ROTATIONS, 0);
+}
+
 Test(pass_structure, tiny_loops_are_written_out) {
     HloModule *module = check_parse(LOOP("5"));
     const char *names[] = {"while-loop-unroller", "simplify"};
