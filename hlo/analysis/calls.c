@@ -16,11 +16,11 @@ bool hlo_runs_what_it_calls(const HloInstruction *caller) {
     }
 }
 
-// Notes what runs in place of its callers. Callers come first, so `reached` of a computation is known when it is seen.
+// Notes what a computation calls, functions of elements too: fusions are written out in place, and what a reduction
+// applies runs for each element. Callers come first, so `reached` of a computation is known when it is seen.
 static void reach(const HloComputation *computation, bool *reached) {
     assert(reached[computation->id]);
     for (const HloInstruction *at = computation->first; at; at = at->next) {
-        if (!hlo_runs_what_it_calls(at)) continue;
         for (int32_t i = 0; i < at->called_count; i++) reached[at->called[i]->id] = true;
     }
 }
@@ -43,7 +43,6 @@ HloStatus hlo_check_call_copies(const HloModule *module, HloArena *scratch) {
         if (!reached[order[c]->id]) continue;
         int64_t size = order[c]->instruction_count;
         for (const HloInstruction *at = order[c]->first; at; at = at->next) {
-            if (!hlo_runs_what_it_calls(at)) continue;
             for (int32_t i = 0; i < at->called_count; i++) {
                 size += sizes[at->called[i]->id];
                 if (size <= limit) continue;

@@ -59,8 +59,9 @@ typedef struct HloEvalOptions {
 // Runs the entry computation on one logical device that holds whole arrays: the meaning of an unpartitioned program.
 // `arguments` are read only and have the parameters' shapes (layouts ignored). On success *result is a heap literal of
 // the root's shape, to be freed with hlo_literal_free(). INVALID_ARGUMENT for arguments that do not fit, UNIMPLEMENTED
-// for what cannot be evaluated, by name; RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any
-// thread. Manual regions (SPMDFullToShardShape) run on `device_count` devices with real collectives.
+// for what cannot be evaluated, by name, and for calls that multiply beyond the limit of hlo_check_call_copies();
+// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any thread. Manual regions
+// (SPMDFullToShardShape) run on `device_count` devices with real collectives.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate(const HloModule *module, const HloLiteral *const *arguments,
                                                 int64_t count, const HloEvalOptions *options, HloLiteral **result);
 

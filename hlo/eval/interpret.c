@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "hlo/analysis/calls.h"
 #include "hlo/eval/internal.h"
 
 // One column of ops.def: an op without an evaluator does not link.
@@ -370,6 +371,7 @@ static HloStatus apply_instruction(HloEvalDevice *device, const Request *request
 static HloStatus run_request(void *argument) {
     Request *request = argument;
     HloEvalWorld *world = request->world;
+    if (request->computation) HLO_TRY(hlo_check_call_copies(world->module, world->arena));
     HLO_TRY(make_plans(request));
     bool manual = world->manual_regions && !request->partitioned && world->device_count > 1 && request->computation;
     world->manual_regions = manual;

@@ -197,6 +197,24 @@ Test(cpu_refused, bug_calls_of_calls_were_compiled_without_end) {
     hlo_text_free(&text);
 }
 
+// bug: so was what fusions call, and functions of elements, which were not counted.
+Test(cpu_refused, bug_fusions_of_fusions_were_compiled_without_end) {
+    static const char *const ops[][2] = {{"fusion", "kind=kLoop, calls"}, {"map", "dimensions={}, to_apply"}};
+    TargetClient *client = NULL;
+    must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
+    for (size_t i = 0; i < HLO_COUNT_OF(ops); i++) {
+        HloText text = {0};
+        cases_tree_of(&text, "", 60, ops[i][0], ops[i][1]);
+        HloModule *module = compiled_must_parse(text.data);
+        TargetExecutable *executable = NULL;
+        must_fail(target_compile(client, module, NULL, &executable), HLO_UNIMPLEMENTED,
+                  "%b.17 in %c18: with a copy of %c17 there are more than 1048576 instructions in copies");
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
+    target_client_release(client);
+}
+
 // bug: the engine found out when it ran the sort, and did not say where it stands.
 Test(cpu_refused, bug_sorts_of_many_arrays) {
     enum { kArrays = 65 };

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "hlo/eval/eval.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct RefusedProgram {
@@ -448,4 +449,23 @@ Test(eval_refused, more_devices_than_threads) {
     hlo_literal_free(argument);
     hlo_module_free(module);
     hlo_text_free(&text);
+}
+
+// bug: 2^60 calls ran until somebody ended them, where the engine refused them.
+Test(eval_refused, bug_calls_of_calls_ran_without_end) {
+    static const char *const ops[][2] = {
+        {"call", "to_apply"}, {"fusion", "kind=kLoop, calls"}, {"map", "dimensions={}, to_apply"}};
+    for (size_t i = 0; i < HLO_COUNT_OF(ops); i++) {
+        HloText text = {0};
+        cases_tree_of(&text, "", 60, ops[i][0], ops[i][1]);
+        HloModule *module = compiled_must_parse(text.data);
+        HloLiteral *argument = compiled_random(module->entry->parameters.items[0]->shape, 1), *result = NULL;
+        const HloLiteral *const arguments[] = {argument};
+        must_fail(hlo_evaluate(module, arguments, 1, NULL, &result), HLO_UNIMPLEMENTED,
+                  "%b.17 in %c18: with a copy of %c17 there are more than 1048576 instructions in copies");
+        cr_expect_null(result);
+        hlo_literal_free(argument);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+    }
 }

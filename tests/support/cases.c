@@ -50,11 +50,15 @@ void cases_program(HloText *text, const char *parameters, const char *root, cons
 }
 
 void cases_call_tree(HloText *text, const char *header, int depth) {
+    cases_tree_of(text, header, depth, "call", "to_apply");
+}
+
+void cases_tree_of(HloText *text, const char *header, int depth, const char *op, const char *called) {
     hlo_text_format(text, "HloModule m%s\n\nc0 {\n  x = f32[] parameter(0)\n  ROOT r = f32[] sine(x)\n}\n\n", header);
     for (int i = 1; i <= depth; i++) {
         hlo_text_format(text,
-                        "%s c%d {\n  x = f32[] parameter(0)\n  a = f32[] call(x), to_apply=c%d\n"
-                        "  b = f32[] call(a), to_apply=c%d\n  ROOT r = f32[] add(a, b)\n}\n\n",
-                        i == depth ? "ENTRY" : "", i, i - 1, i - 1);
+                        "%s c%d {\n  x = f32[] parameter(0)\n  a = f32[] %s(x), %s=c%d\n"
+                        "  b = f32[] %s(a), %s=c%d\n  ROOT r = f32[] add(a, b)\n}\n\n",
+                        i == depth ? "ENTRY" : "", i, op, called, i - 1, op, called, i - 1);
     }
 }

@@ -34,5 +34,7 @@ void cases_program(HloText *text, const char *parameters, const char *root, cons
 // Appends a program f32[] -> f32[] of computations c0 ... c<depth>, the last the entry, each of which calls the one
 // before it twice: 2^depth times c0. `header` follows the module's name (", num_partitions=2").
 void cases_call_tree(HloText *text, const char *header, int depth);
+// The same of another op than call: `op(x), called=c0`.
+void cases_tree_of(HloText *text, const char *header, int depth, const char *op, const char *called);
 
 #endif
