@@ -36,7 +36,7 @@ static const NamedList fields_table[] = {
 static const MlirOpInfo op_table[] = {
 #define MLIR_WORDS(kind, words)
 #define MLIR_FIELDS(kind, fields)
-#define MLIR_OP(name, attributes, pretty, types) {#name, attributes, pretty, MLIR_TYPES_##types},
+#define MLIR_OP(name, attributes, pretty, types) {#name, sizeof(#name) - 1, attributes, pretty, MLIR_TYPES_##types},
 #include "hlo/stablehlo/dialect.def"
 #undef MLIR_WORDS
 #undef MLIR_FIELDS
@@ -55,7 +55,8 @@ static bool is_called(const char *name, const char *text, size_t length) {
 
 const MlirOpInfo *mlir_op_info(const char *name, size_t length) {
     for (size_t i = 0; i < HLO_COUNT_OF(op_table); i++) {
-        if (is_called(op_table[i].name, name, length)) return &op_table[i];
+        if (op_table[i].name_length != length || memcmp(op_table[i].name, name, length) != 0) continue;
+        return &op_table[i];
     }
     return NULL;
 }

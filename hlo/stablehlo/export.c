@@ -144,13 +144,33 @@ static const MlirAttribute *name_location(const ExportPlace *place, const char *
     return make(place, (MlirAttribute){.kind = MLIR_LOCATION, .string = name, .items = items, .count = 1});
 }
 
-// The call stack of a frame, innermost first: callsite(f at callsite(g at ...)).
+// NULL for a number that is no frame's, or a frame that does not say where it is.
+static const HloStackFrame *frame_at(const HloStackTables *stack, int64_t frame_id) {
+    if (frame_id < 1 || frame_id > stack->frames.count) return NULL;
+    const HloStackFrame *frame = &stack->frames.items[frame_id - 1];
+    const bool is_placed = frame->file_location_id >= 1 && frame->file_location_id <= stack->locations.count;
+    return is_placed ? frame : NULL;
+}
+
+// True if a frame has more callers than we follow; a file may say that one calls itself.
+static bool is_too_deep(const HloStackTables *stack, int64_t frame_id) {
+    const HloStackFrame *frame = frame_at(stack, frame_id);
+    for (int depth = 0; frame; depth++) {
+        if (depth > DEEPEST_CALL) return true;
+        frame = frame_at(stack, frame->parent_frame_id);
+    }
+    return false;
+}
+
+// The call stack of a frame, innermost first: callsite(f at callsite(g at ...)). Nearly all instructions share theirs,
+// so each is made once, but for those that are cut off, which depend on where one begins.
 static const MlirAttribute *stack_location(const ExportPlace *place, int64_t frame_id, int depth) {
     assert(depth >= 0);
-    const HloStackTables *stack = &place->exporter->module->stack;
-    if (frame_id < 1 || frame_id > stack->frames.count || depth > DEEPEST_CALL) return NULL;
-    const HloStackFrame *frame = &stack->frames.items[frame_id - 1];
-    if (frame->file_location_id < 1 || frame->file_location_id > stack->locations.count) return NULL;
+    Exporter *exporter = place->exporter;
+    const HloStackTables *stack = &exporter->module->stack;
+    const HloStackFrame *frame = frame_at(stack, frame_id);
+    if (!frame || depth > DEEPEST_CALL) return NULL;
+    if (exporter->frames[frame_id - 1]) return exporter->frames[frame_id - 1];
     const HloFileLocation *at = &stack->locations.items[frame->file_location_id - 1];
     bool named = at->file_name_id >= 1 && at->file_name_id <= stack->file_names.count;
     const MlirAttribute *location =
@@ -159,11 +179,14 @@ static const MlirAttribute *stack_location(const ExportPlace *place, int64_t fra
         location = name_location(place, stack->function_names.items[at->function_name_id - 1], location);
     }
     const MlirAttribute *caller = stack_location(place, frame->parent_frame_id, depth + 1);
-    if (!caller) return location;
-    const MlirAttribute **items = HLO_ARENA_NEW(place->exporter->arena, const MlirAttribute *, 2);
-    items[0] = location;
-    items[1] = caller;
-    return make(place, (MlirAttribute){.kind = MLIR_LOCATION, .items = items, .count = 2});
+    if (caller) {
+        const MlirAttribute **items = HLO_ARENA_NEW(exporter->arena, const MlirAttribute *, 2);
+        items[0] = location;
+        items[1] = caller;
+        location = make(place, (MlirAttribute){.kind = MLIR_LOCATION, .items = items, .count = 2});
+    }
+    if (!is_too_deep(stack, frame_id)) exporter->frames[frame_id - 1] = location;
+    return location;
 }
 
 // op_name, or the instruction's own name, around the place in the source.
@@ -348,14 +371,20 @@ static void collect_operands(ExportPlace *place) {
     }
 }
 
-// Families are asked in turn; an opcode belongs to one at most.
+// Families are asked in turn; an opcode belongs to one at most. NULL for an op that StableHLO has nothing for.
+static ExportHandler *handler_of(Exporter *exporter, HloOpcode opcode) {
+    ExportHandler **handler = &exporter->handlers[opcode];
+    if (!*handler) *handler = export_fields_handler(opcode);
+    if (!*handler) *handler = export_data_handler(opcode);
+    if (!*handler) *handler = export_compute_handler(opcode);
+    if (!*handler) *handler = export_control_handler(opcode);
+    return *handler;
+}
+
 static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *block, const HloInstruction *instruction) {
     assert(instruction->parent);
     ExportPlace place = {.exporter = exporter, .block = block, .instruction = instruction};
-    ExportHandler *handler = export_fields_handler(instruction->opcode);
-    if (!handler) handler = export_data_handler(instruction->opcode);
-    if (!handler) handler = export_compute_handler(instruction->opcode);
-    if (!handler) handler = export_control_handler(instruction->opcode);
+    ExportHandler *handler = handler_of(exporter, instruction->opcode);
     if (!handler) return export_error(&place, HLO_UNIMPLEMENTED, "StableHLO has no such operation");
     collect_operands(&place);
     int64_t before = block->count;
@@ -567,6 +596,7 @@ HloStatus export_function(ExportPlace *place, const HloComputation *computation)
 static Exporter new_exporter(const HloModule *module, HloArena *arena) {
     Exporter exporter = {.module = module, .arena = arena};
     exporter.leaves = HLO_ARENA_NEW(arena, ExportLeaves, module->instruction_limit);
+    exporter.frames = HLO_ARENA_NEW(arena, const MlirAttribute *, module->stack.frames.count);
     exporter.unknown_location = mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_LOCATION});
     return exporter;
 }

@@ -16,6 +16,10 @@ typedef struct ExportLeaves {
     int64_t count;
 } ExportLeaves;
 
+// Converts the instruction: appends operations and says what its leaves are.
+typedef struct ExportPlace ExportPlace;
+typedef HloStatus ExportHandler(ExportPlace *place, ExportLeaves *result);
+
 typedef struct Exporter {
     const HloModule *module;
     HloArena *arena;
@@ -24,19 +28,20 @@ typedef struct Exporter {
     MlirOperationVector operations;  // of the module
     ExportLeaves *leaves;            // by instruction id; those of a region that is exported again are overwritten
     const MlirAttribute *unknown_location;
+    const MlirAttribute **frames;  // by stack frame: its location, NULL until it is made
+    // By opcode, NULL until asked for: who converts it, and what elementwise ones are called.
+    ExportHandler *handlers[HLO_OPCODE_COUNT];
+    const char *elementwise_names[HLO_OPCODE_COUNT];
     int depth;
 } Exporter;
 
 // Where operations go, and which instruction they come from.
-typedef struct ExportPlace {
+struct ExportPlace {
     Exporter *exporter;
     MlirOperationVector *block;
     const HloInstruction *instruction;
     ExportLeaves operands;  // leaves of all operands, in order
-} ExportPlace;
-
-// Converts the instruction: appends operations and says what its leaves are.
-typedef HloStatus ExportHandler(ExportPlace *place, ExportLeaves *result);
+};
 
 // An error that names the instruction.
 HLO_NODISCARD HloStatus export_error(const ExportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);

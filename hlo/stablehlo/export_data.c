@@ -14,7 +14,7 @@
 // Elementwise
 
 // "stablehlo.round_nearest_afz" for an opcode that has the same name there, "chlo.erf" for one that only chlo has.
-static const char *elementwise_name(HloOpcode opcode) {
+static const char *find_elementwise_name(HloOpcode opcode) {
     static const char *const dialects[] = {"stablehlo.", "chlo."};
     char text[64];
     for (size_t d = 0; d < HLO_COUNT_OF(dialects); d++) {
@@ -28,11 +28,18 @@ static const char *elementwise_name(HloOpcode opcode) {
     return NULL;
 }
 
+// The same, looked up once a module.
+static const char *elementwise_name(const ExportPlace *place, HloOpcode opcode) {
+    const char **known = &place->exporter->elementwise_names[opcode];
+    if (!*known) *known = find_elementwise_name(opcode);
+    return *known;
+}
+
 // Accuracies are StableHLO's only: operations of chlo have none.
 static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     MlirOperation *operation;
-    HLO_TRY(export_plain(place, elementwise_name(instruction->opcode), result, &operation));
+    HLO_TRY(export_plain(place, elementwise_name(place, instruction->opcode), result, &operation));
     if (hlo_op_info(instruction->opcode)->family != HLO_FAMILY_Accuracy) return HLO_SUCCESS;
     const HloAccuracy *accuracy = HLO_ATTRIBUTES(instruction, Accuracy)->accuracy;
     if (!accuracy || strncmp(operation->name, "chlo", 4) == 0) return HLO_SUCCESS;
@@ -198,5 +205,5 @@ ExportHandler *export_data_handler(HloOpcode opcode) {
         case HLO_OP_GET_TUPLE_ELEMENT: return export_get_tuple_element;
         default: break;
     }
-    return hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE) && elementwise_name(opcode) ? export_elementwise : NULL;
+    return hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE) && find_elementwise_name(opcode) ? export_elementwise : NULL;
 }

@@ -22,6 +22,12 @@ static const MlirAttribute *child_of(const MlirAttribute *location, int64_t inde
     return unknown ? NULL : child;
 }
 
+// Printing through printf() took half of the time of a text with locations.
+static void add_number(HloText *key, char before, int64_t number) {
+    hlo_text_char(key, before);
+    hlo_text_int64(key, number);
+}
+
 // The record of a location: equal ones share theirs.
 // A location without parts has depth 1, another one more than its deepest part.
 static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
@@ -30,17 +36,17 @@ static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
     PrintLocation record = {.attribute = location, .depth = 1};
     HloText key = {0};
     if (location->string) hlo_text_string(&key, location->string);
-    hlo_text_format(&key, "\n%lld %lld", (long long)location->integer,
-                    (long long)(location->ints.count ? location->ints.items[0] : 0));
+    add_number(&key, '\n', location->integer);
+    add_number(&key, ' ', location->ints.count ? location->ints.items[0] : 0);
     for (int64_t i = 0; i < location->count && i < 2; i++) {
         const MlirAttribute *child = child_of(location, i);
         if (!child) continue;
         PrintLocation *part = intern(printer, child);
         record.children[record.child_count++] = part;
         if (part->depth >= record.depth) record.depth = part->depth + 1;
-        hlo_text_format(&key, " %lld", (long long)part->id);
+        add_number(&key, ' ', part->id);
     }
-    hlo_text_format(&key, " %lld", (long long)location->count);
+    add_number(&key, ' ', location->count);
     const size_t length = key.length;
     const char *kept = hlo_text_to_arena(printer->arena, &key);
     PrintLocation *shared = hlo_string_map_get(&printer->locations, kept, length);
@@ -122,7 +128,8 @@ static void print_content(Printer *printer, const PrintLocation *location) {
     if (is_file) {
         print_string(printer, attribute->string);
         int64_t column = attribute->ints.count ? attribute->ints.items[0] : 0;
-        hlo_text_format(printer->text, ":%lld:%lld", (long long)attribute->integer, (long long)column);
+        add_number(printer->text, ':', attribute->integer);
+        add_number(printer->text, ':', column);
     } else if (attribute->string) {
         print_string(printer, attribute->string);
         if (location->child_count == 0) return;

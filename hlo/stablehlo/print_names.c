@@ -55,7 +55,9 @@ static void name_results(Printer *printer, Scope *scope, const MlirOperation *op
     if (operation->result_count == 0) return;
     const char *names = print_result_names(operation);
     if (!names) {
-        const char *number = hlo_arena_format(printer->arena, "%lld", (long long)scope->next_value++);
+        HloText digits = {0};
+        hlo_text_int64(&digits, scope->next_value++);
+        const char *number = hlo_text_to_arena(printer->arena, &digits);
         for (int64_t i = 0; i < operation->result_count; i++) {
             const char *name = number;
             if (operation->result_count > 1) name = hlo_arena_format(printer->arena, "%s#%lld", number, (long long)i);

@@ -39,10 +39,11 @@ typedef struct VersionedOp {
     int version;
     int64_t since;
     const char *properties;
+    uint64_t index;  // of its name in the file
 } VersionedOp;
 
 static const VersionedOp versioned_ops[] = {
-#define VHLO_OP(name, version, since, properties) {#name, version, since, properties},
+#define VHLO_OP(name, version, since, properties) {#name, version, since, properties, 0},
 #include "hlo/stablehlo/vhlo.def"
 #undef VHLO_OP
 };
@@ -51,7 +52,7 @@ static const VersionedOp versioned_ops[] = {
 // stand in the order of their versions.
 static VersionedOp find_version(Writer *writer, const char *name) {
     assert(name);
-    VersionedOp best = {name, 0, 0, ""};
+    VersionedOp best = {name, 0, 0, "", 0};
     bool listed_first = false;
     int64_t needed = 0;
     for (size_t i = 0; i < HLO_COUNT_OF(versioned_ops); i++) {
@@ -68,6 +69,25 @@ static VersionedOp find_version(Writer *writer, const char *name) {
 
 static const char *short_name(const MlirOperation *operation) {
     return strchr(operation->name, '.') + 1;
+}
+
+static uint64_t op_name_index(Writer *writer, const char *name) {
+    uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->op_index, name, strlen(name));
+    if (known) return known - 1;
+    hlo_vector_push(writer->arena, &writer->op_names, name);
+    hlo_string_map_set(writer->arena, &writer->op_index, name, strlen(name), (void *)(uintptr_t)writer->op_names.count);
+    return (uint64_t)writer->op_names.count - 1;
+}
+
+// Names of operations are constants of the exporter, so that their address stands for them.
+static const VersionedOp *version_of(Writer *writer, const MlirOperation *operation) {
+    const int64_t *known = hlo_int_map_find(&writer->versions, (uintptr_t)operation->name);
+    if (known) return (const VersionedOp *)(intptr_t)*known;
+    VersionedOp *op = HLO_ARENA_NEW(writer->arena, VersionedOp, 1);
+    *op = find_version(writer, short_name(operation));
+    op->index = op_name_index(writer, hlo_arena_format(writer->arena, "%s_v%d", op->name, op->version));
+    hlo_int_map_set(writer->arena, &writer->versions, (uintptr_t)operation->name, (intptr_t)op);
+    return op;
 }
 
 // True for attributes whose absence from an older version of an op changes nothing.
@@ -167,14 +187,6 @@ typedef struct OpParts {
     uint64_t name, dictionary, properties;
 } OpParts;
 
-static uint64_t op_name_index(Writer *writer, const char *name) {
-    uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->op_index, name, strlen(name));
-    if (known) return known - 1;
-    hlo_vector_push(writer->arena, &writer->op_names, name);
-    hlo_string_map_set(writer->arena, &writer->op_index, name, strlen(name), (void *)(uintptr_t)writer->op_names.count);
-    return (uint64_t)writer->op_names.count - 1;
-}
-
 // The module is of the builtin dialect: its name is a property that may be missing.
 static OpParts module_parts(Writer *writer, const MlirOperation *operation) {
     OpParts parts = {.name = op_name_index(writer, "module")};
@@ -202,12 +214,12 @@ static OpParts op_parts(Writer *writer, const MlirOperation *operation) {
     OpParts parts = {0};
     NamedIndices own = {0}, others = {0};
     assert(strncmp(operation->name, "chlo.", 5) != 0); /* they have become composites */
-    VersionedOp op = find_version(writer, short_name(operation));
-    check_said(writer, operation, &op);
-    collect_properties(writer, operation, &op, &own);
+    const VersionedOp *op = version_of(writer, operation);
+    check_said(writer, operation, op);
+    collect_properties(writer, operation, op, &own);
     collect_others(writer, operation, false, &others);
     if (writer->status) return parts;
-    parts.name = op_name_index(writer, hlo_arena_format(writer->arena, "%s_v%d", op.name, op.version));
+    parts.name = op->index;
     if (writer->version >= 5 && own.count) {
         WriteBytes bytes = {0};
         for (int64_t i = 0; i < own.count; i++) write_varint(writer, &bytes, own.items[i].value);

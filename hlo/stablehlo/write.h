@@ -38,8 +38,10 @@ typedef struct Writer {
     HloStringVector op_names;  // without dialect; those of vhlo but for the first, `module`
     HloStringMap op_index;
     HLO_VECTOR(WriteBytes) properties;
-    HloIntMap type_index;  // MlirType's address -> index
-    HloStatus status;      // the first error
+    // What has been put into the tables before, by address: MlirType -> index, location -> index.
+    HloIntMap type_index, location_index;
+    HloIntMap versions;  // address of an operation's name -> VersionedOp
+    HloStatus status;    // the first error
 } Writer;
 
 // Appends to a run of bytes.

@@ -19,7 +19,11 @@ void write_byte(Writer *writer, WriteBytes *bytes, unsigned value) {
 
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length) {
     if (length <= 0) return;
-    hlo_vector_reserve(writer->arena, bytes, bytes->count + length);
+    if (bytes->count + length > bytes->capacity) {
+        enum { SMALLEST_RUN = 16 };  // most entries are of a few bytes: room for those at once
+        const int64_t wanted = bytes->count + length;
+        hlo_vector_reserve(writer->arena, bytes, wanted > SMALLEST_RUN ? wanted : SMALLEST_RUN);
+    }
     memcpy(bytes->items + bytes->count, data, (size_t)length);
     bytes->count += length;
 }
@@ -477,7 +481,7 @@ uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
 }
 
 // The kinds of location that export.c makes: a file's line, a name around another, a call site, unknown.
-uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
+static uint64_t new_location_index(Writer *writer, const MlirAttribute *location) {
     WriteBytes bytes = {0};
     if (location->string && location->count == 0) {
         uint64_t file = write_builtin_string(writer, location->string);
@@ -501,4 +505,13 @@ uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
         write_varint(writer, &bytes, BUILTIN_UNKNOWN_LOCATION);
     }
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
+}
+
+// Call stacks are trees that share their branches: each branch is written once.
+uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
+    const int64_t *known = hlo_int_map_find(&writer->location_index, (uintptr_t)location);
+    if (known) return (uint64_t)*known;
+    const uint64_t index = new_location_index(writer, location);
+    hlo_int_map_set(writer->arena, &writer->location_index, (uintptr_t)location, (int64_t)index);
+    return index;
 }
