@@ -26,13 +26,14 @@ int32_t pjrt_type_from_hlo(HloType type) {
     return 0;
 }
 
-HloType pjrt_type_to_hlo(int32_t type) {
+// HLO_INVALID for numbers that are unknown here.
+static HloType type_to_hlo(int32_t type) {
     return type > 0 && (size_t)type < HLO_COUNT_OF(types) ? types[type] : HLO_INVALID;
 }
 
 HloStatus pjrt_shape_read(int32_t type, const int64_t *dims, size_t num_dims, HloShape *shape) {
     assert(shape);
-    *shape = (HloShape){.type = pjrt_type_to_hlo(type), .dims = dims};
+    *shape = (HloShape){.type = type_to_hlo(type), .dims = dims};
     HLO_FAIL_IF(shape->type == HLO_INVALID, HLO_UNIMPLEMENTED, "buffer type %d is unknown", type);
     HLO_FAIL_IF(num_dims > PJRT_MOST_DIMS, HLO_INVALID_ARGUMENT, "an array of rank %zu", num_dims);
     HLO_FAIL_IF(num_dims && !dims, HLO_INVALID_ARGUMENT, "%zu dimensions at address zero", num_dims);

@@ -328,10 +328,11 @@ static HloStatus build_protected(void *argument) {
     return build(call->executable, call->request);
 }
 
+// Compiles a program (format "mlir" or "hlo"). On success the caller has one reference.
 // Any thread; compilations do not share state.
 // Failures at any depth come back as one status; what was made is in the executable by then and goes with its
 // reference.
-HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
+static HloStatus compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
     assert(request && result);
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
     HLO_FAIL_IF(!executable, HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -369,8 +370,9 @@ static bool print_assignment(PjrtLoadedExecutable *loaded, int64_t replicas, int
     return !loaded->assignment.failed;
 }
 
+// Makes a loaded executable; takes over the reference of `executable`, also on failure.
 // Devices in the order of the assignment, and those of this process with their logical ids.
-HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **result) {
+static HloStatus make_loaded(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **result) {
     assert(client && executable && result);
     PjrtLoadedExecutable *loaded = hlo_allocate_zeroed(1, sizeof(*loaded));
     if (!loaded) {
@@ -416,8 +418,8 @@ PjrtError *pjrt_client_compile(void *arguments) {
                                         .program = args->program,
                                         .options = args->compile_options,
                                         .options_size = args->compile_options_size};
-    PJRT_TRY(pjrt_compile_program(&request, &executable));
-    return pjrt_error_from(pjrt_load(args->client, executable, &args->executable));
+    PJRT_TRY(compile_program(&request, &executable));
+    return pjrt_error_from(make_loaded(args->client, executable, &args->executable));
 }
 
 // Ahead of time, for a topology that nobody has.
@@ -428,7 +430,7 @@ PjrtError *pjrt_compile(void *arguments) {
                                         .program = args->program,
                                         .options = args->compile_options,
                                         .options_size = args->compile_options_size};
-    return pjrt_error_from(pjrt_compile_program(&request, &args->executable));
+    return pjrt_error_from(compile_program(&request, &args->executable));
 }
 
 // ---- serialised executables
@@ -500,8 +502,8 @@ PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
                                         .options = options,
                                         .options_size = options_size,
                                         .stored = true};
-    PJRT_TRY(pjrt_compile_program(&request, &executable));
-    return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
+    PJRT_TRY(compile_program(&request, &executable));
+    return pjrt_error_from(make_loaded(args->client, executable, &args->loaded_executable));
 }
 
 // A program that was compiled for a topology, or by another client, has that one's devices: it is compiled again for
@@ -513,7 +515,7 @@ PjrtError *pjrt_client_load(void *arguments) {
     const bool other_options = args->compile_options && args->compile_options_size;
     if (!other_options && target_executable_client(executable->executable) == args->client->client) {
         atomic_fetch_add(&executable->references, 1);
-        return pjrt_error_from(pjrt_load(args->client, executable, &args->loaded_executable));
+        return pjrt_error_from(make_loaded(args->client, executable, &args->loaded_executable));
     }
     PjrtProgram program = {.struct_size = sizeof(program),
                            .code = executable->program.data,
@@ -528,6 +530,6 @@ PjrtError *pjrt_client_load(void *arguments) {
         .options_size = other_options ? args->compile_options_size : executable->options.length,
         .stored = true};  // the callbacks that it names have been told when it was compiled
     PjrtExecutable *compiled;
-    PJRT_TRY(pjrt_compile_program(&request, &compiled));
-    return pjrt_error_from(pjrt_load(args->client, compiled, &args->loaded_executable));
+    PJRT_TRY(compile_program(&request, &compiled));
+    return pjrt_error_from(make_loaded(args->client, compiled, &args->loaded_executable));
 }

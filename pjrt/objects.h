@@ -188,8 +188,6 @@ HLO_NODISCARD HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevic
 
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
 int32_t pjrt_type_from_hlo(HloType type);
-// HLO_INVALID for numbers that are unknown here.
-HloType pjrt_type_to_hlo(int32_t type);
 // The largest numbers of dimensions that a caller's array may have, and of tiles that its layout may.
 enum { PJRT_MOST_DIMS = 64, PJRT_MOST_TILES = 8 };
 // Reads a shape that the caller describes: *shape borrows `dims` and has no layout. UNIMPLEMENTED for an unknown type
@@ -258,12 +256,8 @@ typedef struct PjrtCompileRequest {
     bool stored;  // the program comes from a file: addresses in it mean nothing
 } PjrtCompileRequest;
 
-// Compiles a program (format "mlir" or "hlo"). On success the caller has one reference.
-HLO_NODISCARD HloStatus pjrt_compile_program(const PjrtCompileRequest *request, PjrtExecutable **executable);
 // Takes a reference; the last one frees.
 void pjrt_executable_release(PjrtExecutable *executable);
-// Makes a loaded executable; takes over the reference of `executable`, also on failure.
-HLO_NODISCARD HloStatus pjrt_load(PjrtClient *client, PjrtExecutable *executable, PjrtLoadedExecutable **loaded);
 
 // Tells the callback in the configuration of a custom-call InspectSharding what its operand's sharding is. For
 // SpmdOptions.inspect; only for programs that this process has just lowered: the callback is an address.
@@ -276,8 +270,6 @@ HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const 
 // when the program names a channel that no callback serves. *transfers is left alone for programs without transfers.
 HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
                                            TargetHostTransfers *transfers);
-// The status of an error that a callback returned, which may have a table of its own; destroys the error.
-HloStatus pjrt_status_from_foreign(PjrtError *error);
 
 // What an execution tells the profile that is being taken, with a reference; false when there is none.
 bool pjrt_profiler_trace(TargetTrace *trace);

@@ -20,8 +20,9 @@ static PjrtError *make_error(int32_t code, const char *message, size_t message_s
     return pjrt_fail((HloCode)code, "%.*s", (int)message_size, message);
 }
 
+// The status of an error that a callback returned, which may have a table of its own; destroys the error.
 // The error may be another library's: only its own table may look into it and free it. The message is copied before.
-HloStatus pjrt_status_from_foreign(PjrtError *error) {
+static HloStatus status_from_foreign(PjrtError *error) {
     if (!error) return HLO_SUCCESS;
     const PjrtErrorFunctionTable *table = error->table;
     PjrtErrorMessageArgs message = {.struct_size = sizeof(message), .error = error};
@@ -172,7 +173,7 @@ static HloStatus send_chunk(void *context, int64_t place, int64_t channel, const
                 (long long)channel);
     if (bytes) memcpy(chunk.data, data, (size_t)bytes);
     static PjrtCallbackError *callback_error = make_error;
-    return pjrt_status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
+    return status_from_foreign(info->send_callback(&chunk, &callback_error, (size_t)bytes, true, info->user_arg));
 }
 
 // Two references, because either side may be the last to let go: the callee may fill the stream long after the callback

@@ -131,21 +131,24 @@ HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstructio
     return emit_collective(partitioner, HLO_OP_ALL_GATHER, shape, operand, HLO_OPCODE_COUNT, axes, dim, reason);
 }
 
-HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
-                                     const SpmdAxes *axes, const SpmdReason *reason) {
+// Combines the arrays of a group; every device gets the result.
+static HloInstruction *emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                       const SpmdAxes *axes, const SpmdReason *reason) {
     return emit_collective(partitioner, HLO_OP_ALL_REDUCE, operand->shape, operand, reduction, axes, -1, reason);
 }
 
-HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
-                                         int64_t dim, const SpmdAxes *axes, const SpmdReason *reason) {
+// The same, but device k of a group gets part k of dimension `dim`.
+static HloInstruction *emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
+                                           int64_t dim, const SpmdAxes *axes, const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, axes);
     const HloShape *shape = spmd_resized(partitioner, operand->shape, dim, operand->shape->dims[dim] / group);
     assert(operand->shape->dims[dim] % group == 0); /* padded to whole parts */
     return emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, reduction, axes, dim, reason);
 }
 
-HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
-                                     const SpmdAxes *axes, const SpmdReason *reason) {
+// Exchanges blocks of dimension `dim`, whose size is that of the group.
+static HloInstruction *emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
+                                       const SpmdAxes *axes, const SpmdReason *reason) {
     assert(operand->shape->dims[dim] == spmd_axes_product(partitioner->mesh, axes)); /* a block for each */
     return emit_collective(partitioner, HLO_OP_ALL_TO_ALL, operand->shape, operand, HLO_OPCODE_COUNT, axes, dim,
                            reason);
@@ -235,7 +238,7 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
         dims[at++] = i == step->target ? padded->shape->dims[i] / group : padded->shape->dims[i];
     }
     HloInstruction *split = spmd_emit_reshape(partitioner, padded, dims, rank + 1);
-    HloInstruction *exchanged = spmd_emit_all_to_all(partitioner, split, step->target, &step->axes, reason);
+    HloInstruction *exchanged = emit_all_to_all(partitioner, split, step->target, &step->axes, reason);
     at = 0;
     for (int64_t i = 0; i < rank; i++) {
         if (i == step->dim) order[at++] = step->target;
@@ -295,12 +298,12 @@ static HloInstruction *run_step(SpmdPartitioner *partitioner, const SpmdLocal *l
         case SPMD_STEP_ALL_TO_ALL: return run_all_to_all(partitioner, local, step, reason);
         case SPMD_STEP_PERMUTE: return run_permute(partitioner, local, step, reason);
         case SPMD_STEP_ALL_REDUCE:
-            return spmd_emit_all_reduce(partitioner, local->hlo, local->reduction, &step->axes, reason);
+            return emit_all_reduce(partitioner, local->hlo, local->reduction, &step->axes, reason);
         case SPMD_STEP_REDUCE_SCATTER: break;
     }
     int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
     HloInstruction *padded = pad_for(partitioner, local, step->after, step->dim, group);
-    return spmd_emit_reduce_scatter(partitioner, padded, local->reduction, step->dim, &step->axes, reason);
+    return emit_reduce_scatter(partitioner, padded, local->reduction, step->dim, &step->axes, reason);
 }
 
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path,

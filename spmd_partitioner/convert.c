@@ -356,9 +356,11 @@ static int64_t annotation_devices(const HloSharding *sharding) {
     return product_of(sharding->named->mesh.axis_sizes);
 }
 
+// The number of devices that options, module header and annotations agree on, at least 1. INVALID_ARGUMENT when they do
+// not agree.
 // Programs say how many devices they are for in up to four places. All that say it must agree: a wrong guess would
 // compute something else without a word.
-HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
+static HloStatus count_devices(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
     assert(module && count);
     int64_t mesh = options->mesh_axis_count ? 1 : 0;
     for (int64_t i = 0; i < options->mesh_axis_count; i++) {
@@ -401,8 +403,8 @@ HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const Sp
 // would break the chain of divisors are read as foreign orders later.
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
     assert(arena && module && mesh);
-    int64_t devices;
-    HLO_TRY(spmd_device_count(arena, module, options, &devices));
+    int64_t devices = 1;
+    HLO_TRY(count_devices(arena, module, options, &devices));
     Cuts cuts = {.items = {1}, .count = 1};
     add_cut(&cuts, devices);
     const SpmdMeshAxis *axes;

@@ -18,9 +18,6 @@ typedef struct SpmdAnnotation {
     const int64_t *devices;
 } SpmdAnnotation;
 
-// The number of devices that options, module header and annotations agree on, at least 1. INVALID_ARGUMENT when they do
-// not agree.
-HloStatus spmd_device_count(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count);
 // The mesh: the options' axes, else those of the module's sdy meshes or of its V3 annotations, else axes named axis0,
 // axis1 … made from the strides that annotations use. Refined so that as many annotations as possible fit.
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh);

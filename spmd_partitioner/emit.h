@@ -87,15 +87,6 @@ HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *ope
 // Joins the arrays of a group along `dim`.
 HloInstruction *spmd_emit_all_gather(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                      const SpmdAxes *axes, const SpmdReason *reason);
-// Combines the arrays of a group; every device gets the result.
-HloInstruction *spmd_emit_all_reduce(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
-                                     const SpmdAxes *axes, const SpmdReason *reason);
-// The same, but device k of a group gets part k of dimension `dim`.
-HloInstruction *spmd_emit_reduce_scatter(SpmdPartitioner *partitioner, HloInstruction *operand, HloOpcode reduction,
-                                         int64_t dim, const SpmdAxes *axes, const SpmdReason *reason);
-// Exchanges blocks of dimension `dim`, whose size is that of the group.
-HloInstruction *spmd_emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
-                                     const SpmdAxes *axes, const SpmdReason *reason);
 // Sends from pairs[i].source to pairs[i].target; the pairs must live in the module's arena.
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason);
@@ -123,10 +114,6 @@ typedef struct SpmdInterval {
     int64_t step, shift;  // 1 and 0 for most
 } SpmdInterval;
 
-// The interval's first element for position i.
-int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i);
-// (scale * i + offset) mod divisor, at least 0.
-int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i);
 // This device's interval of dimension `dim`; elements outside of the global array are set to `fill` (NULL: left
 // undefined). Neighbours are asked by collective-permute, or the whole dimension is gathered where that moves less.
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,

@@ -289,9 +289,10 @@ static int32_t next_round(const SpmdPlan *plan, int32_t round) {
     return next;
 }
 
+// Runs propagation to its fixpoint, stage by stage.
 // Work is bounded by the number of axes times the number of dimensions, since every visit that enqueues others has
 // added an axis to one.
-void spmd_propagate_plan(SpmdPlan *plan) {
+static void propagate_plan(SpmdPlan *plan) {
     assert(plan);
     if (!plan->nodes.count) return;
     Work work = {.plan = plan, .scratch = plan->arena};
@@ -346,7 +347,7 @@ static void keep_boundary_even(SpmdPlan *plan) {
 HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                         SpmdPlan **plan) {
     HLO_TRY(spmd_plan_build(arena, module, mesh, options, plan));
-    spmd_propagate_plan(*plan);
+    propagate_plan(*plan);
     if (options->even_boundary) keep_boundary_even(*plan);
     return HLO_SUCCESS;
 }

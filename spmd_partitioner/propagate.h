@@ -57,13 +57,11 @@ typedef struct SpmdPlan {
     int64_t result_count;
 } SpmdPlan;
 
-// Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_propagate_plan() does the
-// rest.
+// Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_plan_new() does the rest.
 HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                           SpmdPlan **plan);
-// Runs propagation to its fixpoint, stage by stage.
-void spmd_propagate_plan(SpmdPlan *plan);
-// Both. The plan lives in `arena`; `mesh` must too. INVALID_ARGUMENT for annotations that do not fit.
+// Builds the plan and runs propagation to its fixpoint. It lives in `arena`; `mesh` must too. INVALID_ARGUMENT for
+// annotations that do not fit.
 HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                         SpmdPlan **plan);
 // The array that is leaf `leaf` of an instruction's result.

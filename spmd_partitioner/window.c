@@ -71,17 +71,19 @@ static int64_t multiple_of(const SpmdInterval *interval, int64_t i) {
     return floor_divide(interval->scale * i + interval->offset, interval->divisor);
 }
 
-int64_t spmd_interval_first(const SpmdInterval *interval, int64_t i) {
+// The interval's first element for position i.
+static int64_t interval_first(const SpmdInterval *interval, int64_t i) {
     return interval->step * multiple_of(interval, i) + interval->shift;
 }
 
-int64_t spmd_interval_phase(const SpmdInterval *interval, int64_t i) {
+// (scale * i + offset) mod divisor, at least 0.
+static int64_t interval_phase(const SpmdInterval *interval, int64_t i) {
     return interval->scale * i + interval->offset - multiple_of(interval, i) * interval->divisor;
 }
 
 // The first element that position i needs; negative in front of the array.
 static int64_t first_of(const Window *window, int64_t i) {
-    return spmd_interval_first(&window->interval, i);
+    return interval_first(&window->interval, i);
 }
 
 // The last shard that the interval of position i touches.
@@ -360,9 +362,9 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
 void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t *least,
                           int64_t *largest) {
     int64_t shards = spmd_axes_product(mesh, axes);
-    *least = *largest = spmd_interval_phase(interval, 0);
+    *least = *largest = interval_phase(interval, 0);
     for (int64_t i = 1; i < shards; i++) {
-        int64_t phase = spmd_interval_phase(interval, i);
+        int64_t phase = interval_phase(interval, i);
         if (phase < *least) *least = phase;
         if (phase > *largest) *largest = phase;
     }
@@ -378,7 +380,7 @@ HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *ar
     assert(array->shape->dims[dim] >= largest + size); /* the caller made room for the largest */
     if (least == largest) return spmd_emit_slice(partitioner, array, dim, least, least + size, 1);
     int64_t *phases = HLO_ARENA_NEW(partitioner->arena, int64_t, shards);
-    for (int64_t i = 0; i < shards; i++) phases[i] = spmd_interval_phase(interval, i);
+    for (int64_t i = 0; i < shards; i++) phases[i] = interval_phase(interval, i);
     HloInstruction *start = spmd_emit_look_up(partitioner, axes, phases, shards);
     return spmd_emit_dynamic_slice(partitioner, array, dim, start, size);
 }

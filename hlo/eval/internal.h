@@ -310,9 +310,6 @@ typedef struct HloEvalPasses {
 // The passes for operands of these types under the run's numerics.
 HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
                               int32_t algorithm, bool matrix_vector);
-// Part `part` of each value: what the larger parts left of it, rounded to nearest even. (XLA's dot_algorithm_rewriter
-// cuts instead; but the first part is to be what one pass multiplies, and three rounded parts hold all of an f32.)
-void hlo_eval_split_part(const double *values, int64_t count, int part, double *out);
 
 // c += a * b in passes; NaN from infinities in the small parts is dropped before the last, main product.
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,

@@ -136,7 +136,9 @@ HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType 
     return highest == HLO_Precision_HIGH ? passes_of(2, 3) : passes_of(1, 1);
 }
 
-void hlo_eval_split_part(const double *values, int64_t count, int part, double *out) {
+// Part `part` of each value: what the larger parts left of it, rounded to nearest even. (XLA's dot_algorithm_rewriter
+// cuts instead; but the first part is to be what one pass multiplies, and three rounded parts hold all of an f32.)
+static void split_part(const double *values, int64_t count, int part, double *out) {
     assert(part >= 0 && count >= 0);
     for (int64_t i = 0; i < count; i++) {
         float rest = (float)values[i];
@@ -206,8 +208,8 @@ void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes
         if (p > 0 && p == passes->count - 1) {
             for (int64_t i = 0; i < m * n; i++) c[i] = isnan(c[i]) ? 0 : c[i];
         }
-        hlo_eval_split_part(a, m * k, passes->lhs[p], part_a);
-        hlo_eval_split_part(b, k * n, passes->rhs[p], part_b);
+        split_part(a, m * k, passes->lhs[p], part_a);
+        split_part(b, k * n, passes->rhs[p], part_b);
         hlo_eval_matrix_multiply(HLO_EVAL_DOUBLE, part_a, part_b, c, m, n, k);
     }
     hlo_arena_reset(device->scratch, mark);

@@ -10,6 +10,13 @@
 
 #include "hlo/ir/builder_internal.h"
 
+// Body of hlo_builder_run() that makes the builder's computation.
+static HloStatus make_computation(void *argument) {
+    HloBuilder *builder = argument;
+    builder->computation = hlo_computation_new(builder->module, builder->name);
+    return HLO_SUCCESS;
+}
+
 HloBuilder *hlo_builder_new(HloModule *module, const char *name) {
     assert(module);
     HloBuilder *builder = hlo_allocate_zeroed(1, sizeof(*builder));
@@ -22,14 +29,8 @@ HloBuilder *hlo_builder_new(HloModule *module, const char *name) {
     builder->module = module;
     builder->name = name;
     builder->scratch = scratch;
-    hlo_builder_run(builder, hlo_builder_make_computation, builder);
+    hlo_builder_run(builder, make_computation, builder);
     return builder;
-}
-
-HloStatus hlo_builder_make_computation(void *argument) {
-    HloBuilder *builder = argument;
-    builder->computation = hlo_computation_new(builder->module, builder->name);
-    return HLO_SUCCESS;
 }
 
 void hlo_builder_run(HloBuilder *builder, HloStatus (*body)(void *), void *argument) {

@@ -17,8 +17,6 @@ struct HloBuilder {
 
 // Runs body(argument) under hlo_protect() unless the builder has failed already, and keeps its error.
 void hlo_builder_run(HloBuilder *builder, HloStatus (*body)(void *), void *argument);
-// Body of hlo_builder_run() that makes the builder's computation.
-HloStatus hlo_builder_make_computation(void *builder);
 // Records an error; the first one stays.
 void hlo_builder_fail(HloBuilder *builder, HloStatus status);
 

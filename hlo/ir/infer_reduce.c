@@ -52,7 +52,8 @@ HloStatus hlo_infer_reduction_operands(const HloInferRequest *request) {
     return hlo_infer_check_reducer(request, types, count);
 }
 
-HloStatus hlo_infer_reduction_result(const HloInferRequest *request, const HloDims *dims, const HloShape **result) {
+// Arrays of dimensions `dims` with the element types of the reducer's results: one, or a tuple of N.
+static HloStatus reduction_result(const HloInferRequest *request, const HloDims *dims, const HloShape **result) {
     int64_t count = request->operand_count / 2;
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) {
@@ -74,7 +75,7 @@ HloStatus hlo_infer_reduce(const HloInferRequest *request, const HloShape **resu
     for (int64_t i = 0; i < array->rank; i++) {
         if (!hlo_ints_contain(reduced, i)) hlo_dims_take(&dims, at++, array, i);
     }
-    return hlo_infer_reduction_result(request, &dims, result);
+    return reduction_result(request, &dims, result);
 }
 
 // The computation gives one scalar of a scalar of each array; `dimensions` must name all of them, in order.

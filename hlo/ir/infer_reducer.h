@@ -7,9 +7,6 @@
 
 // Checks N arrays of equal dimensions followed by N scalars, and the reducer's 2N scalar parameters and results.
 HLO_NODISCARD HloStatus hlo_infer_reduction_operands(const HloInferRequest *request);
-// Arrays of dimensions `dims` with the element types of the reducer's results: one, or a tuple of N.
-HLO_NODISCARD HloStatus hlo_infer_reduction_result(const HloInferRequest *request, const HloDims *dims,
-                                                   const HloShape **result);
 // Checks that called computation 0 takes scalars of types `types` twice (accumulators, then values), `count` each, and
 // gives `count` of them.
 HLO_NODISCARD HloStatus hlo_infer_check_reducer(const HloInferRequest *request, const HloType *types, int64_t count);

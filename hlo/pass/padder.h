@@ -55,14 +55,8 @@ HloInstruction *hlo_padder_masked(const HloPadder *padder, HloInstruction *like,
                                   HloInstruction *fill);
 // Predicates of the dims of an array: true where all of its indices are below its sizes. NULL if they are static.
 HloInstruction *hlo_padder_all_inside(const HloPadder *padder, const HloInstruction *like, const HloInstruction *value);
-// Every dimension of a rank: 0, 1, ….
-HloInts hlo_padder_every(const HloInstruction *like, int64_t rank);
 // The scalar e with op(x, e) = x for every x of the type, or NULL where none is exact.
 HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, HloType type);
-
-// Makes a reshape, or a dynamic-reshape to sizes `sizes` (of all dimensions), of elements whose places depend on sizes.
-HloInstruction *hlo_padder_rearrange(HloPadder *padder, HloInstruction *like, HloInstruction *value,
-                                     const HloShape *shape, HloInstruction *const *sizes);
 
 // The rules: moves (padder_moves.c), arithmetic (padder_compute.c), control flow (dynamic_padder.c).
 HloPadderRule hlo_padder_broadcast, hlo_padder_transpose, hlo_padder_reshape, hlo_padder_dynamic_reshape,

@@ -4,7 +4,7 @@
 // Ops that only move elements hand sizes from dimension to dimension. Three of them have to move elements differently
 // when sizes are known only at run time: a concatenation puts its second part where the first one really ends, a
 // reversal must bring the surplus back to the end, and a reshape that joins or splits dynamic dimensions has to compute
-// where each element goes (hlo_padder_rearrange).
+// where each element goes (rearrange).
 #include <assert.h>
 
 #include "hlo/pass/padder.h"
@@ -102,11 +102,12 @@ static HloInstruction *spread(const HloInstruction *like, HloInstruction *scalar
     return hlo_pass_broadcast(like, scalar, dims, (HloInts){NULL, 0});
 }
 
+// Makes a reshape, or a dynamic-reshape to sizes `sizes` (of all dimensions), of elements whose places depend on sizes.
 // Where a reshape moves elements across dynamic dimensions nothing static can say where each goes: its number among
 // those that are there is computed, and from that its place within the bounds. What is beyond the sizes reads some
 // element or other, which means nothing.
-HloInstruction *hlo_padder_rearrange(HloPadder *padder, HloInstruction *like, HloInstruction *value,
-                                     const HloShape *shape, HloInstruction *const *sizes) {
+static HloInstruction *rearrange(HloPadder *padder, HloInstruction *like, HloInstruction *value, const HloShape *shape,
+                                 HloInstruction *const *sizes) {
     const HloShape *from = value->shape;
     const int64_t elements = hlo_shape_elements(shape), count = hlo_shape_elements(from);
     const HloType type = elements > INT32_MAX || count > INT32_MAX ? HLO_S64 : HLO_S32;
@@ -165,7 +166,7 @@ HloStatus hlo_padder_dynamic_reshape(HloPadder *padder, HloInstruction *op, HloI
     if (hlo_shape_elements(op->shape) == 0 || hlo_shape_elements(op->operands[0]->shape) == 0)
         *result = hlo_pass_splat(op, op->shape->type, hlo_shape_dims(op->shape), 0);
     else
-        *result = hlo_padder_rearrange(padder, op, op->operands[0], op->shape, sizes);
+        *result = rearrange(padder, op, op->operands[0], op->shape, sizes);
     for (int32_t d = 0; d < rank; d++) hlo_padder_set_size(padder, *result, 0, d, sizes[d]);
     return HLO_SUCCESS;
 }
@@ -230,7 +231,7 @@ HloStatus hlo_padder_reshape(HloPadder *padder, HloInstruction *op, HloInstructi
     if (moves && hlo_shape_elements(from) > 0) {
         HloInstruction **all = HLO_ARENA_NEW(padder->scratch, HloInstruction *, rank);
         for (int32_t d = 0; d < rank; d++) all[d] = sizes[d] ? sizes[d] : hlo_padder_number(op, op->shape->dims[d]);
-        *result = hlo_padder_rearrange(padder, op, op->operands[0], op->shape, all);
+        *result = rearrange(padder, op, op->operands[0], op->shape, all);
     }
     for (int32_t d = 0; d < rank; d++) hlo_padder_set_size(padder, *result, 0, d, sizes[d]);
     return HLO_SUCCESS;

@@ -76,7 +76,8 @@ HloInstruction *hlo_padder_between(const HloInstruction *like, HloInstruction *a
     return hlo_pass_binary(like, HLO_OP_MAXIMUM, low_enough, hlo_padder_number(like, low));
 }
 
-HloInts hlo_padder_every(const HloInstruction *like, int64_t rank) {
+// Every dimension of a rank: 0, 1, ….
+static HloInts every_dimension(const HloInstruction *like, int64_t rank) {
     int64_t *dims = hlo_pass_ints(like, rank);
     for (int64_t d = 0; d < rank; d++) dims[d] = d;
     return (HloInts){dims, rank};
@@ -140,7 +141,7 @@ static HloInstruction *inside(const HloPadder *padder, const HloInstruction *lik
 
 HloInstruction *hlo_padder_all_inside(const HloPadder *padder, const HloInstruction *like,
                                       const HloInstruction *value) {
-    return inside(padder, like, value, hlo_padder_every(like, value->shape->rank));
+    return inside(padder, like, value, every_dimension(like, value->shape->rank));
 }
 
 HloInstruction *hlo_padder_masked(const HloPadder *padder, HloInstruction *like, HloInstruction *value, HloInts dims,

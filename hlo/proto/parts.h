@@ -56,10 +56,6 @@ void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *
 // An empty message gives NULL.
 HLO_NODISCARD HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span,
                                                 const HloMetadata **metadata);
-// Nothing for an empty list.
-void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pairs);
-// In the order of the message.
-HLO_NODISCARD HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs);
 
 // OriginalValueProto from the text between the braces of origin={...}; nothing for NULL.
 void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin);

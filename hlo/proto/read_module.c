@@ -95,8 +95,9 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
     return profiles.count ? list_text(source, &profiles, &metadata->profile_type) : HLO_SUCCESS;
 }
 
+// In the order of the message.
 // A map<string, string>, which is a repeated message of key and value.
-HloStatus hlo_proto_read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
+static HloStatus read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
     HLO_VECTOR(HloKeyValue) list = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span), entry;
     HloWireField field, part;
@@ -246,7 +247,7 @@ static HloStatus read_annotations(ModuleReader *reader, const FieldVector *field
                     instruction->backend_config_is_json = instruction->backend_config[0] == '{';
                 }
                 break;
-            case 68: HLO_TRY(hlo_proto_read_key_values(source, field->bytes, &instruction->frontend_attributes)); break;
+            case 68: HLO_TRY(read_key_values(source, field->bytes, &instruction->frontend_attributes)); break;
             case 82: HLO_TRY(hlo_proto_read_statistics(source, field->bytes, &instruction->statistics)); break;
             case 88: HLO_TRY(hlo_proto_read_origin(source, field->bytes, &instruction->origin)); break;
             default: break;
@@ -670,7 +671,7 @@ static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
             case 17: HLO_TRY(read_stack(reader, field->bytes)); break;
             case 18: HLO_TRY(read_donors(reader, field->bytes)); break;
             case 19:
-                HLO_TRY(hlo_proto_read_key_values(&reader->source, field->bytes, &reader->module->frontend_attributes));
+                HLO_TRY(read_key_values(&reader->source, field->bytes, &reader->module->frontend_attributes));
                 break;
             case 20:
                 HLO_TRY(

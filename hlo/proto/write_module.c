@@ -33,7 +33,8 @@ void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *
     hlo_wire_end(text, mark);
 }
 
-void hlo_proto_write_key_values(HloText *text, int32_t number, HloKeyValues pairs) {
+// Nothing for an empty list.
+static void write_key_values(HloText *text, int32_t number, HloKeyValues pairs) {
     if (pairs.count == 0) return;
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < pairs.count; i++) {
@@ -79,7 +80,7 @@ static void write_instruction(HloText *text, const HloInstruction *instruction) 
     write_called(text, instruction);
     if (instruction->sharding) hlo_proto_write_sharding(text, 40, instruction->sharding);
     hlo_wire_string_field(text, 43, instruction->backend_config);
-    hlo_proto_write_key_values(text, 68, instruction->frontend_attributes);
+    write_key_values(text, 68, instruction->frontend_attributes);
     hlo_proto_write_statistics(text, 82, instruction->statistics);
     hlo_proto_write_origin(text, 88, instruction->origin);
     hlo_wire_end(text, mark);
@@ -242,7 +243,7 @@ static HloStatus write_module(void *argument) {
     hlo_arena_free(scratch);
     write_aliasing(text, module);
     write_stack(text, &module->stack);
-    hlo_proto_write_key_values(text, 19, module->frontend_attributes);
+    write_key_values(text, 19, module->frontend_attributes);
     hlo_proto_write_origin_table(text, 20, module->origin_recovery_table);
     write_rest(text, module->proto_rest);
     return hlo_text_status(text);

@@ -8,8 +8,6 @@
 
 // INVALID_ARGUMENT for the builder, saying which function does not take what; returns NULL for the caller to return.
 HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint);
-// A scalar of any integer type, repeated to `dims`, exact to 64 bits.
-HloInstruction *hlo_random_fill(HloBuilder *builder, HloType type, HloInts dims, uint64_t value);
 // x with every element combined with the same number: `op` is one of the builder's functions of two operands.
 typedef HloInstruction *HloRandomBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
 // Applies `op` so; `number` wraps to the type of x. NULL when the builder holds an error.

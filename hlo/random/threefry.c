@@ -22,14 +22,15 @@ HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, con
     return NULL;
 }
 
-HloInstruction *hlo_random_fill(HloBuilder *builder, HloType type, HloInts dims, uint64_t value) {
+// A scalar of any integer type, repeated to `dims`, exact to 64 bits.
+static HloInstruction *fill(HloBuilder *builder, HloType type, HloInts dims, uint64_t value) {
     return hlo_build_broadcast(builder, hlo_build_scalar_int64(builder, type, (int64_t)value), dims, HLO_DIMS());
 }
 
 HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number) {
     if (!x) return NULL;
     HloInts dims = {x->shape->dims, x->shape->rank};
-    return op(builder, x, hlo_random_fill(builder, x->shape->type, dims, number));
+    return op(builder, x, fill(builder, x->shape->type, dims, number));
 }
 
 static bool is_key(const HloInstruction *key) {
@@ -102,7 +103,7 @@ static void element_counters(HloBuilder *builder, HloInts dims, int64_t elements
     assert(elements >= 0);
     bool wide = elements > (int64_t)1 << 32;
     HloType type = wide ? HLO_U64 : HLO_U32;
-    HloInstruction *sum = dims.count ? NULL : hlo_random_fill(builder, type, dims, 0);
+    HloInstruction *sum = dims.count ? NULL : fill(builder, type, dims, 0);
     uint64_t stride = 1;
     for (int64_t i = dims.count - 1; i >= 0; i--) {
         HloInstruction *step = hlo_build_iota(builder, type, dims, i);
@@ -112,7 +113,7 @@ static void element_counters(HloBuilder *builder, HloInts dims, int64_t elements
     }
     words[0] =
         wide ? hlo_build_convert(builder, hlo_random_with(builder, hlo_build_shift_right_logical, sum, 32), HLO_U32)
-             : hlo_random_fill(builder, HLO_U32, dims, 0);
+             : fill(builder, HLO_U32, dims, 0);
     words[1] = wide ? hlo_build_convert(builder, sum, HLO_U32) : sum;
 }
 
@@ -124,9 +125,9 @@ static HloInstruction *hash_of_halves(HloBuilder *builder, HloInstruction *key, 
     HloInstruction *first = hlo_build_iota(builder, HLO_U32, HLO_DIMS(half), 0);
     HloInstruction *second = hlo_random_with(builder, hlo_build_add, first, (uint64_t)half);
     if (count % 2) {
-        HloInstruction *limit = hlo_random_fill(builder, HLO_U32, HLO_DIMS(half), (uint64_t)count);
+        HloInstruction *limit = fill(builder, HLO_U32, HLO_DIMS(half), (uint64_t)count);
         HloInstruction *beyond = hlo_build_compare(builder, second, limit, HLO_ComparisonDirection_GE);
-        second = hlo_build_select(builder, beyond, hlo_random_fill(builder, HLO_U32, HLO_DIMS(half), 0), second);
+        second = hlo_build_select(builder, beyond, fill(builder, HLO_U32, HLO_DIMS(half), 0), second);
     }
     HloInstruction *words[2] = {first, second};
     hlo_random_threefry(builder, key, words);
@@ -151,7 +152,7 @@ HloInstruction *hlo_random_fold_in(HloBuilder *builder, HloInstruction *key, Hlo
     if (!key || !number) return NULL;
     if (number->shape->type != HLO_U32 || number->shape->rank != 0)
         return hlo_random_refuse(builder, "fold_in", "the number is a scalar u32[]");
-    HloInstruction *words[2] = {hlo_random_fill(builder, HLO_U32, HLO_DIMS(), 0), number};
+    HloInstruction *words[2] = {fill(builder, HLO_U32, HLO_DIMS(), 0), number};
     hlo_random_threefry(builder, key, words);
     for (int i = 0; i < 2; i++) words[i] = hlo_build_reshape(builder, words[i], HLO_DIMS(1));
     return hlo_build_concatenate(builder, words, 2, 0);
@@ -211,7 +212,7 @@ HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInst
         if (dims.items[i] < 0 || __builtin_mul_overflow(elements, dims.items[i], &elements))
             return hlo_random_refuse(builder, "random bits", "the sizes are negative or too large");
     }
-    if (elements == 0) return hlo_random_fill(builder, type, dims, 0);
+    if (elements == 0) return fill(builder, type, dims, 0);
     if (form == HLO_RANDOM_PARTITIONABLE) return partitionable_bits(builder, key, type, dims, elements);
     // Counters of this form are 32 bits wide; JAX goes over to several keys beyond, which nobody is known to use.
     if (elements > (int64_t)UINT32_MAX / 2)

@@ -232,8 +232,6 @@ bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *argument
                 bool isolated);
 // Appends `count` zeroed regions.
 void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count);
-// Gives the operation the attributes; the arrays are shared, not copied.
-void asm_set_attributes(MlirOperation *operation, const AsmAttributes *attributes);
 // A new operation.
 MlirOperation *asm_new_operation(AsmParser *parser, const char *name);
 

@@ -253,7 +253,8 @@ void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count)
 // ---------------------------------------------------------------------------------------------------------------------
 // The generic form
 
-void asm_set_attributes(MlirOperation *operation, const AsmAttributes *attributes) {
+// Gives the operation the attributes; the arrays are shared, not copied.
+static void set_attributes(MlirOperation *operation, const AsmAttributes *attributes) {
     operation->attribute_names = attributes->names.items;
     operation->attributes = attributes->values.items;
     operation->attribute_count = attributes->names.count;
@@ -396,7 +397,7 @@ MlirOperation *asm_operation(AsmParser *parser) {
     if (!parse_named(parser, &operation, &attributes)) return NULL;
     asm_leave(parser);
     operation->offset = start - parser->begin + 1;
-    asm_set_attributes(operation, &attributes);
+    set_attributes(operation, &attributes);
     if (asm_peek(parser) == 'l') operation->location = asm_optional_location(parser);
     if (parser->status || !bind_results(parser, operation, &names, start)) return NULL;
     return operation;

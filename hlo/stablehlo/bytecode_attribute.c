@@ -14,6 +14,8 @@
 
 enum { DEEPEST_NESTING = 200 };
 
+static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor);
+
 // ---------------------------------------------------------------------------------------------------------------------
 // The tables, decoded on demand
 
@@ -37,7 +39,7 @@ static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *ent
     entry->is_busy = true;
     file->depth++;
     entry->decoded = is_type ? (const void *)mlir_decode_type(file, entry, &cursor)
-                             : (const void *)mlir_decode_attribute(file, entry, &cursor);
+                             : (const void *)decode_attribute(file, entry, &cursor);
     file->depth--;
     entry->is_busy = false;
     if (cursor.error) {
@@ -472,7 +474,9 @@ static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, result);
 }
 
-const MlirAttribute *mlir_decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
+// Decodes what `cursor` holds; errors are left there, and the result is NULL then. Attributes of unknown dialects and
+// codes are errors.
+static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
     assert(entry && cursor);
     if (!entry->is_custom) {
         // Assembly text: kept as a string, which is what attributes that nobody reads are good for.

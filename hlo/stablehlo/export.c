@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exporter's frame: the module, functions, regions, locations, and what all handlers use.
-// mlir_export() makes the same picture of a module that the readers make (mlir.h), which print_*.c and write*.c turn
+// export_module() makes the same picture of a module that the readers make (mlir.h), which print_*.c and write*.c turn
 // into text and bytecode; so there is one exporter for both. Functions are made for called computations that StableHLO
 // calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions in place, again
 // for each instruction that calls them. What the HLO module says and StableHLO has no word for is an error that names
@@ -609,7 +609,8 @@ HloStatus mlir_export_functions(const HloModule *module, HloArena *arena, HloCom
     return HLO_SUCCESS;
 }
 
-HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top) {
+// Converts a module; *top lives in `arena`.
+static HloStatus export_module(const HloModule *module, HloArena *arena, MlirOperation **top) {
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     Exporter exporter = new_exporter(module, arena);
     ExportPlace place = {.exporter = &exporter};
@@ -648,7 +649,7 @@ static HloStatus export_request(void *argument) {
     ExportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();
     MlirOperation *top = NULL;
-    HloStatus status = mlir_export(request->module, arena, &top);
+    HloStatus status = export_module(request->module, arena, &top);
     if (!status && request->release) status = mlir_make_composites(arena, top, request->release, request->scratch);
     if (!status && request->release) status = mlir_write(arena, top, request->release, request->text);
     if (!status && !request->release) mlir_print(arena, top, request->locations, request->is_generic, request->text);

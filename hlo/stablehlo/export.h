@@ -114,7 +114,4 @@ HLO_NODISCARD HloStatus mlir_export_functions(const HloModule *module, HloArena 
                                               HloComputation *const *computations, int64_t count,
                                               MlirOperationVector *functions);
 
-// Converts a module; *top lives in `arena`.
-HLO_NODISCARD HloStatus mlir_export(const HloModule *module, HloArena *arena, MlirOperation **top);
-
 #endif

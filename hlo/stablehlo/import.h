@@ -152,12 +152,8 @@ typedef struct ImportRegion {
     bool named_parameters;  // the arguments' locations become metadata; those of loops are in no text
     const char *name;
 } ImportRegion;
-// Constants from outside are copied into the region.
-HLO_NODISCARD HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **computation);
 // The common case of an op whose regions become its called computations, with all operands in order.
 HLO_NODISCARD HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *attributes);
-// Values from outside that the regions of an operation use, each once, but for constants: import_region() copies those.
-void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count);
 // Converts the operations of a block into a computation, up to its return, whose operands are handed back.
 HLO_NODISCARD HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                                      const MlirOperation **terminator);
@@ -177,8 +173,6 @@ HLO_NODISCARD HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *
 HloComputation *import_adder(const ImportPlace *place, HloType type);
 // The attributes of a comparison.
 HLO_NODISCARD HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *attributes);
-// The labels of a convolution, from attributes called as #stablehlo.conv calls its fields.
-HLO_NODISCARD HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **labels);
 // A convolution of the two operands with this padding (low and high of each dimension), or that of the attribute
 // `padding` when it is NULL.
 HLO_NODISCARD HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding);

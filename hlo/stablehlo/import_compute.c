@@ -178,8 +178,9 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
     return import_window(place, HLO_OP_SELECT_AND_SCATTER);
 }
 
+// The labels of a convolution, from attributes called as #stablehlo.conv calls its fields.
 // Which dimension is the batch, the feature, spatial: b, f, 0, 1 in the text form.
-HloStatus import_labels(ImportPlace *place, const HloConvolutionLabels **result) {
+static HloStatus read_labels(ImportPlace *place, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
     HLO_TRY(import_fields(place, HLO_OP_CONVOLUTION, labels));
     *result = labels;
@@ -192,7 +193,7 @@ HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) 
     WindowLists lists = {0};
     HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
-    HLO_TRY(import_labels(place, &attributes.labels));
+    HLO_TRY(read_labels(place, &attributes.labels));
     const HloInts spatial = attributes.labels->kernel_spatial;
     int64_t *sizes = HLO_ARENA_NEW(import_arena(place), int64_t, spatial.count);
     const HloShape *kernel = place->operation->operand_count >= 2 ? operands[1]->shape : NULL;

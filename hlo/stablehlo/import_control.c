@@ -65,7 +65,10 @@ static CaptureWalk find_captures(const Importer *importer, const MlirRegion *reg
     return walk;
 }
 
-void import_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures, int64_t *count) {
+// Values from outside that the regions of an operation use, each once, but for constants: convert_region() copies
+// those.
+static void list_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures,
+                          int64_t *count) {
     const CaptureWalk walk = find_captures(importer, operation->regions, operation->region_count, false);
     *captures = walk.found.items;
     *count = walk.found.count;
@@ -97,7 +100,7 @@ static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *c
 }
 
 // Binds block arguments and captures to the computation's parameters.
-// While the region is converted its captures mean these parameters; import_region() puts back what they meant outside.
+// While the region is converted its captures mean these parameters; convert_region() puts back what they meant outside.
 static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *request, const MlirBlock *block) {
     HloComputation *computation = place->computation;
     HloArena *arena = import_arena(place);
@@ -171,8 +174,9 @@ static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *
     return sunk;
 }
 
+// Constants from outside are copied into the region.
 // After an error nothing is put back: the importer gives up as a whole.
-HloStatus import_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
+static HloStatus convert_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
     assert(request && result);
     HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
     const MlirBlock *block = &request->region->blocks[0];
@@ -263,7 +267,7 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
     HloComputation **called = HLO_ARENA_NEW(place->importer->arena, HloComputation *, operation->region_count);
     for (int64_t i = 0; i < operation->region_count; i++) {
         ImportRegion request = {.region = &operation->regions[i], .named_parameters = true, .name = "region"};
-        HLO_TRY(import_region(place->importer, &request, &called[i]));
+        HLO_TRY(convert_region(place->importer, &request, &called[i]));
     }
     if (opcode == HLO_OP_SELECT_AND_SCATTER && operation->region_count == 2 && operation->operand_count == 3 &&
         !mlir_attribute(operation, MLIR_MIXED_PRECISION) && hlo_shape_is_array(operands[0]->shape))
@@ -329,7 +333,7 @@ static HloStatus import_while(ImportPlace *place) {
     }
     MlirValue **captures;
     int64_t capture_count, count = operation->operand_count;
-    import_captures(importer, operation, &captures, &capture_count);
+    list_captures(importer, operation, &captures, &capture_count);
     HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
     HloInstruction **carry = HLO_ARENA_NEW(importer->arena, HloInstruction *, count + capture_count);
@@ -349,11 +353,11 @@ static HloStatus import_while(ImportPlace *place) {
     HloComputation *called[2];
     request.region = &operation->regions[0];
     request.name = "while_cond";
-    HLO_TRY(import_region(importer, &request, &called[0]));
+    HLO_TRY(convert_region(importer, &request, &called[0]));
     request.region = &operation->regions[1];
     request.name = "while_body";
     request.passthrough = true;
-    HLO_TRY(import_region(importer, &request, &called[1]));
+    HLO_TRY(convert_region(importer, &request, &called[1]));
     HloInstruction *initial = tuple ? make_tuple(place->computation, carry, count + capture_count) : carry[0];
     HloInstruction *loop;
     HLO_TRY(import_emit(place, HLO_OP_WHILE, initial->shape, &initial, 1, NULL, called, 2, &loop));
@@ -375,7 +379,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
         MlirOperation one = {.regions = &operation->regions[i], .region_count = 1};
         MlirValue **captures;
         int64_t count;
-        import_captures(importer, &one, &captures, &count);
+        list_captures(importer, &one, &captures, &count);
         HloInstruction **values = HLO_ARENA_NEW(importer->arena, HloInstruction *, count);
         HLO_TRY(captured_instructions(place, captures, count, values));
         operands[1 + i] = count == 1 ? values[0] : make_tuple(place->computation, values, count);
@@ -384,7 +388,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
                                 .capture_count = count,
                                 .tuple_parameter = count != 1,
                                 .name = "branch"};
-        HLO_TRY(import_region(importer, &request, &called[i]));
+        HLO_TRY(convert_region(importer, &request, &called[i]));
     }
     const HloShape *shape = NULL;
     HloInstruction *result;

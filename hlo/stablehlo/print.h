@@ -42,8 +42,6 @@ void print_bytes(Printer *printer, const char *bytes, int64_t length);
 void print_word(Printer *printer, const char *word);
 // [1, 2]
 void print_int_list(Printer *printer, HloInts ints);
-// A number of a floating-point type as MLIR writes it: 1.000000e+00, 0.333333343, 0x7FC00000.
-void print_float(Printer *printer, HloType type, uint64_t pattern);
 // [b, 0, f]x[0, i, o]->[b, 0, f] of the operation's attributes.
 void print_convolution_dimensions(Printer *printer, const MlirOperation *operation);
 // A structured attribute that is flat in the operation: <offset_dims = [0], ...>.

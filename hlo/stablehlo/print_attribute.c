@@ -254,9 +254,10 @@ static void print_many_digits(HloText *text, double value, int precision) {
     }
 }
 
+// A number of a floating-point type as MLIR writes it: 1.000000e+00, 0.333333343, 0x7FC00000.
 // First six digits; if those do not read back as the same number, as many as do; as a last resort, and for infinities
 // and NaNs, the bit pattern.
-void print_float(Printer *printer, HloType type, uint64_t pattern) {
+static void print_float(Printer *printer, HloType type, uint64_t pattern) {
     assert(hlo_type_is_float(type));
     HloText *text = printer->text;
     double value = hlo_float_decode(type, pattern);

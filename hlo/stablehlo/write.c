@@ -317,7 +317,8 @@ static void write_region(IrWriter *ir, const MlirRegion *region, WriteBytes *byt
     }
 }
 
-void write_ir(Writer *writer, const MlirOperation *top, WriteBytes *bytes) {
+// The IR section.
+static void write_ir(Writer *writer, const MlirOperation *top, WriteBytes *bytes) {
     IrWriter ir = {.writer = writer};
     write_varint(writer, bytes, 1 << 1);  // a block of one operation, without arguments
     write_operation(&ir, top, bytes);

@@ -48,16 +48,12 @@ typedef struct Writer {
 void write_byte(Writer *writer, WriteBytes *bytes, unsigned value);
 // A number of 1 to 9 bytes, whose low bits say how many.
 void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value);
-// The same with the sign in the lowest bit.
-void write_signed(Writer *writer, WriteBytes *bytes, int64_t value);
 // `length` bytes as they are.
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length);
 
 // Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op
 // has.
 uint64_t write_string_index(Writer *writer, const char *string);
-// The same for a string of so many bytes.
-uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length);
 // A type.
 uint64_t write_type_index(Writer *writer, const MlirType *type);
 // An attribute of a vhlo operation.
@@ -77,9 +73,6 @@ void write_fail(Writer *writer, const char *format, ...) HLO_PRINTF(2, 3);
 
 // What an attribute of an op is when it is not given; NULL when it has to be. `operation` says how many dimensions.
 const MlirAttribute *write_default(Writer *writer, const MlirOperation *operation, const char *name);
-
-// The IR section.
-void write_ir(Writer *writer, const MlirOperation *top, WriteBytes *bytes);
 
 // The number of a release of StableHLO, "1.9.0" as 10900. INVALID_ARGUMENT for what is none, or not known.
 HLO_NODISCARD HloStatus mlir_release_number(const char *release, int64_t *number);

@@ -41,7 +41,8 @@ void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value) {
     write_run(writer, bytes, &marked, count);
 }
 
-void write_signed(Writer *writer, WriteBytes *bytes, int64_t value) {
+// A varint in zigzag form, the sign in the lowest bit.
+static void write_signed(Writer *writer, WriteBytes *bytes, int64_t value) {
     write_varint(writer, bytes, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
 }
 
@@ -59,7 +60,8 @@ static uint64_t add_entry(Writer *writer, WriteTable *table, WriteDialect dialec
     return (uint64_t)table->entries.count - 1;
 }
 
-uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length) {
+// As write_string_index(), for a string of so many bytes, which may hold NULs.
+static uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length) {
     assert(bytes && length >= 0);
     uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->string_index, bytes, (size_t)length);
     if (known) return known - 1;

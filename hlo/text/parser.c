@@ -78,8 +78,9 @@ bool hlo_parser_is_type(const char *text, size_t length) {
     return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
 }
 
+// True for the words that cannot be names: element types, true, false, ROOT and so on.
 // The words that hlo_lexer.cc of XLA makes keywords: as names they could not be read back.
-bool hlo_parser_is_reserved(const char *text, size_t length) {
+static bool is_reserved(const char *text, size_t length) {
     static const char *const words[] = {
         "true",      "false",         "inf",           "HloModule",   "ENTRY",     "ROOT",
         "FileNames", "FileLocations", "FunctionNames", "StackFrames", "maximal",   "replicated",
@@ -130,7 +131,7 @@ bool hlo_parse_bool(HloParser *parser, bool *value) {
 bool hlo_parse_name(HloParser *parser, const char **name, size_t *length) {
     HloToken token = parser->lexer.token;
     bool plain = token.kind == HLO_TOKEN_IDENTIFIER;
-    if ((!plain && token.kind != HLO_TOKEN_NAME) || (plain && hlo_parser_is_reserved(token.text, token.length))) {
+    if ((!plain && token.kind != HLO_TOKEN_NAME) || (plain && is_reserved(token.text, token.length))) {
         return hlo_parser_unexpected(parser, "a name");
     }
     hlo_lex(&parser->lexer);

@@ -106,8 +106,6 @@ bool hlo_parser_expect(HloParser *parser, int kind, const char *what);
 bool hlo_parser_is_word(const HloParser *parser, const char *word);
 // True for the names of element types that are written out (not tuple and b).
 bool hlo_parser_is_type(const char *text, size_t length);
-// True for the words that cannot be names: element types, true, false, ROOT and so on.
-bool hlo_parser_is_reserved(const char *text, size_t length);
 
 // An integer; values from 2^63 to 2^64 - 1 wrap.
 bool hlo_parse_int(HloParser *parser, int64_t *value);
@@ -261,8 +259,6 @@ bool hlo_parse_instruction(HloParser *parser, HloInstruction **root);
 bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction);
 // The instruction of that name in the computation being parsed, or NULL.
 HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length);
-// Adds a name to the scope; fails when it is taken.
-bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction);
 
 // ---- parser_computation.c
 

@@ -37,8 +37,9 @@ HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_
     return name_slot(scope->entries, scope->capacity, name, length, hash)->instruction;
 }
 
+// Adds a name to the scope; fails when it is taken.
 // The name is not copied: it stands in the arena of the module or in the text.
-bool hlo_parser_add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
+static bool add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
     assert(instruction && name);
     HloNameScope *scope = parser->scope;
     if (2 * (scope->count + 1) > scope->capacity) {
@@ -186,7 +187,7 @@ static bool invent_parameter(HloParser *parser, const char *name, size_t length,
         length = strlen(name);
     }
     *result = make(parser, parser->computation, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, name);
-    return hlo_parser_add_name(parser, name, length, *result);
+    return add_name(parser, name, length, *result);
 }
 
 static bool parse_value(HloParser *parser, const HloShape *shape, const char *name, HloInstruction **instruction);
@@ -629,5 +630,5 @@ bool hlo_parse_instruction(HloParser *parser, HloInstruction **root) {
     if (is_root && *root) return hlo_parser_fail(parser, root_where, "the computation has a second ROOT");
     if (!hlo_parse_instruction_value(parser, name, &instruction)) return false;
     if (is_root) *root = instruction;
-    return hlo_parser_add_name(parser, name, length, instruction);
+    return add_name(parser, name, length, instruction);
 }

@@ -66,7 +66,4 @@ void hlo_printer_bools(HloText *text, HloBools bools);
 
 // ---- printer_literal.c
 
-// The shortest of 6 and 9 (f64: 15 and 17) digits that reads back as the same number of this type, as XLA prints it.
-void hlo_printer_float(HloText *text, HloType type, const void *data);
-
 #endif

@@ -49,8 +49,9 @@ static void print_f64(HloText *text, double value) {
     hlo_text_append(text, buffer, (size_t)length);
 }
 
+// The shortest of 6 and 9 (f64: 15 and 17) digits that reads back as the same number of this type, as XLA prints it.
 // As XLA prints floats: whole numbers below a million without a point, the others with as few digits as identify them.
-void hlo_printer_float(HloText *text, HloType type, const void *data) {
+static void print_float(HloText *text, HloType type, const void *data) {
     assert(hlo_type_is_float(type) && data);
     uint64_t bits = 0;
     memcpy(&bits, data, (size_t)hlo_type_bytes(type));
@@ -76,12 +77,12 @@ static void print_element(HloText *text, HloType type, const char *data) {
     int bytes = hlo_type_bytes(type);
     switch (hlo_type_kind(type)) {
         case HLO_KIND_PRED: hlo_text_char(text, *data ? '1' : '0'); break;
-        case HLO_KIND_FLOAT: hlo_printer_float(text, type, data); break;
+        case HLO_KIND_FLOAT: print_float(text, type, data); break;
         case HLO_KIND_COMPLEX:
             hlo_text_char(text, '(');
-            hlo_printer_float(text, hlo_type_real_part(type), data);
+            print_float(text, hlo_type_real_part(type), data);
             hlo_text_append(text, ", ", 2);
-            hlo_printer_float(text, hlo_type_real_part(type), data + bytes / 2);
+            print_float(text, hlo_type_real_part(type), data + bytes / 2);
             hlo_text_char(text, ')');
             break;
         case HLO_KIND_SIGNED: {

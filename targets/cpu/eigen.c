@@ -45,15 +45,17 @@ static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-void cpu_rotations_flush(CpuRotations *rotations) {
+// Applies what was collected.
+static void flush_rotations(CpuRotations *rotations) {
     if (rotations->rows && rotations->count)
         cpu_pool_parallel_for_grain(rotations->matrix->pool, hlo_divide_up(rotations->columns, CPU_STRIPE), 1,
                                     rotate_task, rotations);
     rotations->count = 0;
 }
 
-void cpu_rotations_push(CpuRotations *rotations, int64_t row, double cosine, double sine) {
-    if (rotations->count == CPU_ROTATIONS) cpu_rotations_flush(rotations);
+// Adds one; applies all when the room is used up.
+static void push_rotation(CpuRotations *rotations, int64_t row, double cosine, double sine) {
+    if (rotations->count == CPU_ROTATIONS) flush_rotations(rotations);
     rotations->items[rotations->count++] = (CpuRotation){cosine, sine, row};
 }
 
@@ -97,7 +99,7 @@ static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotati
         shift = sine * t;
         d[i + 1] = g + shift;
         g = cosine * t - b;
-        cpu_rotations_push(rotations, i, cosine, -sine);
+        push_rotation(rotations, i, cosine, -sine);
     }
     d[first] -= shift;
     e[first] = g;
@@ -116,7 +118,7 @@ static bool tridiagonal_values(double *d, double *e, int64_t first, int64_t end,
             ql_step(d, e, l, m, rotations);
         }
     }
-    cpu_rotations_flush(rotations);
+    flush_rotations(rotations);
     return true;
 }
 

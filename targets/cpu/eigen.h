@@ -20,11 +20,6 @@ typedef struct CpuRotations {
     int64_t columns, stride;  // that are turned; the distance of two rows
 } CpuRotations;
 
-// Adds one; applies all when the room is used up.
-void cpu_rotations_push(CpuRotations *rotations, int64_t row, double cosine, double sine);
-// Applies what was collected.
-void cpu_rotations_flush(CpuRotations *rotations);
-
 // Matrices of more rows than this are solved by halves: below, rotating the vectors costs less than merging.
 enum { CPU_EIGEN_SMALL = 48 };
 

@@ -120,9 +120,6 @@ void cpu_loop_combine_in_order(CpuLoopBuilder *builder);
 // element widths and the maps are equal (in-place update).
 void cpu_loop_store(CpuLoopBuilder *builder, int buffer, CpuValue value, const CpuIndexMap *map);
 
-// The element type of a value.
-HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value);
-
 // Plans the program; the loop lives in the builder's arena and is immutable. UNIMPLEMENTED
 // for an operation that its type does not have, INVALID_ARGUMENT for misuse, RESOURCE_EXHAUSTED for rows that are too
 // long to be kept (see the top of this file).

@@ -57,8 +57,9 @@ CpuRegisterType cpu_register_of(HloType type) {
     return (CpuRegisterType)((int)first + log_bytes);
 }
 
+// Of the form in memory: floats narrower than f32 are unsigned integers of their width there.
 // How elements lie in memory: a narrow float as its bits, to be decoded behind the load.
-CpuRegisterType cpu_register_raw(HloType type) {
+static CpuRegisterType register_raw(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);
     return info->storage_bytes == 2 ? CPU_REGISTER_U16 : CPU_REGISTER_U8;
@@ -71,7 +72,7 @@ int cpu_register_bytes(CpuRegisterType type) {
 
 // Their registers hold f32, memory their bits.
 static bool is_narrow_float(HloType type) {
-    return cpu_register_raw(type) != cpu_register_of(type);
+    return register_raw(type) != cpu_register_of(type);
 }
 // Their registers hold a whole byte.
 static bool is_narrow_integer(HloType type) {
@@ -99,7 +100,8 @@ static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
     return &b->values.items[value];
 }
 
-HloType cpu_loop_value_type(const CpuLoopBuilder *builder, CpuValue value) {
+// The element type of a value.
+static HloType value_type(const CpuLoopBuilder *builder, CpuValue value) {
     return value_at(builder, value)->type;
 }
 
@@ -214,7 +216,7 @@ static CpuLevel map_level(const CpuLoopBuilder *b, const CpuIndexMap *map) {
 CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuIndexMap *map) {
     assert(buffer >= 0);
     const CpuIndexMap own = own_map(b, map);
-    CpuLoopValue load = new_value(b, CPU_VALUE_LOAD, map_level(b, &own), type, cpu_register_raw(type));
+    CpuLoopValue load = new_value(b, CPU_VALUE_LOAD, map_level(b, &own), type, register_raw(type));
     load.buffer = buffer;
     load.map = own;
     const CpuValue raw = push(b, load);
@@ -237,9 +239,9 @@ static CpuValue find_constant(const CpuLoopBuilder *b, HloType type, const void 
 
 CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
     assert(bits);
-    const CpuValue known = find_constant(b, type, bits, (size_t)cpu_register_bytes(cpu_register_raw(type)));
+    const CpuValue known = find_constant(b, type, bits, (size_t)cpu_register_bytes(register_raw(type)));
     if (known >= 0 && !is_narrow_float(type)) return known;
-    CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, cpu_register_raw(type));
+    CpuLoopValue constant = new_value(b, CPU_VALUE_CONSTANT, CPU_LEVEL_UNIFORM, type, register_raw(type));
     memcpy(constant.constant, bits, (size_t)constant.width);
     const CpuValue raw = push(b, constant);
     return is_narrow_float(type) ? apply1(b, &b->kernels->decode[type], type, CPU_REGISTER_F32, raw)
@@ -335,7 +337,7 @@ static int constant_power(const CpuLoopBuilder *b, CpuValue v) {
 // Division of unsigned integers by a power of 2, as index arithmetic has it, is a shift, the remainder a mask.
 static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue divisor, int power) {
     assert(power >= 0 && power < 64);
-    const HloType type = cpu_loop_value_type(b, divisor);
+    const HloType type = value_type(b, divisor);
     const uint64_t operand = op == CPU_OP_DIVIDE ? (uint64_t)power : (UINT64_C(1) << power) - 1;
     const CpuValue by = cpu_loop_constant(b, type, &operand);  // its first bytes: no type here is big-endian
     return cpu_loop_op(b, op == CPU_OP_DIVIDE ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_AND, a, by, -1);
@@ -377,7 +379,7 @@ static bool is_order(CpuLoopOp op) {
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
-    const HloType type = cpu_loop_value_type(b, operands[info->arity - 1]);
+    const HloType type = value_type(b, operands[info->arity - 1]);
     if (is_narrow_integer(type)) {
         const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
         if (op == (is_signed ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_SHIFT_RIGHT_ARITHMETIC))
@@ -399,7 +401,7 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
 
 // Conversions of complex numbers to real ones; to pred both parts count.
 static CpuValue real_part_first(CpuLoopBuilder *b, HloType type, CpuValue a) {
-    const HloType from = cpu_loop_value_type(b, a);
+    const HloType from = value_type(b, a);
     if (!hlo_type_is_complex(from) || hlo_type_is_complex(type) || type == HLO_PRED) return a;
     return cpu_loop_op(b, CPU_OP_REAL, a, -1, -1);
 }
@@ -428,13 +430,13 @@ static CpuValue cut_to_f32(CpuLoopBuilder *b, CpuValue a) {
 
 CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     a = real_part_first(b, type, a);
-    HloType from = cpu_loop_value_type(b, a);
+    HloType from = value_type(b, a);
     if (from == type) return a;
     // XLA rounds f64 to bf16 by way of f32, and to all other narrow floats at once.
     if (from == HLO_F64 && is_narrow_float(type) && type != HLO_BF16) a = cut_to_f32(b, a);
     if (hlo_type_is_float(from) && is_narrow_integer(type)) {
         a = saturate_narrow(b, type, a);
-        from = cpu_loop_value_type(b, a);
+        from = value_type(b, a);
     }
     if (type == HLO_PRED && hlo_type_is_complex(from)) {
         static const unsigned char zero[16] = {0};
@@ -448,11 +450,11 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
 
 // The register of `a` read as one of `type`, and brought into the set of its numbers; but any byte may come as a pred.
 static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
-    HloType from = cpu_loop_value_type(b, a);
+    HloType from = value_type(b, a);
     if (from == type) return a;
     if (hlo_type_bytes(from) != hlo_type_bytes(type)) return unsupported(b, "BITCAST to another width", type);
-    if (is_narrow_float(from)) a = apply1(b, &b->kernels->encode[from], from, cpu_register_raw(from), a);
-    CpuLoopValue alias = new_value(b, CPU_VALUE_ALIAS, value_at(b, a)->level, type, cpu_register_raw(type));
+    if (is_narrow_float(from)) a = apply1(b, &b->kernels->encode[from], from, register_raw(from), a);
+    CpuLoopValue alias = new_value(b, CPU_VALUE_ALIAS, value_at(b, a)->level, type, register_raw(type));
     alias.operands[0] = a;
     const CpuValue raw = push(b, alias);
     return is_narrow_float(type) ? apply1(b, &b->kernels->decode[type], type, CPU_REGISTER_F32, raw)
@@ -460,7 +462,7 @@ static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
 }
 
 CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
-    if (type != HLO_PRED || cpu_loop_value_type(b, a) == HLO_PRED) return renamed(b, type, a);
+    if (type != HLO_PRED || value_type(b, a) == HLO_PRED) return renamed(b, type, a);
     // Whatever is not zero is true: later kernels take a pred to be 0 or 1.
     static const unsigned char zero[1] = {0};
     return cpu_loop_op(b, CPU_OP_NE, renamed(b, HLO_U8, a), cpu_loop_constant(b, HLO_U8, zero), -1);
@@ -477,7 +479,7 @@ static CpuValue float_constant(CpuLoopBuilder *b, double value) {
 static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa_bits, CpuValue a, CpuValue others) {
     const double smallest_normal = hlo_float_decode(source, UINT64_C(1) << hlo_type_info(source)->mantissa_bits);
     const double step = ldexp(smallest_normal, -mantissa_bits);
-    const HloType type = cpu_loop_value_type(b, a);
+    const HloType type = value_type(b, a);
     const CpuValue x = cpu_loop_convert(b, HLO_F32, a);
     const CpuValue is_normal =
         cpu_loop_op(b, CPU_OP_GE, cpu_loop_op(b, CPU_OP_ABS, x, -1, -1), float_constant(b, smallest_normal), -1);
@@ -490,7 +492,7 @@ static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa
 }
 
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
-    const HloType type = cpu_loop_value_type(b, a);
+    const HloType type = value_type(b, a);
     // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
     const HloType source = hlo_type_info(type)->bits < 16 ? HLO_F16 : type;
     const HloTypeInfo *info = hlo_type_info(source);
@@ -507,8 +509,8 @@ CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int man
 
 // Whole part of |a|, plus one where the random number is below the fraction scaled to its width, with the sign of a.
 CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a, CpuValue random) {
-    const HloType random_type = cpu_loop_value_type(b, random);
-    const bool wide = cpu_loop_value_type(b, a) == HLO_F64;
+    const HloType random_type = value_type(b, random);
+    const bool wide = value_type(b, a) == HLO_F64;
     if (!hlo_type_is_integer(type) || hlo_type_kind(random_type) != HLO_KIND_UNSIGNED)
         return unsupported(b, "STOCHASTIC_CONVERT", type);
     const HloType held = wide ? HLO_F64 : HLO_F32;
@@ -541,7 +543,7 @@ static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
 // ---- reductions
 
 CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue init) {
-    const HloType type = cpu_loop_value_type(b, a);
+    const HloType type = value_type(b, a);
     const CpuRegisterType held = cpu_register_of(type);
     if (!b->kernels->reduce[op][held]) return unsupported(b, "reduction", type);
     CpuLoopValue reduce = new_value(b, CPU_VALUE_REDUCE, CPU_LEVEL_KEPT, type, held);
@@ -620,8 +622,8 @@ void cpu_loop_store(CpuLoopBuilder *b, int buffer, CpuValue value, const CpuInde
     }
     const HloType type = value_at(b, value)->type;
     value = raise_level(b, value, level);
-    if (is_narrow_float(type)) value = apply1(b, &b->kernels->encode[type], type, cpu_register_raw(type), value);
-    CpuLoopValue store = new_value(b, CPU_VALUE_STORE, level, type, cpu_register_raw(type));
+    if (is_narrow_float(type)) value = apply1(b, &b->kernels->encode[type], type, register_raw(type), value);
+    CpuLoopValue store = new_value(b, CPU_VALUE_STORE, level, type, register_raw(type));
     store.operands[0] = value;
     store.buffer = buffer;
     store.map = own;

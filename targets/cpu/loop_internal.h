@@ -248,8 +248,6 @@ void cpu_loop_peephole(CpuLoopBuilder *builder);
 
 // The register type that holds a type, and the register type of its stored form.
 CpuRegisterType cpu_register_of(HloType type);
-// Of the form in memory: floats narrower than f32 are unsigned integers of their width there.
-CpuRegisterType cpu_register_raw(HloType type);
 // Bytes of a register type's elements.
 int cpu_register_bytes(CpuRegisterType type);
 

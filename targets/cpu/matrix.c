@@ -144,9 +144,10 @@ void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const vo
         for (int64_t i = 0; i < n; i++) ((double *)to)[2 * i + 1] *= -1;
 }
 
+// The Euclidean length, without overflow on the way.
 // Squares of floats cannot overflow in doubles, so the simple sum is right. Those of doubles can, and can vanish: then,
 // and only then, everything is scaled by the largest.
-double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
+static double euclidean_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     const int64_t reals = matrix->is_complex ? 2 * n : n;
     double sum = 0, largest = 0;
     if (matrix->type == HLO_F32 || matrix->type == HLO_C64) {
@@ -301,11 +302,11 @@ static double raise_faint(const CpuMatrix *matrix, int64_t n, void *x, double si
 // Columns near the smallest numbers are raised first, or the norm would lose its digits.
 double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta) {
     double _Complex alpha = cpu_matrix_get(matrix, x, 0);
-    double below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
+    double below = euclidean_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
     const double raised = raise_faint(matrix, n, x, hypot(cabs(alpha), below));
     if (raised != 1) {
         alpha = cpu_matrix_get(matrix, x, 0);
-        below = cpu_matrix_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
+        below = euclidean_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
     }
     *beta = creal(alpha) / raised;
     cpu_matrix_set(matrix, x, 0, 1);

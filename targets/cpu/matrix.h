@@ -61,8 +61,6 @@ static inline void *cpu_matrix_at(const CpuMatrix *matrix, const void *row, int6
 void cpu_matrix_divide(const CpuMatrix *matrix, int64_t n, double _Complex divisor, void *x);
 // to[i] = conj(from[i]); may be one array.
 void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const void *from);
-// The Euclidean length, without overflow on the way.
-double cpu_matrix_norm(const CpuMatrix *matrix, int64_t n, const void *x);
 // The first element of the largest |re| + |im|, as LAPACK's pivots are chosen.
 int64_t cpu_matrix_largest(const CpuMatrix *matrix, int64_t n, const void *x);
 // Exchanges the first n elements of two rows.
