@@ -170,6 +170,52 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
+// An operation of this name and type on these operands that stands in the block already, or a new one. A program that
+// came from StableHLO has it from there, without users: another one each time that it is written would make it grow.
+static MlirOperation *known_or_new(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t count,
+                                   const MlirType *type) {
+    for (int64_t i = 0; i < place->block->count; i++) {
+        MlirOperation *known = place->block->items[i];
+        if (strcmp(known->name, name) != 0 || known->operand_count != count || known->results[0]->type != type)
+            continue;
+        if (memcmp(known->operands, operands, (size_t)count * sizeof(MlirValue *)) == 0) return known;
+    }
+    return export_append(place, name, operands, count, &type, 1);
+}
+
+// StableHLO has the sizes in one list: each becomes a list of one, and these are joined.
+static HloStatus export_dynamic_reshape(ExportPlace *place, ExportLeaves *result) {
+    const HloInstruction *reshape = place->instruction;
+    assert(hlo_is(reshape, HLO_OP_DYNAMIC_RESHAPE));
+    HloArena *arena = place->exporter->arena;
+    const int64_t one = 1, count = reshape->shape->rank;
+    // Read back it would be a reshape that looks at no sizes.
+    if (!hlo_shape_is_dynamic(reshape->shape))
+        return export_error(place, HLO_UNIMPLEMENTED, "sizes of a result that has none of its own");
+    const HloShape *size = reshape->operands[1]->shape;
+    for (int64_t i = 1; i < count; i++)
+        if (reshape->operands[1 + i]->shape->type != size->type)
+            return export_error(place, HLO_UNIMPLEMENTED, "sizes of several types");
+    const MlirType *each, *list, *type;
+    HLO_TRY(export_type(place, hlo_shape_array(arena, size->type, &one, 1), &each));
+    HLO_TRY(export_type(place, hlo_shape_array(arena, size->type, &count, 1), &list));
+    HLO_TRY(export_type(place, reshape->shape, &type));
+    MlirValue **numbers = HLO_ARENA_NEW(arena, MlirValue *, count);
+    for (int64_t i = 0; i < count; i++) {
+        const MlirOperation *number = known_or_new(place, "stablehlo.reshape", &place->operands.items[1 + i], 1, each);
+        numbers[i] = number->results[0];
+    }
+    MlirValue *sizes = numbers[0];
+    if (count > 1) {
+        MlirOperation *joined = known_or_new(place, "stablehlo.concatenate", numbers, count, list);
+        if (!mlir_attribute(joined, "dimension")) export_attribute(place, joined, "dimension", export_i64(place, 0));
+        sizes = joined->results[0];
+    }
+    MlirValue *operands[] = {place->operands.items[0], sizes};
+    *result = export_results(export_append(place, "stablehlo.dynamic_reshape", operands, 2, &type, 1));
+    return HLO_SUCCESS;
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Tuples
 
@@ -200,6 +246,7 @@ ExportHandler *export_data_handler(HloOpcode opcode) {
         case HLO_OP_CONSTANT: return export_constant;
         case HLO_OP_DYNAMIC_SLICE: return export_dynamic_slice;
         case HLO_OP_DYNAMIC_UPDATE_SLICE: return export_dynamic_update_slice;
+        case HLO_OP_DYNAMIC_RESHAPE: return export_dynamic_reshape;
         case HLO_OP_PAD: return export_pad;
         case HLO_OP_TUPLE: return export_tuple;
         case HLO_OP_GET_TUPLE_ELEMENT: return export_get_tuple_element;

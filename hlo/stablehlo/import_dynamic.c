@@ -72,13 +72,22 @@ static HloStatus finish_known(ImportPlace *place, const int64_t *values, int64_t
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations of stablehlo
 
-// The elements of a list as scalars.
+// The number that a list of one is made of, as export writes those of a dynamic-reshape; NULL for any other list.
+static HloInstruction *only_number(const HloInstruction *list) {
+    const bool made = hlo_is(list, HLO_OP_RESHAPE) && hlo_shape_is_scalar(list->operands[0]->shape);
+    return made ? list->operands[0] : NULL;
+}
+
+// The elements of a list as scalars: those that it was put together from, or slices of it.
 static HloStatus scalars_of(ImportPlace *place, HloInstruction *list, int64_t count, HloInstruction **scalars) {
     HloArena *arena = import_arena(place);
     const HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
     const HloShape *scalar = hlo_shape_with_dims(arena, list->shape, NULL, 0);
     const int64_t one = 1;
+    const bool joined = hlo_is(list, HLO_OP_CONCATENATE) && list->operand_count == count;
     for (int64_t i = 0; i < count; i++) {
+        scalars[i] = only_number(count == 1 ? list : joined ? list->operands[i] : list);
+        if (scalars[i]) continue;
         const int64_t limit = i + 1;
         const HloSliceAttributes slice = {hlo_ints(arena, &i, 1), hlo_ints(arena, &limit, 1), hlo_ints(arena, &one, 1)};
         HLO_TRY(import_emit(place, HLO_OP_SLICE, NULL, &list, 1, &slice, NULL, 0, &scalars[i]));
@@ -105,7 +114,7 @@ static HloStatus import_dynamic_reshape(ImportPlace *place) {
         HloInstruction **all = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, 1 + shape->rank);
         all[0] = operands[0];
         HLO_TRY(scalars_of(place, operands[1], shape->rank, all + 1));
-        return finish(place, HLO_OP_DYNAMIC_RESHAPE, shape, all, 1 + shape->rank, NULL);
+        return finish(place, HLO_OP_DYNAMIC_RESHAPE, shape, all, 1 + shape->rank, &attributes);
     }
     HLO_TRY(sized_result(place, operands[1], &shape));
     return finish(place, HLO_OP_RESHAPE, shape, operands, 1, &attributes);

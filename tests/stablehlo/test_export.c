@@ -146,6 +146,9 @@ Test(stablehlo_export, rare_operations) {
         "async-done(s)",
         "p = f32[4,2] parameter(0)\n n = s32[] parameter(1)\n ROOT r = f32[<=4,2] set-dimension-size(p, n), "
         "dimensions={0}",
+        "p = f32[4,6] parameter(0)\n m = s32[] parameter(1)\n n = s32[] parameter(2)\n"
+        " q = f32[<=8,<=6] dynamic-reshape(p, m, n)\n ROOT r = f32[<=8,<=6] dynamic-reshape(q, m, n)",
+        "p = f32[4] parameter(0)\n n = s64[] parameter(1)\n ROOT r = f32[<=4] dynamic-reshape(p, n)",
         "p = f32[4] parameter(0)\n ROOT r = (f32[4], f32[4]) tuple(p, p), sharding={{devices=[2]<=[2]}, {replicated}}",
         "p = c64[4] parameter(0)\n s = c64[4] sinh(p)\n c = c64[4] cosh(p)\n ROOT r = c64[4] add(s, c)",
     };
@@ -320,6 +323,11 @@ static const Refusal refusals[] = {
     {"ENTRY e { p = f32[2,3]{1,0} parameter(0)\n ROOT b = f32[3,2]{0,1} bitcast(p) }", NULL, HLO_UNIMPLEMENTED,
      "bitcast b"},
     {"ENTRY e { ROOT s = u64[2] rng-get-and-update-state(), delta=1 }", NULL, HLO_UNIMPLEMENTED, "no such operation"},
+    {"ENTRY e { p = f32[4] parameter(0)\n n = s32[] parameter(1)\n ROOT r = f32[4] dynamic-reshape(p, n) }", NULL,
+     HLO_UNIMPLEMENTED, "dynamic-reshape r: sizes of a result that has none of its own"},
+    {"ENTRY e { p = f32[4,2] parameter(0)\n n = s32[] parameter(1)\n m = s64[] parameter(2)\n"
+     " ROOT r = f32[<=4,<=2] dynamic-reshape(p, n, m) }",
+     NULL, HLO_UNIMPLEMENTED, "dynamic-reshape r: sizes of several types"},
     {"ENTRY e { p = s2[2] parameter(0)\n ROOT b = s2[2] add(p, p) }", "1.1.0", HLO_UNIMPLEMENTED,
      "StableHLO 1.1.0 has no type s2"},
     {"ENTRY e { p = f32[2] parameter(0)\n ROOT b = f32[2] tan(p) }", "1.3.0", HLO_UNIMPLEMENTED, "no operation tan"},
@@ -381,6 +389,23 @@ ParameterizedTest(const int *index, stablehlo_export, refuses) {
     cr_assert(strstr(hlo_status_message(status), refusal->message), "%s", hlo_status_message(status));
     hlo_status_free(status);
     hlo_text_free(&bytes);
+    hlo_module_free(module);
+}
+
+// bug: a dynamic-reshape could be read and not be written, and had an attribute of plain reshapes in HLO text, which
+// XLA does not read.
+Test(stablehlo_export, bug_dynamic_reshapes_could_not_be_written) {
+    const char *program =
+        "func.func @main(%x: tensor<4x6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32, #stablehlo.bounds<8, 6>> {\n"
+        "  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<4x6xf32>, tensor<2xi32>) -> tensor<?x?xf32, "
+        "#stablehlo.bounds<8, 6>>\n  return %0 : tensor<?x?xf32, #stablehlo.bounds<8, 6>>\n}\n";
+    HloModule *module = NULL;
+    HloText hlo = {0};
+    cr_assert_null(hlo_module_from_stablehlo_text(program, strlen(program), NULL, &module));
+    must(hlo_print(module, NULL, &hlo), program);
+    cr_expect(strstr(hlo.data, "dynamic-reshape(") && !strstr(hlo.data, "inferred_dimension"), "%s", hlo.data);
+    check_doors(module, NULL, program);
+    hlo_text_free(&hlo);
     hlo_module_free(module);
 }
 
