@@ -28,6 +28,13 @@ static const Family families[] = {
     {"v7", EMU_GENERATION_v7x, 2},
 };
 
+// A name as the user gave it, and taken apart: "2x" in front, then the name, up to the options.
+typedef struct Spelling {
+    const char *spec;
+    int slices;        // characters of the number of slices in front
+    const char *name;  // behind them
+} Spelling;
+
 // Levenshtein's distance of two short words, case apart, by one row of the table. Words of 64
 // letters and more are far from everything.
 static int64_t distance_between(const char *left, size_t left_length, const char *right) {
@@ -50,8 +57,9 @@ static int64_t distance_between(const char *left, size_t left_length, const char
 }
 
 // "unknown topology" with the families that are spelled nearest.
-static HloStatus unknown_family(const char *spec, const char *word, size_t length, const char *rest) {
-    assert(word && rest);
+static HloStatus unknown_family(const Spelling *given, size_t length) {
+    const char *word = given->name, *rest = word + length;
+    assert(length <= strlen(word));
     if (length > 32) length = 32;
     int64_t best = INT64_MAX;
     for (size_t i = 0; i < HLO_COUNT_OF(families); i++) {
@@ -61,13 +69,14 @@ static HloStatus unknown_family(const char *spec, const char *word, size_t lengt
     HloText near = {0};
     for (size_t i = 0; i < HLO_COUNT_OF(families); i++)
         if (best <= 2 && distance_between(word, length, families[i].spelling) == best)
-            hlo_text_format(&near, "%s%s%s", near.length ? ", " : "", families[i].spelling, rest);
+            hlo_text_format(&near, "%s%.*s%s%s", near.length ? ", " : "", given->slices, given->spec,
+                            families[i].spelling, rest);
     HloStatus status =
-        near.length ? hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s'; did you mean %s?", spec, near.data)
+        near.length ? hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s'; did you mean %s?", given->spec, near.data)
                     : hlo_error(HLO_INVALID_ARGUMENT,
                                 "unknown topology '%s'; known are v2, v3, v4, v5e, v5p, v6e and tpu7x, as in v5e-16, "
                                 "v4:2x2x2 or 2xv5e-16, and cpu:8 or an XML file",
-                                spec);
+                                given->spec);
     hlo_text_free(&near);
     return status;
 }
@@ -132,7 +141,7 @@ static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3])
 
 // The error for a number that no accelerator type has, with the nearest that exist: looks down and
 // up from the number, within the pod.
-static HloStatus unknown_size(const char *spec, const Family *family, int64_t number) {
+static HloStatus unknown_size(const Spelling *given, const Family *family, int64_t number) {
     const EmuChip *chip = emu_chip(family->generation);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
     int64_t shape[3], below = 0, above = 0, chips = number / family->counted_per_chip;
@@ -141,11 +150,11 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
     for (int64_t n = chips + 1; n <= pod && !above; n++)
         if (shape_of_chips(chip, n, shape)) above = n * family->counted_per_chip;
     HloText near = {0};
-    if (below) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)below);
-    if (below && above) hlo_text_string(&near, " or ");
-    if (above) hlo_text_format(&near, "%s-%lld", family->spelling, (long long)above);
+    for (int64_t n = below ? below : above; n; n = n == below ? above : 0)
+        hlo_text_format(&near, "%s%.*s%s-%lld", near.length ? " or " : "", given->slices, given->spec, family->spelling,
+                        (long long)n);
     HloStatus status =
-        hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s': there is no such slice; did you mean %s?", spec,
+        hlo_error(HLO_INVALID_ARGUMENT, "unknown topology '%s': there is no such slice; did you mean %s?", given->spec,
                   near.data ? near.data : family->spelling);
     hlo_text_free(&near);
     return status;
@@ -153,14 +162,14 @@ static HloStatus unknown_size(const char *spec, const Family *family, int64_t nu
 
 // The error for what stands behind '-' and is no number: the accelerator types with the digits in it that are spelled
 // nearest but for the '-', such as v5e-16 for v5-e16.
-static HloStatus unknown_number(const char *spec, const Family *family, const char *rest) {
+static HloStatus unknown_number(const Spelling *given, const Family *family, const char *rest) {
     const size_t count = strspn(rest, "0123456789");
-    if (count && !rest[count]) return unknown_size(spec, family, INT32_MAX);  // more digits than anything counts
+    if (count && !rest[count]) return unknown_size(given, family, INT32_MAX);  // more digits than anything counts
     const char *end = rest + strcspn(rest, "0123456789");
     const int64_t number = read_number(&end);
     int64_t best = 3, shape[3];
     HloText near = {0}, letters = {0};
-    for (const char *c = spec; *c; c++)
+    for (const char *c = given->name; *c; c++)
         if (*c != '-') hlo_text_char(&letters, *c);
     for (size_t i = 0; i < HLO_COUNT_OF(families) && number > 0; i++) {
         const Family *other = &families[i];
@@ -174,9 +183,10 @@ static HloStatus unknown_number(const char *spec, const Family *family, const ch
         if (d >= best) continue;
         best = d;
         hlo_text_free(&near);
-        hlo_text_format(&near, "; did you mean %s-%lld?", other->spelling, (long long)number);
+        hlo_text_format(&near, "; did you mean %.*s%s-%lld?", given->slices, given->spec, other->spelling,
+                        (long long)number);
     }
-    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'%s", spec,
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "topology '%s': a number is expected after '-'%s", given->spec,
                                  near.data ? near.data : "");
     hlo_text_free(&near);
     hlo_text_free(&letters);
@@ -185,13 +195,14 @@ static HloStatus unknown_number(const char *spec, const Family *family, const ch
 
 // Reads `-N`, the number of cores or chips of an accelerator type. Types of the generations with
 // two cores a chip count cores: v4-8 has four chips.
-static HloStatus parse_accelerator_type(const char *spec, const char *at, const Family *family, EmuTopologyPlan *plan) {
+static HloStatus parse_accelerator_type(const Spelling *given, const char *at, const Family *family,
+                                        EmuTopologyPlan *plan) {
     const char *rest = at;
     const int64_t number = read_number(&at);
-    if (number < 0 || *at) return unknown_number(spec, family, rest);
+    if (number < 0 || *at) return unknown_number(given, family, rest);
     if (number % family->counted_per_chip ||
         !shape_of_chips(plan->chip, number / family->counted_per_chip, plan->shape))
-        return unknown_size(spec, family, number);
+        return unknown_size(given, family, number);
     // The machine type with eight chips is one host.
     if (plan->chip->devices_per_chip == 1 && plan->chip->torus_axes == 2 && number == 8)
         memcpy(plan->host_bounds, (int64_t[]){2, 4, 1}, sizeof(plan->host_bounds));
@@ -310,19 +321,21 @@ static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topo
     EmuTopologyPlan plan = {.name = spec};
     char *options = strchr(hlo_arena_text(arena, spec), ',');
     const char *name = hlo_arena_string(arena, spec, strcspn(spec, ","));
+    const char *begin = name;
     plan.slice_count = parse_slice_count(&name);
+    const Spelling given = {spec, (int)(name - begin), name};
     const size_t length = strcspn(name, "-:=_");
     const Family *family = NULL;
     for (size_t i = 0; i < HLO_COUNT_OF(families); i++)
         if (strlen(families[i].spelling) == length && !strncmp(families[i].spelling, name, length))
             family = &families[i];
-    if (!family) return unknown_family(spec, name, length, name + length);
+    if (!family) return unknown_family(&given, length);
     plan.chip = emu_chip(family->generation);
     const char separator = name[length];
     HLO_FAIL_IF(!separator, HLO_INVALID_ARGUMENT,
                 "topology '%s' names a generation only; a size is missing, as in %s-8 or %s:%s", spec, family->spelling,
                 family->spelling, plan.chip->torus_axes == 2 ? "2x2" : "2x2x1");
-    HLO_TRY(separator == '-' ? parse_accelerator_type(spec, name + length + 1, family, &plan)
+    HLO_TRY(separator == '-' ? parse_accelerator_type(&given, name + length + 1, family, &plan)
                              : parse_runtime_shape(spec, name + length + 1, &plan));
     if (options) HLO_TRY(parse_options(spec, options + 1, &plan));
     return emu_topology_build(arena, &plan, topology);
