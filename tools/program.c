@@ -165,9 +165,10 @@ HloStatus cli_write_output(CliContext *context, const HloText *text) {
     return HLO_SUCCESS;
 }
 
-HloStatus cli_write_program(CliContext *context, const HloModule *module) {
+HloStatus cli_write_program(CliContext *context, HloModule *module) {
     HloPrintOptions options = hlo_print_default();
     HloText text = {0};
+    hlo_module_renumber_frames(module);
     options.print_large_constants = true;
     HloStatus status = hlo_print(module, &options, &text);
     if (!status) status = cli_write_output(context, &text);

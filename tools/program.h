@@ -31,7 +31,8 @@ HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, 
 HLO_NODISCARD HloStatus cli_write_output(CliContext *context, const HloText *text);
 
 // Writes the program as HLO text, likewise: the long form, with all constants in full, since it is meant to be read
-// again. RESOURCE_EXHAUSTED, and what cli_write_output() returns.
-HLO_NODISCARD HloStatus cli_write_program(CliContext *context, const HloModule *module);
+// again, and the stack tables without what passes have left nothing of. RESOURCE_EXHAUSTED, and what cli_write_output()
+// returns.
+HLO_NODISCARD HloStatus cli_write_program(CliContext *context, HloModule *module);
 
 #endif

@@ -96,6 +96,9 @@ HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloAr
 HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
+// Drops the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
+// makes equal ones one. Frames that do not exist are none afterwards. Memory errors jump to hlo_protect().
+HLO_EXPORT void hlo_module_renumber_frames(HloModule *module);
 // A hash of everything that printing shows except names, and of metadata the op_name alone; equal modules have equal
 // hashes. What the pass runner compares, and what the fingerprint of an executable is made of. Memory errors jump to
 // hlo_protect().

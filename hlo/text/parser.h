@@ -194,8 +194,6 @@ bool hlo_parse_origin_table(HloParser *parser, const char **text);
 
 // FileNames ... StackFrames, if there.
 bool hlo_parse_stack_tables(HloParser *parser);
-// Renumbers stack frames in the order in which instructions use them and drops the others, as XLA does.
-void hlo_parser_renumber_frames(HloParser *parser);
 
 // ---- parser_attribute.c
 

@@ -240,7 +240,7 @@ static bool finish(HloParser *parser, HloComputation *entry) {
     memcpy(module->computations.items, parser->finished.items, (size_t)parser->finished.count * sizeof(entry));
     if (parser->has_nested) rename_in_order(parser);
     derive_entry_layout(parser);
-    hlo_parser_renumber_frames(parser);
+    hlo_module_renumber_frames(module);
     if (parser->options.file) {
         module->source_file = hlo_arena_text(parser->arena, parser->options.file);
     }

@@ -40,3 +40,48 @@ Test(ir_questions, places_of_operands) {
     cr_expect_eq(hlo_instruction_operand_index(root, module->entry->parameters.items[0]), -1);
     hlo_module_free(module);
 }
+
+#define TABLES                                                                                            \
+    "FileNames\n1 \"a.py\"\n2 \"b.py\"\n3 \"c.py\"\n\nFunctionNames\n1 \"f\"\n2 \"g\"\n\nFileLocations\n" \
+    "1 {file_name_id=1 function_name_id=1 line=1 end_line=1 column=1 end_column=2}\n"                     \
+    "2 {file_name_id=2 function_name_id=2 line=2 end_line=2 column=1 end_column=2}\n"                     \
+    "3 {file_name_id=3 function_name_id=2 line=3 end_line=3 column=1 end_column=2}\n\nStackFrames\n"      \
+    "1 {file_location_id=1 parent_frame_id=1}\n2 {file_location_id=2 parent_frame_id=1}\n"                \
+    "3 {file_location_id=3 parent_frame_id=1}\n4 {file_location_id=3 parent_frame_id=3}\n\n"
+
+// Dead code goes, and its rows with it: what is left of a frame is the frame that called it, places, and names.
+Test(ir_questions, stack_tables_without_what_nothing_refers_to) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m\n\n" TABLES
+        "ENTRY e {\n p = f32[] parameter(0), metadata={stack_frame_id=99}\n"
+        " d = f32[] negate(p), metadata={stack_frame_id=1}\n c = f32[] cosine(d), metadata={stack_frame_id=2}\n"
+        " n = f32[] negate(p), metadata={stack_frame_id=4}\n ROOT s = f32[] sine(n), metadata={stack_frame_id=4}\n}\n");
+    static const char *const passes[] = {"dce"};
+    HloText text = {0}, again = {0};
+    const char *file;
+    int64_t line;
+    cr_expect_eq(module->stack.frames.count, 3);
+    must_succeed(hlo_run_passes(module, passes, 1, NULL));
+    hlo_module_renumber_frames(module);
+    must_succeed(hlo_print(module, NULL, &text));
+    const char *tables = strstr(text.data, "FileNames"), *end = strstr(text.data, "ENTRY");
+    cr_assert(tables && end);
+    const size_t length = (size_t)(end - tables);
+    const char *wanted =
+        "FileNames\n1 \"b.py\"\n2 \"c.py\"\n\nFunctionNames\n1 \"g\"\n\nFileLocations\n"
+        "1 {file_name_id=1 function_name_id=1 line=2 end_line=2 column=1 end_column=2}\n"
+        "2 {file_name_id=2 function_name_id=1 line=3 end_line=3 column=1 end_column=2}\n\nStackFrames\n"
+        "1 {file_location_id=1 parent_frame_id=1}\n2 {file_location_id=2 parent_frame_id=2}\n\n\n";
+    cr_expect(length == strlen(wanted) && !memcmp(tables, wanted, length), "%s", text.data);
+    hlo_instruction_source(module->entry->root, &file, &line);
+    cr_expect(file && !strcmp(file, "c.py") && line == 3);
+    hlo_instruction_source(module->entry->parameters.items[0], &file, &line);
+    cr_expect_null(file);
+    HloModule *read = compiled_must_parse(text.data);
+    must_succeed(hlo_print(read, NULL, &again));
+    cr_expect_str_eq(again.data, text.data);
+    hlo_text_free(&text);
+    hlo_text_free(&again);
+    hlo_module_free(module);
+    hlo_module_free(read);
+}
