@@ -131,6 +131,11 @@ ParameterizedTestParameters(tools_npy, refuses) {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'x': 1}", "unknown key", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), } import os", "text after", 4},
         {"{'descr': '<f4", "no end", 4},
+        {"{'descr' '<f4'}", "':' is missing", 4},
+        {"{'descr': '<f4' 'fortran_order': False}", "',' or '}' is missing", 4},
+        {"{'shape': 3, }", "shape is no tuple", 4},
+        {"{'shape': (3 4), }", "shape has no end", 4},
+        {"{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", "more than 32", 4},
         {"[1]", "no dict", 4},
         {"{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "no boolean", 4},
     };
@@ -161,6 +166,14 @@ Test(tools_npy, every_cut_is_refused) {
         free(cut);
     }
     free(image);
+}
+
+// The length of the dict has four bytes from version 2 on; there is no version 4.
+Test(tools_npy, versions_of_the_format) {
+    const uint8_t two[11] = "\x93NUMPY\x02\x00\x01\x00", four[12] = "\x93NUMPY\x04\x00\x01\x00";
+    HloLiteral *literal = NULL;
+    must_fail(npy_parse("a.npy", two, sizeof two, NULL, &literal), HLO_INVALID_ARGUMENT, "cut off");
+    must_fail(npy_parse("a.npy", four, sizeof four, NULL, &literal), HLO_INVALID_ARGUMENT, "unknown format version");
 }
 
 Test(tools_npy, says_what_the_program_wants) {
@@ -333,6 +346,65 @@ Test(tools_npz, checks_the_sum_of_a_member) {
         size_t length = make_archive(archive, image, size, deflated);
         archive[length - 22 - 55 + 16] ^= 1;  // CRC-32 in the directory entry
         expect_refused(archive, length, "checksum");
+    }
+    free(image);
+}
+
+// An archive whose directory entry has these extra fields behind its name.
+static size_t with_extra(uint8_t *archive, size_t length, const uint8_t *extra, size_t extra_length) {
+    memmove(archive + length - 22 + extra_length, archive + length - 22, 22);
+    memcpy(archive + length - 22, extra, extra_length);
+    put_number(archive + length - 22 - 55 + 30, extra_length, 2);
+    return length + extra_length;
+}
+
+Test(tools_npz, sizes_in_extra_fields) {
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    uint8_t archive[4096],
+        extra[24] = {9, 0, 0, 0, 1, 0, 16};  // a field of no bytes that means nothing here, and Zip64
+    put_number(extra + 8, size, 8);
+    put_number(extra + 16, size, 8);
+    size_t length = make_archive(archive, image, size, false);
+    put_number(archive + length - 22 - 55 + 20, UINT32_MAX, 4);
+    put_number(archive + length - 22 - 55 + 24, UINT32_MAX, 4);
+    length = with_extra(archive, length, extra, sizeof extra);
+    HloLiteral *literal = NULL;
+    must_succeed(read_archive(archive, length, &literal));
+    cr_expect_eq(hlo_literal_get_int64(literal, 1), -7);
+    hlo_literal_free(literal);
+    length = make_archive(archive, image, size, false);
+    length = with_extra(archive, length, (const uint8_t[]){1, 0, 200, 0}, 4);
+    expect_refused(archive, length, "an extra field is cut off");
+    free(image);
+}
+
+// One number of the directory entry is wrong.
+Test(tools_npz, entries_that_lead_nowhere) {
+    static const struct {
+        size_t at;
+        uint64_t value;
+        int bytes;
+        const char *part;
+    } cases[] = {
+        {0, 0, 4, "no directory entry"},
+        {8, 1, 2, "it is encrypted"},
+        {10, 12, 2, "unknown compression method"},
+        {20, 4000000, 4, "a member is cut off"},
+        {24, 4000000000, 4, "an impossible compression ratio"},
+        {28, 500, 2, "a directory entry is cut off"},
+        {42, 4000000, 4, "a member is out of the file"},
+        {42, 7, 4, "a member has no header"},
+    };
+    const int64_t values[2] = {7, -7};
+    size_t size;
+    uint8_t *image = make_image("{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }\n", values, 16, &size);
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); ++i) {
+        uint8_t archive[4096];
+        const size_t length = make_archive(archive, image, size, true);
+        put_number(archive + length - 22 - 55 + cases[i].at, cases[i].value, cases[i].bytes);
+        expect_refused(archive, length, cases[i].part);
     }
     free(image);
 }
