@@ -57,8 +57,8 @@ CpuRegisterType cpu_register_of(HloType type) {
     return (CpuRegisterType)((int)first + log_bytes);
 }
 
-// Of the form in memory: floats narrower than f32 are unsigned integers of their width there.
-// How elements lie in memory: a narrow float as its bits, to be decoded behind the load.
+// Of the form in memory, where a float narrower than f32 is its bits, an unsigned integer: to be decoded behind the
+// load.
 static CpuRegisterType register_raw(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);

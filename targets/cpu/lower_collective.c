@@ -177,7 +177,7 @@ static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveG
     const int64_t sent = arrays[0].operand->dims[0], room = arrays[0].result->dims[0];
     HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || rows > sent || start > sent - rows || rows > room ||
                     target > room - rows,
-                HLO_INVALID_ARGUMENT, "rows %lld..%lld do not fit", (long long)start, (long long)(start + rows));
+                HLO_INVALID_ARGUMENT, "rows from %lld on, %lld of them, do not fit", (long long)start, (long long)rows);
     const int64_t width = arrays[0].chunk_bytes;
     char *to = addresses[collective->array_count][entry / each];
     if (rows > 0 && width > 0)
@@ -328,7 +328,8 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
         HLO_FAIL_IF(d >= operand->rank || operand->dims[d] % parts != 0, HLO_INVALID_ARGUMENT,
                     "%s %%%s: dimension %lld does not split into %lld parts", hlo_op_text(node->opcode),
                     node->instruction->name, (long long)d, (long long)parts);
-        arrays[i].outer = hlo_product(operand->dims, d);
+        // Runs of no bytes are none: an empty array may have any number of them.
+        arrays[i].outer = node->operands[i]->bytes ? hlo_product(operand->dims, d) : 0;
         arrays[i].chunk_bytes =
             hlo_product(operand->dims + d, operand->rank - d) / parts * hlo_type_bytes(operand->type);
     }

@@ -32,13 +32,15 @@ static const HloInstruction *plain_key(const HloInstruction *key) {
 }
 
 // JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical tells whether it did. The
-// tests must be of the key itself: where another value decides, the key is no longer a number of one array.
+// tests must be of the key itself: where another value decides, the key is no longer a number of one array. They must
+// also be of numbers: in the total order no NaN differs from itself and -0 is not 0, so that nothing is made canonical.
 static const HloInstruction *strip_canonical(const HloInstruction *key, bool *canonical) {
     const HloInstruction *plain = plain_key(key);
     int found = 0;
     while (key->opcode == HLO_OP_SELECT && key->operands[0]->opcode == HLO_OP_COMPARE) {
         const HloInstruction *test = key->operands[0], *inner = key->operands[2];
         const int32_t direction = HLO_ATTRIBUTES(test, Compare)->direction;
+        if (HLO_ATTRIBUTES(test, Compare)->type == HLO_ComparisonType_TOTALORDER) break;
         const bool zero = direction == HLO_ComparisonDirection_EQ && is_constant_number(key->operands[1], is_zero) &&
                           is_constant_number(test->operands[1], is_zero);
         const bool nan = direction == HLO_ComparisonDirection_NE && is_constant_number(key->operands[1], is_nan) &&

@@ -238,19 +238,31 @@ Test(cpu_refused, bug_sorts_of_many_arrays) {
     hlo_text_free(&text);
 }
 
-// Sizes and places are values of the program.
-Test(cpu_refused, rows_that_do_not_fit) {
-    HloText message = {0};
-    HloModule *module = compiled_must_parse(
-        "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4,2] parameter(0)\n o = f32[4,2] parameter(1)\n"
-        " a = s32[2] constant({0,2})\n n = s32[2] constant({3,3})\n t = s32[2] constant({0,0})\n"
-        " ROOT r = f32[4,2] ragged-all-to-all(p, o, a, n, t, n), channel_id=1, replica_groups={{0,1}}\n}\n");
+static void expect_rows_refused(const char *starts, const char *sizes, const char *targets, const char *wanted) {
+    HloText text = {0}, message = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=2\nENTRY e {\n p = f32[4,2] parameter(0)\n"
+                    " o = f32[4,2] parameter(1)\n a = s64[2] constant(%s)\n n = s64[2] constant(%s)\n"
+                    " t = s64[2] constant(%s)\n ROOT r = f32[4,2] ragged-all-to-all(p, o, a, n, t, n), channel_id=1, "
+                    "replica_groups={{0,1}}\n}\n",
+                    starts, sizes, targets);
+    HloModule *module = compiled_must_parse(text.data);
     const CompiledCheck check = {.spec = "cpu:2", .threads = 1};
     HloLiteral *results[2] = {0};
     cr_expect_not(compiled_run(module, &check, results, &message));
-    cr_expect(strstr(message.data, "%r: rows 2..5 do not fit"), "%s", message.data);
+    cr_expect(strstr(message.data, wanted), "%s", message.data);
     hlo_text_free(&message);
+    hlo_text_free(&text);
     hlo_module_free(module);
+}
+
+// Sizes and places are values of the program: sums of them need not fit in 64 bits.
+Test(cpu_refused, rows_that_do_not_fit) {
+    expect_rows_refused("{0,2}", "{3,3}", "{0,0}", "%r: rows from 2 on, 3 of them, do not fit");
+    expect_rows_refused("{9223372036854775807,0}", "{3,3}", "{0,0}",
+                        "%r: rows from 9223372036854775807 on, 3 of them, do not fit");
+    expect_rows_refused("{0,0}", "{3,-1}", "{0,0}", "%r: rows from 0 on, -1 of them, do not fit");
+    expect_rows_refused("{0,0}", "{3,3}", "{9223372036854775807,0}", "%r: rows from 0 on, 3 of them, do not fit");
 }
 
 Test(cpu_refused, programs_without_an_entry) {

@@ -61,6 +61,25 @@ Test(immense, bug_arrays_without_elements_took_for_ever) {
     for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) same_both_ways(programs[i]);
 }
 
+// bug: the engine copied 10^15 runs of no bytes.
+Test(immense, bug_gathers_of_arrays_without_elements_took_for_ever) {
+    static const char *const programs[] = {
+        "HloModule m, num_partitions=2\nENTRY e {\n a = f32[" MANY ",0] parameter(0)\n ROOT g = f32[" MANY
+        ",0] all-gather(a), dimensions={1}, channel_id=1, replica_groups={{0,1}}, use_global_device_ids=true\n}\n",
+        "HloModule m, num_partitions=2\nENTRY e {\n a = f32[" MANY ",2,0] parameter(0)\n ROOT g = f32[" MANY
+        ",2,0] all-to-all(a), dimensions={1}, channel_id=1, replica_groups={{0,1}}\n}\n"};
+    for (size_t i = 0; i < HLO_COUNT_OF(programs); i++) {
+        HloText message = {0};
+        HloModule *module = compiled_must_parse(programs[i]);
+        const CompiledCheck check = {.spec = "cpu:2", .threads = 1};
+        HloLiteral *results[2] = {0};
+        cr_expect(compiled_run(module, &check, results, &message), "%s: %s", programs[i], message.data);
+        for (int d = 0; d < 2; d++) hlo_literal_free(results[d]);
+        hlo_module_free(module);
+        hlo_text_free(&message);
+    }
+}
+
 // bug: 10^12 places were looked at for four elements, by the evaluator, by constant folding and by the engine.
 Test(immense, bug_windows_of_padding_took_for_ever) {
     static const float values[4] = {1, 2, 3, 4};
