@@ -21,7 +21,7 @@ typedef enum MlirOpTypes {
 
 // A row of the op table.
 typedef struct MlirOpInfo {
-    const char *name;        // "stablehlo.add"
+    const char *name;  // "stablehlo.add"
     size_t name_length;
     const char *attributes;  // "name:kind ..."
     const char *pretty;      // NULL: none that the table can say

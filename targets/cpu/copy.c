@@ -9,13 +9,11 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/macros.h"
 #include "targets/cpu/isa/gemm.h"
+#include "targets/cpu/isa/isa.h"
 
 enum { kTile = 32, kParallelBytes = 64 << 10 };
 
@@ -25,36 +23,10 @@ typedef struct BytesJob {
     char *target;
     const char *source;
     int64_t bytes;
-    bool streams;
+    const CpuLoopKernels *streams;  // NULL: through the caches
 } BytesJob;
 
 enum { kPiece = 1 << 18 };
-
-// SSE2's stores are there on every x86-64; elsewhere it is a memcpy. Bytes before the first 16-byte boundary of the
-// target, and the rest behind the last 64, are copied plainly.
-void cpu_copy_streamed(void *target, const void *source, size_t bytes) {
-    char *to = target;
-    const char *from = source;
-    size_t i = 0;
-#if defined(__SSE2__)
-    const size_t before = (16 - (uintptr_t)to % 16) % 16;
-    if (bytes >= 64 + before) {
-        memcpy(to, from, before);
-        for (i = before; i + 64 <= bytes; i += 64) {
-            __m128i part[4];
-            memcpy(part, from + i, sizeof part);
-            for (int k = 0; k < 4; k++) _mm_stream_si128((__m128i *)(void *)(to + i + 16 * (size_t)k), part[k]);
-        }
-    }
-#endif
-    memcpy(to + i, from + i, bytes - i);
-}
-
-void cpu_copy_streamed_end(void) {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
-}
 
 // Pieces of kPiece bytes. The fence is this thread's own: it must stand before the pool tells that the piece is done.
 static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -63,15 +35,16 @@ static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
     const int64_t first = begin * kPiece, last = end * kPiece < job->bytes ? end * kPiece : job->bytes;
     (void)worker;
     if (job->streams) {
-        cpu_copy_streamed(job->target + first, job->source + first, (size_t)(last - first));
-        cpu_copy_streamed_end();
+        job->streams->stream(job->target + first, job->source + first, (size_t)(last - first));
+        job->streams->streamed();
     } else
         memcpy(job->target + first, job->source + first, (size_t)(last - first));
 }
 
 // Small arrays are not worth waking anybody; empty ones are no work at all.
 void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes) {
-    const BytesJob job = {target, source, bytes, bytes >= CPU_COPY_STREAMED_BYTES};
+    const bool streams = bytes >= CPU_COPY_STREAMED_BYTES;
+    const BytesJob job = {target, source, bytes, streams ? cpu_isa_loop_kernels(cpu_pool_features(pool)) : NULL};
     if (bytes < 2 * kPiece && bytes > 0)
         memcpy(target, source, (size_t)bytes);
     else

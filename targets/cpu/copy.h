@@ -25,11 +25,6 @@ void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t byt
 // From this size on arrays are larger than what the caches keep for their next reader.
 enum { CPU_COPY_STREAMED_BYTES = 8 << 20 };
 
-// memcpy on this thread with stores past the caches, which spare the reading of lines that are overwritten whole. Other
-// threads may read the target only after cpu_copy_streamed_end() on this one, which waits for all stores before it.
-void cpu_copy_streamed(void *target, const void *source, size_t bytes);
-void cpu_copy_streamed_end(void);  // of this thread's copies
-
 // `count` copies of one element, by this thread.
 void cpu_fill_run(void *target, const void *element, int64_t count, int width);
 // The same on the pool.

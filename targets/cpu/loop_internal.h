@@ -54,6 +54,7 @@ typedef struct CpuLoopValue {
     bool in_combiner;    // between combine_begin and combine_end
     CpuValue expanded;   // the EXPAND of this value, 0 where there is none yet
     CpuValue stored_by;  // the contiguous STORE whose memory is this value's register, or -1
+    bool streams;        // a STORE into an array that is larger than the caches, past them (CpuStreamKernel)
     int64_t slot;        // byte offset of the register in scratch memory, or -1
     int partial;         // number of a reduction
     bool whole_row;      // of a row in chunks: the register holds all of the row, since a later phase reads it
@@ -121,6 +122,7 @@ struct CpuLoop {
     CpuValueVector uniform, before, body, combiner, after;
     const CpuLoopStep *steps;  // of the body: its values without stores that a kernel has done already
     int64_t step_count;
+    bool streams;          // has such stores
     CpuValueVector ahead;  // loads and stores whose next block is worth fetching early
     int64_t ahead_lines;   // cache lines of it for each call of a kernel
     CpuLoopPhase *phases;  // of rows in chunks, else NULL

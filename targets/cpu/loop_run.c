@@ -40,6 +40,7 @@ typedef struct Frame {
     int64_t chunk_start;  // of a row in chunks: the chunk's first element in the row
     int64_t ahead_array;  // which of the loop's arrays is being fetched early, and what is left of its next block
     const char *ahead_at, *ahead_end;
+    bool streams;  // stores that may go past the caches do
 } Frame;
 
 // ---- moving elements between arrays and registers
@@ -149,6 +150,24 @@ static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, 
     }
 }
 
+// The same of a contiguous walk, past the caches.
+static void stream_run(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+    char *to = (char *)frame->buffers[value->buffer] + (value->walk.offset + start) * value->width;
+    frame->loop->kernels->stream(to, frame->registers[value->operands[0]], (size_t)(count * value->width));
+}
+
+// Whether stores go past the caches: not where one writes over an array that is read, whose lines are there already.
+static bool may_stream(const CpuLoop *loop, void *const *buffers) {
+    if (!loop->streams) return false;
+    for (CpuValue s = 0; s < loop->value_count; s++) {
+        for (CpuValue l = 0; loop->values[s].streams && l < loop->value_count; l++) {
+            const bool loads = loop->values[l].kind == CPU_VALUE_LOAD;
+            if (loads && buffers[loop->values[l].buffer] == buffers[loop->values[s].buffer]) return false;
+        }
+    }
+    return true;
+}
+
 // The element number of the walk, as the index's value: s32 where it fits, else s64.
 static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start,
                       int64_t count) {
@@ -186,8 +205,38 @@ static void *output_place(const Frame *frame, const CpuLoopValue *value, int64_t
     return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
 }
 
+static void fetch_ahead(Frame *frame);
+
+static bool is_streamed(const Frame *frame, const CpuLoopValue *value) {
+    return frame->streams && value->stored_by >= 0 && frame->loop->values[value->stored_by].streams;
+}
+
+// The kernel's result past the caches, in parts: so few stores wait for memory while the next part is computed.
+static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+    enum { kPart = 256, kWidest = 16 };
+    _Alignas(64) char part[kPart * kWidest];
+    assert(value->width <= kWidest);
+    char *const to = output_place(frame, value, start);
+    const char *operands[3];
+    int64_t widths[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        operands[i] = operand_of(frame, value, i);
+        if (operands[i]) widths[i] = frame->loop->values[value->operands[i]].width;
+    }
+    for (int64_t at = 0; at < count; at += kPart) {
+        const int64_t n = count - at < kPart ? count - at : kPart;
+        if (frame->ahead_at != frame->ahead_end) fetch_ahead(frame);
+        value->kernel(part, operands[0], operands[1], operands[2], n, value->immediate);
+        frame->loop->kernels->stream(to + at * value->width, part, (size_t)(n * value->width));
+        for (int i = 0; i < 3; i++)
+            if (operands[i]) operands[i] += kPart * widths[i];
+    }
+    return to;
+}
+
 // Returns where the result stands.
-static void *run_kernel(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+static void *run_kernel(Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
+    if (is_streamed(frame, value)) return run_streamed(frame, value, start, count);
     void *dst = value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
     value->kernel(dst, operand_of(frame, value, 0), operand_of(frame, value, 1), operand_of(frame, value, 2), count,
                   value->immediate);
@@ -213,7 +262,7 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
     char *row = own_register(frame, value), *segment = row + 16, *chunk = row + 32;
     CpuBlockKernel *fold = loop->fold[value->partial];
     assert(frame->kept_count == 1 && value->width <= 16);  // chunks are of one row; three results fit a line
-    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count);
+    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count, 0);
     if (in_segment != 0) fold(segment, segment, chunk, NULL, 1, 0);
     if (end < loop->reduced && end % CPU_REDUCE_SEGMENT != 0) return row;
     if (end <= CPU_REDUCE_SEGMENT)
@@ -224,7 +273,6 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
 }
 
 static void *combine_partials(const Frame *frame, CpuValue v);
-static void fetch_ahead(Frame *frame);
 
 // One value of any kind; run_steps() calls plain kernels itself.
 static void run_value(Frame *frame, CpuValue v) {
@@ -253,13 +301,16 @@ static void run_value(Frame *frame, CpuValue v) {
             if (frame->loop->phases)
                 (void)reduce_chunk(frame, value);
             else if (frame->loop->mode == CPU_MODE_ROWS)
-                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced);
+                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced, 0);
             else
                 combine_partials(frame, v);
             break;
         case CPU_VALUE_COMBINED: *result = combine_partials(frame, v); break;
         case CPU_VALUE_STORE:
-            store_run(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
+            if (value->streams && frame->streams)
+                stream_run(frame, value, start, count);
+            else
+                store_run(value, frame->buffers[value->buffer], operand_of(frame, value, 0), start, count);
             break;
         default: break;
     }
@@ -316,6 +367,7 @@ static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, 
     frame->scratch = scratch;
     frame->partials = partials;
     frame->chunk_start = 0;
+    frame->streams = may_stream(loop, buffers);
     frame->ahead_at = frame->ahead_end = NULL;
     frame->registers = (void **)(void *)scratch + 1;
     frame->registers[-1] = NULL;
@@ -428,6 +480,7 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
         else
             run_steps(&frame, loop->steps, loop->step_count);
     }
+    if (frame.streams) loop->kernels->streamed();
 }
 
 // ---- reductions in two passes
@@ -513,6 +566,14 @@ static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t b
     }
 }
 
+// How far ahead of a long row's reduction its elements are asked for: it is the first to read them only where no kernel
+// has made them.
+static int64_t fetched_ahead(const CpuLoop *loop, const CpuLoopValue *reduction) {
+    enum { kAhead = 8192 };
+    const CpuLoopValue *source = &loop->values[reduction->operands[0]];
+    return source->kind == CPU_VALUE_LOAD && source->walk.contiguous ? kAhead : 0;
+}
+
 // First pass of long rows: unit = row * segments + segment.
 static void run_partial_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
@@ -532,7 +593,7 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
             char *partial = partial_at(frame, value->partial, segment, row);
             unsigned char chunk[16];
             void *into = at == begin ? (void *)partial : (void *)chunk;
-            value->reduce(into, operand_of(frame, value, 0), 1, frame->full_count);
+            value->reduce(into, operand_of(frame, value, 0), 1, frame->full_count, fetched_ahead(loop, value));
             if (at != begin) loop->fold[value->partial](partial, partial, chunk, NULL, 1, 0);
         }
     }

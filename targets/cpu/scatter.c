@@ -265,7 +265,7 @@ static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
         const void *from = job->source + offset * width;
         for (int32_t k = job->starts[row]; k < job->starts[row + 1]; k++, from = piece)
             job->kernel(piece, from, (const char *)job->updates[0] + (job->order[k] + at) * width, NULL, count, 0);
-        cpu_copy_streamed((char *)job->operands[0] + offset * width, piece, (size_t)(count * width));
+        job->kernels->stream((char *)job->operands[0] + offset * width, piece, (size_t)(count * width));
     }
     const char *next = (const char *)job->updates[0] + job->order[job->starts[row + 1]] * width;
     for (int64_t i = 0; i < size * width && i < kPieceBytes; i += kLine) __builtin_prefetch(next + i, 0, 2);
@@ -280,11 +280,11 @@ static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     for (int64_t row = begin; row < end;) {
         int64_t plain = row;
         while (plain < end && job->starts[plain] == job->starts[plain + 1]) plain++;
-        cpu_copy_streamed((char *)job->operands[0] + row * bytes, job->source + row * bytes,
-                          (size_t)((plain - row) * bytes));
+        job->kernels->stream((char *)job->operands[0] + row * bytes, job->source + row * bytes,
+                             (size_t)((plain - row) * bytes));
         for (row = plain; row < end && job->starts[row] < job->starts[row + 1]; row++) combine_row(job, row, width);
     }
-    cpu_copy_streamed_end();
+    job->kernels->streamed();
 }
 
 // Whether that way is open: a large operand that must be copied anyway, with rows of more than a few lines.

@@ -456,15 +456,33 @@ Test(cpu_elementwise, short_rows_together_and_alone) {
             for (int op = 0; op < CPU_REDUCE_COUNT; op++) {
                 CpuReduceKernel *reduce = kernels_of(set)->reduce[op][type];
                 for (int n = 1; n <= kLongest && reduce; n++) {
-                    reduce(together, in, kRows, n);
+                    reduce(together, in, kRows, n, 0);
                     for (int r = 0; r < kRows; r++) {
-                        reduce(alone, in + (size_t)r * (size_t)n * (size_t)widths[type], 1, n);
+                        reduce(alone, in + (size_t)r * (size_t)n * (size_t)widths[type], 1, n, 8192);
                         cr_assert_eq(memcmp(alone, together + r * widths[type], (size_t)widths[type]), 0,
                                      "type %d, op %d, rows of %d on set %d", type, op, n, set);
                     }
                 }
             }
     }
+}
+
+// Every alignment of either side, and every length around whole lines: what is asked for is copied, and no more.
+Test(cpu_elementwise, copies_past_the_caches) {
+    enum { kLongest = 200, kOffsets = 66 };
+    unsigned char from[kLongest + kOffsets];
+    _Alignas(64) unsigned char to[kLongest + kOffsets + 1];
+    for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(i * 7 + 1);
+    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (size_t offset = 0; offset < kOffsets; offset++)
+            for (size_t length = 0; length <= kLongest; length += length < 70 || length > 120 ? 1 : 9) {
+                memset(to, 0, sizeof to);
+                kernels_of(set)->stream(to + offset, from + offset * 5 % 64, length);
+                kernels_of(set)->streamed();
+                cr_assert_eq(memcmp(to + offset, from + offset * 5 % 64, length), 0, "set %d, %zu at %zu", set, length,
+                             offset);
+                for (size_t i = 0; i < sizeof to; i++) cr_assert(to[i] == 0 || (i >= offset && i < offset + length));
+            }
 }
 
 // The magnitude of complex numbers of any size, as the C library has it.

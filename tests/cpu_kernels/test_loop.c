@@ -131,6 +131,32 @@ SETTINGS(writes_in_place_and_several_outputs) {
     close_setting();
 }
 
+// Arrays that no cache holds together: results go past the caches, but where one is written over its operand.
+SETTINGS(adds_and_copies_large_arrays) {
+    open_setting(setting);
+    const int64_t n = 5500013, one[] = {1};
+    float *a = random_floats(n, 1), *b = random_floats(n, 2), *sum = random_floats(n + 1, 3),
+          *copy = random_floats(n, 4);
+    const float guard = sum[n];
+    for (int in_place = 0; in_place < 2; in_place++) {
+        CpuLoopBuilder *builder = new_builder(1, 0, 0, &n);
+        const CpuValue x = load(builder, 0, HLO_F32, 0, one), y = load(builder, 1, HLO_F32, 0, one);
+        store(builder, 2, cpu_loop_op(builder, CPU_OP_ADD, x, y, -1), 0, one);
+        store(builder, 3, y, 0, one);
+        run(builder, (void *[]){a, b, in_place ? a : sum, copy});
+        for (int64_t i = 0; i < n; i++) {
+            if (in_place)
+                cr_assert_eq(a[i], sum[i]);
+            else
+                cr_assert_eq(sum[i], a[i] + b[i]);
+            cr_assert_eq(copy[i], b[i]);
+        }
+        memset(copy, 0, sizeof(float) * (size_t)n);
+    }
+    cr_assert_eq(sum[n], guard);
+    close_setting();
+}
+
 SETTINGS(iota_in_all_widths) {
     open_setting(setting);
     const int64_t dims[] = {30, 70}, strides[] = {70, 1};

@@ -33,11 +33,18 @@ typedef enum CpuRegisterType {
 typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
 
 // dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of isa/loop_reduce.inc; the
-// operation's identity for n = 0.
-typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
+// operation's identity for n = 0. Where `ahead` is not 0, memory is asked for the elements so many bytes further on:
+// for rows that come from memory at once, where the processor's own prefetching ends at each page
+// (docs/performance.md).
+typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n, int64_t ahead);
 
 // Where the best of n > 0 elements stands: the first NaN, else the first of the largest (or smallest).
 typedef int64_t CpuArgKernel(const void *source, int64_t n);
+
+// memcpy by this thread with stores past the caches, which spare the reading of lines that are overwritten whole. Other
+// threads may read the target only after the `streamed` of the same table on this one, which waits for all stores
+// before it. (A core of Zen 3 copies 64 MB in 3.7 ms with stores of 32 bytes and in 4.7 with stores of 16.)
+typedef void CpuStreamKernel(void *target, const void *source, size_t bytes);
 
 // Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).
 enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
@@ -68,6 +75,8 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
     CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
+    CpuStreamKernel *stream;
+    void (*streamed)(void);
     // What loop_peephole.c makes of several operations.
     CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT];
     CpuBlockKernel *rotate;      // u32 a turned left by `immediate` (1 to 31) bits
