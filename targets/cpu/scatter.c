@@ -267,7 +267,8 @@ static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
             job->kernel(piece, from, (const char *)job->updates[0] + (job->order[k] + at) * width, NULL, count, 0);
         job->kernels->stream((char *)job->operands[0] + offset * width, piece, (size_t)(count * width));
     }
-    const char *next = (const char *)job->updates[0] + job->order[job->starts[row + 1]] * width;
+    // The update after the next one, whose row may follow at once.
+    const char *next = (const char *)job->updates[0] + job->order[job->starts[row + 1] + 1] * width;
     for (int64_t i = 0; i < size * width && i < kPieceBytes; i += kLine) __builtin_prefetch(next + i, 0, 2);
 }
 
@@ -301,8 +302,8 @@ static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
     enum { kRowsEach = 64 };
     const int64_t rows = job->operand_count / job->plan.window[0].size;
     assert(job->operand_count % job->plan.window[0].size == 0); /* the row is a product of dimensions */
-    // One update more: the one behind the last is fetched too.
-    const size_t order = sizeof(int64_t) * (size_t)(job->plan.batch_count + 1);
+    // Two updates more: those behind the last are fetched too.
+    const size_t order = sizeof(int64_t) * (size_t)(job->plan.batch_count + 2);
     char *memory = cpu_pool_scratch_take(pool, order + sizeof(int32_t) * (size_t)(rows + 2));
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory to sort the updates of a scatter");
     job->order = (int64_t *)(void *)memory;
