@@ -48,6 +48,8 @@ static void draw_plane(const EmuTopology *topology, int64_t z, int width, HloTex
     }
 }
 
+// Planes of z one below the other, each with its chips and the lines of their links, "=" and ":" where they wrap. All
+// ids have the width of the widest, so that columns stand under each other.
 void emu_draw_topology(const EmuTopology *topology, HloText *text) {
     assert(topology && text);
     if (!emu_topology_is_tpu(topology)) {
@@ -140,6 +142,8 @@ static void draw_chip(const EmuTopology *topology, int64_t x, int64_t y, int64_t
                     (long long)z, (long long)device->process_index);
 }
 
+// Links first, so that chips cover their ends. Links along z are not drawn: planes stand beside each other, and a
+// bundle of parallel lines between them would tell nothing. What XML reads as markup is left out of the name.
 void emu_draw_topology_svg(const EmuTopology *topology, const double *link_load, HloText *text) {
     assert(topology && text);
     const int64_t *shape = topology->shape;

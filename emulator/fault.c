@@ -122,6 +122,8 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
     }
 }
 
+// Says before anything is timed that a program cannot run, by whom it loses (the first eight), since it would otherwise
+// be told by whichever collective first meets the hole.
 HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
                                   int64_t count) {
     assert(faults && count >= 0);

@@ -102,6 +102,8 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
+// Scripts read these names (meshlo emulate --json): seconds are doubles, amounts integers. Members that only a faulty
+// machine has are there only with faults.
 void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);

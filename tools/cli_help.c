@@ -140,6 +140,8 @@ static void print_roff_option(HloText *text, const CliOption *option) {
     hlo_text_free(&name);
 }
 
+// A page of man(7) for one verb from the same tables as --help, so that neither can say what the other does not. roff's
+// own characters are escaped by print_roff().
 void cli_print_manual(HloText *text, const CliVerb *verb) {
     hlo_text_format(text, ".TH MESHLO\\-%s 1\n.SH NAME\nmeshlo\\-%s \\- ", verb->name, verb->name);
     print_roff(text, verb->summary);

@@ -298,6 +298,9 @@ static HloStatus cut_operands(HloEvalDevice *device, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
+// The op on the elements that are there: a copy of the instruction whose operands have their actual sizes, which shape
+// inference then reads, so that every handler serves as it is and none knows of bounds. Nothing but the handler sees
+// the copy. What comes out is spread over the bounds again.
 static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
     const int32_t count = instruction->operand_count;

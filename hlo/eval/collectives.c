@@ -216,6 +216,8 @@ HloStatus hlo_eval_reduce_scatter(HloEvalDevice *device, const HloInstruction *i
 
 // ---- moving
 
+// Each party gets a copy of its own, since the values of different devices are freed apart. How many parties meet may
+// depend on the run's devices, so sizes are checked here and not by shape inference alone.
 static HloStatus exchange_all_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
     assert(count > 0 && parties);

@@ -113,6 +113,8 @@ static void compare_complex(const HloInstruction *instruction, const void *const
     }
 }
 
+// Types that C has are compared as they are; all other floats, and the total order of any float, by their decoded bits.
+// Integers below a byte stand in a byte each, extended by their sign, and so compare as bytes do.
 void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
     assert(hlo_is(instruction, HLO_OP_COMPARE) && count >= 0);

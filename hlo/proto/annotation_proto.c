@@ -63,6 +63,10 @@ static const char *write_element(HloText *text, const HloInt64Vector *path, cons
     return at;
 }
 
+// The text of an origin, ({"a" {0}}, ({"b"}, {})), as an OriginalValueProto, whose elements are listed flat with their
+// places in the tuple: `path` is the place at hand, one number for each open parenthesis, which a comma counts up. A
+// tuple has an element of its own in front of its parts'. "[synthetic_call]" is a flag (field 2) and has no elements.
+// The text was checked when it was read: whatever else stands in it is skipped.
 void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin) {
     if (!origin) return;
     HloArena *scratch = hlo_arena_scratch_new();
@@ -305,6 +309,8 @@ static HloStatus read_statistic(const HloProtoSource *source, HloSpan span, Stat
     return status;
 }
 
+// A StatisticsViz becomes the text that HLO prints behind statistics=, which is how the module keeps it. A message
+// without any statistic is as good as none.
 HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics) {
     HLO_VECTOR(Statistic) items = {0};
     int64_t shown = 0;

@@ -365,6 +365,10 @@ static void set_absent(const HloFamilyInfo *family, void *attributes) {
     }
 }
 
+// HloInstructionProto has one flat list of fields for all opcodes, of which each family of attributes knows a few (its
+// rows in fields.def); what stands in the others is not looked at, as protobuf wants it of readers. Three things are no
+// plain field of a struct: replica groups, which have three forms; the layouts of a custom call, where a list of none
+// differs from no list; and messages within messages, which have rows of their own (read_nested).
 HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields, int64_t field_count,
                                     HloOpcode opcode, void *attributes) {
     assert(attributes && opcode < HLO_OPCODE_COUNT && field_count >= 0);

@@ -444,6 +444,9 @@ static void order_computations(ModuleReader *reader) {
     }
 }
 
+// Callees stand before their callers in the list, as XLA writes it and its reader demands, so that a called computation
+// is known when its id is met. Fields are split first, since the root's id may stand in front of the instruction that
+// it names. "main" is the thread of everything that names none.
 static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
@@ -477,6 +480,9 @@ static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     return HLO_SUCCESS;
 }
 
+// The ProgramShapeProto of the module says the layouts that the caller uses, which may differ from those in the
+// program. One that has another number of parameters than the entry is of some earlier form of the program, and says
+// nothing.
 static HloStatus read_entry_layout(ModuleReader *reader, HloSpan span) {
     HLO_VECTOR(const HloShape *) parameters = {0};
     const HloShape *shape = NULL;
@@ -712,6 +718,8 @@ static bool is_module(const FieldVector *fields) {
     return find_field(fields, 3) && (find_field(fields, 2) || find_field(fields, 6));
 }
 
+// Whatever wraps the module is taken off first: files are of four messages that cannot be told apart by a signature,
+// only by which fields they have. Then the computations, whose ids everything else in the module refers to.
 static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HloSpan message = span;

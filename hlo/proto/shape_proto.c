@@ -26,6 +26,8 @@ HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner)
 // ---------------------------------------------------------------------------------------------------------------------
 // Layouts
 
+// Fields that are 0 are not written, as proto3 has it (hlo_wire_varint() leaves them out), so that a plain layout is
+// its order and nothing else.
 static void write_layout(HloText *text, int32_t number, const HloLayout *layout) {
     assert(layout);
     size_t mark = hlo_wire_begin(text, number);
@@ -186,6 +188,10 @@ static HloStatus check_elements(HloType type, const HloShape *const *elements, i
     return HLO_SUCCESS;
 }
 
+// Untrusted bytes become a shape that all rooms may rely on: an existing type, no sizes but of arrays, a product of
+// sizes that fits, elements of tuples alone, a layout of the same rank that is a permutation. Recursion through tuples,
+// and through the physical shape in a layout, counts against the depth of `source`. Fields may come in any order, so
+// what belongs together is checked at the end.
 HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
     assert(result);
     HloProtoSource inner;

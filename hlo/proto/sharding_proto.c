@@ -510,6 +510,9 @@ static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *pa
     return HLO_SUCCESS;
 }
 
+// One message for all forms of a sharding. Which of its fields count depends on the kind and on each other (the iota of
+// 9 and 10 stands instead of the list of devices in 4), and fields come in any order: so all are collected, and
+// finish_sharding() decides. A named sharding (14) is a message of its own, whose origins are this one's.
 HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, const HloSharding **result) {
     assert(result);
     HloProtoSource inner;
@@ -630,6 +633,8 @@ HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number
                                            : read_mesh_groups(source, span, groups);
 }
 
+// Three forms, of which a message has one: lists of ids (1), an iota that is reshaped and transposed (2), and axes of a
+// mesh (3). No groups at all are an empty list, which stands for one group of everybody.
 HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span, const HloReplicaGroups **result) {
     assert(result);
     HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);

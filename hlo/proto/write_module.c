@@ -187,6 +187,8 @@ static void write_aliasing(HloText *text, const HloModule *module) {
     hlo_wire_end(text, mark);
 }
 
+// StackFrameIndexProto: names are listed once, locations refer to names and frames to locations by their place in the
+// list, counted from 1; 0 is "none".
 static void write_stack(HloText *text, const HloStackTables *stack) {
     if (stack->frames.count == 0 && stack->file_names.count == 0) return;
     size_t mark = hlo_wire_begin(text, 17);
@@ -226,6 +228,8 @@ typedef struct WriteRequest {
     HloText *text;
 } WriteRequest;
 
+// Computations in post order, callees first, as readers need them (read_computation). Fields that were read and not
+// understood come last, as they were (proto_rest).
 static HloStatus write_module(void *argument) {
     const WriteRequest *request = argument;
     const HloModule *module = request->module;

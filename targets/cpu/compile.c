@@ -310,6 +310,9 @@ static HloStatus compile_protected(void *argument) {
     return HLO_SUCCESS;
 }
 
+// Two arenas: what the executable needs when it runs, which lives as long as it does, and scratch for what only
+// compiling needs. Allocation failures jump out of compile_protected(), so both arenas and the executable are owned
+// here.
 HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options, CpuExecutable **result) {
     assert(module && result);
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "module %s has no entry computation", module->name);

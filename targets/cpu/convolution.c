@@ -81,6 +81,9 @@ static bool is_pointwise(const CpuConvolution *c) {
     return positions > 1;
 }
 
+// A window of one element makes the convolution a product of kernel (outputs x inputs) and image (inputs x positions)
+// for each image, without any copy: the image is a matrix as it stands. The kernel is the left side, so that positions,
+// of which there are most and which are neighbours in memory, are the columns that the product's kernel runs along.
 static HloStatus run_pointwise(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                const void *kernel) {
     int64_t positions = 1;

@@ -440,6 +440,8 @@ static HloStatus run_along(CpuPool *pool, DirectJob *job) {
     return HLO_SUCCESS;
 }
 
+// The first of the two forms that fits (form_of()); what differs between them is which dimension a row runs along, and
+// so what has to be copied first.
 HloStatus cpu_convolution_direct(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                  const void *kernel) {
     const CpuTapKernels *kernels = cpu_isa_tap_kernels(cpu_pool_features(pool));

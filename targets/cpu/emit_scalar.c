@@ -33,6 +33,9 @@ static bool is_of_scalars(const HloShape *shape) {
 
 static bool can_inline(const HloComputation *computation, int depth);
 
+// What cpu_emit_computation() can write into a loop, element by element: scalars, and tuples of them, for which nothing
+// is emitted. Calls are inlined, and both sides of a conditional are computed and selected from, which is right since
+// nothing here has effects; can_inline() bounds how deep that goes.
 static bool can_inline_instruction(const HloInstruction *instruction, int depth) {
     if (!is_of_scalars(instruction->shape)) return false;
     switch (instruction->opcode) {

@@ -219,6 +219,9 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
 
 // ---- lines
 
+// The form that tables of embeddings have, table[ids]: one index a slice, and slices that are rows, all in a line. Of
+// long rows the copying is nearly all of the time, so that nothing is gained over the general plan: as in gather.c,
+// more than kLongBytes are left to that.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
                     CpuIndexLine *line) {
     assert(plan && kind && line && width > 0);

@@ -118,6 +118,9 @@ void cpu_mail_free(CpuMail *mail) {
 
 // ---- lowering
 
+// Pairs are resolved to devices here, once, so that a send that runs looks its targets up by its own number: lists end
+// with -1. With several partitions the pairs number these, and each replica has the same pairs among its own; with one,
+// they number the replicas (hlo_transfer_device()).
 HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t bytes, const CpuPeer **result) {
     HloArena *arena = lowering->arena;
     const int64_t partitions = lowering->program->partition_count;

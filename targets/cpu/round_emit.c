@@ -460,6 +460,9 @@ static void emit_leave(Registers *r, int32_t step) {
 
 // ---- blocks
 
+// Values in the order in which they were numbered, which is an order of the program, effects among them: the only
+// freedom that is left is which register each has. Constants have no code, as most are read from memory by who uses
+// them.
 static void emit_value(Registers *r, int32_t number, const CpuRoundValue *value) {
     switch (value->op) {
         case CPU_VALUE_OF_CONSTANT: break;  // where it is used

@@ -122,6 +122,9 @@ static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t
     fold_result(program, transpose);
 }
 
+// Dots read their operands where these were before transposes, broadcasts and widenings (a view, and a type); a
+// transpose of a dot's result is written by the dot itself. With a TPU's numerics, widenings are seen through only
+// where both operands have one: precision depends on the types that the dot reads.
 static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_numerics) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];

@@ -542,6 +542,9 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     return select_batches(pool, &job, type, select, op, batches);
 }
 
+// For types and computations without a kernel, by the definition of the op: the first element of a window that `keeps`
+// does not give up for a later one is picked, padding is never looked at, and a window of padding alone scatters
+// nothing. One thread, in order: the computation may be anything, and so its result may depend on the order.
 HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,
                                       const int64_t *source_sizes, const CpuWindowDim *window, const void *init,
                                       void *out, const void *operand, const void *source, CpuWindowKeeps *keeps,

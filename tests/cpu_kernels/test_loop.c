@@ -268,9 +268,7 @@ Test(cpu_loop, refuses_rows_that_do_not_fit) {
     const CpuValue sum = cpu_loop_reduce(b, CPU_REDUCE_ADD, x, constant_f32(b, 0));
     store(b, 1, cpu_loop_op(b, CPU_OP_DIVIDE, cpu_loop_op(b, CPU_OP_EXP, x, -1, -1), sum, -1), 0, full);
     CpuLoop *loop;
-    const HloStatus status = cpu_loop_finish(b, &loop);
-    cr_assert_eq(hlo_status_code(status), HLO_RESOURCE_EXHAUSTED);
-    hlo_status_free(status);
+    must_fail(cpu_loop_finish(b, &loop), HLO_RESOURCE_EXHAUSTED, "rows of 16777216 elements are too long to be kept");
     close_setting();
 }
 
@@ -439,20 +437,55 @@ Test(cpu_loop, converts_stochastically) {
     close_setting();
 }
 
+// What the next value is made of, and the message about it.
+typedef CpuValue Misuse(CpuLoopBuilder *b, CpuValue x);
+
+static CpuValue count_bits(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_op(b, CPU_OP_POPCNT, x, -1, -1);
+}
+static CpuValue to_another_width(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_bitcast(b, HLO_S64, x);
+}
+static CpuValue to_fewer_bits(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_reduce_precision(b, 5, 3, cpu_loop_convert(b, HLO_S32, x));
+}
+static CpuValue to_floats_by_chance(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_stochastic_convert(b, HLO_F16, x, cpu_loop_convert(b, HLO_U32, x));
+}
+static CpuValue by_a_signed_number(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_stochastic_convert(b, HLO_S8, x, cpu_loop_convert(b, HLO_S32, x));
+}
+static CpuValue all_bits_of_floats(CpuLoopBuilder *b, CpuValue x) {
+    return cpu_loop_reduce(b, CPU_REDUCE_XOR, x, constant_f32(b, 0));
+}
+static CpuValue two_errors(CpuLoopBuilder *b, CpuValue x) {
+    return to_another_width(b, count_bits(b, x));
+}
+
+// Values are given after an error, too, and the first error is told.
 Test(cpu_loop, reports_misuse) {
+    static const struct {
+        Misuse *misuse;
+        const char *wanted;
+    } kMisuses[] = {{count_bits, "fused loop: POPCNT of f32"},
+                    {to_another_width, "fused loop: BITCAST to another width of s64"},
+                    {to_fewer_bits, "fused loop: REDUCE_PRECISION of s32"},
+                    {to_floats_by_chance, "fused loop: STOCHASTIC_CONVERT of f16"},
+                    {by_a_signed_number, "fused loop: STOCHASTIC_CONVERT of s8"},
+                    {all_bits_of_floats, "fused loop: reduction of f32"},
+                    {two_errors, "fused loop: POPCNT of f32"}};
     open_setting(&kSettings[0]);
     const int64_t n = 4, one[] = {1};
     CpuLoop *loop;
-    CpuLoopBuilder *b = new_builder(1, 0, 0, &n);
-    cpu_loop_op(b, CPU_OP_POPCNT, load(b, 0, HLO_F32, 0, one), -1, -1);
-    HloStatus status = cpu_loop_finish(b, &loop);
-    cr_assert_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
-    hlo_status_free(status);
+    CpuLoopBuilder *b;
+    for (size_t i = 0; i < HLO_COUNT_OF(kMisuses); i++) {
+        b = new_builder(0, 1, 0, &n);
+        cr_expect(kMisuses[i].misuse(b, load(b, 0, HLO_F32, 0, one)) >= 0);
+        must_fail(cpu_loop_finish(b, &loop), HLO_UNIMPLEMENTED, kMisuses[i].wanted);
+    }
     b = new_builder(0, 1, 0, &n);
     cpu_loop_store(b, 0, load(b, 0, HLO_F32, 0, one), &(CpuIndexMap){0, (int64_t[]){0}});
-    status = cpu_loop_finish(b, &loop);
-    cr_assert_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-    hlo_status_free(status);
+    must_fail(cpu_loop_finish(b, &loop), HLO_INVALID_ARGUMENT, "a store drops the reduced dimensions of its value");
     int64_t ones[65];
     for (int i = 0; i < 65; i++) ones[i] = 1;
     must_fail(cpu_loop_finish(new_builder(65, 0, 0, ones), &loop), HLO_UNIMPLEMENTED, "65 dimensions, more than 64");

@@ -202,6 +202,29 @@ static const char *const manual_programs[] = {
     " c = f32[2,1] call(a, b), to_apply=body\n"
     " ROOT r = f32[4,1] custom-call(c), custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
     "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@mesh, [{\\\"x\\\"}, {}]>]>\"} }\n",
+    // The same by names: axes of a mesh, in another order of devices than its own for one array, and halves of one
+    // axis.
+    "HloModule m, num_partitions=4\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " ps = f32[4,4] custom-call(p), custom_call_target=\"Sharding\", sharding={mesh[x=2,y=2], [{x},{y}]}\n"
+    " a = f32[2,2] custom-call(ps), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " qs = f32[4,1] custom-call(q), custom_call_target=\"Sharding\", sharding={mesh[y=2,x=2], "
+    "device_ids=([2,2]T(1,0)), [{y},{}]}\n"
+    " b = f32[2,1] custom-call(qs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " cs = f32[2,1] custom-call(c), custom_call_target=\"Sharding\", sharding={manual}\n"
+    " ROOT r = f32[4,1] custom-call(cs), custom_call_target=\"SPMDShardToFullShape\", sharding={mesh[x=2,y=2], "
+    "[{x},{}]} }\n",
+    "HloModule m, num_partitions=4\n" MANUAL_BODY
+    "ENTRY e { p = f32[4,4] parameter(0)\n q = f32[4,1] parameter(1)\n"
+    " ps = f32[4,4] custom-call(p), custom_call_target=\"Sharding\", sharding={mesh[a=4], [{a:(1)2},{a:(2)2}]}\n"
+    " a = f32[2,2] custom-call(ps), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " qs = f32[4,1] custom-call(q), custom_call_target=\"Sharding\", sharding={mesh[a=4], [{a:(2)2},{}]}\n"
+    " b = f32[2,1] custom-call(qs), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n"
+    " c = f32[2,1] call(a, b), to_apply=body\n"
+    " cs = f32[2,1] custom-call(c), custom_call_target=\"Sharding\", sharding={manual}\n"
+    " ROOT r = f32[4,1] custom-call(cs), custom_call_target=\"SPMDShardToFullShape\", sharding={mesh[a=4], "
+    "[{a:(1)2},{}]} }\n",
 };
 
 // A region of y inside of one of x, each of its own axis as JAX's shard_map writes them: rows go to x, columns to y,

@@ -90,6 +90,9 @@ Test(pjrt_refused, compile_options) {
         {"\x1a\x0c\x4a\x0a\x1a\x03\x0a\x01\x00\x1a\x03\x0a\x01\x01", 14, "a device assignment of 2 devices for 1"},
         {"\x1a\x07\x4a\x05\x1a\x03\x0a\x01\x63", 9, "the device assignment names device 99, which v2-8 does not have"},
         {"\x1a\x0e\x28\x02\x4a\x0a\x1a\x03\x0a\x01\x03\x1a\x03\x0a\x01\x03", 16, "names device 3 twice"},
+        // lists of flags (12: of the result's parts, 18: of the parameters) whose last number is cut off
+        {"\x1a\x04\x62\x02\x01\xff", 6, "protobuf"},
+        {"\x1a\x06\x62\x01\x01\x92\x01\x01\xff", 9, "protobuf"},
         {"\x1a\x7f", 2, "protobuf"},
         {"\xff", 1, "protobuf"},
     };

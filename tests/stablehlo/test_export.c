@@ -411,6 +411,45 @@ Test(stablehlo_export, bug_dynamic_reshapes_could_not_be_written) {
 
 // The shape of a legacy random number is a constant operand in StableHLO only: each time that a program was written it
 // got another one, which stayed as a constant without users.
+// More than a hundred elements are written as their bytes, which MLIR reads too: those of a predicate or of an integer
+// below a byte have one each.
+Test(stablehlo_export, large_constants_are_bytes) {
+    static const struct {
+        HloType type;
+        const char *begins;  // of the elements 0, 1, 2 ... in as many bits as the type has
+    } kTypes[] = {{HLO_PRED, "0x000100010001"},
+                  {HLO_S4, "0x000102030405060708090A0B0C0D0E0F00"},
+                  {HLO_U2, "0x000102030001"},
+                  {HLO_BF16, "0x000001000200"},
+                  {HLO_F64, "0x0000000000000000010000"},
+                  {HLO_C64, "0x00000000000000000100000001000000"}};
+    for (size_t t = 0; t < HLO_COUNT_OF(kTypes); t++) {
+        HloModule *module = hlo_module_new("m");
+        HloComputation *entry = hlo_computation_new(module, "main");
+        const HloShape *shape = hlo_shape_array(module->arena, kTypes[t].type, (int64_t[]){101}, 1);
+        HloLiteral *literal = hlo_literal_in_arena(module->arena, shape);
+        const bool parts = hlo_type_is_complex(kTypes[t].type);
+        const int width = hlo_type_bytes(kTypes[t].type) / (parts ? 2 : 1), bits = hlo_type_info(kTypes[t].type)->bits;
+        for (int i = 0; i < (parts ? 202 : 101); i++) {
+            int number = kTypes[t].type == HLO_PRED ? i % 2 : bits < 8 ? i % (1 << bits) : parts ? i / 2 : i;
+            if (kTypes[t].type == HLO_S4 && number > 7) number -= 16;
+            const int64_t element = number;
+            memcpy((char *)literal->data + i * width, &element, (size_t)width);
+        }
+        const HloConstantAttributes attributes = {literal};
+        hlo_computation_set_root(entry, hlo_instruction_new(entry, HLO_OP_CONSTANT, shape, NULL, 0, &attributes, "c"));
+        hlo_module_set_entry(module, entry);
+        HloText text = write_text(module, false, hlo_type_text(kTypes[t].type));
+        cr_expect(strstr(text.data, kTypes[t].begins), "%s: %.200s", kTypes[t].begins, text.data);
+        HloModule *again = read_text(text, text.data);
+        cr_expect(hlo_literal_equal(literal, hlo_constant_literal(again->entry->root)), "%.200s", text.data);
+        check_doors(module, NULL, hlo_type_text(kTypes[t].type));
+        hlo_text_free(&text);
+        hlo_module_free(again);
+        hlo_module_free(module);
+    }
+}
+
 Test(stablehlo_export, bug_random_numbers_grow_a_program) {
     const char *program =
         "func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<3xf32> {\n"
