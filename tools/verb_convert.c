@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo convert: reads a program in any format and prints it in another.
+// meshlo convert: reads a program in any format (program.c finds out which) and prints it in another. Each option
+// belongs to some of the formats; one that the format asked for knows nothing of is refused, since whoever gave it
+// expects something else. What is left out on purpose, large constants as XLA leaves them out, is said on stderr.
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo opt: runs passes over a program and prints it.
+// meshlo opt: runs passes over a program and prints it, to see what one of them does. Names and dumps are XLA's, from
+// the command line or, where that says nothing, from XLA_FLAGS, so that what is known of hlo-opt holds here too. All
+// that can be wrong with the options is found before the program is read.
 #include <regex.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // Attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
 // parsers.cc.
 // They become attributes of kind MLIR_SDY with the codes and the members that shardy's bytecode has (mlir.h says
-// which), so that import_sdy.c reads one form. What only Shardy's own propagation reads (sharding rules) is passed
+// which), so that import_sharding.c reads one form. What only Shardy's own propagation reads (sharding rules) is passed
 // over.
 #include <assert.h>
 

@@ -191,6 +191,11 @@ HLO_NODISCARD HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *
 // that of the value.
 HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                                         const HloSharding **sharding);
+// An sdy sharding as a tiling. `manual` names axes that are manual inside a region, or is NULL.
+HLO_NODISCARD HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual,
+                                      int64_t rank, const HloSharding **sharding);
+// Whether propagation may cut this dimension of an sdy sharding further.
+bool import_dimension_is_open(const MlirAttribute *dim);
 // Keeps what sdy shardings say beside tilings (open dimensions, axes that must stay unused, priorities) as the
 // frontend attribute xla.sdy.sharding; one attribute a leaf, NULL where there is none.
 void import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops without operands.
+// Ops without operands: constants, iotas, parameters and numbers of devices. What can be made anywhere for nothing has
+// no local form of its own until somebody asks for one (the source in SpmdLocal): here come those that are annotated,
+// tuples, and parameters, whose pieces the caller gives as the plan says.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
