@@ -39,6 +39,8 @@ static const RefusedProgram programs[] = {
      " t = token[] after-all()\n v = (f32[8], u32[], token[]) recv(t), channel_id=1\n"
      " w = (f32[8], token[]) recv-done(v), channel_id=1\n ROOT r = f32[8] get-tuple-element(w), index=0\n",
      HLO_FAILED_PRECONDITION, "nobody else runs"},
+    {"", "", P " u = u32[8] parameter(1)\n ROOT r = c64[8] stochastic-convert(p, u)\n", HLO_UNIMPLEMENTED,
+     "a stochastic conversion to complex numbers"},
     // collectives
     {"num_partitions=2", "", P " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,2}}\n",
      HLO_INVALID_ARGUMENT, "%r: pair {0,2} does not fit 2 devices"},

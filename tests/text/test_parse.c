@@ -209,6 +209,31 @@ Test(text_parse, fingerprints_leave_out_names) {
     hlo_text_free(&printed[1]);
 }
 
+// Of constants a fingerprint has those that passes look at: zeros, ones and integers.
+Test(text_parse, fingerprints_have_the_constants_that_decide) {
+    static const struct {
+        const char *constant, *printed;
+    } kConstants[] = {{"f32[2] constant({0, -0})", "f32[2]{0} constant(0)"},
+                      {"c64[2] constant({(1, 0), (1, 0)})", "c64[2]{0} constant(1)"},
+                      {"c64[] constant((1, 1))", "c64[] constant({...})"},
+                      {"f32[2] constant({1, 0})", "f32[2]{0} constant({...})"},
+                      {"s32[2] constant({1, 0})", "s32[2]{0} constant({1, 0})"},
+                      {"s32[3] constant({1, 1, 1})", "s32[3]{0} constant(1)"},
+                      {"(s32[], f32[]) constant((0, 0))", "constant({...})"},
+                      {"f32[] constant(nan)", "f32[] constant({...})"}};
+    const HloPrintOptions options = hlo_print_fingerprint();
+    for (size_t i = 0; i < HLO_COUNT_OF(kConstants); i++) {
+        HloText text = {0}, printed = {0};
+        hlo_text_format(&text, "HloModule m\nENTRY e {\n ROOT c = %s\n}\n", kConstants[i].constant);
+        HloModule *module = parse(text.data);
+        cr_assert_null(hlo_print(module, &options, &printed));
+        cr_expect(strstr(printed.data, kConstants[i].printed), "%s: %s", kConstants[i].constant, printed.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&printed);
+    }
+}
+
 // Sorting by content prints each computation for its hash. Shapes were copied from text of the computation before,
 // which was overwritten by then: two texts of one program had two fingerprints, and memcpy overlapping arguments.
 Test(text_parse, bug_fingerprints_copy_shapes_from_text_that_is_gone) {
