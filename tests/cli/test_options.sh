@@ -9,6 +9,9 @@ ENTRY main {
   ROOT y = f32[8,4] dot(x, weights), lhs_contracting_dims={1}, rhs_contracting_dims={0}
 }
 HLO
+printf 'HloModule c\nENTRY e {\n p = f32[4] parameter(0)\n ROOT c = f32[4] custom-call(p), custom_call_target="nobody"\n}\n' >call.hlo
+echo 'no archive' >text.npz
+echo 'func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }' >open.mlir
 meshlo partition dot.hlo --mesh a=4 --shard p0=a,- -o part.hlo
 python3 - <<'PY'
 import zipfile
@@ -95,6 +98,23 @@ done <<'CASES'
 2|more than 2 numbers|shardings --mesh a=4 --shape 8,8,8 --spec a
 2|did you mean 'b'|shardings --mesh a=4,b=2 --shape 8 --spec c
 2|<stdin>:1:1: error: JSON|check dot.hlo --baseline -
+2|FILE is missing (see meshlo run --help)|run
+2|no topology given, and MESHLO_TOPOLOGY is not set|emulate dot.hlo
+2|the option 'hots=1' is unknown; there are hosts, wrap and megacore|topology v4:2x2x2,hots=1
+2|the axis x is there twice|run dot.hlo --mesh x=2,x=2
+2|0 is no device of v5e-4, or is there twice|emulate dot.hlo --topology v5e-4 --mesh a=2 --device-assignment 0,0
+2|devices 0 and 3 are not joined by a link|emulate dot.hlo --topology v5e-4 --fault link:0-3:0.5
+2|'all-sum' is no collective|check dot.hlo --mesh a=2 --forbid all-sum
+2|nothing to check: --forbid, --max-bytes or --baseline|check dot.hlo --mesh a=2
+1|check failed: |check dot.hlo --mesh a=2 --shard p0=-,a --forbid all-reduce
+2|'(' is no regular expression|opt dot.hlo --dump-to dumps --dump-pass-re '('
+2|--mesh is missing|shardings --shape 8,8 --spec a,-
+2|--sizes wants p0=8,6, not 'p0'|convert open.mlir --sizes p0
+2|those of argument 0 are given twice|convert open.mlir --sizes p0=4 --sizes 0=4
+2|which leaves none open|convert dot.hlo --sizes p0=4,6
+2|text.npz: not an .npz archive|run dot.hlo --input text.npz
+4|custom call "nobody" has no evaluator|run call.hlo --engine eval
+1|is not a product of whole physical axes|topology v4:4x4x4 --mesh a=8,b=8
 2|unknown verb 'vers'; did you mean version?|vers
 2|unknown verb 'nope'|help nope
 CASES
