@@ -61,6 +61,9 @@ Test(emulator_refused, meshes_of_chosen_devices) {
               "impossible size 0");
     must_fail(emu_device_mesh(topology->devices, 4, "TPU v4", sizes, 1, options, places), HLO_INVALID_ARGUMENT,
               "the mesh has 8 places for 4 devices");
+    const EmuMeshOptions contiguous = {.contiguous_submeshes = true};
+    must_fail(emu_device_mesh(topology->devices, 8, "TPU v4", (const int64_t[]){2, 4}, 2, contiguous, places),
+              HLO_INVALID_ARGUMENT, "contiguous submeshes are not known for this mesh on 2x2x2 chips");
     must_fail(emu_device_mesh(twins, 8, "TPU v4", (const int64_t[]){2, 4}, 2, options, places), HLO_INVALID_ARGUMENT,
               "the same coordinates");
     emu_topology_free(topology);
@@ -99,6 +102,9 @@ Test(emulator_refused, drawings_of_what_is_no_grid) {
     must_fail(emu_shards_of_spec(ids, sizes, 1, dims, 0, spec, shards), HLO_INVALID_ARGUMENT, "one or two dimensions");
     must_fail(emu_shards_of_spec(ids, sizes, EMU_MAX_MESH_AXES + 1, dims, 1, spec, shards), HLO_INVALID_ARGUMENT,
               "a mesh has at most 16 axes");
+    const int64_t six[] = {6};
+    must_fail(emu_shards_of_spec(ids, sizes, 1, six, 1, spec, shards), HLO_INVALID_ARGUMENT,
+              "dimension 0 of size 6 is not divisible into 4 parts");
     // Two parts that leave a hole, and three of which one stands across the others' border.
     const EmuShard holes[] = {{0, {0, 0}, {4, 4}}, {1, {4, 4}, {8, 8}}};
     must_fail(emu_draw_sharding("x", dims, 2, holes, 2, EMU_BOX_LINES, &text), HLO_INVALID_ARGUMENT, "do not tile");
