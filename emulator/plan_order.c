@@ -27,25 +27,29 @@ typedef struct Orderer {
     HloIntMap seen;  // instruction ids looked through for the current kernel
 } Orderer;
 
-static void add_need(Orderer *orderer, Node *node, const HloInstruction *operand);
-
-// Looks through an instruction that is in no kernel of its own.
-static void add_needs_of(Orderer *orderer, Node *node, const HloInstruction *instruction) {
-    for (int32_t i = 0; i < instruction->operand_count; i++) add_need(orderer, node, instruction->operands[i]);
-    for (int64_t i = 0; i < instruction->control_predecessors.count; i++)
-        add_need(orderer, node, instruction->control_predecessors.items[i]);
-}
-
-static void add_need(Orderer *orderer, Node *node, const HloInstruction *operand) {
-    assert(node && operand);
+// Notes what an instruction reads: the kernels that it waits for, in `node`, and instructions that are in no kernel of
+// their own (tuples, views and the like), which `through` gets to be looked through.
+static void note_reads(Orderer *orderer, Node *node, const HloInstruction *operand, HloInstructionVector *through) {
     if (hlo_int_map_find(&orderer->seen, (uint64_t)operand->id)) return;
     hlo_int_map_set(orderer->arena, &orderer->seen, (uint64_t)operand->id, 1);
     const int32_t kernel = orderer->kernel_of[operand->id];
-    if (kernel >= 0 && &orderer->nodes[kernel] != node) {
+    if (kernel < 0) {
+        hlo_vector_push(orderer->arena, through, (HloInstruction *)(uintptr_t)operand);
+    } else if (&orderer->nodes[kernel] != node) {
         hlo_vector_push(orderer->arena, &node->needs, kernel);
         orderer->nodes[kernel].users++;
-    } else if (kernel < 0) {
-        add_needs_of(orderer, node, operand);
+    }
+}
+
+// What is left to look through stands in a list, as chains of tuples may be as long as the program. The order in which
+// needs are found does not matter: sort_needs() gives them another.
+static void look_through(Orderer *orderer, Node *node, HloInstructionVector *through) {
+    assert(node && through);
+    while (through->count) {
+        const HloInstruction *at = through->items[--through->count];
+        for (int32_t i = 0; i < at->operand_count; i++) note_reads(orderer, node, at->operands[i], through);
+        for (int64_t i = 0; i < at->control_predecessors.count; i++)
+            note_reads(orderer, node, at->control_predecessors.items[i], through);
     }
 }
 
@@ -98,8 +102,10 @@ static void make_nodes(Orderer *orderer, const EmuChip *chip) {
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         Node *node = &orderer->nodes[k];
         orderer->seen = (HloIntMap){0};
+        HloInstructionVector through = {0};
         for (int64_t m = 0; m < plan->kernels[k].member_count; m++)
-            add_needs_of(orderer, node, plan->kernels[k].members[m]);
+            hlo_vector_push(orderer->arena, &through, plan->kernels[k].members[m]);
+        look_through(orderer, node, &through);
     }
     for (int64_t k = 0; k < plan->kernel_count; k++) {
         Node *node = &orderer->nodes[k];
@@ -125,7 +131,9 @@ EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChi
     Node result = {0};
     HloInt64Vector order = {0};
     orderer.seen = (HloIntMap){0};
-    add_need(&orderer, &result, plan->computation->root);
+    HloInstructionVector through = {0};
+    note_reads(&orderer, &result, plan->computation->root, &through);
+    look_through(&orderer, &result, &through);
     sort_needs(&orderer, &result);
     for (int64_t i = 0; i < result.needs.count; i++) visit(&orderer, result.needs.items[i], &order);
     for (int64_t k = 0; k < plan->kernel_count; k++) visit(&orderer, k, &order);

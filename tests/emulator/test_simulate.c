@@ -388,7 +388,6 @@ Test(emulator_simulate, fusions_are_one_kernel) {
     emu_report_free(update);
 }
 
-// Calls are inlined first, as compilers do: what they hold fuses with what is around them.
 // Stacks of weights are transposed in front of a loop over their middle dimension; where the layouts say that nothing
 // moves, that takes neither time nor memory.
 Test(emulator_simulate, bug_transposes_that_move_nothing_took_time_and_memory) {
@@ -408,6 +407,29 @@ Test(emulator_simulate, bug_transposes_that_move_nothing_took_time_and_memory) {
     emu_report_free(moved);
 }
 
+// Which kernels a kernel waits for was found by a recursion through all that is in no kernel.
+Test(emulator_simulate, bug_long_chains_of_tuples_overflowed_the_stack) {
+    enum { kLength = 100000 };
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m\nlt { x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                    " ROOT c = pred[] compare(x, y), direction=LT }\nENTRY e { a = f32[64] parameter(0)\n"
+                    " b0 = f32[64] sort(a), dimensions={0}, to_apply=lt\n");
+    for (int i = 0; i < kLength; i++)
+        hlo_text_format(&text, " t%d = (f32[64]) tuple(b%d)\n b%d = f32[64] get-tuple-element(t%d), index=0\n", i, i,
+                        i + 1, i);
+    hlo_text_format(&text,
+                    " k = f32[64] sort(b%d), dimensions={0}, to_apply=lt\n c = f32[64] cosine(a)\n"
+                    " l = f32[64] sort(c), dimensions={0}, to_apply=lt\n ROOT r = f32[64] subtract(k, l) }\n",
+                    kLength);
+    cr_assert_null(hlo_text_status(&text));
+    EmuReport *report = simulate(text.data, "v5e-1");
+    cr_expect_eq(report->op_count, 5);
+    emu_report_free(report);
+    hlo_text_free(&text);
+}
+
+// Calls are inlined first, as compilers do: what they hold fuses with what is around them.
 Test(emulator_simulate, calls_are_inlined) {
     EmuReport *report = simulate(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] negate(x) }\n"
