@@ -122,6 +122,8 @@ void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *tab
     hlo_arena_free(scratch);
 }
 
+// The text behind statistics= again as a StatisticsViz: which one is shown comes first and is an integer, the others
+// are a name and a double each. The parser has checked the text.
 void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics) {
     if (!statistics) return;
     size_t mark = hlo_wire_begin(text, number);
@@ -297,6 +299,7 @@ typedef struct Statistic {
     double value;
 } Statistic;
 
+// The double is in `value` by its bits, as all fixed fields are.
 static HloStatus read_statistic(const HloProtoSource *source, HloSpan span, Statistic *statistic) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;

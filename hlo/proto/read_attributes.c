@@ -81,6 +81,7 @@ static HloStatus read_labels(const HloProtoSource *source, HloSpan span, const H
     return HLO_SUCCESS;
 }
 
+// PaddingConfig: a list of dimensions (1), each with low, high and interior.
 static HloStatus read_padding(const HloProtoSource *source, HloSpan span, HloPadding *padding) {
     HLO_VECTOR(HloPadDimension) dims = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -96,6 +97,7 @@ static HloStatus read_padding(const HloProtoSource *source, HloSpan span, HloPad
     return status;
 }
 
+// OutputOperandAliasing, of one part of the result; an index that is not there is that of the whole.
 static HloStatus read_alias(const HloProtoSource *source, HloSpan span, HloAlias *alias) {
     HloInt64Vector output = {0}, operand = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -177,6 +179,8 @@ static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloSha
     return HLO_SUCCESS;
 }
 
+// A repeated field may come in pieces, which together are one list: what is there already is taken up as a vector
+// again.
 static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wire, HloInts *ints) {
     int64_t capacity = 0;
     if (ints->count) {
@@ -213,6 +217,7 @@ static HloStatus read_enum(const HloField *field, const HloWireField *wire, int3
     return HLO_SUCCESS;
 }
 
+// Not by read_enum(), since a list of them is packed.
 static HloStatus read_precisions(const HloProtoSource *source, const HloWireField *wire, HloPrecisions *result) {
     HloInts ints = {0};
     HLO_TRY(read_ints(source, wire, &ints));

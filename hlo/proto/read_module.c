@@ -432,6 +432,7 @@ static void order_instructions(ReadComputation *read, HloArena *scratch) {
     for (int64_t i = 0; i < count; i++) move_to_end(read->computation, order[i]);
 }
 
+// The list goes by the ids of the file, and ours are given in that order, as those of instructions are.
 static void order_computations(ModuleReader *reader) {
     assert(reader->order.count == reader->module->computations.count);  // the reader makes no others
     int32_t *ids = HLO_ARENA_NEW(reader->scratch, int32_t, reader->order.count);
@@ -521,6 +522,7 @@ static HloStatus read_alias_entry(ModuleReader *reader, HloSpan span, HloAlias *
     return HLO_SUCCESS;
 }
 
+// HloInputOutputAliasProto: which parts of the entry's result take over an argument's buffer.
 static HloStatus read_aliasing(ModuleReader *reader, HloSpan span) {
     HLO_VECTOR(HloAlias) list = {0};
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
@@ -536,6 +538,7 @@ static HloStatus read_aliasing(ModuleReader *reader, HloSpan span) {
     return status;
 }
 
+// HloBufferDonorProto: arguments (1) or parts of them (2) whose buffers the program may use for any result.
 static HloStatus read_donors(ModuleReader *reader, HloSpan span) {
     HLO_VECTOR(HloDonor) list = {0};
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
@@ -619,6 +622,7 @@ static HloStatus apply_sequence(const HloInt64Vector *ids, const ReadComputation
     return HLO_SUCCESS;
 }
 
+// One entry of the map in HloScheduleProto: a computation's id (1), and the ids of its instructions in order (2).
 static HloStatus read_sequence(ModuleReader *reader, HloSpan span) {
     FieldVector entry = {0}, content = {0};
     HloInt64Vector ids = {0};
@@ -765,6 +769,7 @@ static HloStatus read_protected(void *argument) {
     return status;
 }
 
+// Memory that runs out ends the reading wherever it is (hlo_protect()); what was made by then goes with the module.
 HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **result) {
     assert(result && (bytes || length == 0));
     ReadRequest request = {{bytes, length}, hlo_module_new("")};

@@ -54,6 +54,7 @@ static void write_layout(HloText *text, int32_t number, const HloLayout *layout)
     hlo_wire_end(text, mark);
 }
 
+// SplitConfigProto: at which indices along a dimension the array is split.
 static HloStatus read_split(const HloProtoSource *source, HloSpan span, HloSplit *split) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -67,6 +68,7 @@ static HloStatus read_split(const HloProtoSource *source, HloSpan span, HloSplit
     return status;
 }
 
+// TileProto. Sizes are packed or not: hlo_wire_read_ints() takes both.
 static HloStatus read_tile(const HloProtoSource *source, HloSpan span, HloInts *tile) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -139,6 +141,8 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
 // ---------------------------------------------------------------------------------------------------------------------
 // Shapes
 
+// ShapeProto. The flags of dynamic dimensions are written for static shapes too, a byte of 0 each, as XLA writes them;
+// scalars have none.
 void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape) {
     assert(text && shape);
     size_t mark = hlo_wire_begin(text, number);
@@ -335,6 +339,8 @@ static void write_values(HloText *text, const HloLiteral *literal) {
     }
 }
 
+// LiteralProto. Values are listed in the order of the layout, while ours are row-major: where the two differ a copy is
+// put in that order first.
 void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal) {
     assert(text && literal);
     size_t mark = hlo_wire_begin(text, number);
@@ -432,6 +438,7 @@ static HloStatus split_literal(const HloProtoSource *source, HloSpan span, Liter
     return HLO_SUCCESS;
 }
 
+// As many elements as the shape says, each with a shape of its own, since nothing else in the message names it.
 static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *parts, HloLiteral *literal) {
     HLO_FAIL_IF(parts->elements.count != parts->shape->element_count, HLO_INVALID_ARGUMENT,
                 "a tuple literal of %d elements comes with %lld", parts->shape->element_count,

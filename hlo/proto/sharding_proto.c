@@ -178,6 +178,7 @@ static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGro
     hlo_wire_end(text, mark);
 }
 
+// A CollectiveDeviceListProto, and beside it the form that newer readers look for.
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     assert(text);
     if (!groups) return;

@@ -185,6 +185,8 @@ size_t hlo_wire_begin(HloText *text, int32_t number) {
     return text->length;
 }
 
+// A message stands behind its length, which is known at its end only: the content moves up by the length's one to ten
+// bytes. A byte moves once for each message around it, and messages nest a few levels.
 void hlo_wire_end(HloText *text, size_t mark) {
     assert(text->failed || mark <= text->length);
     if (text->failed) return;

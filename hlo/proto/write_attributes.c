@@ -26,6 +26,7 @@ static void write_window(HloText *text, int32_t number, const HloWindow *window)
     hlo_wire_end(text, mark);
 }
 
+// ConvolutionDimensionNumbers. The three lists of unknown dimensions have no field there.
 static void write_labels(HloText *text, int32_t number, const HloConvolutionLabels *labels) {
     if (!labels) return;
     size_t mark = hlo_wire_begin(text, number);

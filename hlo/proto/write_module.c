@@ -66,6 +66,8 @@ static void write_called(HloText *text, const HloInstruction *instruction) {
     hlo_arena_free(scratch);
 }
 
+// Identity, shape and notes first, then what the opcode has (its attributes), then the edges to other instructions and
+// computations as ids, which are all known by now.
 static void write_instruction(HloText *text, const HloInstruction *instruction) {
     assert(instruction->parent);
     size_t mark = hlo_wire_begin(text, 2);
@@ -126,6 +128,7 @@ static bool is_fusion(const HloComputation *computation) {
     return callers->count > 0;
 }
 
+// HloComputationProto. Instructions in post order, since readers need operands first.
 static void write_computation(HloText *text, const HloComputation *computation) {
     assert(computation->root);
     size_t mark = hlo_wire_begin(text, 3);
@@ -265,6 +268,8 @@ static void write_bools(HloText *text, int32_t number, HloBools bools) {
     hlo_wire_end(text, mark);
 }
 
+// HloModuleConfigProto: what a module knows of how it is run. Fields that were read and mean nothing here are kept
+// (config_rest).
 static HloStatus write_config(void *argument) {
     const WriteRequest *request = argument;
     const HloModule *module = request->module;
