@@ -484,9 +484,10 @@ HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar,
 
 // ---- reductions
 
-// Complex numbers are ordered by comparisons of their parts, which no kernel does at once.
+// Complex numbers are ordered by comparisons of their parts, which no kernel does at once, and 1 is no identity of
+// their products: (inf + 2i) * (1 + 0i) has a NaN, so that each is multiplied in its place and by nothing else.
 bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op) {
-    if (hlo_type_is_complex(type) && opcode != HLO_OP_ADD && opcode != HLO_OP_MULTIPLY) return false;
+    if (hlo_type_is_complex(type) && opcode != HLO_OP_ADD) return false;
     switch (opcode) {
         case HLO_OP_ADD: *op = CPU_REDUCE_ADD; return true;
         case HLO_OP_MULTIPLY: *op = CPU_REDUCE_MULTIPLY; return true;

@@ -149,3 +149,31 @@ ParameterizedTest(Rows *given, rows, compiled_equals_eval_at_every_length) {
     hlo_text_free(&message);
     hlo_module_free(module);
 }
+
+// An infinite product was multiplied by the 1 of a lane without an element and by the initial 1 once more, which makes
+// a NaN of its imaginary part.
+Test(rows, bug_complex_products_met_ones) {
+    static const char *const forms[] = {
+        "c64[2] parameter(0)\n p = c64[2] constant({(3e38, 1), (2, 1)})\n ROOT r = c64[] reduce(p, one), "
+        "dimensions={0}",
+        "c64[2] parameter(0)\n q = c64[2] constant({(3e38, 1), (2, 1)})\n p = c64[20,2] broadcast(q), dimensions={1}\n"
+        " ROOT r = c64[20] reduce(p, one), dimensions={1}",
+        "c64[2] parameter(0)\n q = c64[2] constant({(3e38, 1), (2, 1)})\n p = c64[2,20] broadcast(q), dimensions={0}\n"
+        " ROOT r = c64[20] reduce(p, one), dimensions={0}",
+        "c64[2] parameter(0)\n p = c64[2] constant({(3e38, 1), (2, 1)})\n"
+        " ROOT r = c64[1] reduce-window(p, one), window={size=2}"};
+    for (size_t i = 0; i < HLO_COUNT_OF(forms); i++) {
+        HloText text = {0}, message = {0};
+        hlo_text_format(&text,
+                        "HloModule m\nf {\n a = c64[] parameter(0)\n b = c64[] parameter(1)\n"
+                        " ROOT c = c64[] multiply(a, b)\n}\nENTRY e {\n one = c64[] constant((1, 0))\n"
+                        " unused = %s, to_apply=f\n}\n",
+                        forms[i]);
+        HloModule *module = compiled_must_parse(text.data);
+        const CompiledCheck check = {0};
+        cr_expect(compiled_equals_eval(module, &check, &message), "%s: %s", text.data, message.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&message);
+    }
+}
