@@ -153,7 +153,7 @@ HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instr
 
 // ---- ragged-dot: group g takes the next sizes[g] steps of the left side's ragged dimension
 
-// A ragged product: what group `group` covers, and the arranged operands as accumulator numbers of one batch.
+// A ragged product, of which one batch is computed at a time.
 typedef struct Ragged {
     HloEvalDevice *device;
     HloEvalAccumulator accumulator;
@@ -161,6 +161,9 @@ typedef struct Ragged {
     HloEvalPasses passes;
     int64_t m, n, k;
     int64_t size, inner;  // steps of the ragged dimension, rows (or columns) that one step spans
+    int64_t groups;
+    int64_t lists;          // of sizes, for each place of the dimensions in front of the ragged one; 0: one for all
+    const int64_t *starts;  // for each list, where its groups start and where the last one ends
 } Ragged;
 
 // The first m rows of a times the group's matrix b; c is overwritten.
@@ -173,34 +176,56 @@ static void multiply(const Ragged *ragged, const void *a, const void *b, void *c
     }
 }
 
-// Whether the step that row or column `position` belongs to is one of start..end-1; beyond the array there are none.
-static bool covers(const Ragged *ragged, int64_t position, int64_t start, int64_t end) {
-    int64_t step = position / ragged->inner % ragged->size;
-    return step >= start && step < end;
+// Whether the step that row or column `position` of a batch belongs to is one of the group's; beyond the array there
+// are none.
+static bool covers(const Ragged *ragged, int64_t batch, int64_t group, int64_t position) {
+    int64_t step = position / ragged->inner, list = 0;
+    if (ragged->lists) list = batch * ragged->lists + step / ragged->size;
+    step %= ragged->size;
+    const int64_t *start = ragged->starts + list * (ragged->groups + 1) + group;
+    return step >= start[0] && step < start[1];
+}
+
+// Sizes are the program's data: a negative one makes its group empty and moves the next one back, immense ones end
+// where numbers do.
+static const int64_t *group_starts(HloEvalDevice *device, const HloEvalValue *sizes, int64_t groups) {
+    assert(groups >= 0);
+    int64_t lists = hlo_shape_elements(sizes->shape) / (groups ? groups : 1);
+    int64_t *starts = HLO_EVAL_SCRATCH(device, int64_t, lists * (groups + 1));
+    for (int64_t list = 0; list < lists; list++) {
+        int64_t *at = starts + list * (groups + 1);
+        at[0] = 0;
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t size = hlo_eval_integer_at(sizes, list * groups + g);
+            if (__builtin_add_overflow(at[g], size, &at[g + 1])) at[g + 1] = size < 0 ? INT64_MIN : INT64_MAX;
+        }
+    }
+    return starts;
 }
 
 // Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
-static void multiply_rows(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+static void multiply_rows(const Ragged *ragged, int64_t batch, int64_t group, const char *a, const char *b, char *c) {
     size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
     char *rows = hlo_eval_scratch(ragged->device, ragged->m, row),
          *sums = hlo_eval_scratch(ragged->device, ragged->m, out);
     int64_t count = 0;
     for (int64_t i = 0; i < ragged->m; i++) {
-        if (covers(ragged, i, start, end)) memcpy(rows + (size_t)count++ * row, a + (size_t)i * row, row);
+        if (covers(ragged, batch, group, i)) memcpy(rows + (size_t)count++ * row, a + (size_t)i * row, row);
     }
     multiply(ragged, rows, b, sums, count);
     count = 0;
     for (int64_t i = 0; i < ragged->m; i++) {
-        if (covers(ragged, i, start, end)) memcpy(c + (size_t)i * out, sums + (size_t)count++ * out, out);
+        if (covers(ragged, batch, group, i)) memcpy(c + (size_t)i * out, sums + (size_t)count++ * out, out);
     }
 }
 
 // The product over the columns of the left side that the group covers.
-static void multiply_columns(const Ragged *ragged, const char *a, const char *b, char *c, int64_t start, int64_t end) {
+static void multiply_columns(const Ragged *ragged, int64_t batch, int64_t group, const char *a, const char *b,
+                             char *c) {
     char *masked = hlo_eval_scratch(ragged->device, ragged->m * ragged->k, ragged->bytes);
     memcpy(masked, a, (size_t)(ragged->m * ragged->k) * ragged->bytes);
     for (int64_t i = 0; i < ragged->m * ragged->k; i++) {
-        if (!covers(ragged, i % ragged->k, start, end)) memset(masked + (size_t)i * ragged->bytes, 0, ragged->bytes);
+        if (!covers(ragged, batch, group, i % ragged->k)) memset(masked + (size_t)i * ragged->bytes, 0, ragged->bytes);
     }
     multiply(ragged, masked, b, c, ragged->m);
 }
@@ -213,9 +238,8 @@ static int64_t span_of(const Side *side, int64_t dim, int64_t from, int64_t to) 
 }
 
 // Group after group: rows are copied together, multiplied and copied back; terms of other groups are zeros.
-static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, const HloEvalValue *sizes,
-                           int64_t groups, bool contracting, HloEvalValue *result) {
-    assert(groups >= 0);
+static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, bool contracting,
+                           HloEvalValue *result) {
     HloEvalDevice *device = ragged->device;
     HloType lhs = left->value->shape->type, rhs = right->value->shape->type, type = result->shape->type;
     int64_t m = ragged->m, n = ragged->n, k = ragged->k;
@@ -225,23 +249,18 @@ static void ragged_batches(const Ragged *ragged, const Side *left, const Side *r
     for (int64_t batch = 0; batch < left->batch && m * n > 0; batch++) {  // as in multiply_batches()
         hlo_eval_to_accumulator(ragged->accumulator, lhs, a_data + batch * m * k * hlo_type_bytes(lhs), m * k, a);
         memset(c, 0, (size_t)(m * n) * ragged->bytes);
-        int64_t start = 0;
-        for (int64_t g = 0; g < groups; g++) {
+        for (int64_t g = 0; g < ragged->groups; g++) {
             HloArenaMark mark = hlo_arena_mark(device->scratch);
-            // Sizes are the program's data: a negative one makes its group empty and moves the next one back, immense
-            // ones end where numbers do.
-            int64_t size = hlo_eval_integer_at(sizes, g), end, matrix = contracting ? batch : g * left->batch + batch;
-            if (__builtin_add_overflow(start, size, &end)) end = size < 0 ? INT64_MIN : INT64_MAX;
+            int64_t matrix = contracting ? batch : g * left->batch + batch;
             hlo_eval_to_accumulator(ragged->accumulator, rhs, b_data + matrix * k * n * hlo_type_bytes(rhs), k * n, b);
             if (contracting) {
-                multiply_columns(ragged, a, b, c, start, end);
+                multiply_columns(ragged, batch, g, a, b, c);
                 hlo_eval_from_accumulator(
                     ragged->accumulator, type, c, m * n,
                     (char *)result->data + (g * left->batch + batch) * m * n * hlo_type_bytes(type));
             } else {
-                multiply_rows(ragged, a, b, c, start, end);
+                multiply_rows(ragged, batch, g, a, b, c);
             }
-            start = end;
             hlo_arena_reset(device->scratch, mark);
         }
         if (contracting) continue;
@@ -257,8 +276,6 @@ HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instr
     const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
     int64_t dim = dot->lhs_ragged.items[0];
     if (hlo_ints_contain(dot->lhs_batch, dim)) return plain_dot(device, instruction, operands, result);
-    if (operands[2]->shape->rank != 1)
-        return hlo_eval_unsupported(instruction, "a ragged dot with batched group sizes");
     bool contracting = hlo_ints_contain(dot->lhs_contracting, dim);
     HloInts batch = dot->rhs_batch;
     if (!contracting) {  // the group dimension leads the batch dimensions of the right side
@@ -276,12 +293,17 @@ HloStatus hlo_eval_ragged_dot(HloEvalDevice *device, const HloInstruction *instr
                      .n = right.free,
                      .k = left.contracting,
                      .size = operands[0]->shape->dims[dim]};
+    const HloShape *sizes = operands[2]->shape;
+    ragged.groups = sizes->dims[sizes->rank - 1];
+    ragged.lists = sizes->rank > 1;
+    for (int64_t i = dot->lhs_batch.count; i < sizes->rank - 1; i++) ragged.lists *= sizes->dims[i];
+    ragged.starts = group_starts(device, operands[2], ragged.groups);
     ragged.bytes = (size_t)hlo_eval_accumulator_bytes(ragged.accumulator);
     ragged.passes = hlo_eval_passes(device, lhs, rhs, dot->precision, dot->algorithm, false);
     int64_t rank = operands[0]->shape->rank, columns = rank - dot->lhs_contracting.count;
     ragged.inner =
         contracting ? span_of(&left, dim, columns, rank) : span_of(&left, dim, dot->lhs_batch.count, columns);
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
-    ragged_batches(&ragged, &left, &right, operands[2], operands[2]->shape->dims[0], contracting, *result);
+    ragged_batches(&ragged, &left, &right, contracting, *result);
     return HLO_SUCCESS;
 }

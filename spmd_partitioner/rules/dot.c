@@ -109,17 +109,39 @@ const SpmdOp spmd_op_scaled_dot = {.name = "scaled-dot", .rule = scaled_dot_rule
 
 // ---- ragged-dot: consecutive runs of the ragged dimension belong to groups
 
-// The ragged dimension may be cut if the sizes of groups are one list: each device works out what is its own of each.
-static bool ragged_may_be_cut(const HloInstruction *op) {
+// The sizes of groups are one list. If there are several, for places of the dimensions in front of the ragged one, they
+// are divided with those dimensions, but the ragged one is not: each device would have to work out what is its own.
+static bool has_one_list(const HloInstruction *op) {
     return op->operands[2]->shape->rank == 1;
+}
+
+// The dimension of several lists of sizes that stands for dimension `lhs` of the left side, -1 if none does: batch
+// dimensions come first, then those in front of the ragged one that are of its kind.
+static int64_t list_dimension(const HloInstruction *op, int64_t lhs) {
+    const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
+    const int64_t ragged = dot->lhs_ragged.items[0], last = op->operands[2]->shape->rank - 1;
+    int64_t at = 0;
+    for (; at < dot->lhs_batch.count; at++)
+        if (dot->lhs_batch.items[at] == lhs) return at < last ? at : -1;
+    const bool contracting = hlo_ints_contain(dot->lhs_contracting, ragged);
+    for (int64_t i = 0; at < last; i++) {
+        const int64_t dim = contracting ? dot->lhs_contracting.items[i] : i;
+        if (!contracting && (hlo_ints_contain(dot->lhs_batch, i) || hlo_ints_contain(dot->lhs_contracting, i)))
+            continue;
+        if (dim == lhs) return at;
+        at++;
+    }
+    return -1;
 }
 
 // One dimension of the sides and the result that have it (-1: not).
 static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t rhs, int64_t result) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(rule->op, Dot);
     const HloShape *shape = rule->op->operands[lhs >= 0 ? 0 : 1]->shape;
-    if (lhs >= 0 && lhs == dot->lhs_ragged.items[0] && !ragged_may_be_cut(rule->op)) kind = SPMD_REPLICATE;
+    if (lhs >= 0 && lhs == dot->lhs_ragged.items[0] && !has_one_list(rule->op)) kind = SPMD_REPLICATE;
     int32_t factor = spmd_rule_factor(rule, kind, shape->dims[lhs >= 0 ? lhs : rhs]);
+    const int64_t list = lhs >= 0 ? list_dimension(rule->op, lhs) : -1;
+    if (list >= 0) spmd_rule_map(rule, 2, list, factor);
     if (lhs >= 0) spmd_rule_map(rule, 0, lhs, factor);
     if (rhs >= 0) spmd_rule_map(rule, 1, rhs, factor);
     if (result >= 0) spmd_rule_map(rule, spmd_rule_result(rule, 0), result, factor);
@@ -212,7 +234,8 @@ static HloStatus ragged_dot_partition(SpmdPartitioner *partitioner, const HloIns
         HloInstruction *zero = spmd_emit_scalar(partitioner, operands[i]->shape->type, 0);
         operands[i] = spmd_mask_reduced(partitioner, rule, factors, i, operands[i], zero);
     }
-    operands[2] = spmd_operand_whole(partitioner, 2);
+    operands[2] =
+        has_one_list(op) ? spmd_operand_whole(partitioner, 2) : spmd_factor_operand(partitioner, rule, factors, 2).hlo;
     int64_t ragged = HLO_ATTRIBUTES(op, Dot)->lhs_ragged.items[0];
     SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, ragged, factors);
     if (axes.count) operands[2] = own_sizes(partitioner, operands[2], &axes, operands[0]->shape->dims[ragged]);

@@ -298,6 +298,43 @@ Test(numerics, bug_group_sizes_of_ragged_dots_may_be_anything) {
     }
 }
 
+// bug: sizes for each batch, as a vmapped jax.lax.ragged_dot has them, were refused; so were those for each place of
+// dimensions in front of the ragged one.
+Test(numerics, bug_ragged_dots_with_sizes_for_each_batch) {
+    static const struct {
+        const char *shapes, *sizes, *result;
+        float want[12];
+    } cases[] = {
+        {"a = f32[2,3,1] parameter(0)\n  b = f32[2,2,1,1] parameter(1)",
+         "{1, 2}, {0, 2}",
+         "f32[2,3,1] ragged-dot(a, b, s), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+         "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}",
+         {1, 200, 300, 4000, 5000, 0}},
+        {"a = f32[2,3,1] parameter(0)\n  b = f32[2,1,2] parameter(1)",
+         "{1, 2}, {0, 1}",
+         "f32[2,3,2] ragged-dot(a, b, s), lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={1}, "
+         "rhs_group_dims={0}",
+         {1, 10, 200, 2000, 300, 3000, 400, 4000, 0, 0, 0, 0}},
+        {"a = f32[1,2,3] parameter(0)\n  b = f32[2,3,1] parameter(1)",
+         "{1, 2}, {0, 1}",
+         "f32[2,1,1] ragged-dot(a, b, s), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}, lhs_ragged_dims={2}",
+         {1, 2 * 10 + 3 * 100 + 4 * 1000}},
+    };
+    static const int64_t counts[] = {6, 12, 2};
+    const float values[12] = {1, 2, 3, 4, 5, 6, 1, 10, 100, 1000, 10000, 100000};
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloText text = {0};
+        hlo_text_format(&text, "HloModule m\n\nENTRY e {\n  %s\n  s = s32[2,2] constant({%s})\n  ROOT r = %s\n}\n",
+                        cases[i].shapes, cases[i].sizes, cases[i].result);
+        HloStatus status = NULL;
+        HloLiteral *result = run_floats(text.data, values, NULL, &status);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_floats(result, cases[i].want, counts[i]);
+        hlo_literal_free(result);
+        hlo_text_free(&text);
+    }
+}
+
 // As unsigned numbers they are beyond the end, and not before the beginning.
 Test(numerics, starts_beyond_the_signed_numbers_are_clamped_to_the_end) {
     static const char *const starts[] = {"18446744073709551615", "9223372036854775808", "6"};

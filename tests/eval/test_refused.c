@@ -162,11 +162,6 @@ static const RefusedProgram programs[] = {
      " p = f16[16,32] parameter(0)\n q = f16[32,16] parameter(1)\n m = u16[16,4] parameter(2)\n"
      " ROOT r = f32[16,16] dot(p, q, m), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n",
      HLO_UNIMPLEMENTED, "%r (dot): a sparse dot"},
-    {"", "",
-     " p = f32[2,4,6] parameter(0)\n q = f32[3,2,6,5] parameter(1)\n g = s32[2,3] parameter(2)\n"
-     " ROOT r = f32[2,4,5] ragged-dot(p, q, g), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
-     "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}\n",
-     HLO_UNIMPLEMENTED, "%r (ragged-dot): a ragged dot with batched group sizes"},
     {"", "", " p = c128[2] parameter(0)\n ROOT r = s4[2,32] bitcast-convert(p)\n", HLO_UNIMPLEMENTED,
      "%r (bitcast-convert): this pair of types"},
     {"num_partitions=2", "",

@@ -213,6 +213,16 @@ static const Cut cuts[] = {
      " g = s32[3] constant({2, 1, 1})\n ROOT c = f32[3,A,C] ragged-dot(p, q, g), lhs_contracting_dims={1}, "
      "rhs_contracting_dims={0}, lhs_ragged_dims={1}\n}\n",
      ALL},
+    {"ragged-dot with sizes for each batch",
+     "ENTRY e {\n p = f32[A,B,3] parameter(0)\n q = f32[2,A,3,C] parameter(1)\n g = s32[A,2] iota(), iota_dimension=0\n"
+     " ROOT c = f32[A,B,C] ragged-dot(p, q, g), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
+     "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}\n}\n",
+     ALL},
+    {"ragged-dot over a ragged sum with sizes for each place in front of it",
+     "ENTRY e {\n p = f32[A,B,C] parameter(0)\n q = f32[B,C,3] parameter(1)\n g = s32[B,2] iota(), iota_dimension=0\n"
+     " ROOT c = f32[2,A,3] ragged-dot(p, q, g), lhs_contracting_dims={1,2}, rhs_contracting_dims={0,1}, "
+     "lhs_ragged_dims={2}\n}\n",
+     ALL},
     {"scaled-dot",
      "ENTRY e {\n p = f32[A,{B+B}] parameter(0)\n q = f32[{B+B},C] parameter(1)\n s = f32[A,B] parameter(2)\n"
      " t = f32[B,1] parameter(3)\n ROOT c = f32[A,C] scaled-dot(p, q, s, t), lhs_contracting_dims={1}, "

@@ -37,6 +37,16 @@ def test_their_gradients_equal_cpu(sizes):
     assert_same(jax.device_get(jax.jit(program)(lhs, rhs)), on_cpu(program, lhs, rhs), 1e-5)
 
 
+def test_vmapped_products_have_sizes_for_each_batch():
+    lhs, rhs, _ = inputs(np.float32, SIZES["even"])
+    counts = np.array(list(SIZES.values()), np.int32)
+    program = lambda a, b: jax.vmap(jax.lax.ragged_dot)(a, b, counts)
+    arguments = np.stack([lhs * k for k in (1, 2, 3, 4)]), np.stack([rhs + k for k in range(4)])
+    assert_same(jax.device_get(jax.jit(program)(*arguments)), on_cpu(program, *arguments), 1e-5)
+    gradient = jax.grad(lambda *a: jnp.sum(jnp.sin(program(*a))), (0, 1))
+    assert_same(jax.device_get(jax.jit(gradient)(*arguments)), on_cpu(gradient, *arguments), 1e-5)
+
+
 def test_experts_of_uneven_load():
     """A layer of experts: tokens sorted by their expert, one ragged product each way, weighted and put back."""
     tokens, gate, first, second = (np.random.default_rng(5).normal(size=s).astype(np.float32) / 3
