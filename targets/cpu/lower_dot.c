@@ -408,6 +408,8 @@ typedef struct RaggedKernel {
     int64_t groups, steps;      // of the ragged dimension
     int64_t ragged_strides[3];  // of a step of it, in elements
     int64_t group_strides[3];   // of a group
+    DotDim *lists;              // the dimensions of which each place has its own list of sizes
+    int64_t list_rank;
     int64_t out_bytes;
 } RaggedKernel;
 
@@ -424,20 +426,13 @@ static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
     if (cpu_is_widened(kernels, type)) cpu_narrow(kernels, type, zero, kZero, 1);
 }
 
-// Rows outside of all groups are zeros, by the definition of ragged_dot. Sizes may sum to anything, also to less than
-// nothing: `start` saturates.
-static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
-    const RaggedKernel *kernel = data;
-    const char *const sides[] = {arguments[0], arguments[1]};
-    char *out = arguments[3];
-    unsigned char zero[16];
-    const HloType type = kernel->dot.matmul.out_type;
-    encode_zero(pool, type, zero);
-    // Rows that no group covers are zeros.
-    cpu_fill(pool, out, zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
+// The groups of one list. Sizes may sum to anything, also to less than nothing: `start` saturates.
+static HloStatus run_groups(const RaggedKernel *kernel, const char *const sides[2], const void *sizes, int64_t list,
+                            char *out, CpuPool *pool) {
+    assert(list >= 0);
     int64_t start = 0;
     for (int64_t g = 0; g < kernel->groups; g++) {
-        const int64_t size = cpu_read_integer(arguments[2], kernel->sizes_type, g);
+        const int64_t size = cpu_read_integer(sizes, kernel->sizes_type, list * kernel->groups + g);
         int64_t end;  // sizes are the program's data, and may be anything
         if (__builtin_add_overflow(start, size, &end)) end = size < 0 ? INT64_MIN : INT64_MAX;
         const int64_t from = within(start, kernel->steps), to = within(end, kernel->steps);
@@ -449,6 +444,26 @@ static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *p
         for (int i = 0; i < 3; i++)
             offset[i] = (g * kernel->group_strides[i] + from * kernel->ragged_strides[i]) * kernel->dot.widths[i];
         HLO_TRY(run_products(&kernel->dot, &matmul, sides[0] + offset[0], sides[1] + offset[1], out + offset[2], pool));
+    }
+    return HLO_SUCCESS;
+}
+
+// Rows outside of all groups are zeros, by the definition of ragged_dot.
+static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
+    const RaggedKernel *kernel = data;
+    unsigned char zero[16];
+    const HloType type = kernel->dot.matmul.out_type;
+    encode_zero(pool, type, zero);
+    cpu_fill(pool, arguments[3], zero, kernel->out_bytes / hlo_type_bytes(type), hlo_type_bytes(type));
+    int64_t lists = 1;
+    for (int64_t d = 0; d < kernel->list_rank; d++) lists *= kernel->lists[d].size;
+    for (int64_t list = 0; list < lists; list++) {
+        int64_t offset[3] = {0};
+        for (int64_t d = kernel->list_rank, rest = list; d-- > 0; rest /= kernel->lists[d].size)
+            for (int i = 0; i < 3; i++)
+                offset[i] += rest % kernel->lists[d].size * kernel->lists[d].strides[i] * kernel->dot.widths[i];
+        const char *const sides[] = {(char *)arguments[0] + offset[0], (char *)arguments[1] + offset[1]};
+        HLO_TRY(run_groups(kernel, sides, arguments[2], list, (char *)arguments[3] + offset[2], pool));
     }
     return HLO_SUCCESS;
 }
@@ -486,6 +501,43 @@ static int64_t free_place(const HloDotAttributes *dot, int64_t dimension) {
     for (int64_t d = 0; d < dimension; d++)
         place += !hlo_ints_contain(dot->lhs_batch, d) && !hlo_ints_contain(dot->lhs_contracting, d);
     return place;
+}
+
+// Notes the dimensions of which each place has its own list of sizes (those of `sizes` before the last: batch
+// dimensions, then free ones in front of the ragged one) and leaves one element of each in the views. False if there
+// are summed ones.
+static bool take_lists(HloArena *arena, const HloDotAttributes *dot, const HloShape *sizes, CpuView *views,
+                       RaggedKernel *kernel) {
+    const int64_t batch = dot->lhs_batch.count;
+    kernel->list_rank = sizes->rank - 1;
+    kernel->lists = HLO_ARENA_NEW(arena, DotDim, sizes->rank);
+    if (kernel->contracting && kernel->list_rank > batch) return false;
+    int64_t *dims[3];
+    for (int i = 0; i < 3; i++) {
+        dims[i] = HLO_ARENA_NEW(arena, int64_t, views[i].rank + 1);
+        for (int64_t d = 0; d < views[i].rank; d++) dims[i][d] = views[i].dims[d];
+        views[i].dims = dims[i];
+    }
+    int64_t free = -1;
+    for (int64_t j = 0; j < kernel->list_rank; j++) {
+        int64_t places[3] = {-1, -1, -1};
+        if (j < batch) {
+            places[0] = dot->lhs_batch.items[j];
+            places[1] = dot->rhs_batch.items[j];
+            places[2] = j + kernel->contracting;
+        } else {
+            do places[0] = ++free;
+            while (hlo_ints_contain(dot->lhs_batch, free) || hlo_ints_contain(dot->lhs_contracting, free));
+            places[2] = free_place(dot, free);
+        }
+        kernel->lists[j].size = sizes->dims[j];
+        for (int i = 0; i < 3; i++) {
+            if (places[i] < 0) continue;
+            kernel->lists[j].strides[i] = views[i].strides[places[i]];
+            dims[i][places[i]] = 1;
+        }
+    }
+    return true;
 }
 
 // Takes the ragged and the group dimension out of the views, and notes how far a step of each goes.
@@ -540,8 +592,7 @@ static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     return true;
 }
 
-// The ragged dimension as a batch dimension is left to the evaluator, and so are sizes that differ by batch (rank above
-// 1).
+// The ragged dimension as a batch dimension is left to the evaluator.
 HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
@@ -551,14 +602,14 @@ HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *st
     for (int i = 0; i < 3; i++)
         if (!has_kernel(types[i])) return cpu_lower_give_up(lowering, node);
     const HloShape *sizes = node->operands[2]->shape;
-    if (sizes->rank != 1 || hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0]))
-        return cpu_lower_give_up(lowering, node);
+    if (hlo_ints_contain(dot->lhs_batch, dot->lhs_ragged.items[0])) return cpu_lower_give_up(lowering, node);
     CpuView views[3] = {row_major_view(arena, node->operands[0]->shape),
                         row_major_view(arena, node->operands[1]->shape),
                         row_major_view(arena, node->results[0]->shape)};
     kernel->contracting = hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
-    kernel->groups = sizes->dims[0];
+    kernel->groups = sizes->dims[sizes->rank - 1];
     kernel->sizes_type = sizes->type;
+    if (!take_lists(arena, dot, sizes, views, kernel)) return cpu_lower_give_up(lowering, node);
     kernel->out_bytes = node->results[0]->bytes;
     const HloDotAttributes rest = take_ragged(arena, dot, views, kernel);
     DotRoles roles = sort_roles(arena, &rest, views);
