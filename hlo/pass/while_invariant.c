@@ -94,18 +94,18 @@ static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     return true;
 }
 
+static bool took_long(const Hoist *hoist, const HloInstruction *i) {
+    bool longer = is_dear(i);
+    for (int64_t k = 0; k < i->operand_count; k++) longer |= hoist->facts[i->operands[k]->id].took_long;
+    return longer;
+}
+
 // Larger than what it reads, or plain arithmetic with such values. Cheap ops make large values of nothing, which
 // arithmetic with other arrays of that size does not count.
 static bool is_grown(const Hoist *hoist, const HloInstruction *i) {
     bool of_grown = false;
     for (int64_t k = 0; k < i->operand_count; k++) of_grown |= hoist->facts[i->operands[k]->id].grown;
-    return (of_grown && !is_dear(i)) || (!is_cheap(i) && makes_more_than_it_reads(i));
-}
-
-static bool took_long(const Hoist *hoist, const HloInstruction *i) {
-    bool longer = is_dear(i);
-    for (int64_t k = 0; k < i->operand_count; k++) longer |= hoist->facts[i->operands[k]->id].took_long;
-    return longer;
+    return (of_grown && !took_long(hoist, i)) || (!is_cheap(i) && makes_more_than_it_reads(i));
 }
 
 static bool is_link(const Hoist *hoist, const HloInstruction *i) {

@@ -71,8 +71,10 @@ static bool is_listed(const char *const *names, int64_t count, const char *name)
     return false;
 }
 
-// In front of which calls must be gone: what a body calls is part of it.
-static const char *const kHoists[] = {"call-inliner", "tuple-simplifier", "while-loop-expensive-invariant-code-motion"};
+// In front of which calls must be gone, since what a body calls is part of it, and equal things be one, which would
+// else leave it as many values.
+static const char *const kHoists[] = {"call-inliner", "tuple-simplifier", "cse",
+                                      "while-loop-expensive-invariant-code-motion"};
 
 // One look through the module for each row; programs without such ops are left as they are. The passes run in the order
 // of the table, the padder behind them, since what others write out may have dynamic sizes too, and loops last, of
