@@ -105,14 +105,14 @@ def square_matrices(x):
             jsp.linalg.expm(x[0] / 4))
 
 
-@program(normal(6, 6), normal(6, 3))
+@program(normal(6, 6, dtype=np.float64), normal(6, 3, dtype=np.float64))
 def systems(x, b):
     spd = x @ x.T + 6 * jnp.eye(6)
     return (jsp.linalg.cho_solve(jsp.linalg.cho_factor(spd), b), jsp.linalg.lu_solve(jsp.linalg.lu_factor(x + 6 * jnp.eye(6)), b),
             jnp.linalg.lstsq(spd, b)[0], jsp.linalg.solve_triangular(jnp.tril(spd), b, lower=True, trans=1))
 
 
-@program(normal(5), normal(5, 5))
+@program(normal(5, dtype=np.float64), normal(5, 5, dtype=np.float64))
 def linear_gradient(b, x):
     spd = x @ x.T + 5 * jnp.eye(5)
     return jax.grad(lambda b, m: jnp.linalg.solve(m, b) @ b + jnp.linalg.slogdet(m)[1], (0, 1))(b, spd)
