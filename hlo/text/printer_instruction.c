@@ -174,6 +174,7 @@ static void print_calls(HloPrinter *printer, const HloInstruction *instruction, 
         case HLO_OP_ASYNC_UPDATE:
         case HLO_OP_ASYNC_DONE: break;
         case HLO_OP_REDUCE_SCATTER:
+        case HLO_OP_SCAN:
             print_role(printer, printer->options.canonical_names ? "calls" : "to_apply", called[0], indent);
             break;
         case HLO_OP_CUSTOM_CALL: print_list(printer, "called_computations", instruction, indent); break;
