@@ -41,16 +41,6 @@ static size_t write_number(char *to, int64_t number) {
     return length;
 }
 
-// How many characters write_number() writes.
-static size_t number_length(int64_t number) {
-    size_t length = 2;
-    while (number >= 10) {
-        number /= 10;
-        length++;
-    }
-    return length;
-}
-
 // The next number of a stem that may be free, or NULL where all that the stem has is in the map.
 static int64_t *counter_of(const HloNames *names, const char *stem, size_t length) {
     return names->counters.count ? hlo_string_map_get(&names->counters, stem, length) : NULL;
@@ -94,9 +84,12 @@ static const char *count_name(HloArena *arena, HloNames *names, int64_t *next, c
                               bool numbered, void *owner) {
     assert(*next >= 0);
     if (*next > 0 && !names->has_numbered) {
-        char *name = hlo_arena_allocate_uninitialised(arena, length + number_length(*next) + 1);
+        char number[24];
+        const size_t digits = write_number(number, (*next)++);
+        char *name = hlo_arena_allocate_uninitialised(arena, length + digits + 1);
         memcpy(name, stem, length);
-        name[length + write_number(name + length, (*next)++)] = 0;
+        memcpy(name + length, number, digits);
+        name[length + digits] = 0;
         return name;
     }
     char small[256];

@@ -147,7 +147,6 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
     return HLO_SUCCESS;
 }
 
-// Attributes in the order of their names. Layouts are written for both sides if the operands have some.
 // Text, but for the targets whose configuration was bytes before it was read: what reading made digits of.
 static const MlirAttribute *configuration(const ExportPlace *place, const char *target, const char *config) {
     const size_t length = strlen(config);
@@ -158,6 +157,7 @@ static const MlirAttribute *configuration(const ExportPlace *place, const char *
     return export_string(place, config);
 }
 
+// Attributes in the order of their names. Layouts are written for both sides if the operands have some.
 static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CUSTOM_CALL));
     const HloInstruction *instruction = place->instruction;

@@ -150,9 +150,14 @@ static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, 
     }
 }
 
-// The same of a contiguous walk, past the caches.
+// Where a store with a contiguous walk writes the elements from `start` on.
+static void *store_place(const Frame *frame, const CpuLoopValue *store, int64_t start) {
+    return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
+}
+
+// What store_run() does for a contiguous walk, past the caches.
 static void stream_run(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
-    char *to = (char *)frame->buffers[value->buffer] + (value->walk.offset + start) * value->width;
+    void *to = store_place(frame, value, start);
     frame->loop->kernels->stream(to, frame->registers[value->operands[0]], (size_t)(count * value->width));
 }
 
@@ -201,8 +206,7 @@ static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
 // Where the store of the value would write the elements from `start` on: it is computed there at
 // once.
 static void *output_place(const Frame *frame, const CpuLoopValue *value, int64_t start) {
-    const CpuLoopValue *store = &frame->loop->values[value->stored_by];
-    return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
+    return store_place(frame, &frame->loop->values[value->stored_by], start);
 }
 
 static void fetch_ahead(Frame *frame);
