@@ -150,15 +150,9 @@ typedef struct Ranked {
 } Ranked;
 
 // By key, equal ones by place: an order without ties, so that qsort() need not be stable.
-static int compare_ascending(const void *a, const void *b) {
+static int compare_ranked(const void *a, const void *b) {
     const Ranked *x = a, *y = b;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return x->place < y->place ? -1 : x->place > y->place;
-}
-
-static int compare_descending(const void *a, const void *b) {
-    const Ranked *x = a, *y = b;
-    if (x->key != y->key) return x->key > y->key ? -1 : 1;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
@@ -174,8 +168,9 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
     for (int64_t row = 0; row < rows; row++) {
         const char *data = (const char *)operand->data + row * size * bytes;
         order_keys(shape->type, data, size, keys);
-        for (int64_t i = 0; i < size; i++) ranked[i] = (Ranked){keys[i], i};
-        qsort(ranked, (size_t)size, sizeof(*ranked), largest ? compare_descending : compare_ascending);
+        // ~ turns the order of all keys round, and leaves equal ones equal.
+        for (int64_t i = 0; i < size; i++) ranked[i] = (Ranked){largest ? ~keys[i] : keys[i], i};
+        qsort(ranked, (size_t)size, sizeof(*ranked), compare_ranked);
         for (int64_t j = 0; j < k; j++) {
             const int64_t best = ranked[j].place;
             memcpy((char *)values->data + (row * k + j) * bytes, data + best * bytes, (size_t)bytes);
