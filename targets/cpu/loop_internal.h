@@ -137,6 +137,7 @@ struct CpuLoop {
     int64_t block;           // kept indices of a block at most
     int64_t segment;         // reduced indices of a segment
     int64_t segments;
+    int64_t piece;          // of rows in segments: how many elements are computed and reduced at a time
     int64_t uniform_count;  // elements that registers of uniform values are filled with
     size_t scratch_bytes;   // of one worker
     const int64_t *slots;   // where each value's register is in scratch memory, 0 without one: what opening a run reads

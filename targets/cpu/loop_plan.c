@@ -481,6 +481,17 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     }
 }
 
+// A segment is reduced in one call where its elements stand in memory already; else in chunks, which is as many elements
+// as the registers hold. The kernel's tree over a segment is the same as the interpreter's over its chunks.
+static void choose_piece(CpuLoop *loop) {
+    loop->piece = CPU_REDUCE_CHUNK;
+    if (loop->mode != CPU_MODE_PARTIAL || loop->body.count != 1 || loop->reductions.count != 1) return;
+    const CpuLoopValue *source = &loop->values[loop->body.items[0]];
+    const CpuLoopValue *reduction = &loop->values[loop->reductions.items[0]];
+    if (source->kind == CPU_VALUE_LOAD && source->walk.contiguous && reduction->operands[0] == loop->body.items[0])
+        loop->piece = loop->segment;
+}
+
 // The builder's values become a plan: joined (peephole), split into what is computed once, once a row and once a block,
 // walked in one of the modes, cut into blocks that the registers have room for, listed as steps. Errors that building
 // met come out here.
@@ -512,6 +523,7 @@ HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     CpuLoopPlanner planner = {.b = b, .loop = loop};
     schedule(&planner);
     HLO_TRY(plan_blocks(&planner));
+    choose_piece(loop);
     list_steps(&planner);
     plan_ahead(&planner);
     cpu_tiny_loop_plan(b->arena, loop);

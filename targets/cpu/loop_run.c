@@ -266,7 +266,7 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
     char *row = own_register(frame, value), *segment = row + 16, *chunk = row + 32;
     CpuBlockKernel *fold = loop->fold[value->partial];
     assert(frame->kept_count == 1 && value->width <= 16);  // chunks are of one row; three results fit a line
-    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count, 0);
+    value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count);
     if (in_segment != 0) fold(segment, segment, chunk, NULL, 1, 0);
     if (end < loop->reduced && end % CPU_REDUCE_SEGMENT != 0) return row;
     if (end <= CPU_REDUCE_SEGMENT)
@@ -305,7 +305,7 @@ static void run_value(Frame *frame, CpuValue v) {
             if (frame->loop->phases)
                 (void)reduce_chunk(frame, value);
             else if (frame->loop->mode == CPU_MODE_ROWS)
-                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced, 0);
+                value->reduce(*result, operand_of(frame, value, 0), count, frame->loop->reduced);
             else
                 combine_partials(frame, v);
             break;
@@ -570,14 +570,6 @@ static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t b
     }
 }
 
-// How far ahead of a long row's reduction its elements are asked for: it is the first to read them only where no kernel
-// has made them.
-static int64_t fetched_ahead(const CpuLoop *loop, const CpuLoopValue *reduction) {
-    enum { kAhead = 8192 };
-    const CpuLoopValue *source = &loop->values[reduction->operands[0]];
-    return source->kind == CPU_VALUE_LOAD && source->walk.contiguous ? kAhead : 0;
-}
-
 // First pass of long rows: unit = row * segments + segment.
 static void run_partial_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
@@ -588,16 +580,16 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     frame->kept_start = row;
     frame->kept_count = 1;
     run_list(frame, &loop->before);
-    for (int64_t at = begin; at < end; at += CPU_REDUCE_CHUNK) {
+    for (int64_t at = begin; at < end; at += loop->piece) {
         frame->full_start = row * loop->reduced + at;
-        frame->full_count = end - at < CPU_REDUCE_CHUNK ? end - at : CPU_REDUCE_CHUNK;
+        frame->full_count = end - at < loop->piece ? end - at : loop->piece;
         run_list(frame, &loop->body);
         for (int64_t i = 0; i < loop->reductions.count; i++) {
             const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
             char *partial = partial_at(frame, value->partial, segment, row);
             unsigned char chunk[16];
             void *into = at == begin ? (void *)partial : (void *)chunk;
-            value->reduce(into, operand_of(frame, value, 0), 1, frame->full_count, fetched_ahead(loop, value));
+            value->reduce(into, operand_of(frame, value, 0), 1, frame->full_count);
             if (at != begin) loop->fold[value->partial](partial, partial, chunk, NULL, 1, 0);
         }
     }

@@ -83,7 +83,7 @@ static void reduce_rows(void *dst, const void *a, const void *b, const void *c, 
     CpuReduceKernel *reduce;
     (void)c;
     memcpy(&reduce, b, sizeof reduce);
-    reduce(dst, a, n, immediate, 0);
+    reduce(dst, a, n, immediate);
 }
 
 // ---- running

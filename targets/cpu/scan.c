@@ -276,7 +276,7 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
     if (job.entry && job.entry->type == HLO_F32 && op == CPU_REDUCE_ADD)
         job.sums = cpu_isa_scan_kernels(cpu_pool_features(pool));
     cpu_widen(kernels, type, held_init, init, 1);
-    kernels->reduce[op][cpu_register_of(type)](identity, held_init, 1, 0, 0);
+    kernels->reduce[op][cpu_register_of(type)](identity, held_init, 1, 0);
     char *wide = NULL;
     if (widened) {
         wide = cpu_pool_scratch_take(pool, hlo_array_bytes((size_t)total, sizeof(float)));

@@ -63,7 +63,7 @@ static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide
     bool invertible;
     if (!worst || !job->extreme) return false;
     assert(n > 0);  // there is an extreme
-    job->extreme(&extreme, block, 1, n, 0);
+    job->extreme(&extreme, block, 1, n);
     if (job->type == HLO_F32) {
         float value;
         memcpy(&value, &extreme, sizeof value);

@@ -229,7 +229,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
                 .out_sizes = out_sizes,
                 .window = window,
                 .identity = identity};
-    kernels->reduce[op][cpu_register_of(type)](identity, identity, 1, 0, 0);
+    kernels->reduce[op][cpu_register_of(type)](identity, identity, 1, 0);
     const size_t stage =
         hlo_array_bytes((size_t)largest_stage(rank, in_sizes, out_sizes) + 4, (size_t)cpu_held_bytes(type));
     char *scratch = cpu_pool_scratch_take(pool, hlo_array_bytes(stage, 2));

@@ -456,9 +456,9 @@ Test(cpu_elementwise, short_rows_together_and_alone) {
             for (int op = 0; op < CPU_REDUCE_COUNT; op++) {
                 CpuReduceKernel *reduce = kernels_of(set)->reduce[op][type];
                 for (int n = 1; n <= kLongest && reduce; n++) {
-                    reduce(together, in, kRows, n, 0);
+                    reduce(together, in, kRows, n);
                     for (int r = 0; r < kRows; r++) {
-                        reduce(alone, in + (size_t)r * (size_t)n * (size_t)widths[type], 1, n, 8192);
+                        reduce(alone, in + (size_t)r * (size_t)n * (size_t)widths[type], 1, n);
                         cr_assert_eq(memcmp(alone, together + r * widths[type], (size_t)widths[type]), 0,
                                      "type %d, op %d, rows of %d on set %d", type, op, n, set);
                     }

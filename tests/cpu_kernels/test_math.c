@@ -318,7 +318,7 @@ Test(cpu_math, maximum_and_minimum_of_special_values) {
                         row[at < n ? at : 0] = kSpecials[i];
                         float want = row[0];
                         for (int k = 1; k < n; k++) want = extreme_of(largest, want, row[k]);
-                        reduce(&got, row, 1, n, 0);
+                        reduce(&got, row, 1, n);
                         cr_expect(same_number(got, want), "%a at %d of %d on set %d: %a, expected %a", kSpecials[i], at,
                                   n, set, got, want);
                     }

@@ -33,10 +33,8 @@ typedef enum CpuRegisterType {
 typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
 
 // dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of isa/loop_reduce.inc; the
-// operation's identity for n = 0. Where `ahead` is not 0, memory is asked for the elements so many bytes further on:
-// for rows that come from memory at once, where the processor's own prefetching ends at each page
-// (docs/performance.md).
-typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n, int64_t ahead);
+// operation's identity for n = 0.
+typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
 // Where the best of n > 0 elements stands: the first NaN, else the first of the largest (or smallest).
 typedef int64_t CpuArgKernel(const void *source, int64_t n);
