@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static locale_t enter(void) {
     return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0));
@@ -31,6 +32,22 @@ float hlo_strtof(const char *text, char **end) {
     const float value = strtof(text, end);
     leave(before);
     return value;
+}
+
+size_t hlo_write_decimal(char to[HLO_DECIMAL_DIGITS], uint64_t value) {
+    static const char kPairs[] =
+        "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+        "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
+    char digits[HLO_DECIMAL_DIGITS];
+    size_t start = sizeof(digits);
+    assert(to);
+    for (; value >= 100; value /= 100) memcpy(digits + (start -= 2), kPairs + 2 * (value % 100), 2);
+    if (value >= 10)
+        memcpy(digits + (start -= 2), kPairs + 2 * value, 2);
+    else
+        digits[--start] = (char)('0' + value);
+    memcpy(to, digits + start, sizeof(digits) - start);
+    return sizeof(digits) - start;
 }
 
 int hlo_vsnprintf(char *buffer, size_t size, const char *format, va_list arguments) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers from and to text with a decimal point, whatever the locale: a program that has called setlocale() reads and
-// writes "0,5" with the C library's functions, which is no HLO. Each of these is the function of <stdlib.h> or
+// writes "0,5" with the C library's functions, which is no HLO. Each of these but one is the function of <stdlib.h> or
 // <stdio.h> that it names, in the locale "C"; any thread may call them.
 #ifndef MESHLO_HLO_BASE_DECIMAL_H_
 #define MESHLO_HLO_BASE_DECIMAL_H_
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "hlo/base/macros.h"
 
@@ -16,6 +17,10 @@ HLO_BEGIN_C
 HLO_EXPORT double hlo_strtod(const char *text, char **end);
 // strtof()
 HLO_EXPORT float hlo_strtof(const char *text, char **end);
+// The digits of a number to `to`, without a NUL; how many they are. Two at a time, which matters where every
+// instruction of a large program has a number in its name.
+enum { HLO_DECIMAL_DIGITS = 20 };
+HLO_EXPORT size_t hlo_write_decimal(char to[HLO_DECIMAL_DIGITS], uint64_t value);
 // snprintf(): the length of the whole text, of which `size` - 1 bytes fit.
 HLO_EXPORT int hlo_snprintf(char *buffer, size_t size, const char *format, ...) HLO_PRINTF(3, 4);
 // vsnprintf()

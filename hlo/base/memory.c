@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 #include "hlo/base/countdown.h"
 #include "hlo/base/decimal.h"
 
-// The innermost hlo_protect() of this thread, and the countdown of injected failures: the library's only mutable
-// statics, both per thread, because an arena may be used far below the call that protects it.
+// The innermost hlo_protect() of this thread, and the countdown of injected failures: with the blocks kept below the
+// library's only mutable statics; per thread, because an arena may be used far below the call that protects it.
 static _Thread_local struct Guard *innermost_guard;
 static _Thread_local int64_t allocations_until_failure = -1;
 
@@ -77,6 +78,10 @@ void *hlo_allocate_aligned(size_t bytes) {
 // A block of two megabytes and more asks for huge pages: a program of a million instructions touches so much new memory
 // that faults of 4 KiB took a third of the time in which it was read. Blocks are not larger: memory that nobody touches
 // counts too.
+//
+// Some blocks stay when their arena goes, for the next one: the system zeroes pages before it gives them, and on a
+// virtual machine first has to get them from the host, which takes longer than reading the program that is put there
+// (5 ms for 2 MB measured). Under a sanitizer none stay, so that what was freed is seen to be.
 
 enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 21, HUGE_PAGE_BYTES = 1 << 21 };
 
@@ -108,6 +113,56 @@ static char *payload(Block *block) {
     return (char *)(block + 1);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define KEEPS_BLOCKS false
+#elif defined(__has_feature)
+#define KEEPS_BLOCKS (!__has_feature(address_sanitizer))
+#else
+#define KEEPS_BLOCKS true
+#endif
+
+// Blocks that no arena has, some of each size that arenas grow by. A place is taken and filled by an exchange: any
+// thread.
+enum { SMALLEST_KEPT_BYTES = 1 << 17, KEPT_SIZES = 5, KEPT_EACH = 12 };
+static _Atomic(Block *) kept_blocks[KEPT_SIZES][KEPT_EACH];
+
+_Static_assert(SMALLEST_KEPT_BYTES << (KEPT_SIZES - 1) == LARGEST_BLOCK_BYTES, "the largest blocks are kept");
+_Static_assert(KEPT_EACH *(2 * LARGEST_BLOCK_BYTES - SMALLEST_KEPT_BYTES) <= HLO_ARENA_KEPT_BYTES, "as promised");
+
+// The places for blocks of `bytes`, header and all; NULL where none are kept.
+static _Atomic(Block *) *kept_of(size_t bytes) {
+    for (int i = 0; KEEPS_BLOCKS && i < KEPT_SIZES; i++)
+        if (bytes == (size_t)SMALLEST_KEPT_BYTES << i) return kept_blocks[i];
+    return NULL;
+}
+
+static Block *take_kept_block(size_t bytes) {
+    _Atomic(Block *) *kept = bytes < SMALLEST_KEPT_BYTES ? NULL : kept_of(bytes);
+    for (int i = 0; kept && i < KEPT_EACH; i++) {
+        if (!atomic_load_explicit(&kept[i], memory_order_relaxed)) continue;
+        Block *block = atomic_exchange_explicit(&kept[i], NULL, memory_order_acquire);
+        if (block) return block;
+    }
+    return NULL;
+}
+
+static void free_block(Block *block) {
+    const size_t bytes = sizeof(Block) + block->size;
+    _Atomic(Block *) *kept = bytes < SMALLEST_KEPT_BYTES ? NULL : kept_of(bytes);
+    for (int i = 0; kept && i < KEPT_EACH; i++) {
+        Block *none = NULL;
+        if (atomic_load_explicit(&kept[i], memory_order_relaxed)) continue;
+        if (atomic_compare_exchange_strong_explicit(&kept[i], &none, block, memory_order_release, memory_order_relaxed))
+            return;
+    }
+    hlo_free(block);
+}
+
+void hlo_arena_free_kept(void) {
+    for (int i = 0; i < KEPT_SIZES; i++)
+        for (Block *block; (block = take_kept_block((size_t)SMALLEST_KEPT_BYTES << i));) hlo_free(block);
+}
+
 // Newest first; `stop` stays (NULL: none does).
 static void free_blocks_until(HloArena *arena, const Block *stop) {
     assert(arena);
@@ -115,7 +170,7 @@ static void free_blocks_until(HloArena *arena, const Block *stop) {
         Block *block = arena->newest;
         arena->newest = block->older;
         arena->total -= block->size;
-        hlo_free(block);
+        free_block(block);
     }
 }
 
@@ -158,9 +213,11 @@ HloArena *hlo_arena_scratch_new(void) {
 
 // Memory for a block; NULL when there is none. *bytes may grow.
 static Block *allocate_block(size_t *bytes) {
-    if (*bytes < HUGE_PAGE_BYTES || *bytes > SIZE_MAX - HUGE_PAGE_BYTES) return hlo_allocate(*bytes);
-    if (must_fail()) return NULL;
-    *bytes = (*bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    if (must_fail() || *bytes > SIZE_MAX - HUGE_PAGE_BYTES) return NULL;
+    if (*bytes > HUGE_PAGE_BYTES) *bytes = (*bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+    Block *kept = take_kept_block(*bytes);
+    if (kept) return kept;
+    if (*bytes < HUGE_PAGE_BYTES) return malloc(*bytes);
     Block *block = aligned_alloc(HUGE_PAGE_BYTES, *bytes);
 #ifdef MADV_HUGEPAGE
     if (block) (void)madvise(block, *bytes, MADV_HUGEPAGE);  // a wish: smaller pages do as well
@@ -211,13 +268,6 @@ void *hlo_arena_allocate_zeroed_block(HloArena *arena, size_t bytes) {
     void *result = hlo_arena_allocate_block(arena, bytes);
     memset(result, 0, bytes);
     return result;
-}
-
-void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes) {
-    assert(data || bytes == 0);
-    void *copy = hlo_arena_allocate_uninitialised(arena, bytes);
-    if (bytes) memcpy(copy, data, bytes);
-    return copy;
 }
 
 char *hlo_arena_string(HloArena *arena, const char *text, size_t length) {

@@ -51,6 +51,11 @@ enum { HLO_ARENA_ALIGNMENT = 16 };
 
 // A new, empty arena; NULL when memory is short. Free with hlo_arena_free().
 HLO_EXPORT HloArena *hlo_arena_new(void);
+// How much memory of freed arenas the process keeps for new ones, in bytes, at most: of large arenas, those of a small
+// program are given back at once.
+enum { HLO_ARENA_KEPT_BYTES = 48 << 20 };
+// Gives that memory back to the system: for a process that has done with large programs and stays. Any thread.
+HLO_EXPORT void hlo_arena_free_kept(void);
 // A new arena for scratch memory: never NULL (jumps to hlo_protect() when memory is short), and freed by that
 // hlo_protect() too if a later allocation jumps over its owner. Free with hlo_arena_free(), in the same thread.
 HLO_EXPORT HloArena *hlo_arena_scratch_new(void);
@@ -80,7 +85,11 @@ static inline void *hlo_arena_allocate(HloArena *arena, size_t bytes) {
     return result;
 }
 // A copy of `bytes` bytes at `data`.
-HLO_EXPORT void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes);
+static inline void *hlo_arena_copy(HloArena *arena, const void *data, size_t bytes) {
+    void *copy = hlo_arena_allocate_uninitialised(arena, bytes);
+    if (bytes > 0 && bytes <= PTRDIFF_MAX) memcpy(copy, data, bytes);  // more than that is not allocated
+    return copy;
+}
 // A NUL-terminated copy of `length` characters.
 HLO_EXPORT char *hlo_arena_string(HloArena *arena, const char *text, size_t length);
 // A copy of a NUL-terminated text; NULL for NULL.

@@ -64,13 +64,8 @@ void hlo_text_format(HloText *text, const char *format, ...) {
 }
 
 void hlo_text_uint64(HloText *text, uint64_t value) {
-    char digits[20];
-    size_t start = sizeof(digits);
-    do {
-        digits[--start] = (char)('0' + value % 10);
-        value /= 10;
-    } while (value);
-    hlo_text_append(text, digits + start, sizeof(digits) - start);
+    char digits[HLO_DECIMAL_DIGITS];
+    hlo_text_append(text, digits, hlo_write_decimal(digits, value));
 }
 
 void hlo_text_int64(HloText *text, int64_t value) {

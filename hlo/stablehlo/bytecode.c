@@ -39,11 +39,6 @@ const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length) {
     return bytes;
 }
 
-unsigned char mlir_read_byte(MlirCursor *cursor) {
-    const unsigned char *byte = mlir_read_bytes(cursor, 1);
-    return byte ? *byte : 0;
-}
-
 // The number of trailing zero bits of the first byte says how many bytes follow.
 uint64_t mlir_read_long_varint(MlirCursor *cursor) {
     if (!cursor->error && cursor->end - cursor->next > 8) {
@@ -72,12 +67,8 @@ int64_t mlir_read_signed(MlirCursor *cursor) {
     return (int64_t)(value >> 1 ^ (~(value & 1) + 1));
 }
 
-int64_t mlir_read_count(MlirCursor *cursor) {
-    uint64_t count = mlir_read_varint(cursor);
-    if (!cursor->error && count > (uint64_t)(cursor->end - cursor->next)) {
-        mlir_cursor_fail(cursor, "a count of %llu is more than the bytes that are left", (unsigned long long)count);
-    }
-    return cursor->error ? 0 : (int64_t)count;
+void mlir_fail_count(MlirCursor *cursor, uint64_t count) {
+    mlir_cursor_fail(cursor, "a count of %llu is more than the bytes that are left", (unsigned long long)count);
 }
 
 const char *mlir_read_string(MlirFile *file, MlirCursor *cursor) {

@@ -20,19 +20,30 @@ typedef struct MlirCursor {
 
 // A number of 1 to 9 bytes; the trailing zero bits of the first say how many follow.
 uint64_t mlir_read_long_varint(MlirCursor *cursor);
-// The same, quick where it is one byte, as nearly all are.
+// The same, quick where it is one byte or two, as nearly all are.
 static inline uint64_t mlir_read_varint(MlirCursor *cursor) {
-    if (cursor->next < cursor->end && !cursor->error && *cursor->next & 1) return *cursor->next++ >> 1;
-    return mlir_read_long_varint(cursor);
+    const unsigned char *at = cursor->next;
+    if (cursor->end - at < 2 || cursor->error || (at[0] & 3) == 0) return mlir_read_long_varint(cursor);
+    cursor->next = at + (at[0] & 1 ? 1 : 2);
+    return at[0] & 1 ? at[0] >> 1 : (unsigned)(at[1] << 8 | at[0]) >> 2;
 }
 // The same in zigzag form.
 int64_t mlir_read_signed(MlirCursor *cursor);
-// One byte.
-unsigned char mlir_read_byte(MlirCursor *cursor);
-// A varint that counts things of at least one byte each: an error when the rest of the bytes cannot hold them.
-int64_t mlir_read_count(MlirCursor *cursor);
 // `length` bytes; NULL after an error.
 const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length);
+// One byte; 0 after an error.
+static inline unsigned char mlir_read_byte(MlirCursor *cursor) {
+    const unsigned char *byte = mlir_read_bytes(cursor, 1);
+    return byte ? *byte : 0;
+}
+// The error that mlir_read_count() finds.
+void mlir_fail_count(MlirCursor *cursor, uint64_t count);
+// A varint that counts things of at least one byte each: an error when the rest of the bytes cannot hold them.
+static inline int64_t mlir_read_count(MlirCursor *cursor) {
+    const uint64_t count = mlir_read_varint(cursor);
+    if (!cursor->error && count > (uint64_t)(cursor->end - cursor->next)) mlir_fail_count(cursor, count);
+    return cursor->error ? 0 : (int64_t)count;
+}
 // A section: its number (bit 7: it is aligned) and length, an alignment and padding if so, then the bytes, over which
 // the result goes; *id is the number. Empty after an error.
 MlirCursor mlir_read_section(MlirCursor *cursor, int *id);

@@ -21,16 +21,7 @@ static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *en
 
 // The entry's own cursor ends where the next entry begins, so that a wrong length cannot read another entry's bytes.
 // Entries that refer to themselves, over any number of others, are found by `is_busy`.
-static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *entries, int64_t count, uint64_t index,
-                                bool is_type) {
-    assert(count >= 0);
-    if (from->error) return NULL;
-    if (index >= (uint64_t)count) {
-        mlir_cursor_fail(from, "there is no %s %llu", is_type ? "type" : "attribute", (unsigned long long)index);
-        return NULL;
-    }
-    MlirEntry *entry = &entries[index];
-    if (entry->decoded) return entry->decoded;
+static const void *decode_new_entry(MlirFile *file, MlirCursor *from, MlirEntry *entry, bool is_type) {
     if (entry->is_busy || file->depth >= DEEPEST_NESTING) {
         mlir_cursor_fail(from, "attributes or types nest too deep or contain themselves");
         return NULL;
@@ -47,6 +38,17 @@ static const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *ent
         entry->decoded = NULL;
     }
     return entry->decoded;
+}
+
+static inline const void *decode_entry(MlirFile *file, MlirCursor *from, MlirEntry *entries, int64_t count,
+                                       uint64_t index, bool is_type) {
+    assert(count >= 0);
+    if (from->error) return NULL;
+    if (index >= (uint64_t)count) {
+        mlir_cursor_fail(from, "there is no %s %llu", is_type ? "type" : "attribute", (unsigned long long)index);
+        return NULL;
+    }
+    return entries[index].decoded ? entries[index].decoded : decode_new_entry(file, from, &entries[index], is_type);
 }
 
 const MlirType *mlir_type_at(MlirFile *file, MlirCursor *cursor, uint64_t index) {

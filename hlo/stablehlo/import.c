@@ -14,9 +14,9 @@
 #include "hlo/stablehlo/fields.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
+#include "hlo/base/decimal.h"
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/bytecode.h"
@@ -206,8 +206,8 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         }
         if (operands) shape = operands[i]->shape;
         HLO_TRY(give_sizes(&place, i, &shape));
-        char name[32];
-        snprintf(name, sizeof(name), "Arg_%lld", (long long)i);
+        char name[sizeof("Arg_") + HLO_DECIMAL_DIGITS] = "Arg_";
+        name[4 + hlo_write_decimal(name + 4, (uint64_t)i)] = 0;
         HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
         block->arguments[i]->lowered = parameter;
         if (operands) import_note_same(importer, parameter, operands[i]);

@@ -114,3 +114,14 @@ Test(decimal, json_is_the_same_in_any_locale) {
     hlo_arena_free(arena);
     hlo_text_free(&text);
 }
+
+Test(decimal, digits_of_every_length) {
+    for (uint64_t power = 1; power; power = power > UINT64_MAX / 10 ? 0 : power * 10)
+        for (int64_t step = -101; step <= 101; step++) {
+            const uint64_t value = power + (uint64_t)step;  // around each power of ten, and around 2^64
+            char digits[HLO_DECIMAL_DIGITS + 1], wanted[HLO_DECIMAL_DIGITS + 1];
+            digits[hlo_write_decimal(digits, value)] = 0;
+            snprintf(wanted, sizeof wanted, "%llu", (unsigned long long)value);
+            cr_assert_str_eq(digits, wanted);
+        }
+}

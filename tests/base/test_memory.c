@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arenas and maps: memory of every size is aligned, apart and given back; keys are found however alike they are.
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,43 @@ Test(memory, a_failure_in_large_blocks_is_a_status) {
 }
 
 // The last digits of short names once had no say in where an entry stands.
+// An arena of some megabytes that looks whether all that it is given is zeroed, and its own until it goes.
+static void *fill_arena(void *argument) {
+    enum { kPieces = 1500, kWords = 250 };
+    const uint64_t mark = (uint64_t)(uintptr_t)argument;
+    HloArena *arena = hlo_arena_new();
+    uint64_t *pieces[kPieces];
+    bool good = arena != NULL;
+    for (int i = 0; good && i < kPieces; i++) {
+        pieces[i] = HLO_ARENA_NEW(arena, uint64_t, kWords);
+        for (int k = 0; k < kWords; k++) {
+            good &= pieces[i][k] == 0;
+            pieces[i][k] = mark + (uint64_t)i;
+        }
+    }
+    for (int i = 0; good && i < kPieces; i++)
+        for (int k = 0; k < kWords; k++) good &= pieces[i][k] == mark + (uint64_t)i;
+    hlo_arena_free(arena);
+    return good ? argument : NULL;
+}
+
+Test(memory, kept_blocks_belong_to_one_arena_at_a_time) {
+    enum { kThreads = 4, kRounds = 8 };
+    for (int round = 0; round < kRounds; round++) {
+        pthread_t threads[kThreads];
+        for (uintptr_t i = 0; i < kThreads; i++)
+            cr_assert_eq(pthread_create(&threads[i], NULL, fill_arena, (void *)((i + 1) << 32)), 0);
+        if (round % 3 == 2) hlo_arena_free_kept();
+        for (uintptr_t i = 0; i < kThreads; i++) {
+            void *result;
+            pthread_join(threads[i], &result);
+            cr_assert_eq(result, (void *)((i + 1) << 32), "round %d, thread %d", round, (int)i);
+        }
+    }
+    hlo_arena_free_kept();
+    hlo_arena_free_kept();  // nothing is left
+}
+
 Test(memory, names_that_end_in_numbers) {
     enum { COUNT = 20000 };
     static int values[COUNT];
