@@ -2,7 +2,7 @@
 // A gather is a list of slices. The plan (index_plan.h) has worked out, for blocks of slices, where each begins in
 // operand and result, with starts clamped so that a slice never leaves the operand. What is left is copying: short
 // contiguous slices go through the kernels of the instruction set (one call for a block), others run by run. The
-// simplest gathers, whose slices are runs at the place that one 32-bit index says (embedding tables), are a line: no
+// simplest gathers, whose slices are runs at the place that one 32-bit index says (embedding tables), are lines: no
 // block is made at all.
 #include "targets/cpu/gather.h"
 
@@ -20,7 +20,7 @@ typedef struct GatherJob {
     CpuFetchPlan fetch;
     CpuIndexPlan plan;
     CpuIndexKind kind;  // of the line
-    CpuIndexLine line;  // all slices, or none
+    CpuIndexLine line;  // all slices where they are lines
     int width;
     char *result;
     const char *operand;
@@ -91,14 +91,18 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Slices of a line.
+// Slices that are lines.
 static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const GatherJob *job = argument;
-    const CpuIndexLine part = cpu_index_line_part(&job->line, begin, end - begin);
     (void)worker;
-    job->kernels->gather[job->kind](&part, job->width, job->result + begin * job->line.result_step * job->width,
-                                    job->operand);
+    for (int64_t i = begin; i < end;) {
+        int64_t result, operand;
+        const CpuIndexLine part = cpu_index_line_part(&job->plan, &job->line, i, end, &result, &operand);
+        job->kernels->gather[job->kind](&part, job->width, job->result + result * job->width,
+                                        job->operand + operand * job->width);
+        i += part.count;
+    }
 }
 
 // Threads share the slices out; eight bytes a slice stand for the work of reading its index, so that gathers of single

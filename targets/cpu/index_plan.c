@@ -171,6 +171,24 @@ static void set_steps(int64_t *offsets, int64_t first, int64_t step, int64_t cou
     for (int64_t i = 0; i < count; i++, first += step) offsets[i] = first;
 }
 
+// Elements before a slice of the batch in each array, without what its index vector adds.
+typedef struct BatchPlace {
+    int64_t result, operand, indices;
+} BatchPlace;
+
+static BatchPlace batch_place(const CpuIndexPlan *plan, int64_t slice) {
+    BatchPlace place = {0};
+    for (int d = 0; d < plan->batch_rank; d++) {
+        const CpuBatchStep *step = &plan->batch[d];
+        const int64_t index = slice % step->size;
+        slice /= step->size;
+        place.result += index * step->result;
+        place.operand += index * step->operand;
+        place.indices += index * step->indices;
+    }
+    return place;
+}
+
 // Where the slices `first` to `first + count` of the batch stand in operand and result. Slices of one run of the
 // innermost level have steps that are the same, so that everything but the index vectors is an arithmetic sequence.
 void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool clamp, CpuIndexBlock *block) {
@@ -178,25 +196,18 @@ void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool 
     const CpuBatchStep inner = plan->batch[0];
     const int64_t count = end - first < CPU_INDEX_BLOCK ? end - first : CPU_INDEX_BLOCK;
     for (block->count = 0; block->count < count;) {
-        int64_t rest = first + block->count, result = 0, operand = 0, indices = 0, run = count - block->count;
-        const int64_t left = inner.size - rest % inner.size;
-        if (run > left) run = left;
-        for (int d = 0; d < plan->batch_rank; d++) {
-            const CpuBatchStep *step = &plan->batch[d];
-            const int64_t index = rest % step->size;
-            rest /= step->size;
-            result += index * step->result;
-            operand += index * step->operand;
-            indices += index * step->indices;
-        }
+        const int64_t slice = first + block->count, left = inner.size - slice % inner.size;
+        const int64_t run = count - block->count < left ? count - block->count : left;
+        const BatchPlace place = batch_place(plan, slice);
         int64_t *operands = block->operands + block->count;
-        set_steps(block->results + block->count, result, inner.result, run);
+        set_steps(block->results + block->count, place.result, inner.result, run);
         if (plan->start_count > 0)
-            set_places(plan, plan->starts[0], indices, inner, run, clamp, operand, operands);
+            set_places(plan, plan->starts[0], place.indices, inner, run, clamp, place.operand, operands);
         else
-            set_steps(operands, operand, inner.operand, run);
+            set_steps(operands, place.operand, inner.operand, run);
         for (int s = 1; s < plan->start_count; s++)
-            add_places(plan, plan->starts[s], indices + s * plan->start_stride, inner.indices, run, clamp, operands);
+            add_places(plan, plan->starts[s], place.indices + s * plan->start_stride, inner.indices, run, clamp,
+                       operands);
         block->count += run;
     }
 }
@@ -219,22 +230,23 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
 
 // ---- lines
 
-// The form that tables of embeddings have, table[ids]: one index a slice, and slices that are rows, all in a line. Of
-// long rows the copying is nearly all of the time, so that nothing is gained over the general plan: as in gather.c,
-// more than kLongBytes are left to that.
+// The form that tables of embeddings have, table[ids]: one index a slice, and slices that are rows, all in a line; or
+// many lines, one from each row of an operand. Of long rows the copying is nearly all of the time, so that nothing is
+// gained over the general plan: as in gather.c, more than kLongBytes are left to that.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
                     CpuIndexLine *line) {
     assert(plan && kind && line && width > 0);
-    enum { kLongBytes = 256 };
+    enum { kLongBytes = 256, kLongLine = 16 };
     const CpuWindowStep *run = &plan->window[0];
     const CpuBatchStep *batch = &plan->batch[0];
-    if (plan->start_count != 1 || plan->batch_rank != 1 || batch->operand != 0 || plan->window_rank != 1 ||
-        run->operand != 1 || run->result != 1 || run->size * width > kLongBytes ||
+    if (plan->batch_rank > 1 && batch->size < kLongLine) return false;  // each begins with some divisions
+    if (plan->start_count != 1 || batch->operand != 0 || plan->window_rank != 1 || run->operand != 1 ||
+        run->result != 1 || run->size * width > kLongBytes ||
         (plan->index_type != HLO_S32 && plan->index_type != HLO_U32))
         return false;
     const CpuFetchPlan fetch = cpu_index_plan_fetch(plan, plan->indices, operand_elements, width);
     *kind = plan->index_type == HLO_S32 ? CPU_INDEX_S32 : CPU_INDEX_U32;
-    *line = (CpuIndexLine){.count = plan->batch_count,
+    *line = (CpuIndexLine){.count = batch->size,
                            .columns = run->size,
                            .indices = plan->indices,
                            .index_step = batch->indices,
@@ -245,11 +257,16 @@ bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int widt
     return true;
 }
 
-CpuIndexLine cpu_index_line_part(const CpuIndexLine *line, int64_t first, int64_t count) {
-    assert(first >= 0 && count >= 0 && count <= line->count - first);
+CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *line, int64_t first, int64_t end,
+                                 int64_t *result, int64_t *operand) {
+    assert(first >= 0 && first < end && end <= plan->batch_count);
     CpuIndexLine part = *line;
-    part.indices = (const char *)line->indices + first * line->index_step * (int64_t)sizeof(int32_t);
-    part.count = count;
+    const BatchPlace place = batch_place(plan, first);
+    const int64_t left = line->count - first % line->count;
+    part.indices = (const char *)line->indices + place.indices * (int64_t)sizeof(int32_t);
+    part.count = end - first < left ? end - first : left;
+    *result = place.result;
+    *operand = place.operand;
     return part;
 }
 

@@ -72,12 +72,15 @@ static inline void cpu_index_fetch(const CpuFetchPlan *fetch, const CpuIndexBloc
     for (int64_t i = 0; i < fetch->bytes; i += kLine) __builtin_prefetch(from + i, 0, 2);
 }
 
-// Whether each slice is a short run at the place that one index of 32 bits says: *line is then all of them, for the
-// kernels of *kind. `width` is that of an element, `operand_elements` how many the operand has.
+// Whether each slice is a short run at the place that one index of 32 bits says: *line is then those of one step of the
+// outer batch dimensions, all of them where there is one such dimension, for the kernels of *kind. `width` is that of an
+// element, `operand_elements` how many the operand has.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
                     CpuIndexLine *line);
-// The line from slice number `first` on, `count` slices.
-CpuIndexLine cpu_index_line_part(const CpuIndexLine *line, int64_t first, int64_t count);
+// Of the plan's slices [first, end) as many as one line has, from the first on: `count` of the result. *result and
+// *operand are the elements from which the line's own strides count.
+CpuIndexLine cpu_index_line_part(const CpuIndexPlan *plan, const CpuIndexLine *line, int64_t first, int64_t end,
+                                 int64_t *result, int64_t *operand);
 // The line of a block's slices, for the kernels of PLACES; it points into the block.
 CpuIndexLine cpu_index_line_of_block(const CpuIndexPlan *plan, const CpuIndexBlock *block, const CpuFetchPlan *fetch);
 

@@ -331,7 +331,7 @@ static void choose_split(ScatterJob *job, const CpuPool *pool) {
     CpuIndexKind kind;
     if (one_run && job->split == SPLIT_OWNERS) {
         job->runs = run_kernel(job, CPU_INDEX_PLACES);
-        if (cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &kind, &job->line))
+        if (plan->batch_rank == 1 && cpu_index_line(plan, job->operand_count, hlo_type_bytes(type), &kind, &job->line))
             job->line_runs = run_kernel(job, kind);
     }
     if (one_run && job->scatter->op != CPU_SCATTER_ASSIGN && job->scatter->op != CPU_SCATTER_CALL &&
