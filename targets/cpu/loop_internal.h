@@ -189,6 +189,9 @@ bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue stor
 // Registers and steps of the phases; uniform values have their registers already.
 void cpu_loop_assign_phases(CpuLoopPlanner *p);
 
+// Where each block is one row: operations on an expansion of the row's own number read the number (loop_ones.c).
+void cpu_loop_read_ones(CpuLoop *loop);
+
 // Sets loop->tiny of a planned loop that is so small.
 void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
 // Runs it over the whole domain, on this thread.

@@ -267,7 +267,7 @@ static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
             first->in_combiner != value->in_combiner || first->after_reduce != value->after_reduce)
             continue;
         if (difference) outer = second ? CPU_PAIR_FROM : CPU_PAIR_MINUS;
-        cpu_loop_set_kernel(b, value, &b->kernels->pair[inner][outer]);
+        cpu_loop_set_kernel(b, value, &b->kernels->pair[inner][outer][CPU_ONES_NONE]);
         value->operands[2] = value->operands[!second];
         value->operands[1] = first->operands[1];
         value->operands[0] = first->operands[0];

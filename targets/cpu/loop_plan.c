@@ -376,7 +376,10 @@ static HloStatus plan_blocks(CpuLoopPlanner *p) {
     enum { kRegisterBytes = 48 << 10 };
     CpuLoop *loop = p->loop;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK);
-    if (cpu_loop_plan_phases(p)) loop->uniform_count = CPU_LOOP_BLOCK;
+    if (cpu_loop_plan_phases(p))
+        loop->uniform_count = CPU_LOOP_BLOCK;
+    else
+        cpu_loop_read_ones(loop);
     HLO_TRY(plan_registers(p));
     if (loop->mode != CPU_MODE_ROWS || loop->reduced > 1 || loop->scratch_bytes <= kRegisterBytes) return HLO_SUCCESS;
     choose_blocks(loop, p->b, CPU_LOOP_BLOCK / 2);
@@ -481,8 +484,8 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     }
 }
 
-// A segment is reduced in one call where its elements stand in memory already; else in chunks, which is as many elements
-// as the registers hold. The kernel's tree over a segment is the same as the interpreter's over its chunks.
+// A segment is reduced in one call where its elements stand in memory already; else in chunks, which is as many
+// elements as the registers hold. The kernel's tree over a segment is the same as the interpreter's over its chunks.
 static void choose_piece(CpuLoop *loop) {
     loop->piece = CPU_REDUCE_CHUNK;
     if (loop->mode != CPU_MODE_PARTIAL || loop->body.count != 1 || loop->reductions.count != 1) return;

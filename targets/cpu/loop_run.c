@@ -225,7 +225,9 @@ static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start
     int64_t widths[3] = {0};
     for (int i = 0; i < 3; i++) {
         operands[i] = operand_of(frame, value, i);
-        if (operands[i]) widths[i] = frame->loop->values[value->operands[i]].width;
+        const CpuLoopValue *operand = operands[i] ? &frame->loop->values[value->operands[i]] : NULL;
+        const bool one = operand && operand->level == CPU_LEVEL_KEPT && value->level == CPU_LEVEL_FULL;  // for all
+        widths[i] = operand && !one ? operand->width : 0;
     }
     for (int64_t at = 0; at < count; at += kPart) {
         const int64_t n = count - at < kPart ? count - at : kPart;

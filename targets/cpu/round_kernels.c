@@ -95,7 +95,8 @@ static bool find_conversion(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoun
 static bool find_joined(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
     for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
         for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++) {
-            if (loop->kernels->pair[inner][outer] != kernel && loop->kernels_of_one->pair[inner][outer] != kernel)
+            if (loop->kernels->pair[inner][outer][CPU_ONES_NONE] != kernel &&
+                loop->kernels_of_one->pair[inner][outer][CPU_ONES_NONE] != kernel)
                 continue;
             *found = (CpuRoundKernel){CPU_ROUND_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32};
             return true;

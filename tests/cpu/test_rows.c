@@ -150,6 +150,56 @@ ParameterizedTest(Rows *given, rows, compiled_equals_eval_at_every_length) {
     hlo_module_free(module);
 }
 
+// ---- elements combined with numbers of their row, alone and two operations at a time: each rounds once, so that
+// results are those of eval bit for bit
+
+static const char *const kCombinations[] = {"add", "subtract", "multiply", "divide"};
+enum { ADD, SUBTRACT, MULTIPLY, DIVIDE, COMBINATION_COUNT };
+
+typedef struct Combined {
+    int inner, outer;
+    bool second, third, swapped;  // which operands are numbers of the row; `outer` the other way round
+    int rows, length;
+} Combined;
+
+ParameterizedTestParameters(rows, combined_with_their_own_numbers) {
+    Combined *all = cr_malloc(sizeof(Combined) * (COMBINATION_COUNT * COMBINATION_COUNT * 8 + 2));
+    size_t count = 0;
+    for (int inner = 0; inner < COMBINATION_COUNT; inner++)
+        for (int outer = 0; outer < COMBINATION_COUNT; outer++)
+            for (int which = 0; which < 8; which++)
+                all[count++] = (Combined){inner, outer, which & 1, which & 2, which > 3, 64, which % 2 ? 600 : 1024};
+    all[count++] = (Combined){SUBTRACT, MULTIPLY, true, true, false, 2700, 1024};  // is stored past the caches
+    all[count++] = (Combined){MULTIPLY, DIVIDE, false, true, false, 2700, 1024};
+    return cr_make_param_array(Combined, all, count);
+}
+
+// The first reduction and what is combined are one loop because a second reduction reads it.
+ParameterizedTest(Combined *given, rows, combined_with_their_own_numbers) {
+    HloText text = {0}, message = {0};
+    const int r = given->rows, n = given->length;
+    const char *third = given->third ? "kb" : "z";
+    hlo_text_format(
+        &text,
+        "HloModule rows\nmax { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT r = f32[] maximum(a, b) }\n"
+        "ENTRY e { low = f32[] constant(-inf)  x = f32[%d,%d] parameter(0)  y = f32[%d,%d] parameter(1)\n"
+        " z = f32[%d,%d] parameter(2)  m = f32[%d] reduce(x, low), dimensions={1}, to_apply=max\n"
+        " k = f32[%d] negate(m)  mb = f32[%d,%d] broadcast(m), dimensions={0}\n"
+        " kb = f32[%d,%d] broadcast(k), dimensions={0}  i = f32[%d,%d] %s(x, %s)\n",
+        r, n, r, n, r, n, r, r, r, n, r, n, r, n, kCombinations[given->inner], given->second ? "mb" : "y");
+    hlo_text_format(&text,
+                    " o = f32[%d,%d] %s(%s, %s)  s = f32[%d] reduce(o, low), dimensions={1}, to_apply=max\n"
+                    " sb = f32[%d,%d] broadcast(s), dimensions={0}  ROOT t = f32[%d,%d] subtract(o, sb) }\n",
+                    r, n, kCombinations[given->outer], given->swapped ? third : "i", given->swapped ? "i" : third, r, r,
+                    n, r, n);
+    HloModule *module = compiled_must_parse(text.data);
+    const CompiledCheck check = {.seed = 5, .threads = 1, .tolerance = 1e-30};
+    cr_expect(compiled_equals_eval(module, &check, &message), "%s: %s", text.data, message.data);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+    hlo_text_free(&message);
+}
+
 // An infinite product was multiplied by the 1 of a lane without an element and by the initial 1 once more, which makes
 // a NaN of its imaginary part.
 Test(rows, bug_complex_products_met_ones) {

@@ -157,7 +157,7 @@ Test(cpu_tiny_loop, kernels_of_one_element_are_those_of_blocks) {
         }
         for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
             for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++)
-                compare_of_one(blocks->pair[inner][outer], ones->pair[inner][outer], CPU_REGISTER_F32, "pair",
-                               inner * CPU_PAIR_OUTER_COUNT + outer);
+                compare_of_one(blocks->pair[inner][outer][CPU_ONES_NONE], ones->pair[inner][outer][CPU_ONES_NONE],
+                               CPU_REGISTER_F32, "pair", inner * CPU_PAIR_OUTER_COUNT + outer);
     }
 }

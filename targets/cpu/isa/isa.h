@@ -62,6 +62,9 @@ typedef enum CpuPairOuter {
     CPU_PAIR_OUTER_COUNT
 } CpuPairOuter;
 
+// Which operands of a pair are one element for all instead of n, such as a row's mean.
+typedef enum CpuOnes { CPU_ONES_NONE, CPU_ONES_SECOND, CPU_ONES_THIRD, CPU_ONES_BOTH, CPU_ONES_COUNT } CpuOnes;
+
 // One instruction set's kernels of the fused-loop engine. A NULL entry: the type does not have the operation.
 typedef struct CpuLoopKernels {
     CpuBlockKernel *operation[CPU_OP_COUNT][CPU_REGISTER_COUNT];      // by the type of the last operand
@@ -76,9 +79,10 @@ typedef struct CpuLoopKernels {
     CpuStreamKernel *stream;
     void (*streamed)(void);
     // What loop_peephole.c makes of several operations.
-    CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT];
-    CpuBlockKernel *rotate;      // u32 a turned left by `immediate` (1 to 31) bits
-    CpuBlockKernel *xor_rotate;  // u32 a ^ (b turned left by `immediate` bits)
+    CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT][CPU_ONES_COUNT];
+    CpuBlockKernel *by_one[CPU_OP_COUNT];  // f32 operations whose second operand is one element for all, or NULL
+    CpuBlockKernel *rotate;                // u32 a turned left by `immediate` (1 to 31) bits
+    CpuBlockKernel *xor_rotate;            // u32 a ^ (b turned left by `immediate` bits)
     // Four times a += b, b = a ^ (b turned left by one of the bytes of `immediate`, from the lowest on): writes n
     // numbers a and behind them n numbers b. Not in place.
     CpuBlockKernel *mix_four_times;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mean, a largest element or a sum of a row that its own elements are combined with: written out as often as the row
+// has elements it would cost as much as the operation that reads it (a fifth of a layer norm). Where a block is one row
+// the operation has a kernel that takes the one number.
+#include <assert.h>
+
+#include "targets/cpu/loop_internal.h"
+
+// The row's number that operand `i` is an expansion of, or -1.
+static CpuValue one_of(const CpuLoop *loop, const CpuLoopValue *value, int i) {
+    if (value->operands[i] < 0) return -1;
+    const CpuLoopValue *operand = &loop->values[value->operands[i]];
+    return operand->kind == CPU_VALUE_EXPAND && operand->type == HLO_F32 ? operand->operands[0] : -1;
+}
+
+static void read_one(CpuLoop *loop, CpuLoopValue *value) {
+    const CpuValue one = one_of(loop, value, 1);
+    for (int op = 0; op < CPU_OP_COUNT && one >= 0; op++) {
+        if (!loop->kernels->by_one[op] || value->kernel != loop->kernels->operation[op][CPU_REGISTER_F32]) continue;
+        value->kernel = loop->kernels->by_one[op];
+        value->operands[1] = one;
+        return;
+    }
+}
+
+static void read_ones(CpuLoop *loop, CpuLoopValue *value) {
+    const CpuValue second = one_of(loop, value, 1), third = one_of(loop, value, 2);
+    if (second < 0 && third < 0) return;
+    for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
+        for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++) {
+            CpuBlockKernel *const *kernels = loop->kernels->pair[inner][outer];
+            if (value->kernel != kernels[CPU_ONES_NONE]) continue;
+            value->kernel = kernels[second < 0 ? CPU_ONES_THIRD : third < 0 ? CPU_ONES_SECOND : CPU_ONES_BOTH];
+            if (second >= 0) value->operands[1] = second;
+            if (third >= 0) value->operands[2] = third;
+            return;
+        }
+}
+
+// Expansions that nobody reads any more are not made.
+static void drop_unread(CpuLoop *loop) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < loop->body.count; i++) {
+        const CpuValue v = loop->body.items[i];
+        bool is_read = loop->values[v].kind != CPU_VALUE_EXPAND;
+        for (CpuValue user = v + 1; user < loop->value_count && !is_read; user++)
+            for (int k = 0; k < 3; k++) is_read |= loop->values[user].operands[k] == v;
+        if (is_read)
+            loop->body.items[kept++] = v;
+        else
+            loop->values[v].kind = CPU_VALUE_DROPPED;
+    }
+    loop->body.count = kept;
+}
+
+void cpu_loop_read_ones(CpuLoop *loop) {
+    if (loop->mode != CPU_MODE_ROWS || loop->block != 1 || loop->reduced <= 1) return;
+    for (CpuValue v = 0; v < loop->value_count; v++) {
+        CpuLoopValue *value = &loop->values[v];
+        if (value->kind != CPU_VALUE_KERNEL || value->level != CPU_LEVEL_FULL) continue;
+        read_one(loop, value);
+        read_ones(loop, value);
+    }
+    drop_unread(loop);
+}
