@@ -116,26 +116,33 @@ HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **
     return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
-// Group sizes are one list for all, or one for each place of the dimensions in front of the ragged one: batches, and of
-// the ragged dimension's own kind (batch, contracting, free) those before it.
-static HloStatus check_group_sizes(const HloInferRequest *request, const DotSides *sides, int64_t ragged) {
-    const HloShape *sizes = request->operands[2];
-    if (sizes->rank == 1) return HLO_SUCCESS;
-    const HloInts batch = sides->lhs_batch, contracting = sides->lhs_contracting;
-    int64_t *wanted = HLO_ARENA_NEW(request->arena, int64_t, 2 * sides->lhs->rank), count = 0;
-    for (int64_t i = 0; i < batch.count && batch.items[i] != ragged; i++)
-        wanted[count++] = sides->lhs->dims[batch.items[i]];
+HloInts hlo_ragged_list_dims(HloArena *arena, const HloDotAttributes *dot) {
+    assert(dot->lhs_ragged.count == 1);
+    const int64_t ragged = dot->lhs_ragged.items[0];
+    const HloInts batch = dot->lhs_batch, contracting = dot->lhs_contracting;
+    int64_t *dims = HLO_ARENA_NEW(arena, int64_t, batch.count + contracting.count + ragged), count = 0;
+    for (int64_t i = 0; i < batch.count && batch.items[i] != ragged; i++) dims[count++] = batch.items[i];
     if (hlo_ints_contain(contracting, ragged)) {
-        for (int64_t i = 0; contracting.items[i] != ragged; i++)
-            wanted[count++] = sides->lhs->dims[contracting.items[i]];
+        for (int64_t i = 0; contracting.items[i] != ragged; i++) dims[count++] = contracting.items[i];
     } else if (!hlo_ints_contain(batch, ragged)) {
         for (int64_t i = 0; i < ragged; i++)
-            if (!hlo_ints_contain(batch, i) && !hlo_ints_contain(contracting, i)) wanted[count++] = sides->lhs->dims[i];
+            if (!hlo_ints_contain(batch, i) && !hlo_ints_contain(contracting, i)) dims[count++] = i;
     }
-    bool fits = sizes->rank == count + 1;
-    for (int64_t i = 0; fits && i < count; i++) fits = hlo_sizes_agree(sizes->dims[i], wanted[i]);
+    return (HloInts){dims, count};
+}
+
+// Group sizes are one list for all, or one for each place of those dimensions.
+static HloStatus check_group_sizes(const HloInferRequest *request, const DotSides *sides) {
+    const HloShape *sizes = request->operands[2];
+    if (sizes->rank == 1) return HLO_SUCCESS;
+    const HloInts dims = hlo_ragged_list_dims(request->arena, HLO_INFER_ATTRIBUTES(request, Dot));
+    int64_t *wanted = HLO_ARENA_NEW(request->arena, int64_t, dims.count);
+    for (int64_t i = 0; i < dims.count; i++) wanted[i] = sides->lhs->dims[dims.items[i]];
+    bool fits = sizes->rank == dims.count + 1;
+    for (int64_t i = 0; fits && i < dims.count; i++) fits = hlo_sizes_agree(sizes->dims[i], wanted[i]);
     HLO_REFUSE_IF(!fits, "group sizes %s, where lists for sizes %s are needed",
-                  hlo_shape_message(request->arena, sizes), hlo_ints_message(request->arena, (HloInts){wanted, count}));
+                  hlo_shape_message(request->arena, sizes),
+                  hlo_ints_message(request->arena, (HloInts){wanted, dims.count}));
     return HLO_SUCCESS;
 }
 
@@ -157,7 +164,7 @@ HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **
                   (long long)dot->lhs_ragged.count);
     HLO_TRY(hlo_infer_check_dimensions(request->arena, dot->lhs_ragged, sides.lhs->rank, "lhs_ragged_dims"));
     HLO_TRY(hlo_infer_check_dimensions(request->arena, dot->rhs_group, sides.rhs->rank, "rhs_group_dims"));
-    HLO_TRY(check_group_sizes(request, &sides, dot->lhs_ragged.items[0]));
+    HLO_TRY(check_group_sizes(request, &sides));
     int64_t ragged = dot->lhs_ragged.items[0], groups = sizes->dims[sizes->rank - 1];
     bool contracting = hlo_ints_contain(sides.lhs_contracting, ragged);
     bool batch = hlo_ints_contain(sides.lhs_batch, ragged);

@@ -71,6 +71,9 @@ HloType hlo_product_type(HloType lhs, HloType rhs, HloType result);
 // Whether it matters that operands of type `side` are converted to that type first: integers that it rounds, or whose
 // products overflow where floats do not.
 bool hlo_product_converts_side(HloType side, HloType type);
+// The dimensions of a ragged dot's left side for each place of which there may be a list of group sizes: those in front
+// of the ragged one, batches first, then of its own kind (batch, contracting, free). It has one ragged dimension.
+HloInts hlo_ragged_list_dims(HloArena *arena, const HloDotAttributes *dot);
 // Whether the instruction is a dot or convolution that has conversions inside: of an operand, or of the sum.
 bool hlo_product_converts(const HloInstruction *instruction);
 // Whether the module has one.

@@ -6,19 +6,15 @@
 
 #include "hlo/stablehlo/import.h"
 
-// What a decomposition is made from.
-typedef struct CompositeRequest {
-    const char *name;                 // "chlo.erf"
-    const HloShape *const *operands;  // shapes of the operands
-    int64_t operand_count;
-    int64_t k;  // of chlo.top_k
-} CompositeRequest;
-
-// Makes a computation called "chlo.erf.impl" in the importer's module that does the same without chlo. UNIMPLEMENTED
-// naming an operation that has no decomposition here. Values are close to those of the operation, not equal bit for
-// bit.
-HLO_NODISCARD HloStatus composite_decompose(Importer *importer, const CompositeRequest *request,
+// Makes a computation called "chlo.erf.impl" in the importer's module that does the same as the operation, without
+// chlo. UNIMPLEMENTED naming an operation that has no decomposition here. Values are close to those of the operation,
+// not equal bit for bit.
+HLO_NODISCARD HloStatus composite_decompose(Importer *importer, const MlirOperation *operation,
                                             HloComputation **computation);
+// The body of that for chlo.ragged_dot (composite_ragged.c): appends what it computes from its three operands to
+// `place`.
+HLO_NODISCARD HloStatus composite_decompose_ragged(ImportPlace *place, const MlirOperation *operation,
+                                                   HloInstruction *const *operands, HloInstruction **result);
 
 // Turns all chlo operations below `top` into composites, or calls where the release is older than those (1.9.0), and
 // appends their decompositions to it, each once. `scratch` is an empty module which holds the decompositions'

@@ -211,7 +211,9 @@ static HloStatus make_comparator(ImportPlace *place, HloType type, HloComputatio
 }
 
 // Sorts the elements with their places, and takes the first k of both.
-static HloStatus decompose_top_k(ImportPlace *place, HloInstruction *x, int64_t k, HloInstruction **result) {
+static HloStatus decompose_top_k(ImportPlace *place, HloInstruction *x, const MlirAttribute *k,
+                                 HloInstruction **result) {
+    assert(k && k->kind == MLIR_INTEGER); /* the exporter gives it */
     HloArena *arena = import_arena(place);
     const HloShape *shape = x->shape;
     const int64_t last = shape->rank - 1;
@@ -227,7 +229,7 @@ static HloStatus decompose_top_k(ImportPlace *place, HloInstruction *x, int64_t 
     int64_t *starts = HLO_ARENA_NEW(arena, int64_t, 3 * shape->rank);
     int64_t *limits = starts + shape->rank, *strides = limits + shape->rank;
     for (int64_t d = 0; d <= last; d++) {
-        limits[d] = d == last ? k : shape->dims[d];
+        limits[d] = d == last ? k->integer : shape->dims[d];
         strides[d] = 1;
     }
     const HloSliceAttributes slice = {{starts, shape->rank}, {limits, shape->rank}, {strides, shape->rank}};
@@ -282,29 +284,41 @@ static HloStatus apply_formula(ImportPlace *place, UnaryFormula *formula, HloIns
     return math.status;
 }
 
-// What the composite's function holds for readers that do not know the composite: a formula of one operand, a sort that
-// is cut (top_k), or the upper half of a product by parts (mulhi).
-HloStatus composite_decompose(Importer *importer, const CompositeRequest *request, HloComputation **computation) {
-    MlirOperation operation = {.name = request->name};
-    HloInstruction *operands[2], *result;
-    const bool is_top_k = strcmp(request->name, "chlo.top_k") == 0, is_mulhi = strcmp(request->name, "chlo.mulhi") == 0;
-    assert(request->operand_count == (is_mulhi ? 2 : 1)); /* the module is verified */
-    UnaryFormula *formula = find_formula(request->name, request->operands[0]->type);
-    HLO_FAIL_IF(!formula && !is_top_k && !is_mulhi, HLO_UNIMPLEMENTED,
-                "%s has no decomposition for elements of type %s", request->name,
-                hlo_type_text(request->operands[0]->type));
-    const char *name = hlo_arena_format(importer->arena, "%s.impl", request->name);
-    ImportPlace place = {importer, hlo_computation_new(importer->module, name), &operation};
-    HloArena *arena = import_arena(&place);
-    for (int64_t i = 0; i < request->operand_count; i++) {
+// The function's arguments, which have the shapes of the operation's operands.
+static void add_parameters(ImportPlace *place, const MlirOperation *operation, HloInstruction **parameters) {
+    HloArena *arena = import_arena(place);
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        const MlirType *type = operation->operands[i]->type;
+        assert(type->kind == MLIR_TYPE_SHAPE); /* the exporter has no other types */
         const HloParameterAttributes number = {.number = i};
-        const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, request->operands[i]));
-        operands[i] = hlo_instruction_new(place.computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, NULL);
+        const HloShape *shape = hlo_shape_with_default_layout(arena, hlo_shape_copy(arena, type->shape));
+        parameters[i] = hlo_instruction_new(place->computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, NULL);
     }
+}
+
+// What the composite's function holds for readers that do not know the composite: a formula of one operand, a sort that
+// is cut (top_k), the upper half of a product by parts (mulhi), or a product of what is masked (ragged_dot).
+HloStatus composite_decompose(Importer *importer, const MlirOperation *operation, HloComputation **computation) {
+    enum { MOST_OPERANDS = 3 };
+    MlirOperation bare = {.name = operation->name};  // without a location, sharding and the like
+    HloInstruction *operands[MOST_OPERANDS], *result;
+    const bool is_top_k = strcmp(operation->name, "chlo.top_k") == 0;
+    const bool is_mulhi = strcmp(operation->name, "chlo.mulhi") == 0;
+    const bool is_ragged = strcmp(operation->name, "chlo.ragged_dot") == 0;
+    assert(operation->operand_count == (is_ragged ? 3 : is_mulhi ? 2 : 1)); /* the module is verified */
+    const HloType type = operation->operands[0]->type->shape->type;
+    UnaryFormula *formula = find_formula(operation->name, type);
+    HLO_FAIL_IF(!formula && !is_top_k && !is_mulhi && !is_ragged, HLO_UNIMPLEMENTED,
+                "%s has no decomposition for elements of type %s", operation->name, hlo_type_text(type));
+    const char *name = hlo_arena_format(importer->arena, "%s.impl", operation->name);
+    ImportPlace place = {importer, hlo_computation_new(importer->module, name), &bare};
+    add_parameters(&place, operation, operands);
     if (formula) {
         HLO_TRY(apply_formula(&place, formula, operands[0], &result));
     } else if (is_top_k) {
-        HLO_TRY(decompose_top_k(&place, operands[0], request->k, &result));
+        HLO_TRY(decompose_top_k(&place, operands[0], mlir_attribute(operation, "k"), &result));
+    } else if (is_ragged) {
+        HLO_TRY(composite_decompose_ragged(&place, operation, operands, &result));
     } else {
         Math math = {.place = &place, .shape = operands[0]->shape};
         result = mulhi_of(&math, operands[0], operands[1]);

@@ -73,6 +73,14 @@ static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
+static HloStatus export_ragged_dot(ExportPlace *place, ExportLeaves *result) {
+    assert(hlo_is(place->instruction, HLO_OP_RAGGED_DOT));
+    const int32_t algorithm = HLO_ATTRIBUTES(place->instruction, Dot)->algorithm;
+    if (algorithm != HLO_DotAlgorithm_UNSET)
+        return export_error(place, HLO_UNIMPLEMENTED, "an algorithm, which chlo has not");
+    return export_with_fields(place, result, NULL);
+}
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Windows
 
@@ -237,6 +245,7 @@ static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
 ExportHandler *export_compute_handler(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_DOT: return export_dot;
+        case HLO_OP_RAGGED_DOT: return export_ragged_dot;
         case HLO_OP_CONVOLUTION: return export_convolution;
         case HLO_OP_REDUCE_WINDOW: return export_reduce_window;
         case HLO_OP_SELECT_AND_SCATTER: return export_select_and_scatter;

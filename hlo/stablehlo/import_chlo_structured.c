@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of chlo that are more than a function of elements: implicit broadcasts, top_k, ragged_dot, scan; and the
-// composites that stand for chlo operations in portable artifacts, where chlo itself has no place.
+// Operations of chlo that are more than a function of elements: implicit broadcasts, top_k, scan; and the composites
+// that stand for chlo operations in portable artifacts, where chlo itself has no place.
 //
 // An implicit broadcast is NumPy's: shapes are aligned at their last dimensions (or as broadcast_dimensions says), and
 // a size of 1 stretches.
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hlo/ir/infer_support.h"
+#include "hlo/stablehlo/dialect.h"
 #include "hlo/stablehlo/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -191,11 +192,6 @@ static HloStatus import_top_k(ImportPlace *place) {
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
-// All of it are fields of the table.
-static HloStatus import_ragged_dot(ImportPlace *place) {
-    return import_with_fields(place, HLO_OP_RAGGED_DOT);
-}
-
 // The operands are inputs and what is carried, in this order; so are the arguments of the region. Its results are what
 // is stacked, then what is carried on, which HLO counts.
 static HloStatus import_scan(ImportPlace *place) {
@@ -231,10 +227,8 @@ static HloStatus import_scan(ImportPlace *place) {
 // Ragged dots write their six lists of dimensions as an array of tensors, in the order of the fields of
 // #chlo.ragged_dot.
 static HloStatus composite_ragged_dot(ImportPlace *place) {
-    static const char *const names[] = {"lhs_batching_dimensions",    "rhs_batching_dimensions",
-                                        "lhs_contracting_dimensions", "rhs_contracting_dimensions",
-                                        "lhs_ragged_dimensions",      "rhs_group_dimensions"};
-    enum { LISTS = HLO_COUNT_OF(names) };
+    enum { LISTS = 6 };
+    static const char kind[] = "ragged_dot";
     const MlirAttribute *options = mlir_attribute(place->operation, "composite_attributes");
     const MlirAttribute *lists = mlir_entry(options, "ragged_dot_dimension_numbers");
     const MlirAttribute *precision = mlir_entry(options, "precision_config");
@@ -242,8 +236,10 @@ static HloStatus composite_ragged_dot(ImportPlace *place) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the dimensions of a ragged dot are six lists");
     const char *all_names[LISTS + 1];
     const MlirAttribute *values[LISTS + 1];
-    for (int i = 0; i < LISTS; i++) {
-        all_names[i] = names[i];
+    const char *fields = mlir_fields(kind, sizeof(kind) - 1);
+    MlirFieldInfo field;
+    for (int i = 0; i < LISTS && mlir_next_field(&fields, &field); i++) {
+        all_names[i] = hlo_arena_string(place->importer->arena, field.flat, field.flat_length);
         values[i] = lists->items[i];
     }
     all_names[LISTS] = "precision_config";
@@ -253,7 +249,7 @@ static HloStatus composite_ragged_dot(ImportPlace *place) {
     operation.attributes = values;
     operation.attribute_count = precision ? LISTS + 1 : LISTS;
     ImportPlace at = {place->importer, place->computation, &operation};
-    return import_ragged_dot(&at);
+    return import_with_fields(&at, HLO_OP_RAGGED_DOT);
 }
 
 // k is in the composite's dictionary here, not an attribute of the operation.
@@ -288,7 +284,6 @@ const ImportRow *import_composites(int64_t *count) {
 
 const ImportRow *import_chlo_structured_rows(int64_t *count) {
     static const ImportRow rows[] = {{"chlo.constant_like", import_constant_like, 1},
-                                     {"chlo.ragged_dot", import_ragged_dot, 3},
                                      {"chlo.scan", import_scan, 0},
                                      {"chlo.top_k", import_top_k, 1},
 #define ROW(name, opcode, operands) {"chlo.broadcast_" #name, import_broadcasting, operands},

@@ -26,7 +26,8 @@ typedef struct Printer {
     HLO_VECTOR(PrintLocation *) visited;
     HloIntMap names;  // value's address -> address of its name
     bool with_locations;
-    bool is_generic;  // no operation in its pretty form
+    bool is_generic;      // no operation in its pretty form
+    const char *dialect;  // of the operation whose attributes are printed: "stablehlo", or "chlo"
     int indent;
 } Printer;
 

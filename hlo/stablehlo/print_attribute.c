@@ -387,7 +387,7 @@ static void print_enum(Printer *printer, const MlirAttribute *attribute) {
     const char *words = kind ? mlir_words(kind, strlen(kind)) : NULL;
     const char *word = words ? mlir_number_word(words, attribute->integer, &length) : NULL;
     if (word) {
-        hlo_text_format(printer->text, "#stablehlo<%s %.*s>", kind, (int)length, word);
+        hlo_text_format(printer->text, "#%s<%s %.*s>", printer->dialect, kind, (int)length, word);
     } else {
         hlo_text_format(printer->text, "%lld : i32", (long long)attribute->integer);
     }
@@ -496,7 +496,7 @@ typedef struct TextRequest {
 
 static HloStatus print_request(void *argument) {
     TextRequest *request = argument;
-    Printer printer = {.arena = request->arena, .text = &request->text};
+    Printer printer = {.arena = request->arena, .text = &request->text, .dialect = "stablehlo"};
     print_attribute(&printer, request->attribute);
     return HLO_SUCCESS;
 }
@@ -650,6 +650,7 @@ bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhi
     if (which != PRINT_OWN) collect_other(printer, operation, &entries);
     if (entries.count == 0) return false;
     qsort(entries.items, (size_t)entries.count, sizeof(*entries.items), compare_entries);
+    printer->dialect = strncmp(operation->name, "chlo.", 5) == 0 ? "chlo" : "stablehlo";
     hlo_text_string(printer->text, before);
     for (int64_t i = 0; i < entries.count; i++) {
         const Entry *entry = &entries.items[i];
@@ -660,7 +661,8 @@ bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhi
         if (entry->attribute) {
             print_attribute(printer, entry->attribute);
         } else if (mlir_fields(entry->field.kind, entry->field.kind_length)) {
-            hlo_text_format(printer->text, "#stablehlo.%.*s", (int)entry->field.kind_length, entry->field.kind);
+            hlo_text_format(printer->text, "#%s.%.*s", printer->dialect, (int)entry->field.kind_length,
+                            entry->field.kind);
             print_fields(printer, operation, entry->field.kind, entry->field.kind_length);
         } else {
             hlo_text_string(printer->text, "#stablehlo.conv<");
@@ -669,5 +671,6 @@ bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhi
         }
     }
     hlo_text_string(printer->text, behind);
+    printer->dialect = "stablehlo";
     return true;
 }

@@ -509,7 +509,11 @@ void print_operation(Printer *printer, const MlirOperation *operation, bool in_f
 
 // Names and locations are numbered in passes of their own, since uses may be printed before definitions.
 void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, bool is_generic, HloText *text) {
-    Printer printer = {.arena = arena, .text = text, .with_locations = with_locations, .is_generic = is_generic};
+    Printer printer = {.arena = arena,
+                       .text = text,
+                       .dialect = "stablehlo",
+                       .with_locations = with_locations,
+                       .is_generic = is_generic};
     print_assign_names(&printer, top);
     print_collect_locations(&printer, top);
     print_aliases(&printer, true);

@@ -832,6 +832,27 @@ Test(stablehlo_refused, modules_without_a_form_in_a_release_are_refused_by_name)
     }
 }
 
+// No text gives a ragged dot an algorithm, but a file of protobuf may.
+Test(stablehlo_refused, ragged_dots_with_an_algorithm) {
+    static const char text[] =
+        "HloModule m\nENTRY e {\n  p = f32[4,2] parameter(0)\n  q = f32[2,2,3] parameter(1)\n  s = s32[2] "
+        "parameter(2)\n  ROOT r = f32[4,3] ragged-dot(p, q, s), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        "lhs_ragged_dims={0}, rhs_group_dims={0}\n}\n";
+    HloModule *module = NULL;
+    HloText mlir = {0};
+    cr_assert_null(hlo_parse(text, strlen(text), NULL, &module));
+    HloDotAttributes *changed = hlo_arena_copy(module->arena, module->entry->root->attributes, sizeof(*changed));
+    changed->algorithm = HLO_DotAlgorithm_F32_F32_F32;
+    module->entry->root->attributes = changed;
+    HloStatus status = hlo_module_to_stablehlo_text(module, false, &mlir);
+    cr_expect_eq(hlo_status_code(status), HLO_UNIMPLEMENTED);
+    cr_expect(strstr(hlo_status_message(status), "ragged-dot r: an algorithm, which chlo has not"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&mlir);
+}
+
 // A chain of calls, the last of which is one too many.
 Test(stablehlo_refused, calls_that_nest_too_deep) {
     enum { CALLS = 200 };
