@@ -234,6 +234,7 @@ static void join_all(ActualSizes *sizes, const HloInstruction *at, int64_t count
                 if (d != apart) join(sizes, 0, d, k, d);
 }
 
+// The updates share their batch dimensions with the indices, and the window's with each other.
 static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(at, Scatter);
     const int64_t arrays = (at->operand_count - 1) / 2;
@@ -241,7 +242,10 @@ static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
         for (int64_t v = 0; v < arrays; v++) {
             int64_t batch = 0;
             for (int64_t d = 0; d < at->operands[arrays + 1 + v]->shape->rank; d++) {
-                if (hlo_ints_contain(scatter->update_window_dims, d)) continue;
+                if (hlo_ints_contain(scatter->update_window_dims, d)) {
+                    join(sizes, arrays + 1, d, arrays + 1 + v, d);
+                    continue;
+                }
                 if (batch == scatter->index_vector_dim) batch++;
                 join(sizes, arrays, batch++, arrays + 1 + v, d);
             }

@@ -118,6 +118,30 @@ Test(bounded, bug_a_scatter_into_several_arrays_keeps_the_size_of_each) {
     hlo_literal_free(result);
 }
 
+// bug: windows of updates of several sizes were read as far as the first ones reach, behind the others' ends.
+Test(bounded, bug_windows_of_several_updates_have_one_size) {
+    const float values[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (int first = 0; first < 2; first++) {  // which of the updates has the smaller windows
+        HloStatus status;
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule m\nboth { a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n"
+            " d = f32[] parameter(3)\n s = f32[] add(a, c)\n t = f32[] add(b, d)\n ROOT r = (f32[], f32[]) tuple(s, t) "
+            "}\n"
+            "ENTRY e { p = f32[8] parameter(0)\n i = s32[1] constant({2})\n u = f32[5] constant({10, 20, 30, 40, 50})\n"
+            " three = s32[] constant(3)\n v = f32[<=5] set-dimension-size(u, three), dimensions={0}\n"
+            " ROOT r = (f32[8], f32[8]) scatter(p, p, i, %s), update_window_dims={0}, inserted_window_dims={}, "
+            "scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=both }\n",
+            first ? "v, u" : "u, v");
+        HloLiteral *result = run_floats(text.data, values, NULL, &status);
+        must_succeed(status);
+        for (int k = 0; k < 2; k++) expect_floats(result->elements[k], (const float[]){1, 2, 13, 24, 35, 6, 7, 8}, 8);
+        hlo_literal_free(result);
+        hlo_text_free(&text);
+    }
+}
+
 // bug: the smallest size reached only its neighbours, so that four operands and more were said not to fit together.
 Test(bounded, bug_the_smallest_of_many_operands_is_the_size_of_all) {
     const char *sizes[] = {"8", "7", "6", "5", "3"};
