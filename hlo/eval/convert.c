@@ -139,8 +139,7 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
     const HloReducePrecisionAttributes *precision = HLO_ATTRIBUTES(instruction, ReducePrecision);
     HloType type = instruction->shape->type;
     int64_t bytes = hlo_type_bytes(type);
-    // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
-    const HloTypeInfo *info = hlo_type_info(hlo_type_info(type)->bits < 16 ? HLO_F16 : type);
+    const HloTypeInfo *info = hlo_type_info(hlo_type_reduced_as(type));
     bool keep_exponent = precision->exponent_bits >= info->exponent_bits;
     int64_t exponent_bits = keep_exponent ? 11 : precision->exponent_bits;
     int64_t mantissa_bits = precision->mantissa_bits < info->mantissa_bits ? precision->mantissa_bits : 52;

@@ -63,6 +63,12 @@ static inline bool hlo_type_is_complex(HloType type) {
 static inline bool hlo_type_is_integer(HloType type) {
     return hlo_type_kind(type) == HLO_KIND_SIGNED || hlo_type_kind(type) == HLO_KIND_UNSIGNED;
 }
+// The type whose exponents and mantissa a reduce-precision of `type` starts from: floats of a byte or less are held as
+// f16 by XLA:CPU, and f8e8m0fnu, of which f16 has not all powers of two, as f32 (measured with jaxlib 0.10.2).
+static inline HloType hlo_type_reduced_as(HloType type) {
+    if (hlo_type_info(type)->bits >= 16) return type;
+    return type == HLO_F8E8M0FNU ? HLO_F32 : HLO_F16;
+}
 // Whether a type of integers has the number; false for all other types.
 static inline bool hlo_type_holds(HloType type, int64_t value) {
     if (!hlo_type_is_integer(type)) return false;

@@ -65,7 +65,7 @@ static HloInstruction *bitcast_convert_same(HloInstruction *i) {
 static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_PRECISION));
     const HloReducePrecisionAttributes *attributes = HLO_ATTRIBUTES(i, ReducePrecision);
-    const HloTypeInfo *type = hlo_type_info(i->shape->type);
+    const HloTypeInfo *type = hlo_type_info(hlo_type_reduced_as(i->shape->type));
     bool keeps = attributes->exponent_bits >= type->exponent_bits && attributes->mantissa_bits >= type->mantissa_bits;
     return keeps ? i->operands[0] : NULL;
 }

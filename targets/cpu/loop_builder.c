@@ -493,8 +493,7 @@ static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa
 
 CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int mantissa_bits, CpuValue a) {
     const HloType type = value_type(b, a);
-    // Floats of a byte or less are reduced as the f16 that holds them, as XLA does it.
-    const HloType source = hlo_type_info(type)->bits < 16 ? HLO_F16 : type;
+    const HloType source = hlo_type_reduced_as(type);
     const HloTypeInfo *info = hlo_type_info(source);
     CpuBlockKernel *const *kernel = &b->kernels->reduce_precision[cpu_register_of(type)];
     if (!*kernel) return unsupported(b, "REDUCE_PRECISION", type);

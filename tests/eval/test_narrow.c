@@ -53,6 +53,22 @@ static const Known knowns[] = {
      {0, 0, 0},
      3},
     {"x = c64[4] constant({(1.9, 5), (-3, 1), (200, 0), (0, 7)})\n r = s8[4] convert(x)", {1, -3, 127, 0}, 4},
+    // f8e8m0fnu is held as f32 where its precision is reduced: all its powers of two stay, or those that f32 has not.
+    {"a = u8[6] constant({0, 1, 112, 113, 143, 254})\n x = f8e8m0fnu[6] bitcast-convert(a)\n"
+     " y = f8e8m0fnu[6] reduce-precision(x), exponent_bits=11, mantissa_bits=8\n b = u8[6] bitcast-convert(y)\n"
+     " r = s32[6] convert(b)",
+     {0, 1, 112, 113, 143, 254},
+     6},
+    {"a = u8[6] constant({0, 1, 112, 113, 143, 254})\n x = f8e8m0fnu[6] bitcast-convert(a)\n"
+     " y = f8e8m0fnu[6] reduce-precision(x), exponent_bits=8, mantissa_bits=0\n b = u8[6] bitcast-convert(y)\n"
+     " r = s32[6] convert(b)",
+     {255, 1, 112, 113, 143, 254},
+     6},
+    {"a = u8[6] constant({0, 1, 112, 113, 142, 143})\n x = f8e8m0fnu[6] bitcast-convert(a)\n"
+     " y = f8e8m0fnu[6] reduce-precision(x), exponent_bits=5, mantissa_bits=2\n b = u8[6] bitcast-convert(y)\n"
+     " r = s32[6] convert(b)",
+     {255, 255, 255, 113, 142, 255},
+     6},
     // What a product gives of another kind than its operands is converted once: f8 sums are rounded to f8 first, and
     // integers are floats before they are multiplied.
     {"x = f8e5m2fnuz[1] constant({5})\n y = f8e5m2fnuz[2] constant({-3, -8})\n"
