@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // A mean, a largest element or a sum of a row that its own elements are combined with: written out as often as the row
 // has elements it would cost as much as the operation that reads it (a fifth of a layer norm). Where a block is one row
-// the operation has a kernel that takes the one number.
+// the operation has a kernel that takes the one number. So has one with a constant, whose register, as long as a block,
+// would take the room of another in the first-level cache.
 #include <assert.h>
 
 #include "targets/cpu/loop_internal.h"
 
-// The row's number that operand `i` is an expansion of, or -1.
+static bool blocks_are_rows(const CpuLoop *loop) {
+    return loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced > 1 && !loop->phases;
+}
+
+// The one number that operand `i` is for all elements of a block, or -1.
 static CpuValue one_of(const CpuLoop *loop, const CpuLoopValue *value, int i) {
-    if (value->operands[i] < 0) return -1;
-    const CpuLoopValue *operand = &loop->values[value->operands[i]];
-    return operand->kind == CPU_VALUE_EXPAND && operand->type == HLO_F32 ? operand->operands[0] : -1;
+    const CpuValue operand = value->operands[i];
+    if (operand < 0) return -1;
+    if (loop->values[operand].level == CPU_LEVEL_UNIFORM) return operand;
+    return blocks_are_rows(loop) && loop->values[operand].kind == CPU_VALUE_EXPAND ? loop->values[operand].operands[0]
+                                                                                   : -1;
 }
 
 static void read_one(CpuLoop *loop, CpuLoopValue *value) {
@@ -54,12 +61,14 @@ static void drop_unread(CpuLoop *loop) {
 }
 
 void cpu_loop_read_ones(CpuLoop *loop) {
-    if (loop->mode != CPU_MODE_ROWS || loop->block != 1 || loop->reduced <= 1) return;
+    enum { kShortBlock = 256 };
+    if (loop->uniform_count < kShortBlock) return;
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];
-        if (value->kind != CPU_VALUE_KERNEL || value->level != CPU_LEVEL_FULL) continue;
+        // What a combiner reads is bound while it runs, whatever its level says.
+        if (value->kind != CPU_VALUE_KERNEL || value->level == CPU_LEVEL_UNIFORM || value->in_combiner) continue;
         read_one(loop, value);
         read_ones(loop, value);
     }
-    drop_unread(loop);
+    if (blocks_are_rows(loop)) drop_unread(loop);
 }

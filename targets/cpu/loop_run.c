@@ -226,7 +226,7 @@ static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start
     for (int i = 0; i < 3; i++) {
         operands[i] = operand_of(frame, value, i);
         const CpuLoopValue *operand = operands[i] ? &frame->loop->values[value->operands[i]] : NULL;
-        const bool one = operand && operand->level == CPU_LEVEL_KEPT && value->level == CPU_LEVEL_FULL;  // for all
+        const bool one = operand && operand->level < value->level;  // for all
         widths[i] = operand && !one ? operand->width : 0;
     }
     for (int64_t at = 0; at < count; at += kPart) {

@@ -59,6 +59,7 @@ static bool choose_forms(Generator *g, const Value *operand, Numbers *numbers) {
         numbers->index_batching[i] = order[i] + (!is_scalar && order[i] >= numbers->vector);
     numbers->window_count = operand->rank - numbers->dropped_count - numbers->batching_count;
     numbers->side = *operand;
+    memset(numbers->side.bounds, 0, sizeof numbers->side.bounds);  // of more dimensions than the operand has
     numbers->side.rank = batch + numbers->window_count;
     if (numbers->side.rank > kMaximumRank) return false;
     int64_t window_sizes[kMaximumRank];
