@@ -246,7 +246,7 @@ MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *co
     operation->results = HLO_ARENA_NEW(exporter->arena, MlirValue *, result_count);
     operation->result_count = result_count;
     for (int64_t i = 0; i < result_count; i++) operation->results[i] = new_value(exporter, results[i], NULL);
-    hlo_vector_push(exporter->arena, place->block, operation);
+    hlo_vector_push(exporter->arena, &place->block->operations, operation);
     return operation;
 }
 
@@ -336,8 +336,9 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
 static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     assert(operations_before >= 0);
     const HloInstruction *instruction = place->instruction;
-    if (place->block->count == operations_before) return HLO_SUCCESS;
-    MlirOperation *operation = place->block->items[place->block->count - 1];
+    const MlirOperationVector *operations = &place->block->operations;
+    if (operations->count == operations_before) return HLO_SUCCESS;
+    MlirOperation *operation = operations->items[operations->count - 1];
     if (strcmp(operation->name, "stablehlo.composite") != 0) {
         export_attribute(place, operation, "mhlo.frontend_attributes",
                          dictionary_of(place, instruction->frontend_attributes));
@@ -381,13 +382,13 @@ static ExportHandler *handler_of(Exporter *exporter, HloOpcode opcode) {
     return *handler;
 }
 
-static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *block, const HloInstruction *instruction) {
+static HloStatus export_instruction(Exporter *exporter, ExportBlock *block, const HloInstruction *instruction) {
     assert(instruction->parent);
     ExportPlace place = {.exporter = exporter, .block = block, .instruction = instruction};
     ExportHandler *handler = handler_of(exporter, instruction->opcode);
     if (!handler) return export_error(&place, HLO_UNIMPLEMENTED, "StableHLO has no such operation");
     collect_operands(&place);
-    int64_t before = block->count;
+    int64_t before = block->operations.count;
     ExportLeaves result = {0};
     HLO_TRY(handler(&place, &result));
     HLO_TRY(annotate(&place, before));
@@ -399,26 +400,30 @@ static HloStatus export_instruction(Exporter *exporter, MlirOperationVector *blo
 // Blocks
 
 // The return has no instruction, and so no location.
-static void append_return(Exporter *exporter, MlirOperationVector *block, const char *name, ExportLeaves values) {
+static void append_return(Exporter *exporter, ExportBlock *block, const char *name, ExportLeaves values) {
     ExportPlace place = {.exporter = exporter, .block = block};
     export_append(&place, name, values.items, values.count, NULL, 0);
 }
 
-// Post-order, so that operands come first; instructions that the root does not need do not appear.
+// The operations of the block. Post-order, so that operands come first; instructions that the root does not need do not
+// appear.
 static HloStatus export_body(Exporter *exporter, const HloComputation *computation, const char *return_name,
-                             MlirOperationVector *operations) {
+                             MlirBlock *block) {
     assert(computation->root);
     if (++exporter->depth > DEEPEST_CALL) {
         return hlo_error(HLO_UNIMPLEMENTED, "computation %s: calls nest more than %d deep", computation->name,
                          DEEPEST_CALL);
     }
+    ExportBlock made = {0};
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(computation, exporter->arena, &count);
     for (int64_t i = 0; i < count; i++) {
-        if (!hlo_is(order[i], HLO_OP_PARAMETER)) HLO_TRY(export_instruction(exporter, operations, order[i]));
+        if (!hlo_is(order[i], HLO_OP_PARAMETER)) HLO_TRY(export_instruction(exporter, &made, order[i]));
     }
-    append_return(exporter, operations, return_name, exporter->leaves[computation->root->id]);
+    append_return(exporter, &made, return_name, exporter->leaves[computation->root->id]);
     exporter->depth--;
+    block->operations = made.operations.items;
+    block->operation_count = made.operations.count;
     return HLO_SUCCESS;
 }
 
@@ -454,7 +459,6 @@ HloStatus export_region(ExportPlace *place, const HloComputation *computation, c
     assert(computation->root && region);
     Exporter *exporter = place->exporter;
     MlirBlock *block = new_block(exporter, region);
-    MlirOperationVector operations = {0};
     if (bound) {
         for (int64_t p = 0; p < hlo_parameter_count(computation); p++) {
             exporter->leaves[computation->parameters.items[p]->id] = bound[p];
@@ -462,10 +466,7 @@ HloStatus export_region(ExportPlace *place, const HloComputation *computation, c
     } else {
         HLO_TRY(make_arguments(exporter, computation, block));
     }
-    HLO_TRY(export_body(exporter, computation, "stablehlo.return", &operations));
-    block->operations = operations.items;
-    block->operation_count = operations.count;
-    return HLO_SUCCESS;
+    return export_body(exporter, computation, "stablehlo.return", block);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -554,14 +555,11 @@ static HloStatus make_function(Exporter *exporter, const HloComputation *computa
     function->regions = HLO_ARENA_NEW(exporter->arena, MlirRegion, 1);
     function->region_count = 1;
     MlirBlock *block = new_block(exporter, function->regions);
-    MlirOperationVector operations = {0};
     HLO_TRY(make_arguments(exporter, computation, block));
-    HLO_TRY(export_body(exporter, computation, "func.return", &operations));
-    block->operations = operations.items;
-    block->operation_count = operations.count;
+    HLO_TRY(export_body(exporter, computation, "func.return", block));
     const MlirType **inputs = HLO_ARENA_NEW(exporter->arena, const MlirType *, block->argument_count);
     for (int64_t i = 0; i < block->argument_count; i++) inputs[i] = block->arguments[i]->type;
-    const MlirOperation *end = operations.items[operations.count - 1];
+    const MlirOperation *end = block->operations[block->operation_count - 1];
     const MlirType **results = HLO_ARENA_NEW(exporter->arena, const MlirType *, end->operand_count);
     for (int64_t i = 0; i < end->operand_count; i++) results[i] = end->operands[i]->type;
     type.inputs = inputs;

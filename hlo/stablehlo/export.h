@@ -10,6 +10,13 @@
 
 typedef HLO_VECTOR(MlirOperation *) MlirOperationVector;
 
+// A block while it is made.
+typedef struct ExportBlock {
+    MlirOperationVector operations;
+    HloStringMap known;  // of export_known(): what an operation is told -> the first MlirOperation that is told it
+    int64_t noted;       // operations that `known` has been told of
+} ExportBlock;
+
 // The leaves of one instruction.
 typedef struct ExportLeaves {
     MlirValue **items;
@@ -38,7 +45,7 @@ typedef struct Exporter {
 // Where operations go, and which instruction they come from.
 struct ExportPlace {
     Exporter *exporter;
-    MlirOperationVector *block;
+    ExportBlock *block;
     const HloInstruction *instruction;
     ExportLeaves operands;  // leaves of all operands, in order
 };
@@ -55,6 +62,12 @@ HLO_NODISCARD HloStatus export_leaf_types(const ExportPlace *place, const HloSha
 // Appends an operation with these operands and result types. Attributes are added by export_attribute().
 MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
                              const MlirType *const *results, int64_t result_count);
+// The first operation of the block with this name (reshape, concatenate or constant), operands and type and, of a
+// constant, with these numbers, which are a list of s64; a new one if there is none yet, without attributes but a
+// constant's value. For operations that an instruction needs beside its own: a program that came from StableHLO has
+// them from there, without users, and another one each time that it is written would make it grow.
+MlirOperation *export_known(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
+                            const MlirType *type, const HloLiteral *value);
 // The common case: all operands, and a result a leaf of the instruction's shape.
 HLO_NODISCARD HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result,
                                      MlirOperation **operation);

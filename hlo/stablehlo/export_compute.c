@@ -202,23 +202,6 @@ static HloStatus export_rng_bit_generator(ExportPlace *place, ExportLeaves *resu
     return export_with_fields(place, result, NULL);
 }
 
-// The constant of that value that stands in the block already, or a new one. A program that came from StableHLO has it
-// from there, without users: another one each time that it is written would make it grow.
-static MlirValue *constant_in_block(ExportPlace *place, const HloLiteral *literal, const MlirType *type) {
-    assert(literal && type);
-    for (int64_t i = 0; i < place->block->count; i++) {
-        const MlirOperation *operation = place->block->items[i];
-        if (strcmp(operation->name, "stablehlo.constant") != 0) continue;
-        const MlirAttribute *known = mlir_attribute(operation, "value");
-        if (known && known->kind == MLIR_TENSOR && hlo_literal_equal(known->literal, literal))
-            return operation->results[0];
-    }
-    MlirOperation *constant = export_append(place, "stablehlo.constant", NULL, 0, &type, 1);
-    MlirAttribute value = {.kind = MLIR_TENSOR, .literal = literal, .type = type};
-    export_attribute(place, constant, "value", mlir_new_attribute(place->exporter->arena, value));
-    return constant->results[0];
-}
-
 // The shape is a third operand in StableHLO.
 static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RNG));
@@ -234,8 +217,8 @@ static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
     const MlirType *list_type, *type;
     HLO_TRY(export_type(place, list, &list_type));
     HLO_TRY(export_type(place, shape, &type));
-    MlirValue *operands[] = {place->operands.items[0], place->operands.items[1],
-                             constant_in_block(place, literal, list_type)};
+    const MlirOperation *sizes = export_known(place, "stablehlo.constant", NULL, 0, list_type, literal);
+    MlirValue *operands[] = {place->operands.items[0], place->operands.items[1], sizes->results[0]};
     MlirOperation *operation = export_append(place, "stablehlo.rng", operands, 3, &type, 1);
     export_attribute(place, operation, "rng_distribution", export_enum(place, "rng_distribution", distribution));
     *result = export_results(operation);

@@ -97,7 +97,6 @@ static HloStatus export_conditional(ExportPlace *place, ExportLeaves *result) {
     const MlirType **types;
     int64_t count;
     HLO_TRY(export_leaf_types(place, instruction->shape, &types, &count));
-    MlirOperationVector *block = place->block;
     MlirOperation *operation = export_append(place, is_if ? "stablehlo.if" : "stablehlo.case",
                                              exporter->leaves[instruction->operands[0]->id].items, 1, types, count);
     operation->regions = HLO_ARENA_NEW(exporter->arena, MlirRegion, instruction->called_count);
@@ -106,7 +105,6 @@ static HloStatus export_conditional(ExportPlace *place, ExportLeaves *result) {
         ExportLeaves bound = exporter->leaves[instruction->operands[1 + i]->id];
         HLO_TRY(export_region(place, instruction->called[i], &bound, &operation->regions[i]));
     }
-    place->block = block;
     *result = export_results(operation);
     return HLO_SUCCESS;
 }

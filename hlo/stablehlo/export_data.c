@@ -170,19 +170,6 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// An operation of this name and type on these operands that stands in the block already, or a new one. A program that
-// came from StableHLO has it from there, without users: another one each time that it is written would make it grow.
-static MlirOperation *known_or_new(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t count,
-                                   const MlirType *type) {
-    for (int64_t i = 0; i < place->block->count; i++) {
-        MlirOperation *known = place->block->items[i];
-        if (strcmp(known->name, name) != 0 || known->operand_count != count || known->results[0]->type != type)
-            continue;
-        if (memcmp(known->operands, operands, (size_t)count * sizeof(MlirValue *)) == 0) return known;
-    }
-    return export_append(place, name, operands, count, &type, 1);
-}
-
 // StableHLO has the sizes in one list: each becomes a list of one, and these are joined.
 static HloStatus export_dynamic_reshape(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *reshape = place->instruction;
@@ -202,12 +189,13 @@ static HloStatus export_dynamic_reshape(ExportPlace *place, ExportLeaves *result
     HLO_TRY(export_type(place, reshape->shape, &type));
     MlirValue **numbers = HLO_ARENA_NEW(arena, MlirValue *, count);
     for (int64_t i = 0; i < count; i++) {
-        const MlirOperation *number = known_or_new(place, "stablehlo.reshape", &place->operands.items[1 + i], 1, each);
+        const MlirOperation *number =
+            export_known(place, "stablehlo.reshape", &place->operands.items[1 + i], 1, each, NULL);
         numbers[i] = number->results[0];
     }
     MlirValue *sizes = numbers[0];
     if (count > 1) {
-        MlirOperation *joined = known_or_new(place, "stablehlo.concatenate", numbers, count, list);
+        MlirOperation *joined = export_known(place, "stablehlo.concatenate", numbers, count, list, NULL);
         if (!mlir_attribute(joined, "dimension")) export_attribute(place, joined, "dimension", export_i64(place, 0));
         sizes = joined->results[0];
     }

@@ -555,3 +555,34 @@ Test(stablehlo_export, bug_device_of_a_recv_was_lost) {
     hlo_module_free(module);
     hlo_module_free(again);
 }
+
+// Each looked through all that had been written for the lists of its sizes: 20,000 of each took more than half a
+// minute.
+Test(stablehlo_export, bug_many_dynamic_reshapes_and_random_numbers_took_the_square_of_their_number) {
+    enum { MANY = 20000 };
+    HloText text = {0};
+    hlo_text_string(&text,
+                    "HloModule m\nadd {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT t = f32[] add(x, "
+                    "y)\n}\nENTRY main {\n p = f32[4,2] parameter(0)\n one = s32[] constant(1)\n n0 = s32[] "
+                    "parameter(1)\n a = f32[] parameter(2)\n z = f32[] constant(0)\n"
+                    " r0 = f32[<=4,<=2] dynamic-reshape(p, one, n0)\n q0 = f32[] negate(a)\n");
+    for (int i = 1; i <= MANY; i++)
+        hlo_text_format(&text,
+                        " n%d = s32[] add(n%d, one)\n r%d = f32[<=4,<=2] dynamic-reshape(r%d, n%d, n%d)\n"
+                        " g%d = f32[%d] rng(q%d, a), distribution=rng_uniform\n q%d = f32[] reduce(g%d, z), "
+                        "dimensions={0}, to_apply=add\n",
+                        i, i - 1, i, i - 1, i, i - 1, i, i, i - 1, i, i);
+    hlo_text_format(&text, " ROOT t = (f32[<=4,<=2], f32[]) tuple(r%d, q%d)\n}\n", MANY, MANY);
+    HloModule *module = NULL;
+    must(hlo_parse(text.data, text.length, NULL, &module), "many");
+    must(hlo_verify(module), "many");
+    HloText first = write_text(module, false, "many");
+    HloModule *again = read_text(first, "many");
+    HloText second = write_text(again, false, "many");
+    cr_assert(second.length == first.length && memcmp(second.data, first.data, first.length) == 0);
+    hlo_text_free(&first);
+    hlo_text_free(&second);
+    hlo_text_free(&text);
+    hlo_module_free(again);
+    hlo_module_free(module);
+}
