@@ -26,7 +26,7 @@ typedef enum CallKind {
 static CallKind kind_of(const HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
     static const CallKind kinds[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) CALL_##partition,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) CALL_##partition,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };

@@ -24,7 +24,7 @@
 #include "spmd_partitioner/sdy.h"
 
 static const SpmdCustomCall kinds[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) SPMD_CALL_##partition,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) SPMD_CALL_##partition,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };

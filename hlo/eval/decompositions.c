@@ -530,7 +530,7 @@ typedef struct Routine {
 
 static const Routine *routine_of(const HloInstruction *instruction) {
     static const char *const names[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #evaluator,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) #evaluator,
 #include "hlo/base/complex.h"
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL

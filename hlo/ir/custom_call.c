@@ -25,21 +25,33 @@
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/computation.h"
 
+typedef enum Configuration { CONFIGURATION_TEXT, CONFIGURATION_BYTES } Configuration;
+
 static const struct {
     const char *target, *signature;
     HloType type;
+    Configuration configuration;
 } rows[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) {target, signature, HLO_##type},
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) \
+    {target, signature, HLO_##type, CONFIGURATION_##configuration},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };
 
-int32_t hlo_custom_call_row(const HloInstruction *instruction) {
-    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+static int32_t row_of(const char *target) {
     for (size_t i = 0; target && i < HLO_COUNT_OF(rows); i++)
         if (!strcmp(rows[i].target, target)) return (int32_t)i;
     return -1;
+}
+
+int32_t hlo_custom_call_row(const HloInstruction *instruction) {
+    assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
+    return row_of(HLO_ATTRIBUTES(instruction, CustomCall)->target);
+}
+
+bool hlo_custom_call_takes_bytes(const char *target) {
+    const int32_t row = row_of(target);
+    return row >= 0 && rows[row].configuration == CONFIGURATION_BYTES;
 }
 
 // ---- signatures

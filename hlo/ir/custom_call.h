@@ -10,6 +10,10 @@ HLO_BEGIN_C
 // The row of the table that a custom call's target stands in, or -1. Any thread.
 HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 
+// Whether the configuration of custom calls of `target` (which may be NULL) is bytes that are no text: HLO holds them
+// as hexadecimal digits. Any thread.
+HLO_EXPORT bool hlo_custom_call_takes_bytes(const char *target);
+
 // Checks operands and results of a known custom call against its row's signature, "T:mn T:r > T:mn S:k": shapes of
 // operands, then of results, each TYPE:DIMS behind the batch dimensions that all of them share.
 //   types   T  the row's type, or that of the first operand (a float or complex type)   R  its real part

@@ -14,6 +14,7 @@
 
 #include "hlo/base/hexadecimal.h"
 #include "hlo/ir/collective.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/stablehlo/asm.h"
 #include "hlo/stablehlo/export.h"
 
@@ -148,7 +149,7 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
 // Text, but for the targets whose configuration was bytes before it was read: what reading made digits of.
 static const MlirAttribute *configuration(const ExportPlace *place, const char *target, const char *config) {
     const size_t length = strlen(config);
-    if (mlir_configuration_is_bytes(target)) {
+    if (hlo_custom_call_takes_bytes(target)) {
         char *bytes = HLO_ARENA_NEW(place->exporter->arena, char, length / 2 + 2);
         if (hlo_bytes_of_hexadecimal(config, bytes)) return export_bytes(place, bytes, (int64_t)length / 2);
     }

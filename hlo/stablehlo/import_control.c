@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "hlo/base/hexadecimal.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/import.h"
 
@@ -598,7 +599,7 @@ static HloStatus import_custom_call(ImportPlace *place) {
                         called, called_count, &result));
     const char *config = import_string(place, "backend_config");
     const MlirAttribute *raw = mlir_attribute(place->operation, "backend_config");
-    if (mlir_configuration_is_bytes(attributes.target) && config && *config && raw) {
+    if (hlo_custom_call_takes_bytes(attributes.target) && config && *config && raw) {
         result->backend_config = hlo_hexadecimal(import_arena(place), config, (size_t)raw->string_length);
     } else if (config && *config) {
         result->backend_config = hlo_arena_text(import_arena(place), config);

@@ -273,10 +273,6 @@ int64_t mlir_string_length(const MlirAttribute *attribute) {
     return attribute->string_length ? attribute->string_length : (int64_t)strlen(attribute->string);
 }
 
-bool mlir_configuration_is_bytes(const char *target) {
-    return target && strcmp(target, "InspectSharding") == 0;
-}
-
 bool mlir_can_write(const MlirAttribute *attribute) {
     if (!attribute) return false;
     bool fits = true;

@@ -189,9 +189,6 @@ const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attr
 
 // Bytes of a string attribute, NULs inside included. Strings that we make leave string_length at 0 and end at a NUL.
 int64_t mlir_string_length(const MlirAttribute *attribute);
-// Whether the configuration of custom-calls of `target` is bytes that are no text, as jax.debug.inspect_array_sharding
-// packs a callback's addresses: HLO holds them as hexadecimal digits.
-bool mlir_configuration_is_bytes(const char *target);
 
 // True for attributes that both our printer and our bytecode have a form for, all of their parts included: numbers,
 // booleans, strings, types, lists, dictionaries, tensors.

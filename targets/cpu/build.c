@@ -722,7 +722,7 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     static const char *const kKernels[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition) #kernel,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) #kernel,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };
