@@ -30,10 +30,25 @@ static int64_t listed(const HloReplicaGroups *groups) {
 // More devices than any machine has: groups that list more are not written out to be checked.
 enum { DEVICE_LIMIT = 1 << 24 };
 
+// Where the shape of the result follows from how many take part, all groups are as large, as in XLA.
+static HloStatus check_group_sizes(const HloInstruction *instruction, const HloReplicaGroups *groups) {
+    static const HloOpcode opcodes[] = {HLO_OP_ALL_GATHER, HLO_OP_ALL_GATHER_START, HLO_OP_REDUCE_SCATTER,
+                                        HLO_OP_ALL_TO_ALL, HLO_OP_RAGGED_ALL_TO_ALL};
+    bool needed = false;
+    for (size_t i = 0; i < HLO_COUNT_OF(opcodes); i++) needed |= instruction->opcode == opcodes[i];
+    if (!needed || groups->form != HLO_GROUPS_LIST) return HLO_SUCCESS;
+    for (int64_t i = 1; i < groups->count; i++)
+        HLO_VERIFY_FAIL_IF(groups->groups[i].count != groups->groups[0].count,
+                           "replica groups of %lld and %lld devices, where all need to be of one size",
+                           (long long)groups->groups[0].count, (long long)groups->groups[i].count);
+    return HLO_SUCCESS;
+}
+
 static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
     assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
     if (!groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0)) return HLO_SUCCESS;
+    HLO_TRY(check_group_sizes(instruction, groups));
     int64_t count = listed(groups);
     int64_t expected = hlo_group_mode_numbers(hlo_group_mode_of(instruction), verifier->module->replica_count,
                                               verifier->module->num_partitions);

@@ -321,34 +321,57 @@ Test(ir_verify, finds_a_constant_without_a_value) {
     expect_error("a constant without a value");
 }
 
+// A collective `op` of f32[8] among so many partitions is refused with that message; NULL: it is accepted.
+static void check_collective(int devices, const char *op, const char *message) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=%d\n\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                    "  ROOT s = f32[] add(a, b)\n}\n\nENTRY e {\n  p = f32[8] parameter(0)\n  ROOT r = %s\n}\n",
+                    devices, op);
+    HloModule *collective = NULL;
+    HloStatus status = hlo_parse(text.data, text.length, NULL, &collective);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    status = hlo_verify(collective);
+    cr_expect_eq(hlo_status_code(status), message ? HLO_INVALID_ARGUMENT : HLO_OK, "%s", hlo_status_message(status));
+    cr_expect(!message || strstr(hlo_status_message(status), message), "%s: %s", op, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(collective);
+    hlo_text_free(&text);
+}
+
+// The evaluator ran those whose shapes happened to fit; the engine, and XLA's verifier, refuse them.
+Test(ir_verify, bug_groups_of_different_sizes) {
+    static const char *const refused[] = {
+        "f32[16] all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, replica_groups={{0,1},{2}}",
+        "(f32[8], f32[16]) all-gather-start(p), channel_id=1, use_global_device_ids=true, dimensions={0}, "
+        "replica_groups={{0,1},{2}}",
+        "f32[4] reduce-scatter(p), channel_id=1, use_global_device_ids=true, dimensions={0}, to_apply=add, "
+        "replica_groups={{0,1},{2}}",
+        "f32[8] all-to-all(p), channel_id=1, dimensions={0}, replica_groups={{0,1},{2}}",
+        "(f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1},{2}}",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(refused); i++)
+        check_collective(3, refused[i], "replica groups of 2 and 1 devices, where all need to be of one size");
+    check_collective(3,
+                     "f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, to_apply=add, "
+                     "replica_groups={{0,1},{2}}",
+                     NULL);
+    check_collective(3, "f32[8] collective-broadcast(p), channel_id=1, replica_groups={{0,1},{2}}", NULL);
+}
+
 // Groups of a few characters may name more devices than memory holds numbers: they are counted before they are written
 // out.
 Test(ir_verify, more_devices_than_any_machine_has) {
     static const struct {
         const char *op, *part;
     } cases[] = {
-        {"all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, "
+        {"f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, "
          "replica_groups=[33554432,1]<=[33554432]",
          "the replica groups list 33554432 devices; no machine has so many"},
-        {"all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, replica_groups={{0},{1},{2}}",
+        {"f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, replica_groups={{0},{1},{2}}",
          "the replica groups list 3 devices of 33554432"},
-        {"collective-broadcast(p), channel_id=1, replica_groups={{0,1}}",
+        {"f32[8] collective-broadcast(p), channel_id=1, replica_groups={{0,1}}",
          "there are 33554432 devices; no machine has so many"},
     };
-    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
-        HloText text = {0};
-        hlo_text_format(&text,
-                        "HloModule m, num_partitions=33554432\n\nENTRY e {\n  p = f32[8] parameter(0)\n"
-                        "  ROOT r = f32[8] %s\n}\n",
-                        cases[i].op);
-        HloModule *immense = NULL;
-        HloStatus status = hlo_parse(text.data, text.length, NULL, &immense);
-        cr_assert_null(status, "%s", hlo_status_message(status));
-        status = hlo_verify(immense);
-        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-        cr_expect(strstr(hlo_status_message(status), cases[i].part), "%s: %s", cases[i].op, hlo_status_message(status));
-        hlo_status_free(status);
-        hlo_module_free(immense);
-        hlo_text_free(&text);
-    }
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) check_collective(33554432, cases[i].op, cases[i].part);
 }
