@@ -25,6 +25,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "hlo/ir/infer_support.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
@@ -122,14 +123,32 @@ static HloWindow *copy_window(HloArena *arena, const HloWindow *window) {
 
 // ---- reduce-window ----
 
+// The window of a dimension, without the places that lie in padding for every result: those count nothing, and what
+// they reach over would be taken from neighbours. (Of an array without elements all lie there, and are left.)
+static HloWindowDimension reduced_window(const HloInstruction *op, int64_t dim) {
+    const HloWindowDimension window = HLO_ATTRIBUTES(op, Window)->window->dims[dim];
+    const int64_t base = op->operands[0]->shape->dims[dim], outputs = hlo_shape_leaf(op->shape, 0)->dims[dim];
+    return base && outputs ? hlo_window_crop(window, base, outputs) : window;
+}
+
+// All of them, which may be changed.
+static HloWindow *reduced_windows(HloArena *arena, const HloInstruction *op) {
+    const int64_t count = HLO_ATTRIBUTES(op, Window)->window->count;
+    HloWindow *windows = HLO_ARENA_NEW(arena, HloWindow, 1);
+    HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, count);
+    for (int64_t d = 0; d < count; d++) dims[d] = reduced_window(op, d);
+    *windows = (HloWindow){dims, count};
+    return windows;
+}
+
 // One factor a dimension, which all arrays and all results share: they are windowed alike. Init values are scalars
 // without dimensions and get none.
 static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     int32_t inputs = op->operand_count / 2;
     const HloShape *result = rule->tensors[spmd_rule_result(rule, 0)].shape;
     for (int32_t d = 0; d < result->rank; d++) {
-        int32_t factor = spmd_rule_factor(rule, window_kind(&window->dims[d]), result->dims[d]);
+        const HloWindowDimension window = reduced_window(op, d);
+        int32_t factor = spmd_rule_factor(rule, window_kind(&window), result->dims[d]);
         for (int32_t i = 0; i < inputs; i++) {
             spmd_rule_map(rule, i, d, factor);
             spmd_rule_map(rule, spmd_rule_result(rule, i), d, factor);
@@ -148,15 +167,17 @@ static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstructio
 // The form of window_interval() that spmd_windowed_bytes() asks for.
 static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
                                            const SpmdAxes *axes, int64_t size) {
-    return window_interval(mesh, &HLO_ATTRIBUTES(op, Window)->window->dims[dim], axes, size);
+    const HloWindowDimension window = reduced_window(op, dim);
+    return window_interval(mesh, &window, axes, size);
 }
 
 // True if the windows of all cut dimensions can be computed shard by shard.
-static bool all_regular(const SpmdMesh *mesh, const HloWindow *window, const SpmdSharding *sharding,
+static bool all_regular(const SpmdMesh *mesh, const HloInstruction *op, const SpmdSharding *sharding,
                         const HloShape *global) {
     for (int32_t d = 0; d < sharding->rank; d++) {
+        const HloWindowDimension window = reduced_window(op, d);
         int64_t size = spmd_shard_size(global->dims[d], spmd_axes_product(mesh, &sharding->dims[d]));
-        if (!is_regular(mesh, &window->dims[d], &sharding->dims[d], size)) return false;
+        if (!is_regular(mesh, &window, &sharding->dims[d], size)) return false;
     }
     return true;
 }
@@ -171,7 +192,7 @@ static int64_t reduce_window_moved(SpmdPartitioner *partitioner, const SpmdRule 
     int64_t bytes = 0;
     if (spmd_is_cumulative(op, sharding)) return spmd_cumulative_bytes(partitioner, op, sharding);
     // What must not be chosen costs more than the whole array everywhere.
-    if (!all_regular(partitioner->mesh, HLO_ATTRIBUTES(op, Window)->window, sharding, global)) {
+    if (!all_regular(partitioner->mesh, op, sharding, global)) {
         return spmd_add_bytes(hlo_shape_bytes(op->operands[0]->shape), hlo_shape_bytes(op->shape));
     }
     for (int32_t i = 0; i < op->operand_count / 2; i++) {
@@ -185,6 +206,7 @@ typedef struct Windows {
     const SpmdRule *rule;
     SpmdAxes *factors;
     SpmdSharding *sharding;     // of operands and results
+    const HloWindow *whole;     // the program's, as reduced_windows() gives it
     HloWindow *local;           // over what was taken
     HloWindowDimension *dims;   // of `local`
     HloInstruction **operands;  // arrays, then init values
@@ -193,16 +215,15 @@ typedef struct Windows {
 // Chooses the factors: with cut windows where all of them can be computed shard by shard, else without any. The second
 // round always fits, since without cut windows there is nothing that could be irregular.
 static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
-    Windows windows = {.rule = partitioner->plan->rules[op->id]};
+    Windows windows = {.rule = partitioner->plan->rules[op->id], .whole = reduced_windows(partitioner->arena, op)};
     const int32_t result = spmd_rule_result(windows.rule, 0);
     for (int any = 1; any >= 0; any--) {
         windows.factors = spmd_choose(partitioner, windows.rule, any);
         windows.sharding = spmd_rule_sharding(windows.rule, partitioner->arena, partitioner->mesh, result,
                                               windows.factors, spmd_manual_axes(partitioner, op));
-        if (all_regular(partitioner->mesh, window, windows.sharding, windows.rule->tensors[result].shape)) break;
+        if (all_regular(partitioner->mesh, op, windows.sharding, windows.rule->tensors[result].shape)) break;
     }
-    windows.local = copy_window(partitioner->module->arena, window);
+    windows.local = reduced_windows(partitioner->module->arena, op);
     windows.dims = (HloWindowDimension *)windows.local->dims;
     windows.operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     return windows;
@@ -216,7 +237,7 @@ static bool is_taken(const HloWindowDimension *window, const SpmdSharding *shard
 // Operand `index` with all that its shard's windows need.
 static HloInstruction *windowed_operand(SpmdPartitioner *partitioner, const HloInstruction *op, Windows *windows,
                                         int32_t index, const HloShape *result) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+    const HloWindow *window = windows->whole;
     HloInstruction *fill = neutral(partitioner, op, windows->operands[op->operand_count / 2 + index]);
     SpmdLocal local = spmd_factor_operand(partitioner, windows->rule, windows->factors, index);
     for (int32_t d = 0; d < result->rank; d++) {
@@ -228,9 +249,8 @@ static HloInstruction *windowed_operand(SpmdPartitioner *partitioner, const HloI
 }
 
 // The local shape of result `index` with the windows that are computed beside the shard's.
-static const HloShape *computed_shape(SpmdPartitioner *partitioner, const HloInstruction *op, const Windows *windows,
-                                      int32_t index) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
+static const HloShape *computed_shape(SpmdPartitioner *partitioner, const Windows *windows, int32_t index) {
+    const HloWindow *window = windows->whole;
     HloArena *arena = partitioner->module->arena;
     const HloShape *leaf = windows->rule->tensors[spmd_rule_result(windows->rule, index)].shape;
     const HloShape *local = spmd_local_shape(arena, partitioner->mesh, leaf, windows->sharding);
@@ -247,11 +267,11 @@ static const HloShape *computed_shape(SpmdPartitioner *partitioner, const HloIns
 // Several arrays may be reduced together: each is taken in the same way, and the clone of the op works on all of them.
 // Its shape is that of the windows that were computed; own_windows() cuts the shard's out of them.
 static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     assert(partitioner->plan->rules[op->id]); /* its operands are arrays: shape inference has seen them */
     HloArena *arena = partitioner->module->arena;
     int32_t inputs = op->operand_count / 2;
     Windows windows = begin_windows(partitioner, op);
+    const HloWindow *window = windows.whole;
     const SpmdSharding *sharding = windows.sharding;
     if (spmd_is_cumulative(op, sharding)) {
         return spmd_partition_cumulative(partitioner, op, windows.rule, windows.factors, sharding);
@@ -262,7 +282,7 @@ static HloStatus reduce_window_partition(SpmdPartitioner *partitioner, const Hlo
     for (int32_t i = 0; i < inputs; i++) {
         windows.operands[inputs + i] = spmd_operand_whole(partitioner, inputs + i);
         windows.operands[i] = windowed_operand(partitioner, op, &windows, i, result);
-        shapes[i] = computed_shape(partitioner, op, &windows, i);
+        shapes[i] = computed_shape(partitioner, &windows, i);
     }
     const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(arena, shapes, inputs) : shapes[0];
     HloInstruction *made = spmd_clone(partitioner, op, shape, windows.operands, op->operand_count);

@@ -133,6 +133,10 @@ static const Cut cuts[] = {
      "ENTRY e {\n p = s32[A,B] parameter(0)\n z = s32[] constant(5)\n"
      " ROOT c = s32[A,B] reduce-window(p, z), window={size=3x3 pad=1_1x2_0}, to_apply=xor\n}\n",
      ALL},
+    {"bug: windows that are wider than memory, nearly all in padding, were taken from neighbours",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n ROOT c = f32[A,B] reduce-window(p, z), "
+         "window={size=70368744177664x3 pad=70368744177600_63x1_1}, to_apply=sum\n}\n",
+     ALL},
     {"reduce-window with holes in the base",
      SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(0)\n"
          " ROOT c = f32[A,{B+B}] reduce-window(p, z), window={size=1x3 pad=0_0x1_2 lhs_dilate=1x2}, to_apply=sum\n}\n",
