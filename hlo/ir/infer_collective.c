@@ -75,13 +75,23 @@ static const HloShape *hinted_result(const HloInferRequest *request, const HloSh
     return shape && hlo_shape_is_array(shape) && shape->rank == request->operands[index]->rank ? shape : NULL;
 }
 
+// The first operand whose growth says something: nothing grows to nothing, whatever the factor. Operand 0 if none does.
+static int64_t telling_operand(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers) {
+    for (int64_t i = 0; i < request->operand_count; i++) {
+        const HloShape *given = hinted_result(request, hint, i);
+        if (given && (gathers ? request->operands[i] : given)->dims[dimension] != 0) return i;
+    }
+    return 0;
+}
+
 // How much dimension `dimension` grows (gather) or shrinks (scatter): the group size, or what the hint says when the
 // groups are not known. A group of one says nothing, as XLA has it: one device is what a module without counts has.
 static HloStatus growth(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers,
                         int64_t *factor) {
     assert(dimension >= 0 && dimension < request->operands[0]->rank);
     *factor = group_size(request);
-    const HloShape *operand = request->operands[0], *given = hinted_result(request, hint, 0);
+    const int64_t telling = telling_operand(request, hint, dimension, gathers);
+    const HloShape *operand = request->operands[telling], *given = hinted_result(request, hint, telling);
     if (*factor > 1 || (*factor == 1 && !given)) return HLO_SUCCESS;
     HLO_REFUSE_IF(!given, "the result shape does not follow without the number of devices");
     int64_t small = gathers ? operand->dims[dimension] : given->dims[dimension];

@@ -62,6 +62,7 @@ static void drop_unread(CpuLoop *loop) {
 
 void cpu_loop_read_ones(CpuLoop *loop) {
     enum { kShortBlock = 256 };
+    assert(loop->kernels && loop->values);
     if (loop->uniform_count < kShortBlock) return;
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];

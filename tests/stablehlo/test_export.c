@@ -491,6 +491,18 @@ Test(stablehlo_export, bug_all_to_all_among_everybody) {
     hlo_module_free(module);
 }
 
+// bug: how many take part was read off the first operand alone, of which nothing is gathered.
+Test(stablehlo_export, bug_an_empty_operand_hid_how_much_the_others_grow) {
+    static const char text[] =
+        "HloModule m, replica_count=4\nENTRY main {\n  a = f32[5,0] parameter(0)\n  b = s32[5,2] parameter(1)\n"
+        "  ROOT r = (f32[5,0], s32[5,4]) all-gather(a, b), channel_id=2, replica_groups={{3,2},{0,1}}, "
+        "dimensions={1}\n}\n";
+    HloModule *module = NULL;
+    must(hlo_parse(text, strlen(text), NULL, &module), text);
+    check_doors(module, NULL, text);
+    hlo_module_free(module);
+}
+
 // Each get-tuple-element copied the list of all values in the tuple: of these, 29 GB of lists.
 Test(stablehlo_export, bug_wide_tuples_took_their_square_of_memory) {
     enum { WIDTH = 60000 };
