@@ -73,8 +73,8 @@ static inline void cpu_index_fetch(const CpuFetchPlan *fetch, const CpuIndexBloc
 }
 
 // Whether each slice is a short run at the place that one index of 32 bits says: *line is then those of one step of the
-// outer batch dimensions, all of them where there is one such dimension, for the kernels of *kind. `width` is that of an
-// element, `operand_elements` how many the operand has.
+// outer batch dimensions, all of them where there is one such dimension, for the kernels of *kind. `width` is that of
+// an element, `operand_elements` how many the operand has.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
                     CpuIndexLine *line);
 // Of the plan's slices [first, end) as many as one line has, from the first on: `count` of the result. *result and
