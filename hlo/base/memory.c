@@ -131,13 +131,13 @@ _Static_assert(KEPT_EACH *(2 * LARGEST_BLOCK_BYTES - SMALLEST_KEPT_BYTES) <= HLO
 
 // The places for blocks of `bytes`, header and all; NULL where none are kept.
 static _Atomic(Block *) *kept_of(size_t bytes) {
-    for (int i = 0; KEEPS_BLOCKS && i < KEPT_SIZES; i++)
+    for (int i = 0; KEEPS_BLOCKS && bytes >= SMALLEST_KEPT_BYTES && i < KEPT_SIZES; i++)
         if (bytes == (size_t)SMALLEST_KEPT_BYTES << i) return kept_blocks[i];
     return NULL;
 }
 
 static Block *take_kept_block(size_t bytes) {
-    _Atomic(Block *) *kept = bytes < SMALLEST_KEPT_BYTES ? NULL : kept_of(bytes);
+    _Atomic(Block *) *kept = kept_of(bytes);
     for (int i = 0; kept && i < KEPT_EACH; i++) {
         if (!atomic_load_explicit(&kept[i], memory_order_relaxed)) continue;
         Block *block = atomic_exchange_explicit(&kept[i], NULL, memory_order_acquire);
@@ -148,7 +148,7 @@ static Block *take_kept_block(size_t bytes) {
 
 static void free_block(Block *block) {
     const size_t bytes = sizeof(Block) + block->size;
-    _Atomic(Block *) *kept = bytes < SMALLEST_KEPT_BYTES ? NULL : kept_of(bytes);
+    _Atomic(Block *) *kept = kept_of(bytes);
     for (int i = 0; kept && i < KEPT_EACH; i++) {
         Block *none = NULL;
         if (atomic_load_explicit(&kept[i], memory_order_relaxed)) continue;

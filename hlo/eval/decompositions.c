@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 #include "hlo/eval/matrices.h"
 #include "hlo/ir/custom_call.h"
@@ -531,7 +532,6 @@ typedef struct Routine {
 static const Routine *routine_of(const HloInstruction *instruction) {
     static const char *const names[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) #evaluator,
-#include "hlo/base/complex.h"
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };

@@ -133,11 +133,9 @@ static HloWindowDimension reduced_window(const HloInstruction *op, int64_t dim) 
 
 // All of them, which may be changed.
 static HloWindow *reduced_windows(HloArena *arena, const HloInstruction *op) {
-    const int64_t count = HLO_ATTRIBUTES(op, Window)->window->count;
-    HloWindow *windows = HLO_ARENA_NEW(arena, HloWindow, 1);
-    HloWindowDimension *dims = HLO_ARENA_NEW(arena, HloWindowDimension, count);
-    for (int64_t d = 0; d < count; d++) dims[d] = reduced_window(op, d);
-    *windows = (HloWindow){dims, count};
+    HloWindow *windows = copy_window(arena, HLO_ATTRIBUTES(op, Window)->window);
+    HloWindowDimension *dims = (HloWindowDimension *)windows->dims;
+    for (int64_t d = 0; d < windows->count; d++) dims[d] = reduced_window(op, d);
     return windows;
 }
 
