@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: Apache-2.0
+// The importer's frame: the module, its functions, and which handler converts an operation.
+// mlir_import() goes through a module once: it notes functions and meshes, converts @main and, from its calls, whatever
+// functions that reaches, depth first. A value's instruction is kept in the value itself (MlirValue.lowered), so that
+// finding operands takes no map; a region binds the values that it captures anew and puts them back.
+//
+// How an operation is converted is decided once for each name (plan_of()): by a handler in one of the families' rows,
+// by the table of fields, or as an elementwise opcode of the same name. Every instruction goes through import_emit(),
+// which infers its shape and compares it with what the program says: a program that contradicts itself is refused where
+// it does.
+//
+// What StableHLO means is its spec (docs/spec.md); how it maps to HLO is XLA's mlir_hlo_to_hlo.cc, whose frontend
+// attributes and custom-call targets are used here too.
+#include "hlo/stablehlo/mlir/fields.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/base/decimal.h"
+#include "hlo/ir/infer_support.h"
+#include "hlo/stablehlo/bytecode/format.h"
+#include "hlo/stablehlo/bytecode/reader.h"
+#include "hlo/stablehlo/stablehlo.h"
+#include "hlo/stablehlo/text/parser.h"
+
+// Calls are converted by recursion; a chain of functions that long is no program that anybody wrote.
+enum { DEEPEST_CALL = 200 };
+
+// How many computations may be made of functions that are converted for each list of shapes.
+enum { MOST_REFINED = 10000 };
+
+// `computation` stays NULL for refined functions, which have one for each list of shapes (Importer.refined).
+typedef struct ImportedFunction {
+    const MlirOperation *operation;
+    HloComputation *computation;
+    bool is_busy;
+    bool is_refined;  // some of its types have sizes without bounds: what it computes depends on its caller
+} ImportedFunction;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Operations
+
+// How operations of one name are converted.
+typedef struct ImportPlan {
+    const ImportRow *row;  // or NULL
+    HloOpcode opcode;      // of an operation without a row; HLO_OPCODE_COUNT for a name that is unknown
+    bool has_fields;       // it is in mlir/fields.def; otherwise it is elementwise
+    bool is_return;
+    bool repeats;  // what it becomes depends on its attributes and types alone
+} ImportPlan;
+
+// The elementwise opcode of the same name in HLO, with dashes.
+static HloOpcode opcode_by_name(const char *name) {
+    char text[64];
+    const char *dot = strchr(name, '.');
+    size_t length = dot ? strlen(dot + 1) : 0;
+    if (!dot || length >= sizeof(text) || strncmp(name, "stablehlo.", 10) != 0) return HLO_OPCODE_COUNT;
+    for (size_t i = 0; i <= length; i++) text[i] = dot[1 + i] == '_' ? '-' : dot[1 + i];
+    HloOpcode opcode = hlo_op_from_text(text, length);
+    bool known = opcode != HLO_OPCODE_COUNT && hlo_op_is(opcode, HLO_OP_IS_ELEMENTWISE);
+    return known ? opcode : HLO_OPCODE_COUNT;
+}
+
+static bool is_return(const char *name) {
+    static const char *const names[] = {"stablehlo.return", "func.return", "sdy.return"};
+    for (size_t i = 0; i < HLO_COUNT_OF(names); i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+// The plan for a name. Both doors give operations of one name the same string.
+static const ImportPlan *plan_of(Importer *importer, const char *name) {
+    const int64_t *found = hlo_int_map_find(&importer->plans, (uintptr_t)name);
+    if (found) return (const ImportPlan *)(uintptr_t)*found;
+    ImportPlan *plan = HLO_ARENA_NEW(importer->arena, ImportPlan, 1);
+    plan->row = hlo_string_map_get(&importer->rows, name, strlen(name));
+    plan->opcode = plan->row ? HLO_OPCODE_COUNT : import_fields_opcode(name);
+    plan->has_fields = plan->opcode != HLO_OPCODE_COUNT;
+    if (!plan->row && !plan->has_fields) plan->opcode = opcode_by_name(name);
+    plan->is_return = is_return(name);
+    plan->repeats = plan->row ? import_may_repeat(name) : plan->opcode != HLO_OPCODE_COUNT;
+    hlo_int_map_set(importer->arena, &importer->plans, (uintptr_t)name, (int64_t)(uintptr_t)plan);
+    return plan;
+}
+
+// result_accuracy is kept only where it asks for something.
+static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
+    if (hlo_op_info(opcode)->family != HLO_FAMILY_Accuracy) return import_plain(place, opcode, NULL);
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
+    HloAccuracyAttributes attributes = {0};
+    bool is_default = !attribute || !attribute->accuracy ||
+                      (attribute->accuracy->mode == HLO_AccuracyMode_DEFAULT && !attribute->accuracy->has_tolerance);
+    if (!is_default) {
+        attributes.accuracy = hlo_arena_copy(import_arena(place), attribute->accuracy, sizeof(*attribute->accuracy));
+    }
+    return import_plain(place, opcode, &attributes);
+}
+
+// All families in one map. A name stands in one family only.
+static void note_rows(Importer *importer) {
+    static const ImportRow *(*const families[])(int64_t *) = {
+        import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,     import_sdy_rows,
+        import_chlo_rows, import_dynamic_rows, import_legacy_rows,  import_chlo_structured_rows};
+    for (size_t f = 0; f < HLO_COUNT_OF(families); f++) {
+        int64_t count;
+        const ImportRow *rows = families[f](&count);
+        for (int64_t i = 0; i < count; i++) {
+            hlo_string_map_set(importer->arena, &importer->rows, rows[i].name, strlen(rows[i].name),
+                               (void *)(uintptr_t)&rows[i]);
+        }
+    }
+}
+
+static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
+    const ImportRow *row = plan->row;
+    if (row && row->operands && place->operation->operand_count != row->operands) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "%d operands are needed, not %lld", row->operands,
+                            (long long)place->operation->operand_count);
+    }
+    if (row) return row->handler(place);
+    if (plan->has_fields) return import_with_fields(place, plan->opcode);
+    if (plan->opcode != HLO_OPCODE_COUNT) return import_elementwise(place, plan->opcode);
+    // A type that HLO has not says more than an operation that only takes such types.
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        const HloShape *shape;
+        HLO_TRY(import_shape(place, place->operation->results[i]->type, &shape));
+    }
+    return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
+}
+
+// Gives an error the place of the operation in the text, unless there is no text, or it has a place further inside.
+static HloStatus with_place(Importer *importer, const MlirOperation *operation, HloStatus status) {
+    if (!status || !importer->text || !operation->offset || hlo_status_place(status)) return status;
+    const AsmText *text = importer->text;
+    assert(operation->offset <= text->end - text->begin); /* it was read from there */
+    HloStatus placed = asm_error_at(text, importer->arena, text->begin + operation->offset - 1, hlo_status_code(status),
+                                    hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
+}
+
+// Operations after the return, which MLIR's verifier would not let through, are an error: they would vanish.
+HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
+                       const MlirOperation **terminator) {
+    assert(computation && block);
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        MlirOperation *operation = block->operations[i];
+        const ImportPlan *plan = plan_of(importer, operation->name);
+        if (plan->is_return) {
+            *terminator = operation;
+            if (i + 1 == block->operation_count) return HLO_SUCCESS;
+            return with_place(importer, block->operations[i + 1],
+                              hlo_error(HLO_INVALID_ARGUMENT, "%s stands behind the return of its block",
+                                        block->operations[i + 1]->name));
+        }
+        ImportPlace place = {importer, computation, operation};
+        if (plan->repeats && import_repeated(&place)) continue;
+        const HloInstruction *before = computation->last;
+        HLO_TRY(with_place(importer, operation, import_operation(&place, plan)));
+        if (plan->repeats) import_note_repeat(&place, before);
+    }
+    return hlo_error(HLO_INVALID_ARGUMENT, "a block does not end with a return");
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Functions
+
+// The shape of an argument of the entry with the sizes that the caller gives it.
+static HloStatus give_sizes(const ImportPlace *place, int64_t index, const HloShape **shape) {
+    const Importer *importer = place->importer;
+    const HloInts sizes = index < importer->size_count ? importer->sizes[index] : (HloInts){0};
+    if (place->operation != importer->entry || !sizes.items) return HLO_SUCCESS;
+    if (!hlo_shape_is_array(*shape) || (*shape)->rank != sizes.count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "argument %lld does not have the %lld sizes that it is given",
+                            (long long)index, (long long)sizes.count);
+    }
+    HLO_TRY(hlo_shape_check_dims((*shape)->type, sizes.items, sizes.count));
+    const HloShape *given = hlo_shape_array(import_arena(place), (*shape)->type, sizes.items, sizes.count);
+    for (int64_t d = 0; d < sizes.count; d++) {
+        const int64_t declared = (*shape)->dims[d];
+        if (declared == HLO_UNBOUNDED ? sizes.items[d] >= 0 : declared == sizes.items[d]) continue;
+        return import_error(place, HLO_INVALID_ARGUMENT, "argument %lld cannot have the size %lld along dimension %lld",
+                            (long long)index, (long long)sizes.items[d], (long long)d);
+    }
+    *shape = hlo_shape_with_default_layout(import_arena(place), given);
+    return HLO_SUCCESS;
+}
+
+// `operands` give the shapes, and known values, of a function that is refined; else NULL.
+static HloStatus import_parameters(Importer *importer, HloComputation *computation, const MlirOperation *function,
+                                   const MlirBlock *block, HloInstruction *const *operands) {
+    const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
+    ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
+    if (function == importer->entry && importer->size_count > block->argument_count) {
+        return import_error(&place, HLO_INVALID_ARGUMENT, "sizes are given for argument %lld, the program has %lld",
+                            (long long)importer->size_count - 1, (long long)block->argument_count);
+    }
+    for (int64_t i = 0; i < block->argument_count; i++) {
+        HloParameterAttributes number = {.number = i};
+        const HloShape *shape = NULL;
+        HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
+        if (operands && !import_refines(operands[i]->shape, shape)) {
+            return import_error(&place, HLO_INVALID_ARGUMENT, "argument %lld has another shape where it is called",
+                                (long long)i);
+        }
+        if (operands) shape = operands[i]->shape;
+        HLO_TRY(give_sizes(&place, i, &shape));
+        char name[sizeof("Arg_") + HLO_DECIMAL_DIGITS] = "Arg_";
+        name[4 + hlo_write_decimal(name + 4, (uint64_t)i)] = 0;
+        HloInstruction *parameter = hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &number, name);
+        block->arguments[i]->lowered = parameter;
+        if (operands) import_note_same(importer, parameter, operands[i]);
+        parameter->metadata = import_metadata(&place, block->arguments[i]->location);
+        if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
+        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
+        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
+        HLO_TRY(import_sharding(importer, sharding, shape->rank, &parameter->sharding));
+        import_sharding_text(importer, &sharding, parameter);
+        import_frontend_attributes(mlir_entry(attributes->items[i], "mhlo.frontend_attributes"), parameter);
+    }
+    return HLO_SUCCESS;
+}
+
+// The root of a function: its one result, or a tuple.
+static HloStatus import_root(ImportPlace *place, const MlirOperation *terminator) {
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **values = NULL;
+    HLO_TRY(import_operands(&end, &values));
+    if (terminator->operand_count == 1) {
+        hlo_computation_set_root(place->computation, values[0]);
+        return HLO_SUCCESS;
+    }
+    HloInstruction *tuple;
+    HLO_TRY(import_emit(&end, HLO_OP_TUPLE, NULL, values, terminator->operand_count, NULL, NULL, 0, &tuple));
+    hlo_computation_set_root(place->computation, tuple);
+    return HLO_SUCCESS;
+}
+
+// A function takes and returns what its type says.
+static HloStatus check_signature(const MlirOperation *function, const MlirOperation *terminator, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(function, "function_type");
+    const MlirType *type = attribute ? attribute->type : NULL;
+    const MlirBlock *block = &function->regions[0].blocks[0];
+    HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_FUNCTION, HLO_INVALID_ARGUMENT, "function %s has no type", name);
+    bool same = type->input_count == block->argument_count && type->result_count == terminator->operand_count;
+    for (int64_t i = 0; same && i < type->input_count; i++) {
+        same = mlir_type_equal(type->inputs[i], block->arguments[i]->type);
+    }
+    for (int64_t i = 0; same && i < type->result_count; i++) {
+        same = mlir_type_equal(type->results[i], terminator->operands[i]->type);
+    }
+    HLO_FAIL_IF(!same, HLO_INVALID_ARGUMENT, "function %s takes or returns other types than it declares", name);
+    return HLO_SUCCESS;
+}
+
+// A symbol as a name that HLO text can have: letters, digits and _ . - only, the first a letter or _, and no type's.
+static const char *name_of_symbol(HloArena *arena, const char *symbol) {
+    const size_t length = strlen(symbol);
+    char *name = hlo_arena_allocate(arena, length + 2);
+    for (size_t i = 0; i < length; i++) {
+        const char c = symbol[i];
+        const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        const bool is_other = (c >= '0' && c <= '9') || c == '.' || c == '-';
+        name[i] = is_letter || (is_other && i > 0) ? c : '_';
+    }
+    if (hlo_type_from_text(name, length) != HLO_INVALID && strcmp(name, "tuple") != 0) name[length] = '_';
+    return name;
+}
+
+// `is_busy` finds recursion, which HLO has no form for; `depth` counts calls under way.
+static HloStatus convert_body(Importer *importer, ImportedFunction *function, const char *name,
+                              HloInstruction *const *operands, HloComputation **result) {
+    const MlirOperation *operation = function->operation;
+    HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
+                "function %s has no body of one block", name);
+    HLO_FAIL_IF(function->is_busy || ++importer->depth > DEEPEST_CALL, HLO_INVALID_ARGUMENT,
+                "function %s calls itself, or calls nest too deep", name);
+    function->is_busy = true;
+    const MlirBlock *block = &operation->regions[0].blocks[0];
+    HloComputation *computation = hlo_computation_new(importer->module, name_of_symbol(importer->arena, name));
+    HLO_TRY(import_parameters(importer, computation, operation, block, operands));
+    const MlirOperation *terminator = NULL;
+    HLO_TRY(import_block(importer, computation, block, &terminator));
+    HLO_TRY(check_signature(operation, terminator, name));
+    ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)operation};
+    HLO_TRY(import_root(&place, terminator));
+    function->is_busy = false;
+    importer->depth--;
+    *result = computation;
+    return HLO_SUCCESS;
+}
+
+static HloStatus convert_function(Importer *importer, ImportedFunction *function, const char *name,
+                                  HloInstruction *const *operands, HloComputation **result) {
+    return with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
+}
+
+// What the meaning of a refined function depends on: the shapes of its operands, and the values of those known.
+static const char *refinement_key(Importer *importer, const char *name, HloInstruction *const *operands, int64_t count,
+                                  size_t *length) {
+    // All that takes memory of the arena comes before the text, which nobody would free after a jump.
+    HloInts *values = HLO_ARENA_NEW(importer->arena, HloInts, count);
+    for (int64_t i = 0; i < count; i++) {
+        if (!import_known(importer, operands[i], &values[i])) values[i] = (HloInts){0};
+    }
+    HloText key = {0};
+    hlo_text_format(&key, "%s(", name);
+    for (int64_t i = 0; i < count; i++) {
+        hlo_shape_print(&key, operands[i]->shape, false);
+        for (int64_t j = 0; j < values[i].count; j++) hlo_text_format(&key, " %lld", (long long)values[i].items[j]);
+        hlo_text_string(&key, ";");
+    }
+    *length = key.length;
+    return hlo_text_to_arena(importer->arena, &key);
+}
+
+static HloStatus refine_function(const ImportPlace *place, ImportedFunction *function, const char *name,
+                                 HloInstruction *const *operands, int64_t count, HloComputation **computation) {
+    Importer *importer = place->importer;
+    const MlirRegion *body = function->operation->regions;
+    if (function->operation->region_count != 1 || body->block_count != 1 || body->blocks[0].argument_count != count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "@%s does not take %lld arguments", name, (long long)count);
+    }
+    size_t length;
+    const char *key = refinement_key(importer, name, operands, count, &length);
+    *computation = hlo_string_map_get(&importer->refined, key, length);
+    if (*computation) return HLO_SUCCESS;
+    // Calls that differ in every level would make a computation for every path through the program.
+    if (importer->refined_count++ == MOST_REFINED)
+        return import_error(place, HLO_RESOURCE_EXHAUSTED, "functions are called with too many different shapes");
+    HLO_TRY(convert_function(importer, function, name, operands, computation));
+    hlo_string_map_set(importer->arena, &importer->refined, key, length, *computation);
+    return HLO_SUCCESS;
+}
+
+// The first call converts, later ones find the computation.
+HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
+                          int64_t operand_count, HloComputation **computation) {
+    ImportedFunction *function = hlo_string_map_get(&place->importer->functions, name, strlen(name));
+    if (!function) return import_error(place, HLO_INVALID_ARGUMENT, "there is no function @%s", name);
+    if (operands && function->is_refined) {
+        return refine_function(place, function, name, operands, operand_count, computation);
+    }
+    if (!function->computation) {
+        HLO_TRY(convert_function(place->importer, function, name, NULL, &function->computation));
+    }
+    *computation = function->computation;
+    return HLO_SUCCESS;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The module
+
+// Functions by name, and meshes in their order; anything else at the top of a module has no meaning that we could keep.
+static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
+    HLO_VECTOR(const MlirOperation *) meshes = {0};
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirOperation *operation = block->operations[i];
+        const MlirAttribute *name = mlir_attribute(operation, "sym_name");
+        if (strcmp(operation->name, "sdy.mesh") == 0) {
+            hlo_vector_push(importer->arena, &meshes, operation);
+        } else if (strcmp(operation->name, "func.func") == 0) {
+            if (!name || !name->string || !*name->string) {
+                return with_place(importer, operation, hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
+            }
+            if (hlo_string_map_get(&importer->functions, name->string, strlen(name->string))) {
+                return with_place(importer, operation,
+                                  hlo_error(HLO_INVALID_ARGUMENT, "there are two functions @%s", name->string));
+            }
+            ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
+            function->operation = operation;
+            function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
+            hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
+        } else {
+            return with_place(importer, operation,
+                              hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name));
+        }
+    }
+    importer->meshes = meshes.items;
+    importer->mesh_count = meshes.count;
+    return HLO_SUCCESS;
+}
+
+// main, or the only function that is not private.
+static const char *find_entry(const MlirBlock *block) {
+    const char *found = NULL;
+    int64_t count = 0;
+    for (int64_t i = 0; i < block->operation_count; i++) {
+        const MlirOperation *operation = block->operations[i];
+        if (strcmp(operation->name, "func.func") != 0) continue;
+        const char *name = mlir_attribute(operation, "sym_name")->string;
+        if (strcmp(name, "main") == 0) return name;
+        const MlirAttribute *visibility = mlir_attribute(operation, "sym_visibility");
+        if (visibility && visibility->string && strcmp(visibility->string, "private") == 0) continue;
+        found = name;
+        count++;
+    }
+    return count == 1 ? found : "main";
+}
+
+// XLA counts at least one replica and one partition.
+static int64_t module_count(const MlirOperation *top, const char *name) {
+    const MlirAttribute *attribute = mlir_attribute(top, name);
+    return attribute && attribute->kind == MLIR_INTEGER && attribute->integer > 0 ? attribute->integer : 1;
+}
+
+// tf.aliasing_output promises the argument's memory to a result; jax.buffer_donor leaves open to which.
+static HloStatus import_donation(Importer *importer, const MlirOperation *function) {
+    HloModule *module = importer->module;
+    HLO_VECTOR(HloAlias) aliases = {0};
+    HLO_VECTOR(HloDonor) donors = {0};
+    const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
+    bool tuple_root = hlo_shape_is_tuple(module->entry->root->shape);
+    for (int64_t i = 0; attributes && attributes->kind == MLIR_ARRAY && i < attributes->count; i++) {
+        const MlirAttribute *output = mlir_entry(attributes->items[i], "tf.aliasing_output");
+        const MlirAttribute *donor = mlir_entry(attributes->items[i], "jax.buffer_donor");
+        if (output && output->kind == MLIR_INTEGER) {
+            HloAlias alias = {.operand = i};
+            if (tuple_root) alias.output_index = hlo_ints(module->arena, &output->integer, 1);
+            hlo_vector_push(module->arena, &aliases, alias);
+        } else if (donor) {
+            hlo_vector_push(module->arena, &donors, ((HloDonor){.parameter = i}));
+        }
+    }
+    module->aliases = (HloAliases){aliases.items, aliases.count};
+    module->donors = donors.items;
+    module->donor_count = donors.count;
+    return HLO_SUCCESS;
+}
+
+// Result shardings become the sharding of the root.
+static HloStatus import_result_shardings(Importer *importer, const MlirOperation *function) {
+    HloInstruction *root = importer->module->entry->root;
+    const MlirAttribute *attributes = mlir_attribute(function, "res_attrs");
+    if (!attributes || attributes->kind != MLIR_ARRAY || attributes->count == 0) return HLO_SUCCESS;
+    const bool is_tuple = hlo_shape_is_tuple(root->shape);
+    const bool one = attributes->count == 1 && !is_tuple,
+               each = is_tuple && root->shape->element_count == attributes->count;
+    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT,
+                "the attributes of %lld results are given, of an entry that has %lld", (long long)attributes->count,
+                (long long)(is_tuple ? root->shape->element_count : 1));
+    const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
+    const MlirAttribute **written = HLO_ARENA_NEW(importer->arena, const MlirAttribute *, attributes->count);
+    bool any = false;
+    for (int64_t i = 0; i < attributes->count; i++) {
+        const HloShape *shape = one ? root->shape : root->shape->elements[i];
+        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
+        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
+        HLO_TRY(import_sharding(importer, sharding, shape->rank, &shardings[i]));
+        written[i] = sharding;
+        any |= shardings[i] != NULL;
+    }
+    if (!any) return HLO_SUCCESS;
+    if (one) {
+        // A root that is also used elsewhere, or is a parameter, keeps its own annotation.
+        HloInstruction *copy =
+            hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
+        copy->sharding = shardings[0];
+        import_sharding_text(importer, written, copy);
+        hlo_computation_set_root(importer->module->entry, copy);
+        return HLO_SUCCESS;
+    }
+    for (int64_t i = 0; i < attributes->count; i++) {
+        if (!shardings[i]) shardings[i] = hlo_sharding_simple(importer->module->arena, HLO_SHARDING_UNKNOWN);
+    }
+    root->sharding = hlo_sharding_tuple(importer->module->arena, shardings, attributes->count);
+    import_sharding_text(importer, written, root);
+    return HLO_SUCCESS;
+}
+
+typedef struct ImportRequest {
+    const void *bytes;
+    size_t length;
+    const char *file;
+    bool is_text;
+    const HloInts *sizes;  // see hlo_module_from_stablehlo_sized()
+    int64_t size_count;
+    HloModule *module;
+} ImportRequest;
+
+static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
+    const char *name = find_entry(body);
+    ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
+    if (!entry) {
+        return with_place(
+            importer, top,
+            hlo_error(HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only"));
+    }
+    importer->entry = entry->operation;
+    HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
+    hlo_module_set_entry(importer->module, entry->computation);
+    HLO_TRY(with_place(importer, entry->operation, import_result_shardings(importer, entry->operation)));
+    return with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
+}
+
+// The entry first: functions that it does not reach are not converted, and need not have a form in HLO.
+static HloStatus import_picture(const ImportRequest *request, const MlirOperation *top, const struct AsmText *text,
+                                HloArena *arena) {
+    HloModule *module = request->module;
+    Importer importer = {.module = module,
+                         .text = text,
+                         .arena = arena,
+                         .repeats = import_repeats_new(arena),
+                         .sizes = request->sizes,
+                         .size_count = request->size_count};
+    note_rows(&importer);
+    HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
+                "the module has no body");
+    const MlirAttribute *name = mlir_attribute(top, "sym_name");
+    if (name && name->string && *name->string) module->name = name_of_symbol(module->arena, name->string);
+    module->replica_count = module_count(top, "mhlo.num_replicas");
+    module->num_partitions = module_count(top, "mhlo.num_partitions");
+    module->use_spmd_partitioning = module->num_partitions > 1;
+    HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
+    import_meshes(&importer, top);
+    HLO_TRY(import_entry(&importer, top, &top->regions[0].blocks[0]));
+    HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
+    return import_donation(&importer, importer.entry);
+}
+
+// Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
+static HloStatus import_request(void *argument) {
+    ImportRequest *request = argument;
+    HloArena *arena = hlo_arena_scratch_new();
+    MlirOperation *top = NULL;
+    HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
+                                        : mlir_read_file(arena, request->bytes, request->length, &top);
+    if (!status) {
+        const char *begin = request->bytes;
+        const AsmText text = {request->file, begin, begin + request->length};
+        status = import_picture(request, top, request->is_text ? &text : NULL, arena);
+    }
+    hlo_arena_free(arena);
+    return status;
+}
+
+static HloStatus import_new_module(ImportRequest *request, HloModule **module) {
+    request->module = hlo_module_new("module");
+    HLO_FAIL_IF(!request->module, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(import_request, request);
+    if (status) {
+        hlo_module_free(request->module);
+        return status;
+    }
+    *module = request->module;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
+    ImportRequest request = {.bytes = bytes, .length = length};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
+    ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file, const HloInts *sizes,
+                                          int64_t count, HloModule **module) {
+    assert(count >= 0 && (sizes || count == 0));
+    ImportRequest request = {.bytes = data,
+                             .length = length,
+                             .file = file,
+                             .is_text = !hlo_looks_like_mlir_bytecode(data, length),
+                             .sizes = sizes,
+                             .size_count = count};
+    return import_new_module(&request, module);
+}
+
+bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
+    return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations of Shardy's dialect: constraints, named and manual computations, collectives that stand for a change of
+// sharding, groups that are sharded alike. HLO has none of them: what they say becomes the custom calls by which
+// GSPMD's own partitioner is told the same ("Sharding", SPMDFullToShardShape and so on, as Shardy's exporter writes
+// them), and regions are inlined in their place. What a sharding attribute becomes is in sharding.c.
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/stablehlo/import/import.h"
+
+// A custom call by which one array is told a sharding.
+static HloStatus sharding_call(ImportPlace *place, const char *target, const HloShape *shape, HloInstruction *operand,
+                               const HloSharding *sharding, HloInstruction **result) {
+    HloCustomCallAttributes attributes = {.target = target};
+    HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, &operand, 1, &attributes, NULL, 0, result));
+    (*result)->sharding = sharding;
+    return HLO_SUCCESS;
+}
+
+// The operand, in the sharding that attribute `name` holds.
+static HloStatus import_resharded(ImportPlace *place, const char *name) {
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
+    const HloSharding *sharding;
+    const MlirAttribute *attribute = mlir_attribute(place->operation, name);
+    if (!attribute || place->operation->operand_count != 1) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "it takes one operand and a sharding");
+    }
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(import_sharding(place->importer, attribute, shape->rank, &sharding));
+    HLO_TRY(sharding_call(place, "Sharding", shape, operands[0], sharding, &result));
+    import_sharding_text(place->importer, &attribute, result);
+    return import_set_results(place, result);
+}
+
+static HloStatus import_constraint(ImportPlace *place) {
+    return import_resharded(place, "sharding");
+}
+
+// Shardy's collectives are about global values, which they leave as they are: what they do follows from the sharding of
+// the result.
+static HloStatus import_collective(ImportPlace *place) {
+    return import_resharded(place, "out_sharding");
+}
+
+// A cast between the same tensor type of two dialects.
+static HloStatus import_cast(ImportPlace *place) {
+    HloInstruction **operands = NULL;
+    HLO_TRY(import_operands(place, &operands));
+    if (place->operation->operand_count != place->operation->result_count) {
+        return import_error(place, HLO_UNIMPLEMENTED, "a cast that changes the number of values");
+    }
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        HLO_TRY(import_check_type(place, operands[i], place->operation->results[i]->type));
+        place->operation->results[i]->lowered = operands[i];
+    }
+    return HLO_SUCCESS;
+}
+
+HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction **member) {
+    HloSharding *sharding = HLO_ARENA_NEW(import_arena(place), HloSharding, 1);
+    const HloSharding *old = (*member)->sharding;
+    *sharding = old ? *old : (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
+    if (old && old->group != HLO_SHARD_GROUP_NONE) {
+        // There is room for one group only: from here on the value is a copy that is in the other.
+        *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
+        HLO_TRY(sharding_call(place, "Sharding", (*member)->shape, *member, sharding, member));
+    }
+    sharding->group = HLO_SHARD_AS;
+    sharding->group_id = group;
+    (*member)->sharding = sharding;
+    return HLO_SUCCESS;
+}
+
+static HloStatus import_sharding_group(ImportPlace *place) {
+    HloInstruction **operands = NULL;
+    int64_t group;
+    if (place->operation->operand_count != 1 || !mlir_attribute(place->operation, "group_id"))
+        return import_error(place, HLO_INVALID_ARGUMENT, "a sharding group without a member or a number");
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_int(place, "group_id", 0, &group));
+    HLO_TRY(import_group_member(place, group, &operands[0]));
+    place->operation->operands[0]->lowered = operands[0];
+    return HLO_SUCCESS;
+}
+
+// The end of an edge of a loop or branch: its value, in the sharding that the edge may carry.
+static HloStatus import_edge(ImportPlace *place) {
+    return mlir_attribute(place->operation, "sharding") ? import_constraint(place) : import_cast(place);
+}
+
+// A call that returns its operand and says where shardings may pass, as XLA writes it.
+static HloStatus import_barrier(ImportPlace *place) {
+    HloInstruction **operands = NULL, *result = NULL;
+    const HloShape *shape = NULL;
+    HLO_TRY(import_operands(place, &operands));
+    HLO_TRY(import_result_shape(place, &shape));
+    HLO_TRY(sharding_call(place, "xla.sdy.PropagationBarrier", shape, operands[0], NULL, &result));
+    const MlirAttribute *direction = mlir_attribute(place->operation, "allowed_direction");
+    const char *said = direction && direction->string ? direction->string
+                       : direction ? hlo_arena_format(import_arena(place), "%lld : i64", (long long)direction->integer)
+                                   : "NONE";
+    hlo_instruction_set_frontend_attribute(result, "xla.sdy.allowed_direction", said);
+    return import_set_results(place, result);
+}
+
+static HloStatus import_sdy_constant(ImportPlace *place) {
+    ImportPlace as_constant = *place;
+    static const char constant[] = "stablehlo.constant";  // the same attribute, the same meaning
+    const ImportRow *row = hlo_string_map_get(&place->importer->rows, constant, strlen(constant));
+    return row->handler(&as_constant);
+}
+
+// Says which dimensions propagation may still cut, in the words of GSPMD: at a region's border the text of the whole
+// sharding would be about the array on the other side.
+static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAttribute *sharding) {
+    HloText text = {0};
+    const MlirAttribute *dims = sharding->kind == MLIR_SDY && sharding->count == 4 ? sharding->items[1] : NULL;
+    for (int64_t i = 0; dims && i < dims->count; i++) {
+        if (!import_dimension_is_open(dims->items[i])) continue;
+        hlo_text_format(&text, text.length ? ",%lld" : "unspecified_dims=[%lld", (long long)i);
+    }
+    if (text.length) {
+        hlo_text_char(&text, ']');
+        call->backend_config = hlo_text_to_arena(import_arena(place), &text);
+    }
+}
+
+// A value in the sharding that a list has for it; itself where the list has none.
+static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_t index, HloInstruction **value) {
+    assert(index >= 0 && value);
+    if (!list || index >= list->count || (*value)->shape->type == HLO_TOKEN) return HLO_SUCCESS;
+    const MlirAttribute *attribute = list->items[index];
+    const HloSharding *sharding;
+    HLO_TRY(import_sharding(place->importer, attribute, (*value)->shape->rank, &sharding));
+    HLO_TRY(sharding_call(place, "Sharding", (*value)->shape, *value, sharding, value));
+    import_sharding_text(place->importer, &attribute, *value);
+    return HLO_SUCCESS;
+}
+
+// A function's body in its place, with the shardings of its arguments and results: it is inlined.
+static HloStatus import_named_computation(ImportPlace *place) {
+    const MlirOperation *operation = place->operation, *terminator = NULL;
+    const MlirAttribute *in = mlir_attribute(operation, "in_shardings"),
+                        *out = mlir_attribute(operation, "out_shardings");
+    HloInstruction **operands = NULL, **returned = NULL;
+    bool whole = operation->region_count == 1 && operation->regions[0].block_count == 1 &&
+                 operation->regions[0].blocks[0].argument_count == operation->operand_count;
+    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "a body with an argument an operand is missing");
+    const MlirBlock *block = &operation->regions[0].blocks[0];
+    HLO_TRY(import_operands(place, &operands));
+    for (int64_t i = 0; i < operation->operand_count; i++) {
+        HLO_TRY(import_check_type(place, operands[i], block->arguments[i]->type));
+        HLO_TRY(constrain(place, in, i, &operands[i]));
+        block->arguments[i]->lowered = operands[i];
+    }
+    HLO_TRY(import_block(place->importer, place->computation, block, &terminator));
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HLO_TRY(import_operands(&end, &returned));
+    if (terminator->operand_count != operation->result_count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+    }
+    for (int64_t i = 0; i < operation->result_count; i++) {
+        HLO_TRY(import_check_type(place, returned[i], operation->results[i]->type));
+        HLO_TRY(constrain(place, out, i, &returned[i]));
+        operation->results[i]->lowered = returned[i];
+    }
+    return HLO_SUCCESS;
+}
+
+typedef struct ManualRegion {
+    const MlirAttribute *axes;
+    const MlirAttribute *in, *out;  // one sharding an operand, a result
+    const MlirBlock *block;
+} ManualRegion;
+
+// All that a manual computation is made of, with their numbers checked against each other.
+static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
+    const MlirOperation *operation = place->operation;
+    manual->axes = mlir_attribute(operation, "manual_axes");
+    manual->in = mlir_attribute(operation, "in_shardings");
+    manual->out = mlir_attribute(operation, "out_shardings");
+    bool whole = manual->axes && manual->in && manual->out && operation->region_count == 1 &&
+                 operation->regions[0].block_count == 1;
+    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "attributes or body are missing");
+    manual->block = &operation->regions[0].blocks[0];
+    bool agree = manual->in->count == operation->operand_count && manual->out->count == operation->result_count &&
+                 manual->block->argument_count == operation->operand_count;
+    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "the numbers of shardings and values disagree");
+    return HLO_SUCCESS;
+}
+
+// The body is inlined between casts from the global to the local shape and back, as GSPMD writes manual regions.
+static HloStatus import_manual_computation(ImportPlace *place) {
+    ManualRegion manual = {0};
+    HloInstruction **operands = NULL;
+    HLO_TRY(find_manual(place, &manual));
+    HLO_TRY(import_operands(place, &operands));
+    for (int64_t i = 0; i < place->operation->operand_count; i++) {
+        const HloSharding *outside, *inside;
+        const HloShape *local;
+        HloInstruction *value = operands[i];
+        if (value->shape->type == HLO_TOKEN) {  // nothing to cut
+            manual.block->arguments[i]->lowered = value;
+            continue;
+        }
+        HLO_TRY(import_sharding(place->importer, manual.in->items[i], value->shape->rank, &outside));
+        HLO_TRY(import_tiling(place->importer, manual.in->items[i], manual.axes, value->shape->rank, &inside));
+        HLO_TRY(import_shape(place, manual.block->arguments[i]->type, &local));
+        HLO_TRY(sharding_call(place, "Sharding", value->shape, value, outside, &value));
+        set_open_dims(place, value, manual.in->items[i]);
+        HLO_TRY(sharding_call(place, "SPMDFullToShardShape", local, value, inside, &value));
+        set_open_dims(place, value, manual.in->items[i]);
+        manual.block->arguments[i]->lowered = value;
+    }
+    const MlirOperation *terminator = NULL;
+    HLO_TRY(import_block(place->importer, place->computation, manual.block, &terminator));
+    ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
+    HloInstruction **returned = NULL;
+    HLO_TRY(import_operands(&end, &returned));
+    if (terminator->operand_count != place->operation->result_count) {
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+    }
+    for (int64_t i = 0; i < place->operation->result_count; i++) {
+        const HloSharding *outside, *inside;
+        const HloShape *full;
+        HloInstruction *value = returned[i];
+        if (value->shape->type == HLO_TOKEN) {
+            place->operation->results[i]->lowered = value;
+            continue;
+        }
+        HLO_TRY(import_shape(place, place->operation->results[i]->type, &full));
+        HLO_TRY(import_sharding(place->importer, manual.out->items[i], full->rank, &outside));
+        HLO_TRY(import_tiling(place->importer, manual.out->items[i], manual.axes, full->rank, &inside));
+        HLO_TRY(sharding_call(place, "Sharding", value->shape, value, inside, &value));
+        set_open_dims(place, value, manual.out->items[i]);
+        HLO_TRY(sharding_call(place, "SPMDShardToFullShape", full, value, outside, &value));
+        set_open_dims(place, value, manual.out->items[i]);
+        place->operation->results[i]->lowered = value;
+    }
+    return HLO_SUCCESS;
+}
+
+const ImportRow *import_sdy_rows(int64_t *count) {
+    static const ImportRow rows[] = {
+        {"sdy.sharding_constraint", import_constraint, 1},
+        {"sdy.reshard", import_constraint, 1},
+        {"builtin.unrealized_conversion_cast", import_cast, 0},
+        {"sdy.sharding_group", import_sharding_group, 0},
+        {"sdy.propagation_barrier", import_barrier, 1},
+        {"sdy.data_flow_edge", import_edge, 1},
+        {"sdy.constant", import_sdy_constant, 0},
+        {"sdy.manual_computation", import_manual_computation, 0},
+        {"sdy.named_computation", import_named_computation, 0},
+        {"sdy.all_gather", import_collective, 1},
+        {"sdy.all_reduce", import_collective, 1},
+        {"sdy.all_slice", import_collective, 1},
+        {"sdy.all_to_all", import_collective, 1},
+        {"sdy.collective_permute", import_collective, 1},
+        {"sdy.reduce_scatter", import_collective, 1},
+        {"sdy.replicated_to_unreduced", import_collective, 1},
+        {"sdy.sharded_to_unreduced", import_collective, 1},
+    };
+    *count = (int64_t)HLO_COUNT_OF(rows);
+    return rows;
+}

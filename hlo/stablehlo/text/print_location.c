@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Locations and their aliases. Each different location gets an alias; those with fewer parts are numbered first, and
+// those that a block argument needs are defined before the module, all others behind it.
+//
+//   #loc1 = loc("model.py":12:3)          depth 1: no parts
+//   #loc5 = loc("jit(f)/dot"(#loc1))      depth 2: a name around a place
+//   #loc7 = loc(callsite(#loc1 at #loc2))
+//
+// This order, odd as it is, is AsmPrinter's (mlir/lib/IR/AsmPrinter.cpp), so that the text is that of MLIR's own tools.
+// Locations are made unique by a key of their text and their parts' numbers: a module of a million operations has some
+// thousand different ones.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/stablehlo/text/printer.h"
+
+// NULL for a child that says nothing.
+static const MlirAttribute *child_of(const MlirAttribute *location, int64_t index) {
+    const MlirAttribute *child = location->items[index];
+    // A name around an unknown location is a name alone.
+    bool unknown = location->string && !child->string && child->count == 0;
+    return unknown ? NULL : child;
+}
+
+// Printing through printf() took half of the time of a text with locations.
+static void add_number(HloText *key, char before, int64_t number) {
+    hlo_text_char(key, before);
+    hlo_text_int64(key, number);
+}
+
+// The record of a location: equal ones share theirs.
+// A location without parts has depth 1, another one more than its deepest part.
+static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
+    int64_t *known = hlo_int_map_find(&printer->location_of, (uintptr_t)location);
+    if (known) return (PrintLocation *)(uintptr_t)*known;
+    PrintLocation record = {.attribute = location, .depth = 1};
+    HloText key = {0};
+    if (location->string) hlo_text_string(&key, location->string);
+    add_number(&key, '\n', location->integer);
+    add_number(&key, ' ', location->ints.count ? location->ints.items[0] : 0);
+    for (int64_t i = 0; i < location->count && i < 2; i++) {
+        const MlirAttribute *child = child_of(location, i);
+        if (!child) continue;
+        PrintLocation *part = intern(printer, child);
+        record.children[record.child_count++] = part;
+        if (part->depth >= record.depth) record.depth = part->depth + 1;
+        add_number(&key, ' ', part->id);
+    }
+    add_number(&key, ' ', location->count);
+    const size_t length = key.length;
+    const char *kept = hlo_text_to_arena(printer->arena, &key);
+    PrintLocation *shared = hlo_string_map_get(&printer->locations, kept, length);
+    if (!shared) {
+        record.id = printer->locations.count;
+        shared = hlo_arena_copy(printer->arena, &record, sizeof(record));
+        hlo_string_map_set(printer->arena, &printer->locations, kept, length, shared);
+    }
+    hlo_int_map_set(printer->arena, &printer->location_of, (uintptr_t)location, (int64_t)(uintptr_t)shared);
+    return shared;
+}
+
+// What an early alias refers to has to be defined before it, too.
+static void mark_early(PrintLocation *location) {
+    if (location->is_early) return;
+    location->is_early = true;
+    for (int i = 0; i < location->child_count; i++) mark_early(location->children[i]);
+}
+
+// In order of first occurrence, each once.
+static void visit(Printer *printer, PrintLocation *location) {
+    if (location->visited) return;
+    location->visited = true;
+    hlo_vector_push(printer->arena, &printer->visited, location);
+    for (int i = 0; i < location->child_count; i++) visit(printer, location->children[i]);
+}
+
+static void visit_argument(Printer *printer, const MlirValue *argument) {
+    PrintLocation *location = intern(printer, argument->location);
+    visit(printer, location);
+    mark_early(location);
+}
+
+static void visit_operation(Printer *printer, const MlirOperation *operation);
+
+// The order is that in which AsmPrinter meets locations: arguments before operations.
+static void visit_region(Printer *printer, const MlirOperation *parent, const MlirRegion *region) {
+    if (region->block_count == 0) return;
+    const MlirBlock *block = &region->blocks[0];
+    // The generic form has all arguments, in their order.
+    bool is_reduction = !printer->is_generic && strcmp(parent->name, "stablehlo.reduce") == 0;
+    bool is_loop = !printer->is_generic && strcmp(parent->name, "stablehlo.while") == 0;
+    int64_t half = block->argument_count / 2;
+    for (int64_t i = 0; i < block->argument_count && !is_loop; i++) {
+        // Reductions print the value and the accumulator of each pair side by side.
+        visit_argument(printer, block->arguments[is_reduction ? i / 2 + i % 2 * half : i]);
+    }
+    for (int64_t i = 0; i < block->operation_count; i++) visit_operation(printer, block->operations[i]);
+}
+
+static void visit_operation(Printer *printer, const MlirOperation *operation) {
+    visit(printer, intern(printer, operation->location));
+    if (!printer->is_generic && print_is_short_reduction(operation)) return;
+    for (int64_t r = 0; r < operation->region_count; r++) visit_region(printer, operation, &operation->regions[r]);
+}
+
+void print_collect_locations(Printer *printer, const MlirOperation *top) {
+    if (!printer->with_locations) return;
+    visit_operation(printer, top);
+    // Numbers go by depth; within one depth by first occurrence.
+    int64_t number = 0;
+    for (int depth = 1; number < printer->visited.count; depth++) {
+        for (int64_t i = 0; i < printer->visited.count; i++) {
+            if (printer->visited.items[i]->depth == depth) printer->visited.items[i]->number = number++;
+        }
+    }
+}
+
+// The first is #loc, without its number 0.
+static void print_alias_name(Printer *printer, const PrintLocation *location) {
+    hlo_text_string(printer->text, "#loc");
+    if (location->number) hlo_text_int64(printer->text, location->number);
+}
+
+// What stands between the parentheses.
+static void print_content(Printer *printer, const PrintLocation *location) {
+    const MlirAttribute *attribute = location->attribute;
+    bool is_file = attribute->string && attribute->count == 0;
+    if (is_file) {
+        print_string(printer, attribute->string);
+        int64_t column = attribute->ints.count ? attribute->ints.items[0] : 0;
+        add_number(printer->text, ':', attribute->integer);
+        add_number(printer->text, ':', column);
+    } else if (attribute->string) {
+        print_string(printer, attribute->string);
+        if (location->child_count == 0) return;
+        hlo_text_char(printer->text, '(');
+        print_alias_name(printer, location->children[0]);
+        hlo_text_char(printer->text, ')');
+    } else if (location->child_count == 2) {
+        hlo_text_string(printer->text, "callsite(");
+        print_alias_name(printer, location->children[0]);
+        hlo_text_string(printer->text, " at ");
+        print_alias_name(printer, location->children[1]);
+        hlo_text_char(printer->text, ')');
+    } else {
+        hlo_text_string(printer->text, "unknown");
+    }
+}
+
+void print_location(Printer *printer, const MlirAttribute *location) {
+    if (!printer->with_locations) return;
+    hlo_text_string(printer->text, " loc(");
+    print_alias_name(printer, intern(printer, location));
+    hlo_text_char(printer->text, ')');
+}
+
+void print_argument_location(Printer *printer, const MlirAttribute *location) {
+    if (!printer->with_locations) return;
+    hlo_text_string(printer->text, " loc(");
+    print_content(printer, intern(printer, location));
+    hlo_text_char(printer->text, ')');
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    const PrintLocation *x = *(PrintLocation *const *)a, *y = *(PrintLocation *const *)b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+void print_aliases(Printer *printer, bool early) {
+    if (!printer->with_locations) return;
+    int64_t count = printer->visited.count;
+    PrintLocation **sorted = hlo_arena_copy(printer->arena, printer->visited.items, sizeof(*sorted) * (size_t)count);
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare_numbers);
+    for (int64_t i = 0; i < count; i++) {
+        if (sorted[i]->is_early != early) continue;
+        print_alias_name(printer, sorted[i]);
+        hlo_text_string(printer->text, " = loc(");
+        print_content(printer, sorted[i]);
+        hlo_text_string(printer->text, ")\n");
+    }
+}
