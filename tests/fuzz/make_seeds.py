@@ -157,7 +157,7 @@ def write_dictionaries():
             words.update(re.findall(r'"([^"]+)"', row))
     write_dictionary("hlo", words - {""})
     words = set("dense< tensor< loc( #loc callsite( fused[ -> ^bb0( array<i64: 0x #stablehlo< #sdy. dense_resource<".split())
-    for table in ("dialect.def", "vhlo.def"):
+    for table in ("mlir/dialect.def", "bytecode/vhlo.def"):
         for row in rows(f"hlo/stablehlo/{table}", r"(?:MLIR|VHLO)_\w+"):
             words.update(re.findall(r"[a-z_]+\.[a-z_0-9]+|[A-Za-z_]{3,}", row))
     write_dictionary("stablehlo", words)

@@ -14,7 +14,7 @@
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/composite/composite.h"
 #include "hlo/stablehlo/import/chlo_math.h"
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/import/import.h"
 
 static HloInts with_last(HloArena *arena, HloInts ints, int64_t last) {
     int64_t *items = HLO_ARENA_NEW(arena, int64_t, ints.count + 1);

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/export/export.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots

@@ -7,8 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/stablehlo/export/export.h"
 #include "hlo/stablehlo/mlir/dialect.h"
-#include "hlo/stablehlo/mlir/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Elementwise

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The exporter's frame: the module, functions, regions, locations, and what all handlers use.
-// export_module() makes the same picture of a module that the readers make (mlir/mlir.h), which print_*.c and write*.c
-// turn into text and bytecode; so there is one exporter for both. Functions are made for called computations that
-// StableHLO calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions in
-// place, again for each instruction that calls them. What the HLO module says and StableHLO has no word for is an error
-// that names it.
+// mlir_export_module() makes the same picture of a module that the readers make (mlir/mlir.h), which print_*.c and
+// write*.c turn into text and bytecode; so there is one exporter for both. Functions are made for called computations
+// that StableHLO calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions
+// in place, again for each instruction that calls them. What the HLO module says and StableHLO has no word for is an
+// error that names it.
 #include "hlo/stablehlo/export/export.h"
 
 #include <assert.h>
@@ -12,11 +12,7 @@
 #include <string.h>
 
 #include "hlo/ir/infer_support.h"
-#include "hlo/stablehlo/bytecode/writer.h"
-#include "hlo/stablehlo/composite/composite.h"
 #include "hlo/stablehlo/mlir/dialect.h"
-#include "hlo/stablehlo/stablehlo.h"
-#include "hlo/stablehlo/text/printer.h"
 
 enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };
 
@@ -607,8 +603,7 @@ HloStatus mlir_export_functions(const HloModule *module, HloArena *arena, HloCom
     return HLO_SUCCESS;
 }
 
-// Converts a module; *top lives in `arena`.
-static HloStatus export_module(const HloModule *module, HloArena *arena, MlirOperation **top) {
+HloStatus mlir_export_module(const HloModule *module, HloArena *arena, MlirOperation **top) {
     HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
     Exporter exporter = new_exporter(module, arena);
     ExportPlace place = {.exporter = &exporter};
@@ -629,48 +624,4 @@ static HloStatus export_module(const HloModule *module, HloArena *arena, MlirOpe
     block->operation_count = count;
     *top = operation;
     return HLO_SUCCESS;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Doors
-
-typedef struct ExportRequest {
-    const HloModule *module;
-    HloText *text;
-    bool locations, is_generic;
-    const char *release;  // of bytecode; NULL for text
-    HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
-} ExportRequest;
-
-// Everything of the picture is in one scratch arena, which is gone when the text is there.
-static HloStatus export_request(void *argument) {
-    ExportRequest *request = argument;
-    HloArena *arena = hlo_arena_scratch_new();
-    MlirOperation *top = NULL;
-    HloStatus status = export_module(request->module, arena, &top);
-    if (!status && request->release) status = mlir_make_composites(arena, top, request->release, request->scratch);
-    if (!status && request->release) status = mlir_write(arena, top, request->release, request->text);
-    if (!status && !request->release) mlir_print(arena, top, request->locations, request->is_generic, request->text);
-    hlo_arena_free(arena);
-    return status ? status : hlo_text_status(request->text);
-}
-
-HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text) {
-    ExportRequest request = {.module = module, .text = text, .locations = locations};
-    return hlo_protect(export_request, &request);
-}
-
-HloStatus hlo_module_to_stablehlo_generic(const HloModule *module, bool locations, HloText *text) {
-    ExportRequest request = {.module = module, .text = text, .locations = locations, .is_generic = true};
-    return hlo_protect(export_request, &request);
-}
-
-HloStatus hlo_module_to_stablehlo_bytecode(const HloModule *module, const char *release, HloText *bytes) {
-    ExportRequest request = {.module = module, .text = bytes, .locations = true, .release = release};
-    if (!release) request.release = HLO_STABLEHLO_DEFAULT_RELEASE;
-    request.scratch = hlo_module_new("composites");
-    HLO_FAIL_IF(!request.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = hlo_protect(export_request, &request);
-    hlo_module_free(request.scratch);
-    return status;
 }

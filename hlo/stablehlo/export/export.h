@@ -113,6 +113,16 @@ HLO_NODISCARD HloStatus export_region(ExportPlace *place, const HloComputation *
 // Makes sure that there is a private function for the computation; its name is the computation's.
 HLO_NODISCARD HloStatus export_function(ExportPlace *place, const HloComputation *computation);
 
+// Adds the fields of `opcode` to an operation, from the struct that fields.def names for it. Lists are not copied.
+// INVALID_ARGUMENT when a list of one number has not one.
+HLO_NODISCARD HloStatus export_fields(ExportPlace *place, MlirOperation *operation, HloOpcode opcode,
+                                      const void *attributes);
+// The whole instruction as the operation that fields.def has for its opcode, with a region for each computation that it
+// calls. `operation` may be NULL.
+HLO_NODISCARD HloStatus export_with_fields(ExportPlace *place, ExportLeaves *result, MlirOperation **operation);
+// A region for each computation that the instruction calls.
+HLO_NODISCARD HloStatus export_regions(ExportPlace *place, MlirOperation *operation);
+
 // The handler of an opcode whose fields are all there is to it; NULL for others.
 ExportHandler *export_fields_handler(HloOpcode opcode);
 // The handler of an opcode that moves data; NULL when StableHLO has no such operation.
@@ -122,6 +132,8 @@ ExportHandler *export_compute_handler(HloOpcode opcode);
 // Calls, loops, collectives, tokens.
 ExportHandler *export_control_handler(HloOpcode opcode);
 
+// Converts a verified module to an operation builtin.module, which lives in `arena`.
+HLO_NODISCARD HloStatus mlir_export_module(const HloModule *module, HloArena *arena, MlirOperation **top);
 // Converts some computations of a module to private functions, which live in `arena`.
 HLO_NODISCARD HloStatus mlir_export_functions(const HloModule *module, HloArena *arena,
                                               HloComputation *const *computations, int64_t count,

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "hlo/ir/infer_support.h"
+#include "hlo/stablehlo/import/import.h"
 #include "hlo/stablehlo/mlir/dialect.h"
-#include "hlo/stablehlo/mlir/fields.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Implicit broadcasts

@@ -3,7 +3,7 @@
 // HLO's collectives take groups of numbers that are replicas, partitions, or flat ids of both, depending on channel_id
 // and use_global_device_ids (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode); StableHLO has the same two
 // attributes, which are handed on unchanged. What a group mode means is the business of those who run the program.
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/import/import.h"
 
 // replica_groups is a matrix with one row a group, shorter groups filled up with -1.
 // The tensor's rows become lists; groups by axes of a mesh keep their form.

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "hlo/ir/infer_support.h"
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/import/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/import/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Known sizes

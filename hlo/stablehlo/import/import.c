@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The importer's frame: the module, its functions, and which handler converts an operation.
-// mlir_import() goes through a module once: it notes functions and meshes, converts @main and, from its calls, whatever
-// functions that reaches, depth first. A value's instruction is kept in the value itself (MlirValue.lowered), so that
-// finding operands takes no map; a region binds the values that it captures anew and puts them back.
+// mlir_import_module() goes through a module once: it notes functions and meshes, converts @main and, from its calls,
+// whatever functions that reaches, depth first. A value's instruction is kept in the value itself (MlirValue.lowered),
+// so that finding operands takes no map; a region binds the values that it captures anew and puts them back.
 //
 // How an operation is converted is decided once for each name (plan_of()): by a handler in one of the families' rows,
 // by the table of fields, or as an elementwise opcode of the same name. Every instruction goes through import_emit(),
@@ -11,16 +11,13 @@
 //
 // What StableHLO means is its spec (docs/spec.md); how it maps to HLO is XLA's mlir_hlo_to_hlo.cc, whose frontend
 // attributes and custom-call targets are used here too.
-#include "hlo/stablehlo/mlir/fields.h"
+#include "hlo/stablehlo/import/import.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/base/decimal.h"
 #include "hlo/ir/infer_support.h"
-#include "hlo/stablehlo/bytecode/format.h"
-#include "hlo/stablehlo/bytecode/reader.h"
-#include "hlo/stablehlo/stablehlo.h"
 #include "hlo/stablehlo/text/parser.h"
 
 // Calls are converted by recursion; a chain of functions that long is no program that anybody wrote.
@@ -469,16 +466,6 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     return HLO_SUCCESS;
 }
 
-typedef struct ImportRequest {
-    const void *bytes;
-    size_t length;
-    const char *file;
-    bool is_text;
-    const HloInts *sizes;  // see hlo_module_from_stablehlo_sized()
-    int64_t size_count;
-    HloModule *module;
-} ImportRequest;
-
 static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
     const char *name = find_entry(body);
     ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
@@ -495,15 +482,14 @@ static HloStatus import_entry(Importer *importer, const MlirOperation *top, cons
 }
 
 // The entry first: functions that it does not reach are not converted, and need not have a form in HLO.
-static HloStatus import_picture(const ImportRequest *request, const MlirOperation *top, const struct AsmText *text,
-                                HloArena *arena) {
-    HloModule *module = request->module;
+HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *options, HloArena *arena,
+                             HloModule *module) {
     Importer importer = {.module = module,
-                         .text = text,
+                         .text = options->text,
                          .arena = arena,
                          .repeats = import_repeats_new(arena),
-                         .sizes = request->sizes,
-                         .size_count = request->size_count};
+                         .sizes = options->sizes,
+                         .size_count = options->size_count};
     note_rows(&importer);
     HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
                 "the module has no body");
@@ -517,58 +503,4 @@ static HloStatus import_picture(const ImportRequest *request, const MlirOperatio
     HLO_TRY(import_entry(&importer, top, &top->regions[0].blocks[0]));
     HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
     return import_donation(&importer, importer.entry);
-}
-
-// Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
-static HloStatus import_request(void *argument) {
-    ImportRequest *request = argument;
-    HloArena *arena = hlo_arena_scratch_new();
-    MlirOperation *top = NULL;
-    HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
-                                        : mlir_read_file(arena, request->bytes, request->length, &top);
-    if (!status) {
-        const char *begin = request->bytes;
-        const AsmText text = {request->file, begin, begin + request->length};
-        status = import_picture(request, top, request->is_text ? &text : NULL, arena);
-    }
-    hlo_arena_free(arena);
-    return status;
-}
-
-static HloStatus import_new_module(ImportRequest *request, HloModule **module) {
-    request->module = hlo_module_new("module");
-    HLO_FAIL_IF(!request->module, HLO_RESOURCE_EXHAUSTED, "out of memory");
-    HloStatus status = hlo_protect(import_request, request);
-    if (status) {
-        hlo_module_free(request->module);
-        return status;
-    }
-    *module = request->module;
-    return HLO_SUCCESS;
-}
-
-HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
-    ImportRequest request = {.bytes = bytes, .length = length};
-    return import_new_module(&request, module);
-}
-
-HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
-    ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
-    return import_new_module(&request, module);
-}
-
-HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file, const HloInts *sizes,
-                                          int64_t count, HloModule **module) {
-    assert(count >= 0 && (sizes || count == 0));
-    ImportRequest request = {.bytes = data,
-                             .length = length,
-                             .file = file,
-                             .is_text = !hlo_looks_like_mlir_bytecode(data, length),
-                             .sizes = sizes,
-                             .size_count = count};
-    return import_new_module(&request, module);
-}
-
-bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
-    return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
 }

@@ -218,4 +218,22 @@ HLO_NODISCARD HloStatus import_module_layouts(Importer *importer, const MlirOper
 // Adds the entries of a dictionary (mhlo.frontend_attributes; NULL and other kinds have none) to the instruction's.
 void import_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction);
 
+// Reads the fields of `opcode` into the struct, which must be the one that fields.def names for it, and zero so far.
+// A missing attribute leaves what StableHLO means by that; one of another kind is INVALID_ARGUMENT.
+HLO_NODISCARD HloStatus import_fields(ImportPlace *place, HloOpcode opcode, void *attributes);
+// The opcode whose fields are all there is to an operation of that name; HLO_OPCODE_COUNT for other names.
+HloOpcode import_fields_opcode(const char *name);
+// The whole operation as an instruction of `opcode`: its fields, all operands, and its regions if the opcode calls any.
+HLO_NODISCARD HloStatus import_with_fields(ImportPlace *place, HloOpcode opcode);
+
+// What the caller says of a module beside its operations.
+typedef struct ImportOptions {
+    const struct AsmText *text;  // the source, for messages with a place in it; NULL for bytecode
+    const HloInts *sizes;        // see hlo_module_from_stablehlo_sized()
+    int64_t size_count;
+} ImportOptions;
+// Converts the operation builtin.module `top` into the empty `module`. Scratch memory comes from `arena`.
+HLO_NODISCARD HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *options, HloArena *arena,
+                                           HloModule *module);
+
 #endif

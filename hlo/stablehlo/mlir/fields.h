@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of operations and fields of instructions that are the same thing, both ways: expanded from fields.def.
-// Private to hlo/stablehlo.
+// The attributes of StableHLO operations that are fields of an HLO instruction, expanded from fields.def. The importer
+// (import/fields.c) and the exporter (export/fields.c) walk the same rows, one in each direction. Private to
+// hlo/stablehlo.
 #ifndef MESHLO_HLO_STABLEHLO_MLIR_FIELDS_H_
 #define MESHLO_HLO_STABLEHLO_MLIR_FIELDS_H_
 
-#include "hlo/stablehlo/export/export.h"
-#include "hlo/stablehlo/import/import.h"
+#include "hlo/stablehlo/mlir/mlir.h"
 
 // What an attribute is, and the C type of the member that holds it.
 typedef enum MlirFieldKind {
@@ -21,22 +21,23 @@ typedef enum MlirFieldKind {
     MLIR_FIELD_CHOICE,      // enumerator; int32_t
 } MlirFieldKind;
 
-// Reads the fields of `opcode` into the struct, which must be the one that fields.def names for it, and zero so far.
-// A missing attribute leaves what StableHLO means by that; one of another kind is INVALID_ARGUMENT.
-HLO_NODISCARD HloStatus import_fields(ImportPlace *place, HloOpcode opcode, void *attributes);
-// The opcode whose fields are all there is to an operation of that name; HLO_OPCODE_COUNT for other names.
-HloOpcode import_fields_opcode(const char *name);
-// The whole operation as an instruction of `opcode`: its fields, all operands, and its regions if the opcode calls any.
-HLO_NODISCARD HloStatus import_with_fields(ImportPlace *place, HloOpcode opcode);
+// One field of an attribute record.
+typedef struct MlirField {
+    const char *name;
+    MlirFieldKind kind;
+    size_t offset;              // within the struct
+    const HloEnumTable *table;  // of a choice, as are the next two
+    const char *words;
+    int32_t fallback;
+} MlirField;
 
-// Adds the fields of `opcode` to an operation, from the struct that fields.def names for it. Lists are not copied.
-// INVALID_ARGUMENT when a list of one number has not one.
-HLO_NODISCARD HloStatus export_fields(ExportPlace *place, MlirOperation *operation, HloOpcode opcode,
-                                      const void *attributes);
-// The whole instruction as the operation that fields.def has for its opcode, with a region for each computation that it
-// calls. `operation` may be NULL.
-HLO_NODISCARD HloStatus export_with_fields(ExportPlace *place, ExportLeaves *result, MlirOperation **operation);
-// A region for each computation that the instruction calls.
-HLO_NODISCARD HloStatus export_regions(ExportPlace *place, MlirOperation *operation);
+// The fields of one opcode.
+typedef struct MlirFieldsRow {
+    const char *name;         // of the operation; NULL: the opcode has no row
+    const MlirField *fields;  // up to one without a name
+    bool in, out;             // the import, the export needs nothing but these fields
+} MlirFieldsRow;
+
+extern const MlirFieldsRow mlir_fields_rows[HLO_OPCODE_COUNT];
 
 #endif

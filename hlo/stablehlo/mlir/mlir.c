@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building and reading the picture of an MLIR module: types, tensors and look-ups that both doors share.
 //
-// "Both doors" are the readers (text: asm_*.c, bytecode: bytecode*.c), which make the picture, and the writers
-// (print_*.c, write*.c), which are given one by export*.c. Everything is in one arena and, once made, does not change
-// but for marks.
+// "Both doors" are the readers (text/parse_*.c, bytecode/read*.c), which make the picture, and the writers
+// (text/print_*.c, bytecode/write*.c), which are given one by export/. Everything is in one arena and, once made, does
+// not change but for marks.
 //
 // Constants are the large part of a file. One whose elements are all equal stays a splat (one element and a type) for
 // as long as nobody asks for the others, and every constant is checked before it is made: a few bytes of dense<0> :

@@ -17,7 +17,7 @@ static void add_string(AsmParser *parser, AsmAttributes *attributes, const char 
 }
 
 // module [@name] [attributes {...}] {...}
-// The attributes of a module (mhlo.num_partitions, sdy meshes' origin and the like) are read by mlir_import().
+// The attributes of a module (mhlo.num_partitions, sdy meshes' origin and the like) are read by mlir_import_module().
 static bool own_module(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     const char *name = NULL;
     if (asm_peek(parser) == '@') {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points: read, then import; export, then write. The MLIR module in between lives in a scratch arena, which
+// is freed before they return.
+#include "hlo/stablehlo/stablehlo.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "hlo/stablehlo/bytecode/format.h"
+#include "hlo/stablehlo/bytecode/reader.h"
+#include "hlo/stablehlo/bytecode/writer.h"
+#include "hlo/stablehlo/composite/composite.h"
+#include "hlo/stablehlo/export/export.h"
+#include "hlo/stablehlo/import/import.h"
+#include "hlo/stablehlo/text/parser.h"
+#include "hlo/stablehlo/text/printer.h"
+
+// ---------------------------------------------------------------------------------------------------------------------
+// In
+
+typedef struct ImportRequest {
+    const void *bytes;
+    size_t length;
+    const char *file;
+    bool is_text;
+    const HloInts *sizes;  // see hlo_module_from_stablehlo_sized()
+    int64_t size_count;
+    HloModule *module;
+} ImportRequest;
+
+// Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
+static HloStatus import_request(void *argument) {
+    ImportRequest *request = argument;
+    HloArena *arena = hlo_arena_scratch_new();
+    MlirOperation *top = NULL;
+    HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
+                                        : mlir_read_file(arena, request->bytes, request->length, &top);
+    if (!status) {
+        const char *begin = request->bytes;
+        const AsmText text = {request->file, begin, begin + request->length};
+        const ImportOptions options = {request->is_text ? &text : NULL, request->sizes, request->size_count};
+        status = mlir_import_module(top, &options, arena, request->module);
+    }
+    hlo_arena_free(arena);
+    return status;
+}
+
+static HloStatus import_new_module(ImportRequest *request, HloModule **module) {
+    request->module = hlo_module_new("module");
+    HLO_FAIL_IF(!request->module, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(import_request, request);
+    if (status) {
+        hlo_module_free(request->module);
+        return status;
+    }
+    *module = request->module;
+    return HLO_SUCCESS;
+}
+
+HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, HloModule **module) {
+    ImportRequest request = {.bytes = bytes, .length = length};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
+    ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file, const HloInts *sizes,
+                                          int64_t count, HloModule **module) {
+    assert(count >= 0 && (sizes || count == 0));
+    ImportRequest request = {.bytes = data,
+                             .length = length,
+                             .file = file,
+                             .is_text = !hlo_looks_like_mlir_bytecode(data, length),
+                             .sizes = sizes,
+                             .size_count = count};
+    return import_new_module(&request, module);
+}
+
+bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
+    return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Out
+
+typedef struct ExportRequest {
+    const HloModule *module;
+    HloText *text;
+    bool locations, is_generic;
+    const char *release;  // of bytecode; NULL for text
+    HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
+} ExportRequest;
+
+// Everything of the picture is in one scratch arena, which is gone when the text is there.
+static HloStatus export_request(void *argument) {
+    ExportRequest *request = argument;
+    HloArena *arena = hlo_arena_scratch_new();
+    MlirOperation *top = NULL;
+    HloStatus status = mlir_export_module(request->module, arena, &top);
+    if (!status && request->release) status = mlir_make_composites(arena, top, request->release, request->scratch);
+    if (!status && request->release) status = mlir_write(arena, top, request->release, request->text);
+    if (!status && !request->release) mlir_print(arena, top, request->locations, request->is_generic, request->text);
+    hlo_arena_free(arena);
+    return status ? status : hlo_text_status(request->text);
+}
+
+HloStatus hlo_module_to_stablehlo_text(const HloModule *module, bool locations, HloText *text) {
+    ExportRequest request = {.module = module, .text = text, .locations = locations};
+    return hlo_protect(export_request, &request);
+}
+
+HloStatus hlo_module_to_stablehlo_generic(const HloModule *module, bool locations, HloText *text) {
+    ExportRequest request = {.module = module, .text = text, .locations = locations, .is_generic = true};
+    return hlo_protect(export_request, &request);
+}
+
+HloStatus hlo_module_to_stablehlo_bytecode(const HloModule *module, const char *release, HloText *bytes) {
+    ExportRequest request = {.module = module, .text = bytes, .locations = true, .release = release};
+    if (!release) request.release = HLO_STABLEHLO_DEFAULT_RELEASE;
+    request.scratch = hlo_module_new("composites");
+    HLO_FAIL_IF(!request.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(export_request, &request);
+    hlo_module_free(request.scratch);
+    return status;
+}
