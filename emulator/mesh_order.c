@@ -107,7 +107,7 @@ static bool place_v2(const Placement *placement) {
     return true;
 }
 
-// v4 lite: a ring over four chips.
+// v4 lite, v8i: a ring over four chips.
 static bool place_v4_lite(const Placement *placement) {
     static const uint8_t ring[4] = {0, 1, 3, 2};
     if (placement->device_count != 4) return false;
@@ -133,7 +133,7 @@ static bool place_v5e(const Placement *placement) {
     return order != NULL;
 }
 
-// v5p: a ring over 2x2x2.
+// Devices that call themselves v5p: a ring over 2x2x2.
 static bool place_v5p(const Placement *placement) {
     static const uint8_t ring[8] = {0, 1, 3, 2, 6, 7, 5, 4};
     int64_t bounds[3];
@@ -159,13 +159,15 @@ static bool place_v7(const Placement *placement) {
 }
 
 // The kinds with an order of their own for small slices. A handler returns false to leave it to the general algorithm.
+// The names are those of JAX's table, which has "TPU v5p" only: v5p devices call themselves "TPU v5", so that JAX does
+// not find the handler for them and uses the general algorithm.
 static const struct {
     const char *kind;
     bool (*place)(const Placement *placement);
 } handlers[] = {
     {"TPU v2", place_v2},       {"TPU v3", place_v2},       {"TPU v4 lite", place_v4_lite},
-    {"TPU v5 lite", place_v5e}, {"TPU v6 lite", place_v5e}, {"TPU v5", place_v5p},
-    {"TPU v5p", place_v5p},     {"TPU7x", place_v7},        {"TPU7", place_v7},
+    {"TPU v5 lite", place_v5e}, {"TPU v6 lite", place_v5e}, {"TPU v5p", place_v5p},
+    {"TPU7x", place_v7},        {"TPU7", place_v7},         {"TPU8i", place_v4_lite},
 };
 
 // Fills the grid of devices by their coordinates.
@@ -185,7 +187,11 @@ static HloStatus physical_mesh(const Placement *placement, EmuPhysicalMesh *mesh
         "the devices of the mesh do not fill a box of %lldx%lldx%lld chips: take all of the slice or a box of it",
         (long long)extent[0], (long long)extent[1], (long long)extent[2]);
     const bool flat = kind_is(placement, "TPU v2") || kind_is(placement, "TPU v3");
-    const bool cores = kind_is(placement, "TPU7x") || kind_is(placement, "TPU7") || extent[3] == 2;
+    const bool cores = kind_is(placement, "TPU7x") || kind_is(placement, "TPU7") || kind_is(placement, "TPU8i") ||
+                       (kind_is(placement, "TPU v5p") && extent[3] == 2);
+    HLO_FAIL_IF(!flat && !cores && low[3] + extent[3] > 1, HLO_UNIMPLEMENTED,
+                "JAX makes no mesh of the single cores of %s chips, only of whole chips (\"megacore\")",
+                placement->device_kind);
     mesh->rank = !flat && cores ? 4 : 3;
     memcpy(mesh->sizes, extent, sizeof(extent));
     if (flat) mesh->sizes[2] = extent[3];

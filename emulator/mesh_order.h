@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device stands where in a mesh: the orders that jax.make_mesh, mesh_utils.create_device_mesh and
-// mesh_utils.create_hybrid_device_mesh choose, reproduced exactly (JAX 0.11; the algorithm is described in
+// mesh_utils.create_hybrid_device_mesh choose, reproduced exactly (JAX 0.10.2 to 0.11; the algorithm is described in
 // docs/machine-model.md).
 #ifndef MESHLO_EMULATOR_MESH_ORDER_H_
 #define MESHLO_EMULATOR_MESH_ORDER_H_

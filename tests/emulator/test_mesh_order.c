@@ -21,7 +21,7 @@ static int64_t read_numbers(const char *text, int64_t *numbers, int64_t limit) {
 }
 
 typedef struct OrderCase {
-    char spec[16];
+    char spec[24];
     char mesh[16];
     bool split;
     char ids[96];  // the first ids, or "refused"
@@ -51,8 +51,13 @@ ParameterizedTestParameters(emulator_mesh_order, make_mesh) {
         {"v4:4x4x4", "4,16", false, "0 4 8 12 1 5 9 13 2 6 10 14 3 7 11 15"},
         {"v4:4x4x4", "16,4", false, "0 1 2 3 16 17 18 19 32 33 34 35 48 49 50 51"},
         {"v4:4x4x4", "64", false, "0 16 32 48 4 20 36 52"},
-        {"v5:2x2x2", "8", false, "0 1 3 2 6 7 5 4"},
-        {"v5p:2x2x2", "2,4", false, "0 1 3 2 6 7 5 4"},
+        // The ring of JAX's table is for the kind "TPU v5p"; the devices are called "TPU v5".
+        {"v5:2x2x2", "8", false, "0 4 2 6 1 5 3 7"},
+        {"v5p:2x2x2", "2,4", false, "0 2 1 3 4 6 5 7"},
+        {"v5p-16", "4,2", false, "0 1 4 5 2 3 6 7"},
+        {"v5p-16", "2,2,2", false, "0 1 2 3 4 5 6 7"},
+        {"v4:2x2x1,megacore=no", "8", false, "refused"},  // JAX asserts one device a chip
+        {"v5p:2x2x1,megacore=no", "2,4", true, "refused"},
         {"v5e:2x2", "4", false, "0 1 3 2"},
         {"v6e:2x2", "2,2", false, "0 1 3 2"},
         {"v5e:2x4", "8", false, "0 1 2 3 7 6 5 4"},
@@ -147,6 +152,8 @@ ParameterizedTestParameters(emulator_mesh_order, hybrid) {
         {"2xv4:2x2x1", "1,4", "2,1", "0 2 1 3 4 6 5 7"},  // MT
         {"2xv4:2x2x1", "4,1", "1,2", "0 4 2 6 1 5 3 7"},  // MT
         {"2xv4:4x4x4", "1,16,4", "2,1,1", "0 1 2 3 16 17 18 19"},
+        {"2xv5p:2x2x2", "2,4", "2,1", "0 2 1 3 4 6 5 7 8 10 9 11 12 14 13 15"},  // JAX 0.10.2 on our devices
+        {"2xv5e:2x4", "2,4", "1,2", "0 1 2 3 8 9 10 11 7 6 5 4 15 14 13 12"},    // the same
     };
     return cr_make_param_array(HybridCase, cases, sizeof(cases) / sizeof(cases[0]));
 }
