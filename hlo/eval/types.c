@@ -26,9 +26,14 @@ static bool mixes(const HloShape *a, const HloShape *b) {
     return hlo_type_is_float(a->type) && hlo_type_is_float(b->type) && a->type != b->type;
 }
 
-// All float operands and the result have one type.
+// All float operands and the result have one type; of complex operands the parts have it.
 static HloStatus check_uniform(const HloInstruction *instruction) {
     const HloShape *seen = instruction->shape;
+    for (int32_t k = 0; k < instruction->operand_count; k++) {
+        const HloType from = instruction->operands[k]->shape->type, to = seen->type;
+        const bool holds = !hlo_type_is_complex(from) || !hlo_type_is_float(to) || hlo_type_real_part(from) == to;
+        if (!holds) return refuse(instruction);
+    }
     for (int32_t k = 0; k < instruction->operand_count; k++) {
         const HloShape *shape = instruction->operands[k]->shape;
         if (!hlo_type_is_float(shape->type)) continue;

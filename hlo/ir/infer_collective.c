@@ -246,27 +246,43 @@ static bool is_in_place(const HloInferRequest *request) {
     return HLO_INFER_ATTRIBUTES(request, Permute)->slice_sizes.count > 0;
 }
 
-HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const HloShape **result) {
-    assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE);
-    if (is_in_place(request)) {
-        HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
-                      (long long)request->operand_count);
-        *result = hlo_shape_without_layout(request->arena, request->operands[1]);
-        return HLO_SUCCESS;
+// Arrays, or tuples of as many on both sides; places are integers.
+static HloStatus check_in_place(const HloInferRequest *request) {
+    HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
+                  (long long)request->operand_count);
+    const HloShape *input = request->operands[0], *output = request->operands[1];
+    const bool tuples = hlo_shape_is_tuple(input) && hlo_shape_is_tuple(output);
+    const int32_t count = tuples ? input->element_count : 1;
+    HLO_REFUSE_IF(tuples && count != output->element_count, "%d inputs for %d outputs", (int)count,
+                  (int)output->element_count);
+    for (int32_t i = 0; i < count; i++) {
+        const HloShape *from = tuples ? input->elements[i] : input, *to = tuples ? output->elements[i] : output;
+        HLO_REFUSE_IF(!hlo_shape_is_array(from) || from->type != to->type, "input %s for output %s",
+                      hlo_shape_message(request->arena, from), hlo_shape_message(request->arena, to));
     }
-    return same_as_operands(request, request->operand_count, result);
+    return HLO_SUCCESS;
 }
 
+HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const HloShape **result) {
+    assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE);
+    if (!is_in_place(request)) return same_as_operands(request, request->operand_count, result);
+    HLO_TRY(check_in_place(request));
+    *result = hlo_shape_without_layout(request->arena, request->operands[1]);
+    return HLO_SUCCESS;
+}
+
+// In place, the contexts that follow the two buffers are the hint's.
 HloStatus hlo_infer_collective_permute_start(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE_START);
-    if (is_in_place(request)) {
-        HLO_TRY(hlo_infer_need_hint(request, false));
-        *result = request->hint;
-        return HLO_SUCCESS;
-    }
     const HloShape *results = NULL;
-    HLO_TRY(same_as_operands(request, request->operand_count, &results));
-    return with_operands(request, results, result);
+    if (!is_in_place(request)) {
+        HLO_TRY(same_as_operands(request, request->operand_count, &results));
+        return with_operands(request, results, result);
+    }
+    HLO_TRY(check_in_place(request));
+    HloInferRequest buffers = *request;
+    buffers.operand_count = 1;
+    return with_operands(&buffers, hlo_shape_without_layout(request->arena, request->operands[1]), result);
 }
 
 HloStatus hlo_infer_ragged_all_to_all(const HloInferRequest *request, const HloShape **result) {

@@ -15,7 +15,7 @@ static const HloShape *root_shape(const HloInferRequest *request, int64_t index)
 
 HloStatus hlo_infer_call(const HloInferRequest *request, const HloShape **result) {
     HLO_TRY(hlo_infer_need_called(request, 1));
-    HLO_TRY(hlo_infer_check_parameters(request, 0, request->operands, request->operand_count));
+    HLO_TRY(hlo_infer_check_arguments(request, 0, request->operands, request->operand_count));
     *result = root_shape(request, 0);
     return HLO_SUCCESS;
 }
@@ -34,8 +34,8 @@ HloStatus hlo_infer_conditional(const HloInferRequest *request, const HloShape *
     HLO_REFUSE_IF(branches < 1 || (index->type == HLO_PRED && branches != 2), "%lld branches", (long long)branches);
     HLO_TRY(hlo_infer_need_called(request, branches));
     for (int64_t i = 0; i < branches; i++) {
-        HLO_TRY(hlo_infer_check_parameters(request, i, &request->operands[i + 1], 1));
-        HLO_REFUSE_IF(!hlo_shapes_mix(root_shape(request, i), root_shape(request, 0)),
+        HLO_TRY(hlo_infer_check_arguments(request, i, &request->operands[i + 1], 1));
+        HLO_REFUSE_IF(!hlo_shapes_agree(root_shape(request, i), root_shape(request, 0)),
                       "branch 0 gives %s, branch %lld gives %s",
                       hlo_shape_message(request->arena, root_shape(request, 0)), (long long)i,
                       hlo_shape_message(request->arena, root_shape(request, i)));
@@ -48,12 +48,12 @@ HloStatus hlo_infer_while(const HloInferRequest *request, const HloShape **resul
     assert(request->opcode == HLO_OP_WHILE);
     assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_called(request, 2));
-    HLO_TRY(hlo_infer_check_parameters(request, 0, request->operands, 1));
-    HLO_TRY(hlo_infer_check_parameters(request, 1, request->operands, 1));
+    HLO_TRY(hlo_infer_check_arguments(request, 0, request->operands, 1));
+    HLO_TRY(hlo_infer_check_arguments(request, 1, request->operands, 1));
     const HloShape *predicate = root_shape(request, 0), *body = root_shape(request, 1);
     HLO_REFUSE_IF(!hlo_shape_is_scalar(predicate) || predicate->type != HLO_PRED,
                   "the condition must give pred[], not %s", hlo_shape_message(request->arena, predicate));
-    HLO_REFUSE_IF(!hlo_shapes_mix(body, request->operands[0]), "the body takes %s, but gives %s",
+    HLO_REFUSE_IF(!hlo_shapes_agree(body, request->operands[0]), "the body takes %s, but gives %s",
                   hlo_shape_message(request->arena, request->operands[0]), hlo_shape_message(request->arena, body));
     *result = body;
     return HLO_SUCCESS;
@@ -136,7 +136,7 @@ HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape *
 HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_ASYNC_START);
     HLO_TRY(hlo_infer_need_called(request, 1));
-    HLO_TRY(hlo_infer_check_parameters(request, 0, request->operands, request->operand_count));
+    HLO_TRY(hlo_infer_check_arguments(request, 0, request->operands, request->operand_count));
     const HloShape *hint = request->hint, *root = root_shape(request, 0);
     if (!hint) {
         const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, 2);
@@ -153,12 +153,12 @@ HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape *
                   "the result names %s as its operands, but there are %lld",
                   hlo_shape_message(request->arena, operands), (long long)request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) {
-        HLO_REFUSE_IF(!hlo_shapes_mix(operands->elements[i], request->operands[i]),
+        HLO_REFUSE_IF(!hlo_shapes_agree(operands->elements[i], request->operands[i]),
                       "operand %lld is %s, the result carries it as %s", (long long)i,
                       hlo_shape_message(request->arena, request->operands[i]),
                       hlo_shape_message(request->arena, operands->elements[i]));
     }
-    HLO_REFUSE_IF(!hlo_shapes_mix(hint->elements[1], root), "the computation gives %s, the result carries %s",
+    HLO_REFUSE_IF(!hlo_shapes_agree(hint->elements[1], root), "the computation gives %s, the result carries %s",
                   hlo_shape_message(request->arena, root), hlo_shape_message(request->arena, hint->elements[1]));
     *result = hint;
     return HLO_SUCCESS;

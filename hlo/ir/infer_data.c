@@ -155,6 +155,10 @@ HloStatus hlo_infer_dynamic_reshape(const HloInferRequest *request, const HloSha
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_REFUSE_IF(request->operands[0]->type != request->hint->type, "elements of type %s from %s",
                   hlo_type_text(request->hint->type), hlo_type_text(request->operands[0]->type));
+    HLO_REFUSE_IF(!same_elements(request->operands[0], request->hint), "%s has %lld elements, %s has %lld",
+                  hlo_shape_message(request->arena, request->operands[0]),
+                  (long long)hlo_shape_elements(request->operands[0]), hlo_shape_message(request->arena, request->hint),
+                  (long long)hlo_shape_elements(request->hint));
     *result = request->hint;
     return HLO_SUCCESS;
 }
@@ -373,11 +377,15 @@ HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloS
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_TRY(hlo_infer_need_hint(request, false));
     const HloShape *state = request->operands[0], *hint = request->hint;
-    HLO_REFUSE_IF(hlo_type_kind(state->type) != HLO_KIND_UNSIGNED || state->rank > 1,
-                  "the state must be a vector of unsigned numbers, not %s", hlo_shape_message(request->arena, state));
+    const HloRngBitsAttributes *rng = HLO_INFER_ATTRIBUTES(request, RngBits);
+    const bool is_state =
+        state->type == HLO_U64 && state->rank == 1 && (hlo_sizes_agree(state->dims[0], 2) || state->dims[0] == 3);
+    HLO_REFUSE_IF(!is_state, "the state must be u64[2] or u64[3], not %s", hlo_shape_message(request->arena, state));
+    HLO_REFUSE_IF(rng->algorithm == HLO_RandomAlgorithm_THREE_FRY && state->dims[0] == 3,
+                  "the state of rng_three_fry must be u64[2], not %s", hlo_shape_message(request->arena, state));
     const HloShape *bits = hint;
     if (hlo_shape_is_tuple(hint)) {
-        HLO_REFUSE_IF(hint->element_count != 2 || !hlo_shapes_mix(hint->elements[0], state),
+        HLO_REFUSE_IF(hint->element_count != 2 || !hlo_shape_equal(hint->elements[0], state, HLO_COMPARE_IGNORE_LAYOUT),
                       "the result must be (state, bits) with state %s, not %s",
                       hlo_shape_message(request->arena, state), hlo_shape_message(request->arena, hint));
         bits = hint->elements[1];

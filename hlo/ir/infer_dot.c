@@ -250,6 +250,9 @@ static HloStatus check_fft_sizes(const HloInferRequest *request, int64_t minor_l
     return HLO_SUCCESS;
 }
 
+// As in XLA and StableHLO.
+enum { MOST_FFT_DIMENSIONS = 3 };
+
 // A real signal of n numbers has a spectrum of n / 2 + 1: RFFT shortens the innermost dimension to
 // that, IRFFT makes it n again, which only the attribute knows.
 HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result) {
@@ -259,6 +262,8 @@ HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result)
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *operand = request->operands[0];
     HLO_REFUSE_IF(fft->length.count < 1, "no FFT length");
+    HLO_REFUSE_IF(fft->length.count > MOST_FFT_DIMENSIONS, "%lld FFT lengths; an FFT has at most %d dimensions",
+                  (long long)fft->length.count, MOST_FFT_DIMENSIONS);
     HLO_REFUSE_IF(fft->length.count > operand->rank, "%lld FFT lengths for %s", (long long)fft->length.count,
                   hlo_shape_message(request->arena, operand));
     bool real_in = fft->type == HLO_FftType_RFFT, real_out = fft->type == HLO_FftType_IRFFT;

@@ -108,7 +108,8 @@ HloStatus hlo_infer_binary(const HloInferRequest *request, const HloShape **resu
     HLO_TRY(check_kind(request, 1));
     HLO_TRY(common_shape(request, 0, result));
     if (request->opcode != HLO_OP_COMPLEX) return HLO_SUCCESS;
-    HloType type = (*result)->type;
+    const HloType type = request->operands[0]->type, other = request->operands[1]->type;
+    HLO_REFUSE_IF(type != other, "parts of element types %s and %s", hlo_type_text(type), hlo_type_text(other));
     HLO_REFUSE_IF(type != HLO_F32 && type != HLO_F64, "there is no complex type with parts of %s", hlo_type_text(type));
     *result = hlo_shape_with_type(request->arena, *result, type == HLO_F32 ? HLO_C64 : HLO_C128);
     return HLO_SUCCESS;

@@ -206,18 +206,37 @@ HloStatus hlo_infer_merge_dims(HloArena *arena, HloDims *dims, const HloShape *s
     return HLO_SUCCESS;
 }
 
-HloStatus hlo_infer_check_parameters(const HloInferRequest *request, int64_t index, const HloShape *const *shapes,
-                                     int64_t count) {
+bool hlo_shapes_agree(const HloShape *a, const HloShape *b) {
+    if (a->type != b->type || a->rank != b->rank || a->element_count != b->element_count) return false;
+    for (int32_t i = 0; i < a->element_count; i++)
+        if (!hlo_shapes_agree(a->elements[i], b->elements[i])) return false;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (!hlo_sizes_agree(a->dims[i], b->dims[i])) return false;
+    return true;
+}
+
+static HloStatus check_parameters(const HloInferRequest *request, int64_t index, const HloShape *const *shapes,
+                                  int64_t count, bool fits(const HloShape *parameter, const HloShape *argument)) {
     const HloComputation *called = request->called[index];
     HLO_REFUSE_IF(called->parameters.count != count, "computation %s takes %lld parameters, but gets %lld",
                   called->name, (long long)called->parameters.count, (long long)count);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *parameter = called->parameters.items[i]->shape;
-        HLO_REFUSE_IF(!hlo_shapes_mix(parameter, shapes[i]), "computation %s takes %s as parameter %lld, but gets %s",
+        HLO_REFUSE_IF(!fits(parameter, shapes[i]), "computation %s takes %s as parameter %lld, but gets %s",
                       called->name, hlo_shape_message(request->arena, parameter), (long long)i,
                       hlo_shape_message(request->arena, shapes[i]));
     }
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_infer_check_parameters(const HloInferRequest *request, int64_t index, const HloShape *const *shapes,
+                                     int64_t count) {
+    return check_parameters(request, index, shapes, count, hlo_shapes_mix);
+}
+
+HloStatus hlo_infer_check_arguments(const HloInferRequest *request, int64_t index, const HloShape *const *shapes,
+                                    int64_t count) {
+    return check_parameters(request, index, shapes, count, hlo_shapes_agree);
 }
 
 const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *shapes, int64_t count) {

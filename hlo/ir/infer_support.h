@@ -92,9 +92,14 @@ static inline bool hlo_is_step(int64_t number) {
 // The dimensions that arrays with elementwise combination share: merges `shape` into `dims`. `index` is the operand's
 // number in the message.
 HLO_NODISCARD HloStatus hlo_infer_merge_dims(HloArena *arena, HloDims *dims, const HloShape *shape, int64_t index);
-// Checks the parameters of called computation `index` against `shapes`.
+// Checks the parameters of called computation `index` against `shapes`; the precision of floats may differ.
 HLO_NODISCARD HloStatus hlo_infer_check_parameters(const HloInferRequest *request, int64_t index,
                                                    const HloShape *const *shapes, int64_t count);
+// The same for a caller that hands its arrays on as they are: the precision of floats must be equal too.
+HLO_NODISCARD HloStatus hlo_infer_check_arguments(const HloInferRequest *request, int64_t index,
+                                                  const HloShape *const *shapes, int64_t count);
+// Whether two shapes are equal but for layout and for sizes that are not known.
+bool hlo_shapes_agree(const HloShape *a, const HloShape *b);
 // One shape as it is, several as a tuple: results of variadic ops.
 const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *shapes, int64_t count);
 // Checks a window against `shape` and gives the sizes that sliding it yields. Sources: XLA's window arithmetic; an axis

@@ -102,10 +102,27 @@ static void run_step(void *context, HloInstruction *row, HloInstruction **state)
     }
 }
 
+// A call takes and gives what its computation does; a scan may have floats of another precision around it.
+static bool mixes_precision(const HloInstruction *scan) {
+    const HloComputation *step = scan->called[0];
+    for (int64_t i = 0; i < scan->operand_count; i++)
+        if (step->parameters.items[i]->shape->type != scan->operands[i]->shape->type) return true;
+    const HloShape *given = step->root->shape, *written = scan->shape;
+    const bool tuple = hlo_shape_is_tuple(given);
+    const int64_t count = tuple ? given->element_count : 1, carries = HLO_ATTRIBUTES(scan, Scan)->num_carries;
+    for (int64_t i = 0; i < count; i++) {
+        const HloType type = (tuple ? given->elements[i] : given)->type;
+        if (type != (tuple ? written->elements[i] : written)->type) return true;
+        const int64_t carry = i - (count - carries);
+        if (carry >= 0 && type != scan->operands[scan->operand_count - carries + carry]->shape->type) return true;
+    }
+    return false;
+}
+
 // `state` has room for the results behind the loop's own state.
 static bool expand(HloInstruction *scan) {
     assert(scan->parent);
-    if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan)) return false;
+    if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan) || mixes_precision(scan)) return false;
     for (int64_t i = 0; i < scan->operand_count; i++) {
         if (hlo_shape_is_dynamic(scan->operands[i]->shape)) return false;
     }

@@ -129,6 +129,19 @@ static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
+// A transfer meets its other end by its channel, and its done by what it gives.
+static HloStatus check_channel(const HloInstruction *instruction) {
+    const int64_t channel = HLO_ATTRIBUTES(instruction, Transfer)->channel_id;
+    HLO_VERIFY_FAIL_IF(channel < 1, "%s needs a channel_id of at least 1", hlo_op_text(instruction->opcode));
+    const HloInstruction *start = instruction->operand_count > 0 ? instruction->operands[0] : NULL;
+    const bool ends = hlo_is(instruction, HLO_OP_SEND_DONE) || hlo_is(instruction, HLO_OP_RECV_DONE);
+    if (!ends || !start || hlo_op_info(start->opcode)->family != HLO_FAMILY_Transfer) return HLO_SUCCESS;
+    const int64_t other = HLO_ATTRIBUTES(start, Transfer)->channel_id;
+    HLO_VERIFY_FAIL_IF(channel != other, "%s has channel_id=%lld, its %s has %lld", hlo_op_text(instruction->opcode),
+                       (long long)channel, hlo_op_text(start->opcode), (long long)other);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
@@ -136,6 +149,7 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
     HLO_TRY(check_enums(instruction, family));
     if (family == HLO_FAMILY_Collective) return check_groups(verifier, instruction);
     if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
+    if (family == HLO_FAMILY_Transfer) return check_channel(instruction);
     if (family == HLO_FAMILY_Constant) {
         HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "a constant without a value");
     }

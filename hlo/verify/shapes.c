@@ -41,11 +41,54 @@ HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape) {
     return shape->layout ? check_layout(verifier, shape) : HLO_SUCCESS;
 }
 
-// True when a written shape may stand where another one was inferred: the same, but for the precision of floats (which
-// passes of other compilers change in place) and for how much is known of dynamic dimensions.
-static bool agrees(const HloShape *inferred, const HloShape *written) {
-    if (hlo_shape_equal(inferred, written, HLO_COMPARE_IGNORE_LAYOUT)) return true;
-    return hlo_shapes_mix(inferred, written);
+// Ops that pass arrays on as they are: nothing in them could change a precision, so that the shapes are equal, as in
+// XLA's verifier.
+static bool passes_on(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_BITCAST:
+        case HLO_OP_CALL:
+        case HLO_OP_CONDITIONAL:
+        case HLO_OP_CONSTANT:
+        case HLO_OP_COPY_DONE:
+        case HLO_OP_COPY_START:
+        case HLO_OP_CUSTOM_CALL:
+        case HLO_OP_GET_TUPLE_ELEMENT:
+        case HLO_OP_INFEED:
+        case HLO_OP_OPTIMIZATION_BARRIER:
+        case HLO_OP_OUTFEED:
+        case HLO_OP_PARAMETER:
+        case HLO_OP_RECV:
+        case HLO_OP_RECV_DONE:
+        case HLO_OP_SEND:
+        case HLO_OP_SEND_DONE:
+        case HLO_OP_TUPLE:
+        case HLO_OP_WHILE: return true;
+        default: return hlo_op_is(opcode, HLO_OP_IS_ASYNC_DONE);
+    }
+}
+
+static bool has_float(const HloShape *shape) {
+    for (int32_t i = 0; hlo_shape_is_tuple(shape) && i < shape->element_count; i++)
+        if (has_float(shape->elements[i])) return true;
+    return hlo_type_is_float(shape->type);
+}
+
+// Whether passes may have changed the precision of the result in place. Only floats that come in as floats have one to
+// change: the parts and the size of a complex number have the type of its parts.
+static bool precision_is_free(const HloInstruction *instruction) {
+    if (passes_on(instruction->opcode)) return false;
+    for (int64_t i = 0; i < instruction->operand_count; i++)
+        if (has_float(instruction->operands[i]->shape)) return true;
+    return false;
+}
+
+// Whether the written shape may stand where another one was inferred: the same, but for how much is known of dynamic
+// dimensions and, where the op leaves it open, for the precision of floats.
+static bool agrees(const HloInstruction *instruction, const HloShape *inferred) {
+    const HloShape *written = instruction->shape;
+    if (hlo_shape_equal(inferred, written, HLO_COMPARE_IGNORE_LAYOUT) || hlo_shapes_agree(inferred, written))
+        return true;
+    return precision_is_free(instruction) && hlo_shapes_mix(inferred, written);
 }
 
 HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruction) {
@@ -55,7 +98,7 @@ HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruct
     const HloInferRequest request = hlo_infer_request_of(verifier->arena, instruction);
     const HloShape *inferred;
     HLO_TRY(hlo_infer_shape(&request, &inferred));
-    HLO_VERIFY_FAIL_IF(!agrees(inferred, instruction->shape), "%s: the shape must be %s, not %s",
+    HLO_VERIFY_FAIL_IF(!agrees(instruction, inferred), "%s: the shape must be %s, not %s",
                        hlo_op_text(instruction->opcode), hlo_verify_shape_text(verifier, inferred),
                        hlo_verify_shape_text(verifier, instruction->shape));
     return HLO_SUCCESS;

@@ -807,8 +807,6 @@ static void number_values(Frame *frame, HloInstruction *const *order, int64_t co
     frame->values = HLO_ARENA_NEW(frame->program->arena, Leaves, count ? (int64_t)high - low + 1 : 0);
 }
 
-// Types are checked here, before anything is compiled: the evaluator and the engine refuse the
-// same.
 static HloStatus build_computation(Frame *frame, Leaves *result) {
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(frame->computation, frame->program->arena, &count);
@@ -816,7 +814,6 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
     for (int64_t i = 0; i < count; i++) {
         const HloInstruction *instruction = order[i];
         Leaves *leaves = &frame->values[instruction->id - frame->first_id];
-        HLO_TRY(hlo_status_at_instruction(hlo_eval_check_types(instruction), instruction));
         if (hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_START) || instruction->opcode == HLO_OP_ASYNC_UPDATE)
             HLO_TRY(hlo_status_at_instruction(check_end_is_here(instruction), instruction));
         HLO_TRY(
@@ -897,10 +894,26 @@ static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry)
     return arguments;
 }
 
+// Types are checked before anything is compiled, also in computations that are applied to elements: the evaluator and
+// the engine refuse the same.
+static HloStatus check_types(HloArena *arena, const HloModule *module) {
+    int64_t computations, count;
+    HloComputation **reached = hlo_module_post_order(module, arena, &computations);
+    for (int64_t c = 0; c < computations; c++) {
+        HloArenaMark mark = hlo_arena_mark(arena);
+        HloInstruction **order = hlo_computation_post_order(reached[c], arena, &count);
+        for (int64_t i = 0; i < count; i++)
+            HLO_TRY(hlo_status_at_instruction(hlo_eval_check_types(order[i]), order[i]));
+        hlo_arena_reset(arena, mark);
+    }
+    return HLO_SUCCESS;
+}
+
 // The module as the backend sees it: arrays instead of tuples, calls and fusions in their place, views instead of
 // moves. Nodes are numbered in the end, in the order in which they will run.
 HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **result) {
     assert(arena && module && result);
+    HLO_TRY(check_types(arena, module));
     CpuProgram *program = HLO_ARENA_NEW(arena, CpuProgram, 1);
     program->arena = arena;
     program->module = module;

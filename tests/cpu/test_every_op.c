@@ -7,6 +7,7 @@
 
 #include "hlo/verify/verify.h"
 #include "targets/cpu/fallback.h"
+#include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 
 typedef struct Form {
@@ -16,7 +17,7 @@ typedef struct Form {
 
 static const Form kForms[] = {
 #define FORM(opcode, header, computations, body) {HLO_OP_##opcode, header, computations, body},
-#include "tests/cpu/forms.def"
+#include "tests/support/forms.def"
 #undef FORM
 };
 
@@ -39,16 +40,6 @@ static bool is_among(const HloOpcode *list, size_t count, HloOpcode opcode) {
     for (size_t i = 0; i < count; i++)
         if (list[i] == opcode) return true;
     return false;
-}
-
-// Appends `text` with the element type for every dollar sign.
-static void fill_in(HloText *out, const char *text, HloType type) {
-    for (; *text; text++) {
-        if (*text == '$')
-            hlo_text_string(out, hlo_type_text(type));
-        else
-            hlo_text_char(out, *text);
-    }
 }
 
 static bool verifies(const HloModule *module) {
@@ -130,9 +121,9 @@ static int check_forms(HloOpcode opcode, HloType type) {
         if (kForms[f].opcode != opcode) continue;
         HloText text = {0};
         hlo_text_format(&text, "HloModule m%s\n", kForms[f].header);
-        fill_in(&text, kForms[f].computations, type);
+        cases_with_type(&text, kForms[f].computations, type);
         hlo_text_string(&text, "ENTRY e {\n");
-        fill_in(&text, kForms[f].body, type);
+        cases_with_type(&text, kForms[f].body, type);
         hlo_text_string(&text, "\n}\n");
         accepted += check(text.data, opcode);
         hlo_text_free(&text);

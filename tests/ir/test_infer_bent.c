@@ -210,7 +210,7 @@ static const BentCase cases[] = {
     {"u64[2]", "(u64[2], pred[4]) rng-bit-generator(p0), algorithm=rng_default", "", NULL,
      "rng-bit-generator: cannot make bits of pred[4]"},
     {"s32[2]", "(s32[2], u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", NULL,
-     "rng-bit-generator: the state must be a vector of unsigned numbers, not s32[2]"},
+     "rng-bit-generator: the state must be u64[2] or u64[3], not s32[2]"},
     // linear algebra
     {"f32[2,3];f32[3,2]", "f32[] dot(p0,p1), lhs_contracting_dims={0,1}, rhs_contracting_dims={0}", "", NULL,
      "dot: 2 contracting dimensions of the left operand, 1 of the right"},

@@ -49,6 +49,15 @@ void cases_program(HloText *text, const char *parameters, const char *root, cons
     hlo_text_format(text, "  ROOT r = %s\n}\n", root);
 }
 
+void cases_with_type(HloText *out, const char *text, HloType type) {
+    for (; *text; text++) {
+        if (*text == '$')
+            hlo_text_string(out, hlo_type_text(type));
+        else
+            hlo_text_char(out, *text);
+    }
+}
+
 void cases_call_tree(HloText *text, const char *header, int depth) {
     cases_tree_of(text, header, depth, "call", "to_apply");
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "hlo/base/text.h"
+#include "hlo/ir/types.h"
 
 // The numbers 0 .. count - 1, each a case of type int: the places of a table.
 struct criterion_test_params cases_numbered(size_t count);
@@ -30,6 +31,9 @@ const char *cases_path(const char *file);
 // Appends the program of one instruction: `root` (which may say its shape), on parameters p0, p1 ... of the shapes that
 // `parameters` lists with semicolons between, behind the computations `called`.
 void cases_program(HloText *text, const char *parameters, const char *root, const char *called);
+
+// Appends `text` with the name of the element type for every dollar sign.
+void cases_with_type(HloText *out, const char *text, HloType type);
 
 // Appends a program f32[] -> f32[] of computations c0 ... c<depth>, the last the entry, each of which calls the one
 // before it twice: 2^depth times c0. `header` follows the module's name (", num_partitions=2").
