@@ -245,6 +245,9 @@ typedef struct PeerPlay {
     PeerEvents *events;  // by device, in order
     int64_t *next;       // by device
     bool known;          // the order does not depend on data
+    int64_t *queue;      // a ring of devices to look at, each once
+    int64_t queue_begin, queue_end;
+    bool *queued;
 } PeerPlay;
 
 // What sends, and what waits: a recv itself does neither.
@@ -300,9 +303,23 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
     return HLO_SUCCESS;
 }
 
-// Lets a device go on until it waits; *moved is set when it has.
+// Has a device looked at again, unless it is to be already.
+static void look_at(PeerPlay *play, int64_t device) {
+    if (play->queued[device]) return;
+    play->queued[device] = true;
+    play->queue[play->queue_end++ % play->checker.devices] = device;
+}
+
+// Those that may go on after a message of `sender`; without pairs whoever receives on that channel.
+static void look_at_receivers(PeerPlay *play, const CpuPeer *peer, int64_t sender) {
+    for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
+        look_at(play, *target);
+    for (int64_t d = 0; !peer->has_pairs && d < play->checker.devices; d++) look_at(play, d);
+}
+
+// Lets a device go on until it waits.
 // Sends never wait; a receive takes its message or stays where it is.
-static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool *moved) {
+static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device) {
     for (; play->next[device] < play->events[device].count; play->next[device]++) {
         const PeerEvent *event = &play->events[device].items[play->next[device]];
         bool taken = true;
@@ -310,18 +327,20 @@ static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device, bool
                                                     : cpu_mail_receive(mail, event->peer, device, NULL, &taken);
         if (status) return hlo_status_annotate(status, "%%%s", event->node->instruction->name);
         if (!taken) return HLO_SUCCESS;
-        *moved = true;
+        if (event->peer->sends) look_at_receivers(play, event->peer, device);
     }
     return HLO_SUCCESS;
 }
 
-// Round after round until nobody moves; who is not through by then waits for ever.
-// At most as many rounds as there are messages.
+// Until no device can move; a device that has not finished by then waits forever.
+// O(devices + messages): a device is looked at again only after a message to it.
 static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     HloText text = {0};
-    for (bool moved = true; moved;) {
-        moved = false;
-        for (int64_t d = 0; d < play->checker.devices; d++) HLO_TRY(play_device(play, mail, d, &moved));
+    for (int64_t d = 0; d < play->checker.devices; d++) look_at(play, d);
+    while (play->queue_begin < play->queue_end) {
+        const int64_t device = play->queue[play->queue_begin++ % play->checker.devices];
+        play->queued[device] = false;
+        HLO_TRY(play_device(play, mail, device));
     }
     int64_t waiting = 0;
     for (int64_t d = 0; d < play->checker.devices; d++) {
@@ -346,12 +365,15 @@ HloStatus cpu_check_peers(CpuLowering *lowering) {
     PeerPlay play = {.checker = new_checker(lowering), .known = true};
     play.events = HLO_ARENA_NEW(lowering->arena, PeerEvents, devices);
     play.next = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
+    play.queue = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
+    play.queued = HLO_ARENA_NEW(lowering->arena, bool, devices);
     bool *active = HLO_ARENA_NEW(lowering->arena, bool, devices);
     memset(active, true, (size_t)devices);
     HLO_TRY(list_peers(&play, lowering->program->entry, active));
     if (!play.known) return HLO_SUCCESS;
-    CpuMail mail = {0};
-    const HloStatus status = play_all(&play, &mail);
+    CpuMail mail;
+    HloStatus status = cpu_mail_init(&mail, play.checker.devices);
+    if (!status) status = play_all(&play, &mail);
     cpu_mail_free(&mail);
     return status;
 }

@@ -41,9 +41,9 @@ struct CpuCollective {
     const int32_t *member_of;  // its place in its group
     const CpuCollectiveArray *arrays;
     int32_t array_count;
-    int64_t bytes;   // of one device's operands
-    int64_t parts;   // how many parts are worth running at once
-    HloPairs pairs;  // collective-permute: members of the one group
+    int64_t bytes;           // of one device's operands
+    int64_t parts;           // how many parts are worth running at once
+    const int64_t *sources;  // collective-permute, by member of the one group: who sends to it, or -1
     CpuExchangeFunction *exchange;
 };
 

@@ -163,16 +163,21 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 
 static void push_work(CpuRun *run, CpuWork work);
 
-// Lock held: devices whose message is there go on.
-// O(devices) a message; only devices that are parked at a receive are looked at further.
-static void wake_receivers(CpuRun *run) {
-    for (int64_t d = 0; d < run->device_count; d++) {
-        CpuDevice *device = &run->devices[d];
-        const CpuThunk *waits_at = device->waits_at;
-        if (!waits_at || waits_at->kind != CPU_STEP_RECEIVE || !cpu_mail_has(&run->mail, waits_at->kernel, d)) continue;
-        device->waits_at = NULL;
-        push_work(run, (CpuWork){.device = device});
-    }
+// Lock held: a device that is parked at a receive and whose message is there goes on.
+static void wake_receiver(CpuRun *run, int64_t d) {
+    CpuDevice *device = &run->devices[d];
+    const CpuThunk *waits_at = device->waits_at;
+    if (!waits_at || waits_at->kind != CPU_STEP_RECEIVE || !cpu_mail_has(&run->mail, waits_at->kernel, d)) return;
+    device->waits_at = NULL;
+    push_work(run, (CpuWork){.device = device});
+}
+
+// Lock held: whoever a message has come for goes on. Without pairs that may be any device, but then the channel has one
+// sender only.
+static void wake_receivers(CpuRun *run, const CpuPeer *peer, int64_t sender) {
+    for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
+        wake_receiver(run, *target);
+    for (int64_t d = 0; !peer->has_pairs && d < run->device_count; d++) wake_receiver(run, d);
 }
 
 // The array is copied into the mail, so the sender goes on at once.
@@ -181,7 +186,7 @@ static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
     pthread_mutex_lock(&run->lock);
     const HloStatus status = cpu_mail_send(&run->mail, peer, device->number, address(device, thunk->slices[0]));
-    wake_receivers(run);
+    wake_receivers(run, peer, device->number);
     pthread_mutex_unlock(&run->lock);
     return status;
 }
@@ -466,7 +471,7 @@ static HloStatus deadlock(const CpuRun *run) {
 static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     device->waits_at = thunk;
     device->waits_since = now(run);
-    wake_receivers(run);
+    wake_receiver(run, device->number);
 }
 
 // Returns with the lock held.
@@ -560,6 +565,7 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 // What it has taken when it fails is freed by free_run().
 // Three blocks for all devices. Frames are as many as the program nests, plus one for the entry.
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
+    HLO_TRY(cpu_mail_init(&run->mail, run->device_count));
     const CpuSignature *signature = &run->executable->signature;
     const int64_t bases = CPU_BASE_FIRST_ARGUMENT + signature->argument_count + signature->result_count;
     const int64_t frames = run->executable->depth + 1;

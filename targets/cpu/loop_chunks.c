@@ -138,7 +138,7 @@ static void free_after(CpuLoopPlanner *p, int phase) {
         const CpuLoopValue *value = &p->loop->values[v];
         if (p->slot_of[v] < 0 || !takes_part(value) || value->level != CPU_LEVEL_FULL) continue;
         const uint64_t there = value->used_in | computed_in(value);
-        if (there >> phase == 1) p->slot_free[p->slot_of[v]] = true;  // the last phase that has it
+        if (there >> phase == 1) cpu_loop_free_slot(p, p->slot_of[v]);  // the last phase that has it
     }
 }
 

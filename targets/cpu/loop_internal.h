@@ -156,6 +156,13 @@ enum { CPU_LOOP_FAR_BYTES = 1 << 20 };
 // Elements of a part of a slow step.
 enum { CPU_LOOP_SLOW_PART = 128 };
 
+// The free slots of one size, the one freed last on top.
+typedef struct CpuSlotSize {
+    int64_t bytes;
+    int free;  // the top of the stack, or -1
+} CpuSlotSize;
+typedef HLO_VECTOR(CpuSlotSize) CpuSlotSizeVector;
+
 // What loop_plan.c and loop_chunks.c share while a loop is planned: the registers' slots in scratch memory.
 typedef struct CpuLoopPlanner {
     CpuLoopBuilder *b;
@@ -165,13 +172,18 @@ typedef struct CpuLoopPlanner {
     int64_t *slot_bytes;  // of every slot so far
     int64_t *slot_offsets;
     bool *slot_free;
+    int *slot_next;  // the slot below it on the stack of free ones of its size, or -1
     int slot_count;
+    CpuSlotSizeVector slot_sizes;
     int64_t scratch;  // bytes of scratch memory so far
 } CpuLoopPlanner;
 
 // Gives value `v` the smallest free slot that holds it, if it needs a register, and frees those of operands that it is
 // the last to read.
 void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v);
+
+// Makes a slot free, which it may be already.
+void cpu_loop_free_slot(CpuLoopPlanner *p, int slot);
 
 // True for a store whose value is computed in the output's own memory.
 bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);

@@ -279,21 +279,43 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     return hlo_round_up(bytes, kSlotAlignment);
 }
 
-// Best fit among the free ones, else a new one at the end of the scratch memory.
+// A new slot at the end of the scratch memory.
+static int add_slot(CpuLoopPlanner *p, int64_t bytes) {
+    const int slot = p->slot_count++;
+    p->slot_bytes[slot] = bytes;
+    p->slot_offsets[slot] = p->scratch;
+    p->slot_free[slot] = false;
+    p->scratch += bytes;
+    return slot;
+}
+
+// Best fit among the free ones, else a new one.
+// A loop has a few sizes of registers but may have hundreds of thousands of registers, those of an all-reduce over so
+// many devices: the sizes are searched, never the slots.
 static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
     assert(bytes > 0);
-    int best = -1;
-    for (int i = 0; i < p->slot_count; i++)
-        if (p->slot_free[i] && p->slot_bytes[i] >= bytes && (best < 0 || p->slot_bytes[i] < p->slot_bytes[best]))
-            best = i;
-    if (best < 0) {
-        best = p->slot_count++;
-        p->slot_bytes[best] = bytes;
-        p->slot_offsets[best] = p->scratch;
-        p->scratch += bytes;
+    CpuSlotSize *best = NULL;
+    for (int64_t i = 0; i < p->slot_sizes.count; i++) {
+        CpuSlotSize *size = &p->slot_sizes.items[i];
+        if (size->free >= 0 && size->bytes >= bytes && (!best || size->bytes < best->bytes)) best = size;
     }
-    p->slot_free[best] = false;
-    return best;
+    if (!best) return add_slot(p, bytes);
+    const int slot = best->free;
+    best->free = p->slot_next[slot];
+    p->slot_free[slot] = false;
+    return slot;
+}
+
+void cpu_loop_free_slot(CpuLoopPlanner *p, int slot) {
+    assert(slot >= 0 && slot < p->slot_count);
+    if (p->slot_free[slot]) return;
+    int64_t i = 0;
+    while (i < p->slot_sizes.count && p->slot_sizes.items[i].bytes != p->slot_bytes[slot]) i++;
+    if (i == p->slot_sizes.count)
+        hlo_vector_push(p->b->arena, &p->slot_sizes, ((CpuSlotSize){p->slot_bytes[slot], -1}));
+    p->slot_next[slot] = p->slot_sizes.items[i].free;
+    p->slot_sizes.items[i].free = slot;
+    p->slot_free[slot] = true;
 }
 
 // A kernel may write over an operand of equal width; one of another width it must have read before.
@@ -303,7 +325,7 @@ static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_widt
         const CpuValue operand = value->operands[i];
         if (operand < 0 || p->slot_of[operand] < 0 || p->last_use[operand] != v) continue;
         if ((p->loop->values[operand].width == value->width) != of_equal_width) continue;
-        p->slot_free[p->slot_of[operand]] = true;
+        cpu_loop_free_slot(p, p->slot_of[operand]);
     }
 }
 
@@ -357,6 +379,8 @@ static HloStatus plan_registers(CpuLoopPlanner *p) {
     p->slot_bytes = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_offsets = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
     p->slot_free = hlo_arena_allocate(p->b->arena, sizeof(bool) * count);
+    p->slot_next = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
+    p->slot_sizes = (CpuSlotSizeVector){0};
     const int64_t pointers = (int64_t)(sizeof(void *) * count);
     p->scratch = hlo_round_up(pointers, kSlotAlignment);
     p->slot_count = 0;

@@ -133,9 +133,7 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
     for (int32_t i = 0; i < collective->array_count; i++) {
         const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[i].operand);
         for (int64_t r = part; r < group->count && bytes; r += parts) {
-            int64_t source = -1;
-            for (int64_t k = 0; k < collective->pairs.count; k++)
-                if (collective->pairs.items[k].target == r) source = collective->pairs.items[k].source;
+            const int64_t source = collective->sources[r];
             void *to = addresses[collective->array_count + i][r];
             if (source >= 0)
                 memcpy(to, addresses[i][source], bytes);
@@ -353,26 +351,27 @@ static HloStatus make_loops(const CollectiveLowering *context) {
 }
 
 // Pairs name replicas or partitions; member numbers of a group are the same numbers.
-// Quadratic in the pairs, of which there is at most one a device. The same check as the verifier's, which does not know
-// the number of devices.
+// Turned into the source of each member, which the exchange looks up. The checks are the verifier's again, which does
+// not know the number of devices.
 static HloStatus read_pairs(const CollectiveLowering *context) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(context->node->instruction, Permute);
     HLO_FAIL_IF(attributes->slice_sizes.count || context->node->operand_count != context->node->result_count,
                 HLO_UNIMPLEMENTED, "%%%s: collective-permute in place", context->node->instruction->name);
     const HloPairs pairs = attributes->source_target_pairs;
+    int64_t *sources = HLO_ARENA_NEW(context->lowering->arena, int64_t, context->group_size);
+    for (int64_t m = 0; m < context->group_size; m++) sources[m] = -1;
     for (int64_t i = 0; i < pairs.count; i++) {
         const HloPair pair = pairs.items[i];
         HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= context->group_size ||
                         pair.target >= context->group_size,
                     HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that is not there",
                     context->node->instruction->name, (long long)pair.source, (long long)pair.target);
-        for (int64_t k = 0; k < i; k++)
-            HLO_FAIL_IF(pairs.items[k].target == pair.target, HLO_INVALID_ARGUMENT,
-                        "collective-permute %%%s: device %lld is the target of two pairs",
-                        context->node->instruction->name, (long long)pair.target);
+        HLO_FAIL_IF(sources[pair.target] >= 0, HLO_INVALID_ARGUMENT,
+                    "collective-permute %%%s: device %lld is the target of two pairs", context->node->instruction->name,
+                    (long long)pair.target);
+        sources[pair.target] = pair.source;
     }
-    context->collective->pairs = (HloPairs){
-        hlo_arena_copy(context->lowering->arena, pairs.items, sizeof(HloPair) * (size_t)pairs.count), pairs.count};
+    context->collective->sources = sources;
     return HLO_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages are copies in a list, in the order in which they were sent, which is the order in which a channel's receiver
-// gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender and one receiver,
-// whoever they turn out to be. The caller holds the run's lock.
+// Messages are copies in a list for each receiver, in the order in which they were sent, which is the order in which a
+// channel's receiver gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender
+// and one receiver, whoever they turn out to be. The caller holds the run's lock.
 #include "targets/cpu/peer.h"
 
 #include <assert.h>
@@ -25,12 +25,26 @@ typedef struct CpuEnd {
 
 // ---- messages
 
-// The oldest message that this device may take, or NULL.
-static CpuMessage **find(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
+HloStatus cpu_mail_init(CpuMail *mail, int64_t devices) {
+    assert(devices > 0);
+    *mail = (CpuMail){.boxes = hlo_allocate_zeroed((size_t)devices, sizeof(CpuBox)), .devices = devices};
+    HLO_FAIL_IF(!mail->boxes, HLO_RESOURCE_EXHAUSTED, "no memory for the messages of %lld devices", (long long)devices);
+    return HLO_SUCCESS;
+}
+
+// Where messages to `target` are, which is -1 on channels without pairs.
+static CpuBox *box_of(const CpuMail *mail, int64_t target) {
+    assert(target < mail->devices);
+    return &mail->boxes[target < 0 ? 0 : target];
+}
+
+// The oldest message that this device may take, with the one before it, or NULL.
+// A box holds what its device has not taken yet, which is few messages.
+static CpuMessage *find(const CpuMail *mail, const CpuPeer *peer, int64_t device, CpuMessage **before) {
     const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
-    for (CpuMessage **at = (CpuMessage **)&mail->first; *at; at = &(*at)->next)
-        if ((*at)->channel == peer->channel && (*at)->target == target && (target < 0 || (*at)->source == source))
-            return at;
+    *before = NULL;
+    for (CpuMessage *at = box_of(mail, target)->first; at; *before = at, at = at->next)
+        if (at->channel == peer->channel && at->target == target && (target < 0 || at->source == source)) return at;
     return NULL;
 }
 
@@ -52,7 +66,6 @@ static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
     return HLO_SUCCESS;
 }
 
-// At the end of the list: lists are as long as messages are under way, which is few.
 static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t target, const void *data) {
     CpuMessage *message = hlo_allocate_zeroed(1, sizeof *message);
     void *copy = hlo_allocate((size_t)peer->bytes + 1);
@@ -63,9 +76,9 @@ static HloStatus put(CpuMail *mail, const CpuPeer *peer, int64_t source, int64_t
     }
     if (peer->bytes) memcpy(copy, data, (size_t)peer->bytes);
     *message = (CpuMessage){NULL, peer->channel, source, target, copy};
-    CpuMessage **end = &mail->first;
-    while (*end) end = &(*end)->next;
-    *end = message;
+    CpuBox *box = box_of(mail, target);
+    *(box->last ? &box->last->next : &box->first) = message;
+    box->last = message;
     return HLO_SUCCESS;
 }
 
@@ -80,7 +93,8 @@ HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, cons
 
 bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device) {
     assert(mail && !peer->sends);
-    return (peer->has_pairs && peer->sources[device] < 0) || find(mail, peer, device) != NULL;
+    CpuMessage *before;
+    return (peer->has_pairs && peer->sources[device] < 0) || find(mail, peer, device, &before) != NULL;
 }
 
 HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken) {
@@ -91,11 +105,12 @@ HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, v
         return HLO_SUCCESS;
     }
     HLO_TRY(take_end(mail, peer, device));
-    CpuMessage **at = find(mail, peer, device);
-    *taken = at != NULL;
-    if (!at) return HLO_SUCCESS;
-    CpuMessage *message = *at;
-    *at = message->next;
+    CpuMessage *before, *message = find(mail, peer, device, &before);
+    *taken = message != NULL;
+    if (!message) return HLO_SUCCESS;
+    CpuBox *box = box_of(mail, message->target);
+    *(before ? &before->next : &box->first) = message->next;
+    if (box->last == message) box->last = before;
     if (peer->bytes) memcpy(data, message->data, (size_t)peer->bytes);
     hlo_free(message->data);
     hlo_free(message);
@@ -103,12 +118,16 @@ HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, v
 }
 
 void cpu_mail_free(CpuMail *mail) {
-    while (mail->first) {
-        CpuMessage *message = mail->first;
-        mail->first = message->next;
-        hlo_free(message->data);
-        hlo_free(message);
+    for (int64_t i = 0; mail->boxes && i < mail->devices; i++) {
+        while (mail->boxes[i].first) {
+            CpuMessage *message = mail->boxes[i].first;
+            mail->boxes[i].first = message->next;
+            hlo_free(message->data);
+            hlo_free(message);
+        }
     }
+    hlo_free(mail->boxes);
+    mail->boxes = NULL;
     while (mail->ends) {
         CpuEnd *end = mail->ends;
         mail->ends = end->next;
@@ -117,6 +136,27 @@ void cpu_mail_free(CpuMail *mail) {
 }
 
 // ---- lowering
+
+// The pairs of a route by their numbers: targets of number n are targets[first[n]] up to targets[first[n + 1]], in the
+// order of the pairs; sources[n] is the first that sends to n, or -1.
+typedef struct RouteIndex {
+    int64_t *first, *targets, *sources;
+} RouteIndex;
+
+static RouteIndex index_route(HloArena *arena, const HloTransferRoute *route, int64_t numbers) {
+    RouteIndex index = {HLO_ARENA_NEW(arena, int64_t, numbers + 2), HLO_ARENA_NEW(arena, int64_t, route->pairs.count),
+                        HLO_ARENA_NEW(arena, int64_t, numbers)};
+    int64_t *next = index.first + 1;  // while targets are written, next[n] is where the next one of n goes
+    for (int64_t n = 0; n < numbers; n++) index.sources[n] = -1;
+    for (int64_t i = 0; i < route->pairs.count; i++) next[route->pairs.items[i].source + 1]++;
+    for (int64_t n = 1; n <= numbers; n++) next[n] += next[n - 1];
+    for (int64_t i = 0; i < route->pairs.count; i++) {
+        const HloPair pair = route->pairs.items[i];
+        index.targets[next[pair.source]++] = pair.target;
+        if (index.sources[pair.target] < 0) index.sources[pair.target] = pair.source;
+    }
+    return index;
+}
 
 // Pairs are resolved to devices here, once, so that a send that runs looks its targets up by its own number: lists end
 // with -1. With several partitions the pairs number these, and each replica has the same pairs among its own; with one,
@@ -127,9 +167,9 @@ HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t 
     const int64_t devices = lowering->program->replica_count * partitions;
     HloTransferRoute route;
     HLO_TRY(hlo_transfer_route(arena, node->instruction, &route));
+    const int64_t numbers = partitions > 1 ? partitions : devices;
     for (int64_t i = 0; i < route.pairs.count; i++) {
         const HloPair pair = route.pairs.items[i];
-        const int64_t numbers = partitions > 1 ? partitions : devices;
         HLO_FAIL_IF(pair.source >= numbers || pair.target >= numbers, HLO_INVALID_ARGUMENT,
                     "%%%s: pair {%lld,%lld} names a device beyond the %lld that there are", node->instruction->name,
                     (long long)pair.source, (long long)pair.target, (long long)numbers);
@@ -138,17 +178,17 @@ HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t 
     *peer = (CpuPeer){
         .channel = route.channel, .bytes = bytes, .sends = node->opcode == HLO_OP_SEND, .has_pairs = route.has_pairs};
     *result = peer;
+    const RouteIndex index = index_route(arena, &route, numbers);
     int64_t *sources = HLO_ARENA_NEW(arena, int64_t, devices);
+    int64_t *list = HLO_ARENA_NEW(arena, int64_t, route.pairs.count * (devices / numbers) + devices);
     const int64_t **targets = HLO_ARENA_NEW(arena, const int64_t *, devices);
     for (int64_t d = 0; d < devices; d++) {
-        const int64_t number = hlo_transfer_number(d, partitions), from = hlo_transfer_source(&route, number);
+        const int64_t number = hlo_transfer_number(d, partitions), from = index.sources[number];
         sources[d] = from < 0 ? -1 : hlo_transfer_device(from, d, partitions);
-        int64_t *list = HLO_ARENA_NEW(arena, int64_t, route.pairs.count + 1), count = 0;
-        for (int64_t i = 0; i < route.pairs.count; i++)
-            if (route.pairs.items[i].source == number)
-                list[count++] = hlo_transfer_device(route.pairs.items[i].target, d, partitions);
-        list[count] = -1;
         targets[d] = list;
+        for (int64_t i = index.first[number]; i < index.first[number + 1]; i++)
+            *list++ = hlo_transfer_device(index.targets[i], d, partitions);
+        *list++ = -1;
     }
     peer->sources = sources;
     peer->targets = targets;

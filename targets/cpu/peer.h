@@ -18,12 +18,20 @@ typedef struct CpuPeer {
     const int64_t *sources;
 } CpuPeer;
 
+// Messages in the order of sending.
+typedef struct CpuBox {
+    struct CpuMessage *first, *last;
+} CpuBox;
+
 // What is on its way. All calls on one CpuMail come under one lock.
 typedef struct CpuMail {
-    struct CpuMessage *first;
+    CpuBox *boxes;  // by receiver; messages on channels without pairs are in the first
+    int64_t devices;
     struct CpuEnd *ends;
 } CpuMail;
 
+// Makes an empty mail between so many devices. RESOURCE_EXHAUSTED.
+HLO_NODISCARD HloStatus cpu_mail_init(CpuMail *mail, int64_t devices);
 // Leaves `data` for everybody that the device sends to. RESOURCE_EXHAUSTED; FAILED_PRECONDITION when a channel without
 // pairs has a second sender.
 HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_t device, const void *data);
@@ -31,7 +39,7 @@ HLO_NODISCARD HloStatus cpu_mail_send(CpuMail *mail, const CpuPeer *peer, int64_
 HLO_NODISCARD HloStatus cpu_mail_receive(CpuMail *mail, const CpuPeer *peer, int64_t device, void *data, bool *taken);
 // Whether the device's next message is there.
 bool cpu_mail_has(const CpuMail *mail, const CpuPeer *peer, int64_t device);
-// Frees what nobody has received.
+// Frees the mail and what no one has received; also one of zeros, that was never made.
 void cpu_mail_free(CpuMail *mail);
 
 // The channel end that a send or recv-done between devices is, of `bytes` bytes; it lives in the lowering's arena.

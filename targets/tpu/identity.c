@@ -19,14 +19,20 @@ static void print_debug(const EmuTopology *topology, const EmuDevice *from, HloT
                     (long long)from->coords[2], (long long)from->core_on_chip);
 }
 
-// Devices before this one on the same host.
-// Devices of a host are neighbours in the list, so the search ends at the host's first device: 8 steps on a slice. A
-// machine of host devices is one host with all of them.
+// The number of devices before this one on the same host.
+// The devices of a host are neighbours in the list and hosts are numbered in its order, so a binary search finds the
+// host's first device: a machine of host devices is one host, whose devices a walk would count anew for each of them.
 static int64_t local_number(const EmuTopology *topology, int64_t index) {
-    int64_t number = 0;
-    for (int64_t i = index; i-- > 0 && topology->devices[i].process_index == topology->devices[index].process_index;)
-        number++;
-    return number;
+    const int64_t host = topology->devices[index].process_index;
+    int64_t first = 0, last = index;
+    while (first < last) {
+        const int64_t middle = first + (last - first) / 2;
+        if (topology->devices[middle].process_index < host)
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return index - first;
 }
 
 // Texts that were made stay in `device` after an error too, for the caller to free. `one_host` is how a single process
