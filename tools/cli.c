@@ -8,6 +8,7 @@
 #include "tools/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "hlo/base/clock.h"
+#include "hlo/base/printable.h"
 #include "hlo/text/text.h"
 
 #define CLI_VERB(name) extern const CliVerb cli_verb_##name;
@@ -76,7 +78,10 @@ HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
     va_start(arguments, format);
     hlo_text_format_list(&message, format, arguments);
     va_end(arguments);
-    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s", message.data ? message.data : "wrong usage");
+    HloText line = {0};  // what the user wrote may have newlines, the message is one line
+    hlo_text_printable(&line, message.data, message.length, false);
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s", line.data ? line.data : "wrong usage");
+    hlo_text_free(&line);
     hlo_text_free(&message);
     context->stage = CLI_STAGE_USAGE;
     return status;
@@ -92,6 +97,12 @@ HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, .
     hlo_text_char(&context->complaint, '\n');
     context->exit_code = exit_code;
     return HLO_SUCCESS;
+}
+
+const char *cli_printable(CliContext *context, const char *text) {
+    HloText printable = {0};
+    hlo_text_printable(&printable, text, strlen(text), false);
+    return hlo_text_to_arena(context->arena, &printable);
 }
 
 double cli_seconds(void) {
@@ -180,6 +191,14 @@ static HloStatus parse_and_run(void *argument) {
     return context->verb->run(context);
 }
 
+// Names in it are the program's, and those of files the user's.
+static void print_complaint(const HloText *complaint) {
+    HloText text = {0};
+    hlo_text_printable(&text, complaint->data, complaint->length, true);
+    write_stream(STDERR_FILENO, text.data, text.length);
+    hlo_text_free(&text);
+}
+
 // Results are written after the verb has succeeded, all at once, so that a failing verb leaves no half of an output.
 static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     CliContext context = {.verb = verb, .arena = hlo_arena_new()};
@@ -202,7 +221,7 @@ static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
         fprintf(stderr, "error: cannot write to standard output: %s\n", strerror(errno));
         exit_code = CLI_EXIT_USAGE;
     }
-    if (context.complaint.length) write_stream(STDERR_FILENO, context.complaint.data, context.complaint.length);
+    if (context.complaint.length) print_complaint(&context.complaint);
     hlo_text_free(&context.out);
     hlo_text_free(&context.complaint);
     hlo_file_content_free(&context.source);
@@ -222,10 +241,22 @@ static int print_text(void (*print)(HloText *text), int descriptor, int exit_cod
     return exit_code;
 }
 
-// SIGPIPE is ignored for the whole process. A verb's name stands first: options of the command itself are --help and
+// A standard stream that is closed gets a descriptor that can be neither read nor written: the first file that is
+// opened would take its number otherwise, and get the results or the messages.
+static void hold_standard_streams(void) {
+    static const int kWrongWay[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int i = 0; i < (int)HLO_COUNT_OF(kWrongWay); ++i) {
+        if (fcntl(i, F_GETFD) < 0 && errno == EBADF && open("/dev/null", kWrongWay[i]) < 0) return;
+    }
+}
+
+// SIGPIPE and SIGXFSZ are ignored for the whole process: a reader that has gone and a file that may not grow are errors
+// of the write that meets them. A verb's name stands first: options of the command itself are --help and
 // --version only.
 int cli_main(int argument_count, char **arguments) {
+    hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     if (argument_count < 2) {
         fputs("error: no verb given\n\n", stderr);
         return print_text(cli_print_help, STDERR_FILENO, CLI_EXIT_USAGE);
@@ -244,8 +275,12 @@ int cli_main(int argument_count, char **arguments) {
         if (strcmp(kVerbs[i]->name, name) == 0) return run_verb(kVerbs[i], argument_count - 2, arguments + 2);
     }
     const char *nearest = cli_nearest_verb(name);
-    fprintf(stderr, "error: unknown verb '%s'", name);
-    if (nearest) fprintf(stderr, "; did you mean %s?\n", nearest);
-    if (!nearest) fputs(" (see meshlo --help)\n", stderr);
+    HloText text = {0};
+    hlo_text_string(&text, "error: unknown verb '");
+    hlo_text_printable(&text, name, strlen(name), false);
+    if (nearest) hlo_text_format(&text, "'; did you mean %s?\n", nearest);
+    if (!nearest) hlo_text_string(&text, "' (see meshlo --help)\n");
+    write_stream(STDERR_FILENO, text.data, text.length);
+    hlo_text_free(&text);
     return CLI_EXIT_USAGE;
 }

@@ -9,7 +9,7 @@
 #include "hlo/base/text.h"
 #include "hlo/base/vector.h"
 
-// Exit codes: a contract (docs/exit_codes in every man page).
+// Exit codes: a contract (docs/cli.md).
 typedef enum CliExit {
     CLI_EXIT_OK = 0,
     CLI_EXIT_CHECK_FAILED = 1,
@@ -134,6 +134,9 @@ HLO_NODISCARD HloStatus cli_usage_error(CliContext *context, const char *format,
 HLO_NODISCARD HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) HLO_PRINTF(3, 4);
 // The exit code for a status code in a stage. The one place that maps them.
 CliExit cli_exit_code(HloCode code, CliStage stage);
+
+// A path or another text of the user's as messages show it: on one line, without commands for a terminal.
+const char *cli_printable(CliContext *context, const char *text);
 
 // Seconds on a monotonic clock.
 double cli_seconds(void);

@@ -143,7 +143,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     cli_progress(context, "reading");
     context->stage = CLI_STAGE_PROGRAM;
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
-    const char *name = strcmp(path, "-") == 0 ? "<stdin>" : path;
+    const char *name = strcmp(path, "-") == 0 ? "<stdin>" : cli_printable(context, path);
     HloStatus status = parse_program(context, name, &content, module);
     if (status || cli_format_detect(content.data, content.size) != CLI_FORMAT_HLO_TEXT) {
         hlo_file_content_free(&content);

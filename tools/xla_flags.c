@@ -4,7 +4,6 @@
 #include "tools/xla_flags.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,12 +62,16 @@ void cli_xla_dump(CliContext *context, const HloModule *module, const char *stag
     assert(module && stage);
     const char *folder = cli_xla_flag(context, "xla_dump_to");
     if (!folder) return;
-    HloText text = {0};
+    HloText text = {0}, path = {0};
     HloStatus status = hlo_print(module, NULL, &text);
     if (!status) status = hlo_file_make_folder(folder);
-    const char *path = hlo_arena_format(context->arena, "%s/module_0000.%s.%s.txt", folder, module->name, stage);
-    if (!status) status = hlo_file_write(path, text.data, text.length);
-    if (status) fprintf(stderr, "warning: %s\n", hlo_status_message(status));
+    hlo_text_format(&path, "%s/module_0000.", folder);
+    hlo_file_name_part(&path, module->name);
+    hlo_text_format(&path, ".%s.txt", stage);
+    if (!status) status = hlo_text_status(&path);
+    if (!status) status = hlo_file_write(path.data, text.data, text.length);
+    hlo_text_free(&path);
+    if (status) hlo_text_format(&context->complaint, "warning: %s\n", hlo_status_message(status));
     hlo_status_free(status);
     hlo_text_free(&text);
 }

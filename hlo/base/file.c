@@ -2,7 +2,8 @@
 // Reading: the raw bytes are read first, then expanded by one of three libraries behind one loop: each codec is a
 // function that takes what is left of the input and fills what is free of the output.
 // Writing goes to a temporary name in the same folder, which a rename makes the file: readers see the old content or
-// the new, never a part. What cannot be renamed over (standard output, devices, pipes) is written in place.
+// the new, never a part. What cannot be renamed over (standard output, devices, pipes) is written in place. Signals
+// that end the process wait until the temporary file has become the file or is removed; only SIGKILL leaves one.
 #include "hlo/base/file.h"
 
 #include <assert.h>
@@ -10,6 +11,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <lzma.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +22,15 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "hlo/base/printable.h"
+
 // The system's errno as a status that names the file.
 static HloStatus system_error(const char *verb, const char *path, int number) {
     HloCode code = HLO_UNKNOWN;
     switch (number) {
         case ENOENT:
         case ENOTDIR: code = HLO_NOT_FOUND; break;
+        case EINTR: code = HLO_CANCELLED; break;
         case EACCES:
         case EPERM:
         case EROFS: code = HLO_PERMISSION_DENIED; break;
@@ -34,7 +40,11 @@ static HloStatus system_error(const char *verb, const char *path, int number) {
         case ENOMEM: code = HLO_RESOURCE_EXHAUSTED; break;
         default: break;
     }
-    return hlo_error(code, "cannot %s %s: %s", verb, path, strerror(number));
+    HloText name = {0};  // a path may have newlines, and commands for a terminal
+    hlo_text_printable(&name, path, strlen(path), false);
+    const HloStatus status = hlo_error(code, "cannot %s %s: %s", verb, name.data ? name.data : "", strerror(number));
+    hlo_text_free(&name);
+    return status;
 }
 
 // The room for a file of at most `limit` bytes: one more, since only what comes behind the last one tells that it was.
@@ -279,14 +289,64 @@ void hlo_file_content_free(HloFileContent *content) {
     *content = (HloFileContent){0};
 }
 
-// Writes everything; 0 or an errno.
-static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count) {
+// ---- writing
+
+// Signals that may end the process while a file is written, and two that writing itself raises.
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2};
+static const int writing_signals[] = {SIGXFSZ, SIGPIPE};
+
+// The calling thread's signals while a file is written. Those that would end the process, as no one handles or ignores
+// them, wait until its temporary file is gone; those that a write raises are errors of that write, whatever the host
+// program makes of them elsewhere.
+typedef struct Quiet {
+    sigset_t before, blocked;  // the thread's mask, and what was added to it
+    sigset_t waiting;          // signals that were pending already
+} Quiet;
+
+static void begin_quiet(Quiet *quiet) {
+    sigemptyset(&quiet->blocked);
+    for (size_t i = 0; i < HLO_COUNT_OF(ending_signals); i++) {
+        struct sigaction action;
+        if (sigaction(ending_signals[i], NULL, &action) == 0 && action.sa_handler == SIG_DFL)
+            sigaddset(&quiet->blocked, ending_signals[i]);
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(writing_signals); i++) sigaddset(&quiet->blocked, writing_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &quiet->blocked, &quiet->before);
+    sigpending(&quiet->waiting);
+}
+
+// Takes the signals that our writes have raised, and lets the others through.
+static void end_quiet(const Quiet *quiet) {
+    static const struct timespec no_time = {0};
+    sigset_t raised;
+    sigemptyset(&raised);
+    for (size_t i = 0; i < HLO_COUNT_OF(writing_signals); i++)
+        if (sigismember(&quiet->waiting, writing_signals[i]) == 0) sigaddset(&raised, writing_signals[i]);
+    while (sigtimedwait(&raised, NULL, &no_time) > 0) continue;
+    pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
+}
+
+// True when a signal waits that the thread would have had by now.
+static bool is_interrupted(const Quiet *quiet) {
+    sigset_t pending;
+    if (sigpending(&pending) != 0) return false;
+    for (size_t i = 0; i < HLO_COUNT_OF(ending_signals); i++)
+        if (sigismember(&pending, ending_signals[i]) == 1 && sigismember(&quiet->blocked, ending_signals[i]) == 1 &&
+            sigismember(&quiet->before, ending_signals[i]) == 0)
+            return true;
+    return false;
+}
+
+// Writes everything; 0 or an errno. With `quiet`, a signal that waits ends it after at most one block (EINTR).
+static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count, const Quiet *quiet) {
+    enum { kBlock = 4 << 20 };
     assert(count >= 0);
     for (int64_t i = 0; i < count; ++i) {
         const char *data = pieces[i].data;
         size_t left = pieces[i].size;
         while (left > 0) {
-            ssize_t written = write(descriptor, data, left);
+            if (quiet && is_interrupted(quiet)) return EINTR;
+            ssize_t written = write(descriptor, data, left < kBlock ? left : kBlock);
             if (written < 0 && errno == EINTR) continue;
             if (written < 0) return errno;
             data += written;
@@ -296,53 +356,151 @@ static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count) 
     return 0;
 }
 
-// Opens a new file beside `path`; its name is written to `temporary`. -1 with errno when that fails.
-static int open_temporary(const char *path, char *temporary, size_t size) {
+// A file that is being replaced: the folder that it is in, and its names there. A path relative to an open folder has
+// room for any name, and stays right when the folder is moved.
+typedef struct Target {
+    int folder;
+    const char *name;
+    char temporary[64];
+} Target;
+
+// -1 with errno when the folder cannot be opened.
+static int open_folder_of(const char *path, const char **name) {
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    if (!slash) return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    char *folder = hlo_allocate((size_t)(slash - path) + 2);
+    if (!folder) {
+        errno = ENOMEM;
+        return -1;
+    }
+    const size_t length = slash == path ? 1 : (size_t)(slash - path);
+    memcpy(folder, path, length);
+    folder[length] = 0;
+    const int descriptor = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int failure = errno;
+    hlo_free(folder);
+    errno = failure;
+    return descriptor;
+}
+
+// Opens a new file in the target's folder under a short name of our own, since the file's name may be as long as names
+// can be. -1 with errno when that fails.
+static int open_temporary(Target *target) {
     for (int attempt = 0; attempt < 100; ++attempt) {
-        int length = snprintf(temporary, size, "%s.tmp-%ld-%d", path, (long)getpid(), attempt);
-        if (length < 0 || (size_t)length >= size) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        snprintf(target->temporary, sizeof target->temporary, ".meshlo-tmp-%ld-%d", (long)getpid(), attempt);
+        int descriptor = openat(target->folder, target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (descriptor >= 0 || errno != EEXIST) return descriptor;
     }
     return -1;
 }
 
-// `old` is what stands at `path`, or NULL: the new file is for the eyes of those who may read the old one.
-static HloStatus write_and_rename(const char *path, const struct stat *old, const HloFilePiece *pieces, int64_t count) {
-    char temporary[PATH_MAX];
-    int descriptor = open_temporary(path, temporary, sizeof temporary);
-    if (descriptor < 0) return system_error("write", path, errno);
-    int failure = old && fchmod(descriptor, old->st_mode & 07777) != 0 ? errno : 0;
-    if (!failure) failure = write_all(descriptor, pieces, count);
-    if (close(descriptor) != 0 && !failure) failure = errno;
-    if (!failure && rename(temporary, path) != 0) failure = errno;
-    if (!failure) return HLO_SUCCESS;
-    unlink(temporary);
-    return system_error("write", path, failure);
+// Gives the new file the owner, where that is allowed, and the permissions of the old one. 0 or an errno.
+static int keep_permissions(int descriptor, const struct stat *old) {
+    const bool owned = fchown(descriptor, old->st_uid, old->st_gid) == 0;
+    // A program that runs as its owner must not become another owner's.
+    const mode_t mode = old->st_mode & (owned ? 07777 : 0777);
+    return fchmod(descriptor, mode) == 0 ? 0 : errno;
 }
 
-// Standard output, a device or a pipe: renaming over it would be wrong.
-static HloStatus write_in_place(const char *path, const HloFilePiece *pieces, int64_t count) {
-    bool standard_output = strcmp(path, "-") == 0;
-    int descriptor = standard_output ? STDOUT_FILENO : open(path, O_WRONLY | O_CLOEXEC);
+// Returns 0 or an errno; nothing is left behind then.
+static int replace_target(Target *target, const struct stat *old, const HloFilePiece *pieces, int64_t count) {
+    Quiet quiet;
+    begin_quiet(&quiet);
+    const int descriptor = open_temporary(target);
+    int failure = descriptor < 0 ? errno : 0;
+    if (!failure && old) failure = keep_permissions(descriptor, old);
+    if (!failure) failure = write_all(descriptor, pieces, count, &quiet);
+    if (descriptor >= 0 && close(descriptor) != 0 && !failure) failure = errno;
+    if (!failure && renameat(target->folder, target->temporary, target->folder, target->name) != 0) failure = errno;
+    if (failure && descriptor >= 0) unlinkat(target->folder, target->temporary, 0);
+    end_quiet(&quiet);
+    return failure;
+}
+
+// `old` is the file at `path`, or NULL: the new file is readable by those who may read the old one. Of an old file that
+// may not be written the new one is refused, as if it were written in place. `given` is the path for messages.
+static HloStatus write_and_rename(const char *given, const char *path, const struct stat *old,
+                                  const HloFilePiece *pieces, int64_t count) {
+    Target target = {.folder = -1};
+    if (old && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0) return system_error("write", given, errno);
+    target.folder = open_folder_of(path, &target.name);
+    if (target.folder < 0) return system_error("write", given, errno);
+    const int failure = *target.name ? replace_target(&target, old, pieces, count) : EISDIR;
+    close(target.folder);
+    return failure ? system_error("write", given, failure) : HLO_SUCCESS;
+}
+
+// To a descriptor that stays open, or, with -1, to what can be opened at `path`: a device or a pipe.
+static HloStatus write_in_place(const char *path, int kept, const HloFilePiece *pieces, int64_t count) {
+    Quiet quiet;
+    int descriptor = kept >= 0 ? kept : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (descriptor < 0) return system_error("write", path, errno);
-    int failure = write_all(descriptor, pieces, count);
-    if (!standard_output && close(descriptor) != 0 && !failure) failure = errno;
-    return failure ? system_error("write", standard_output ? "<stdout>" : path, failure) : HLO_SUCCESS;
+    begin_quiet(&quiet);
+    int failure = write_all(descriptor, pieces, count, NULL);
+    end_quiet(&quiet);
+    if (kept < 0 && close(descriptor) != 0 && !failure) failure = errno;
+    return failure ? system_error("write", strcmp(path, "-") ? path : "<stdout>", failure) : HLO_SUCCESS;
+}
+
+// The descriptor that a path names, as /dev/stdout and /dev/fd/3 do; -1 for other paths.
+// Opening such a path again would begin at the start of the file that a shell appends to.
+static int named_descriptor(const char *path) {
+    static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
+    if (strcmp(path, "/dev/stderr") == 0) return STDERR_FILENO;
+    for (size_t i = 0; i < HLO_COUNT_OF(folders); i++) {
+        const size_t length = strlen(folders[i]);
+        const char *digits = path + length;
+        if (strncmp(path, folders[i], length) != 0 || strspn(digits, "0123456789") != strlen(digits)) continue;
+        if (*digits && strlen(digits) < 9) return atoi(digits);
+    }
+    return -1;
+}
+
+// Follows symbolic links of which the last one points to nothing, to the path of that nothing in `target`.
+// 0 or an errno. The links are read one after the other, since realpath() wants a file to be there.
+static int follow_links(const char *path, char target[PATH_MAX]) {
+    enum { kMostLinks = 40 };  // as many as the kernel follows
+    if (strlen(path) >= PATH_MAX) return ENAMETOOLONG;
+    strcpy(target, path);
+    for (int i = 0; i < kMostLinks; i++) {
+        char link[PATH_MAX], joined[2 * PATH_MAX];
+        const ssize_t length = readlink(target, link, sizeof link - 1);
+        if (length < 0) return errno == EINVAL || errno == ENOENT ? 0 : errno;
+        link[length] = 0;
+        const char *slash = link[0] == '/' ? NULL : strrchr(target, '/');
+        snprintf(joined, sizeof joined, "%.*s%s", slash ? (int)(slash - target) + 1 : 0, target, link);
+        if (strlen(joined) >= PATH_MAX) return ENAMETOOLONG;
+        strcpy(target, joined);
+    }
+    return ELOOP;
 }
 
 HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, int64_t count) {
     assert(path && count >= 0);
-    if (strcmp(path, "-") == 0) return write_in_place(path, pieces, count);
     struct stat info;
-    if (stat(path, &info) != 0) return write_and_rename(path, NULL, pieces, count);
+    char target[PATH_MAX];
+    const int descriptor = named_descriptor(path);
+    if (descriptor >= 0) return write_in_place(path, descriptor, pieces, count);
+    if (!*path) return system_error("write", "''", ENOENT);
+    if (stat(path, &info) != 0) {
+        const int failure = errno == ENOENT ? follow_links(path, target) : errno;
+        if (failure) return system_error("write", path, failure);
+        return write_and_rename(path, target, NULL, pieces, count);
+    }
     if (S_ISDIR(info.st_mode)) return system_error("write", path, EISDIR);
-    if (!S_ISREG(info.st_mode)) return write_in_place(path, pieces, count);
-    char target[PATH_MAX];  // what a symbolic link points to is replaced, not the link
-    return write_and_rename(realpath(path, target) ? target : path, &info, pieces, count);
+    if (!S_ISREG(info.st_mode)) return write_in_place(path, -1, pieces, count);
+    // What a symbolic link points to is replaced, not the link.
+    return write_and_rename(path, realpath(path, target) ? target : path, &info, pieces, count);
+}
+
+void hlo_file_name_part(HloText *text, const char *name) {
+    enum { kMostBytes = 128 };
+    for (size_t i = 0; name[i] && i < kMostBytes; i++) {
+        const unsigned char c = (unsigned char)name[i];
+        hlo_text_char(text, c < ' ' || c == 127 || strchr("/\\[] ", c) ? '_' : (char)c);
+    }
 }
 
 HloStatus hlo_file_write(const char *path, const void *data, size_t size) {

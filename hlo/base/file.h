@@ -4,6 +4,7 @@
 #define MESHLO_HLO_BASE_FILE_H_
 
 #include "hlo/base/memory.h"
+#include "hlo/base/text.h"
 
 HLO_BEGIN_C
 
@@ -33,12 +34,19 @@ typedef struct HloFilePiece {
 } HloFilePiece;
 
 // Writes the pieces one after the other to a temporary name beside `path` and renames it, so that an interrupted run
-// leaves the old file. "-" is standard output; devices and pipes are written in place. NOT_FOUND, PERMISSION_DENIED or
-// RESOURCE_EXHAUSTED (disk full) with the system's reason; nothing is left behind then. Any thread.
+// leaves the old file. Symbolic links are followed, also to a file that is not there yet; an existing file keeps its
+// permissions, and its owner where that is allowed. "-" and /dev/stdout are standard output; devices, pipes and
+// /dev/fd/N are written in place. NOT_FOUND, PERMISSION_DENIED or RESOURCE_EXHAUSTED (the disk is full, the file too
+// large for its limit) with the system's reason, CANCELLED when a signal waits that ends the process; nothing is left
+// behind then. SIGXFSZ and SIGPIPE of its writes are errors. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, int64_t count);
 
 // Writes `size` bytes at `data`, as hlo_file_write_pieces() does.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_write(const char *path, const void *data, size_t size);
+
+// Appends a name that somebody else chose, as a module's, so that it can be a part of a file's name: at most 128 bytes
+// of it, with '_' for slashes, blanks, brackets (as XLA names its dumps) and control characters.
+HLO_EXPORT void hlo_file_name_part(HloText *text, const char *name);
 
 // Makes the folder `path` and those above it where they are missing.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_file_make_folder(const char *path);

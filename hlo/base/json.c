@@ -18,6 +18,7 @@
 
 #include "hlo/base/decimal.h"
 #include "hlo/base/map.h"
+#include "hlo/base/printable.h"
 #include "hlo/base/vector.h"
 
 enum { MAX_DEPTH = 100 };
@@ -70,11 +71,19 @@ void hlo_json_end_array(HloJsonWriter *writer) {
     close_container(writer, ']');
 }
 
-// RFC 8259, section 7: only what must be escaped is.
+// RFC 8259, section 7: only what must be escaped is. JSON is UTF-8 (section 8.1): a byte that is not part of a
+// character becomes the replacement character, so that one bad name does not make the document unreadable.
 static void write_quoted(HloText *text, const char *value, size_t length) {
     hlo_text_char(text, '"');
     for (size_t i = 0; i < length; ++i) {
         unsigned char c = (unsigned char)value[i];
+        const int bytes = c < 0x80 ? 1 : hlo_utf8_length(value + i, length - i, NULL);
+        if (bytes != 1) {
+            if (bytes == 0) hlo_text_string(text, "\xEF\xBF\xBD");
+            if (bytes > 1) hlo_text_append(text, value + i, (size_t)bytes);
+            i += bytes > 1 ? (size_t)bytes - 1 : 0;
+            continue;
+        }
         switch (c) {
             case '"': hlo_text_string(text, "\\\""); break;
             case '\\': hlo_text_string(text, "\\\\"); break;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "hlo/base/memory.h"
+#include "hlo/base/printable.h"
 #include "hlo/base/text.h"
 
 struct HloError {
@@ -114,24 +115,36 @@ const char *hlo_code_name(HloCode code) {
     return "UNKNOWN";
 }
 
+// The line and a caret below the column, which counts bytes: one blank for each character that was printed before it,
+// and tabs for tabs, so that it is below its place whatever a tab's width is.
+static void print_line(HloText *text, const HloPlace *place) {
+    const size_t length = strlen(place->line_text), start = text->length;
+    const size_t before = place->column < 1 ? 0 : (size_t)place->column - 1;
+    hlo_text_printable(text, place->line_text, before < length ? before : length, false);
+    const size_t end = text->length;
+    hlo_text_printable(text, place->line_text + (before < length ? before : length),
+                       before < length ? length - before : 0, false);
+    hlo_text_char(text, '\n');
+    for (size_t i = start; i < end && !text->failed; i++)
+        if ((text->data[i] & 0xC0) != 0x80) hlo_text_char(text, text->data[i] == '\t' ? '\t' : ' ');
+    hlo_text_string(text, "^\n");
+}
+
 char *hlo_status_to_text(const struct HloError *status) {
     HloText text = {0};
     const HloPlace *place = hlo_status_place(status);
+    const char *message = hlo_status_message(status);
     if (place && place->file) {
-        hlo_text_format(&text, "%s:", place->file);
+        hlo_text_printable(&text, place->file, strlen(place->file), false);
+        hlo_text_char(&text, ':');
         if (place->line > 0) hlo_text_format(&text, "%lld:", (long long)place->line);
         if (place->line > 0 && place->column > 0) hlo_text_format(&text, "%lld:", (long long)place->column);
         hlo_text_char(&text, ' ');
     }
-    hlo_text_format(&text, "error: %s\n", hlo_status_message(status));
-    if (place && place->line_text && place->line > 0) {
-        hlo_text_format(&text, "%s\n", place->line_text);
-        size_t length = strlen(place->line_text);
-        for (int64_t i = 1; i < place->column && (size_t)i <= length; i++) {
-            hlo_text_char(&text, place->line_text[i - 1] == '\t' ? '\t' : ' ');
-        }
-        hlo_text_string(&text, "^\n");
-    }
+    hlo_text_string(&text, "error: ");
+    hlo_text_printable(&text, message, strlen(message), true);
+    hlo_text_char(&text, '\n');
+    if (place && place->line_text && place->line > 0) print_line(&text, place);
     if (text.failed) hlo_text_free(&text);
     return text.data;
 }

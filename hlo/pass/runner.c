@@ -30,8 +30,9 @@ static HloStatus dump(const Run *run, const char *stage) {
     assert(run->module && stage);
     HloText path = {0}, text = {0};
     HloPrintOptions print = hlo_print_default();
-    hlo_text_format(&path, "%s/module_%04lld.%s.%s.txt", run->options.dump_folder,
-                    (long long)run->options.module_number, run->module->name, stage);
+    hlo_text_format(&path, "%s/module_%04lld.", run->options.dump_folder, (long long)run->options.module_number);
+    hlo_file_name_part(&path, run->module->name);
+    hlo_text_format(&path, ".%s.txt", stage);
     HloStatus status = hlo_print(run->module, &print, &text);
     if (!status) status = hlo_text_status(&path);
     if (!status) status = hlo_file_write(path.data, text.data, text.length);

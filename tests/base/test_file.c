@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <lzma.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -311,6 +316,154 @@ Test(base_file, bug_a_replaced_file_lost_its_mode) {
     cr_assert_eq(stat(fixture.path, &info), 0);
     cr_expect_eq(info.st_mode & 07777, 0640);
     drop_fixture(&fixture);
+}
+
+// The temporary name was the file's with an ending, and so longer than a name may be.
+Test(base_file, bug_writes_files_with_the_longest_names) {
+    Fixture fixture = make_fixture();
+    char path[PATH_MAX];
+    for (int length = 240; length <= NAME_MAX; length++) {
+        const int start = snprintf(path, sizeof path, "%s/", fixture.folder);
+        memset(path + start, 'n', (size_t)length);
+        path[start + length] = 0;
+        cr_assert_null(hlo_file_write(path, "new", 3));
+        cr_assert_eq(unlink(path), 0, "%d", length);
+    }
+    drop_fixture(&fixture);
+}
+
+// A link to a file that is not there yet was replaced by the file, as was the last of several.
+Test(base_file, bug_a_link_to_nothing_was_replaced) {
+    Fixture fixture = make_fixture();
+    char first[160], second[160];
+    struct stat info;
+    snprintf(first, sizeof first, "%s/first", fixture.folder);
+    snprintf(second, sizeof second, "%s/second", fixture.folder);
+    cr_assert_eq(symlink(second, first), 0);
+    cr_assert_eq(symlink("f", second), 0);
+    cr_assert_null(hlo_file_write(first, "new", 3));
+    cr_assert_eq(lstat(first, &info), 0);
+    cr_expect(S_ISLNK(info.st_mode));
+    cr_assert_eq(lstat(second, &info), 0);
+    cr_expect(S_ISLNK(info.st_mode));
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(fixture.path, SIZE_MAX, &content));
+    cr_expect_str_eq(content.data, "new");
+    hlo_file_content_free(&content);
+    unlink(second);
+    cr_assert_eq(symlink("first", second), 0);  // a circle
+    HloStatus status = hlo_file_write(first, "new", 3);
+    cr_expect(strstr(hlo_status_message(status), "Too many levels of symbolic links"), "%s",
+              hlo_status_message(status));
+    hlo_status_free(status);
+    unlink(first);
+    unlink(second);
+    drop_fixture(&fixture);
+}
+
+// Runs `work` in a process of its own, since it may end by a signal; returns how it ended, as waitpid() says.
+static int in_a_child(void (*work)(const char *path), const char *path) {
+    int outcome = 0;
+    const pid_t child = fork();
+    cr_assert(child >= 0);
+    if (child == 0) {
+        work(path);
+        _exit(1);
+    }
+    cr_assert_eq(waitpid(child, &outcome, 0), child);
+    return outcome;
+}
+
+static void write_beyond_the_limit(const char *path) {
+    const struct rlimit limit = {1000, 1000};
+    char data[5000] = {0};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+    HloStatus status = hlo_file_write(path, data, sizeof data);
+    _exit(hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED && strstr(hlo_status_message(status), "File too large")
+              ? 0
+              : 3);
+}
+
+// SIGXFSZ ended the process, and left the temporary file.
+Test(base_file, bug_a_file_beyond_the_limit_of_sizes_is_an_error) {
+    Fixture fixture = make_fixture();
+    const int outcome = in_a_child(write_beyond_the_limit, fixture.path);
+    cr_expect(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0, "%#x", outcome);
+    cr_expect_neq(access(fixture.path, F_OK), 0);
+    cr_assert_null(hlo_file_write(fixture.path, "", 0));
+    drop_fixture(&fixture);  // which fails when a temporary file is left
+}
+
+// Sparse pages of zeros, again and again: far more than is written before the alarm.
+static void write_until_the_alarm(const char *path) {
+    enum { PIECES = 512, BYTES = 4 << 20 };
+    const struct itimerval soon = {{0, 0}, {0, 20000}};
+    void *zeros = calloc(1, BYTES);
+    HloFilePiece pieces[PIECES];
+    for (int i = 0; i < PIECES; i++) pieces[i] = (HloFilePiece){zeros, BYTES};
+    signal(SIGALRM, SIG_DFL);
+    if (!zeros || setitimer(ITIMER_REAL, &soon, NULL) != 0) _exit(2);
+    hlo_status_free(hlo_file_write_pieces(path, pieces, PIECES));
+}
+
+// The signal ends the process as ever, but after the temporary file is gone.
+Test(base_file, bug_a_signal_left_the_temporary_file) {
+    Fixture fixture = make_fixture();
+    cr_assert_null(hlo_file_write(fixture.path, "old", 3));
+    const int outcome = in_a_child(write_until_the_alarm, fixture.path);
+    cr_expect(WIFSIGNALED(outcome) && WTERMSIG(outcome) == SIGALRM, "%#x", outcome);
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(fixture.path, SIZE_MAX, &content));
+    cr_expect_str_eq(content.data, "old");
+    hlo_file_content_free(&content);
+    drop_fixture(&fixture);
+}
+
+static void write_to_a_gone_reader(const char *path) {
+    (void)path;
+    int ends[2];
+    if (pipe(ends) != 0 || close(ends[0]) != 0 || dup2(ends[1], STDOUT_FILENO) < 0) _exit(2);
+    HloStatus status = hlo_file_write("/dev/stdout", "a", 1);
+    _exit(status && strstr(hlo_status_message(status), "Broken pipe") ? 0 : 3);
+}
+
+Test(base_file, a_reader_that_has_gone_is_an_error) {
+    const int outcome = in_a_child(write_to_a_gone_reader, "");
+    cr_expect(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0, "%#x", outcome);
+}
+
+static void append_to_standard_output(const char *path) {
+    const int descriptor = open(path, O_WRONLY | O_APPEND);
+    if (descriptor < 0 || dup2(descriptor, STDOUT_FILENO) < 0) _exit(2);
+    char name[32];
+    snprintf(name, sizeof name, "/dev/fd/%d", descriptor);
+    _exit(hlo_file_write("/dev/stdout", "b", 1) || hlo_file_write("-", "c", 1) || hlo_file_write(name, "d", 1));
+}
+
+// The file that a shell appends to was replaced.
+Test(base_file, bug_standard_output_that_is_a_file_is_appended_to) {
+    Fixture fixture = make_fixture();
+    cr_assert_null(hlo_file_write(fixture.path, "a", 1));
+    const int outcome = in_a_child(append_to_standard_output, fixture.path);
+    cr_expect(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0, "%#x", outcome);
+    HloFileContent content;
+    cr_assert_null(hlo_file_read(fixture.path, SIZE_MAX, &content));
+    cr_expect_str_eq(content.data, "abcd");
+    hlo_file_content_free(&content);
+    drop_fixture(&fixture);
+}
+
+Test(base_file, names_of_others_become_parts_of_file_names) {
+    HloText text = {0};
+    char longest[400];
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = 0;
+    hlo_file_name_part(&text, "../a b[c]\\d\n\x7f-jit_f.1");
+    cr_expect_str_eq(text.data, ".._a_b_c__d__-jit_f.1");
+    hlo_text_free(&text);
+    hlo_file_name_part(&text, longest);
+    cr_expect_eq(text.length, 128);
+    hlo_text_free(&text);
 }
 
 Test(base_file, makes_folders) {
