@@ -22,6 +22,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/custom_call.h"
 #include "spmd_partitioner/sdy.h"
 
 // A run of devices at equal distances: one factor of a device order.
@@ -257,45 +258,63 @@ static const HloMesh *named_mesh(const HloSharding *sharding, int64_t devices) {
     return !mesh->is_maximal && is_plain(mesh) && product_of(mesh->axis_sizes) == devices ? mesh : NULL;
 }
 
-// Named axes from options, sdy meshes or V3 annotations; their number, 0 if there are none.
-static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdOptions *options, int64_t devices,
-                          const SpmdMeshAxis **axes) {
+static int64_t axes_of_mesh(HloArena *arena, const HloMesh *mesh, const SpmdMeshAxis **axes) {
+    SpmdMeshAxis *copy = HLO_ARENA_NEW(arena, SpmdMeshAxis, mesh->axis_sizes.count);
+    for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
+        copy[i] = (SpmdMeshAxis){mesh->axis_names[i], mesh->axis_sizes.items[i]};
+    }
+    *axes = copy;
+    return mesh->axis_sizes.count;
+}
+
+// Named axes from options, sdy meshes or V3 annotations; their number, 0 if there are none. A module may have several
+// meshes: the first with as many devices as the program (`devices` 0: any) and no device order of its own is the one
+// that axes are named by.
+static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdShardy *shardy,
+                          const SpmdOptions *options, int64_t devices, const SpmdMeshAxis **axes) {
     if (options->mesh_axis_count) {
         *axes = options->mesh;
         return options->mesh_axis_count;
     }
-    for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
-        const HloKeyValue *attribute = &module->frontend_attributes.items[i];
-        if (strcmp(attribute->key, "xla.sdy.meshes")) continue;
-        int64_t count = spmd_sdy_mesh(arena, attribute->value, devices, axes);
-        if (count) return count;
+    for (int64_t i = 0; i < shardy->mesh_count; i++) {
+        const HloMesh *mesh = &shardy->meshes[i];
+        if (mesh->axis_sizes.count == 0 || !is_plain(mesh)) continue;
+        if (devices && product_of(mesh->axis_sizes) != devices) continue;
+        return axes_of_mesh(arena, mesh, axes);
     }
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            const HloMesh *mesh = named_mesh(at->sharding, devices);
-            if (!mesh) continue;
-            SpmdMeshAxis *copy = HLO_ARENA_NEW(arena, SpmdMeshAxis, mesh->axis_sizes.count);
-            for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
-                copy[i] = (SpmdMeshAxis){mesh->axis_names[i], mesh->axis_sizes.items[i]};
-            }
-            *axes = copy;
-            return mesh->axis_sizes.count;
+            const HloMesh *mesh = named_mesh(spmd_shardy_sharding(shardy, at), devices);
+            if (mesh) return axes_of_mesh(arena, mesh, axes);
         }
     }
     return 0;
 }
 
+// The number of values at the border of a manual region.
+static int64_t border_count(const HloInstruction *op) {
+    const bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    return entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
+}
+
 // Neighbouring instructions mostly share one annotation object, so a comparison of addresses spares nearly all of the
 // work in large programs.
-static void collect_cuts(HloArena *arena, const HloModule *module, int64_t devices, Cuts *cuts) {
+static void collect_cuts(HloArena *arena, const HloModule *module, const SpmdShardy *shardy, int64_t devices,
+                         Cuts *cuts) {
     assert(devices > 0);
     for (int64_t c = 0; c < module->computations.count; c++) {
         const HloSharding *last = NULL;
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            if (at->sharding && at->sharding != last) add_annotation(arena, cuts, at->sharding, devices);
-            last = at->sharding;
+            const HloSharding *sharding = spmd_shardy_sharding(shardy, at);
+            if (sharding && sharding != last) add_annotation(arena, cuts, sharding, devices);
+            last = sharding;
+            const SpmdShardyText *text = spmd_shardy_text(shardy, at);
+            const int64_t borders = text && text->borders ? border_count(at) : 0;
+            for (int64_t i = 0; i < borders; i++) add_annotation(arena, cuts, text->borders[i].sharding, devices);
         }
     }
+    for (int64_t i = 0; i < shardy->results.count; i++)
+        add_annotation(arena, cuts, shardy->results.items[i].sharding, devices);
 }
 
 // Options may name parts of axes. What is wrong with one is said when it is applied, where the array is known.
@@ -352,15 +371,42 @@ static int64_t annotation_devices(const HloSharding *sharding) {
         return 0;
     }
     if (sharding->kind == HLO_SHARDING_TILED) return product_of(sharding->tile_dims);
-    if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->mesh.is_maximal) return 0;
+    if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->mesh.axis_sizes.count == 0) return 0;
     return product_of(sharding->named->mesh.axis_sizes);
+}
+
+// What agree() says of one annotation of an instruction.
+static HloStatus agree_at(HloArena *scratch, DeviceCount *known, const HloSharding *sharding,
+                          const HloInstruction *at) {
+    const int64_t devices = annotation_devices(sharding);
+    if (devices <= 0) return HLO_SUCCESS;
+    if (known->count == 0) {
+        *known = (DeviceCount){devices, hlo_arena_format(scratch, "the sharding of %%%s", at->name)};
+        return HLO_SUCCESS;
+    }
+    HloStatus status = agree(known, devices, "its sharding");
+    if (!status) return HLO_SUCCESS;
+    return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
+}
+
+// As agree_at(), of all that Shardy's text says; without such text of `sharding=`.
+static HloStatus agree_with(HloArena *scratch, DeviceCount *known, const SpmdShardy *shardy, const HloInstruction *at) {
+    const SpmdShardyText *text = spmd_shardy_text(shardy, at);
+    if (!text || !text->leaves) HLO_TRY(agree_at(scratch, known, at->sharding, at));
+    if (!text) return HLO_SUCCESS;
+    const int64_t leaves = text->leaves ? hlo_shape_leaf_count(at->shape) : 0;
+    const int64_t borders = text->borders ? border_count(at) : 0;
+    for (int64_t i = 0; i < leaves; i++) HLO_TRY(agree_at(scratch, known, text->leaves[i].sharding, at));
+    for (int64_t i = 0; i < borders; i++) HLO_TRY(agree_at(scratch, known, text->borders[i].sharding, at));
+    return text->manual_axes ? agree_at(scratch, known, text->manual_axes, at) : HLO_SUCCESS;
 }
 
 // The number of devices that options, module header and annotations agree on, at least 1. INVALID_ARGUMENT when they do
 // not agree.
 // Programs say how many devices they are for in up to four places. All that say it must agree: a wrong guess would
 // compute something else without a word.
-static HloStatus count_devices(HloArena *scratch, const HloModule *module, const SpmdOptions *options, int64_t *count) {
+static HloStatus count_devices(HloArena *scratch, const HloModule *module, const SpmdShardy *shardy,
+                               const SpmdOptions *options, int64_t *count) {
     assert(module && count);
     int64_t mesh = options->mesh_axis_count ? 1 : 0;
     for (int64_t i = 0; i < options->mesh_axis_count; i++) {
@@ -378,20 +424,15 @@ static HloStatus count_devices(HloArena *scratch, const HloModule *module, const
     if (module->num_partitions > 1) HLO_TRY(agree(&known, module->num_partitions, "num_partitions of the module"));
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
-            const int64_t devices = annotation_devices(at->sharding);
-            if (devices > 0 && known.count == 0) {
-                known = (DeviceCount){devices, hlo_arena_format(scratch, "the sharding of %%%s", at->name)};
-            } else if (devices > 0) {
-                HloStatus status = agree(&known, devices, "its sharding");
-                if (!status) continue;
-                return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
-            }
+            HLO_TRY(agree_with(scratch, &known, shardy, at));
         }
     }
+    for (int64_t i = 0; i < shardy->results.count; i++)
+        HLO_TRY(agree(&known, annotation_devices(shardy->results.items[i].sharding), HLO_SDY_RESULT_SHARDINGS));
     *count = known.count;
     if (*count == 0) {
         const SpmdMeshAxis *axes;
-        int64_t axis_count = named_axes(scratch, module, options, 0, &axes);
+        int64_t axis_count = named_axes(scratch, module, shardy, options, 0, &axes);
         *count = 1;
         for (int64_t i = 0; i < axis_count; i++) *count *= axes[i].size;
     }
@@ -404,14 +445,16 @@ static HloStatus count_devices(HloArena *scratch, const HloModule *module, const
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
     assert(arena && module && mesh);
     int64_t devices = 1;
-    HLO_TRY(count_devices(arena, module, options, &devices));
+    const SpmdShardy *shardy;
+    HLO_TRY(spmd_shardy_read(arena, module, &shardy));
+    HLO_TRY(count_devices(arena, module, shardy, options, &devices));
     Cuts cuts = {.items = {1}, .count = 1};
     add_cut(&cuts, devices);
     const SpmdMeshAxis *axes;
-    int64_t axis_count = named_axes(arena, module, options, devices, &axes);
+    int64_t axis_count = named_axes(arena, module, shardy, options, devices, &axes);
     int64_t stride = devices;
     for (int64_t i = 0; i < axis_count; i++) add_cut(&cuts, stride /= axes[i].size);
-    collect_cuts(arena, module, devices, &cuts);
+    collect_cuts(arena, module, shardy, devices, &cuts);
     if (axis_count) collect_option_cuts(arena, options, axes, axis_count, devices, &cuts);
     if (!axis_count) axis_count = axes_from_cuts(arena, &cuts, &axes);
     return spmd_mesh_with_cuts(arena, axes, axis_count, cuts.items, cuts.count, mesh);
@@ -656,9 +699,10 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld dimensions on an array of rank %lld", (long long)named->dim_count, (long long)rank);
-    HLO_FAIL_IF(product_of(named->mesh.axis_sizes) != mesh->device_count, HLO_INVALID_ARGUMENT,
-                "a sharding of %lld devices on a mesh of %lld", (long long)product_of(named->mesh.axis_sizes),
-                (long long)mesh->device_count);
+    // A mesh without axes is Shardy's way to say that all devices have the whole.
+    HLO_FAIL_IF(named->mesh.axis_sizes.count && product_of(named->mesh.axis_sizes) != mesh->device_count,
+                HLO_INVALID_ARGUMENT, "a sharding of %lld devices on a mesh of %lld",
+                (long long)product_of(named->mesh.axis_sizes), (long long)mesh->device_count);
     bool *open = HLO_ARENA_NEW(arena, bool, rank);
     for (int64_t i = 0; i < rank; i++) open[i] = named->dims[i].open;
     if (!is_plain(&named->mesh) || !annotation_from_axes(arena, mesh, named, annotation)) {

@@ -53,13 +53,15 @@ static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op,
 // The axes that a call names itself, or those of the annotation with them. The annotation of a call that leaves a
 // region is about what it leaves for: axes that it names are those of a region around, which stay manual.
 static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) {
-    const char *sdy = hlo_instruction_frontend_attribute(op, "xla.sdy.manual_axes");
-    SpmdAtomSet axes = 0;
-    if (sdy && spmd_sdy_manual_axes(plan->mesh, sdy, &axes)) return axes;
-    if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return 0;
+    const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
+    const HloSharding *sharding = text && text->manual_axes ? text->manual_axes : NULL;
+    if (!sharding && spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return 0;
+    const int64_t rank = sharding ? 0 : op->shape->rank;
+    if (!sharding) sharding = op->sharding;
     SpmdAnnotation annotation;
-    if (!op->sharding || op->sharding->kind == HLO_SHARDING_TUPLE) return 0;
-    HloStatus status = spmd_annotation_from_hlo(plan->arena, plan->mesh, op->sharding, op->shape->rank, &annotation);
+    if (!sharding || sharding->kind == HLO_SHARDING_TUPLE) return 0;
+    // spmd_manual_border() says what is wrong with one that cannot be read.
+    HloStatus status = spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, rank, &annotation);
     hlo_status_free(status);
     return status ? 0 : annotation.sharding->manual;
 }
@@ -226,19 +228,27 @@ void spmd_plan_manual(SpmdPlan *plan) {
     }
 }
 
-// The sharding at the border that the call's own attribute or the operand's and result's annotations give.
-// True if it is written in the call's own attribute; else `annotation` is what the plan knows so
-// far.
-static bool declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
-                     SpmdAnnotation *annotation) {
+// The sharding at the border that the call's own attribute or the operand's and result's annotations give. *written is
+// true if it stands in the call's own attribute; else `annotation` is what the plan knows so far.
+static HloStatus declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
+                          SpmdAnnotation *annotation, bool *written) {
     assert(leaf >= 0 && rank >= 0);
     bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
-    const char *text =
-        hlo_instruction_frontend_attribute(op, entering ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
-    if (text && spmd_sdy_sharding(plan->arena, plan->mesh, text, leaf, rank, annotation)) return true;
+    const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
+    *written = text && text->borders;
+    if (text && text->manual_axes) {
+        SpmdAnnotation axes;
+        HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, text->manual_axes, 0, &axes));
+    }
+    if (*written) {
+        HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, text->borders[leaf].sharding, rank, annotation));
+        HLO_FAIL_IF(annotation->devices, HLO_UNIMPLEMENTED,
+                    "a manual region whose mesh has a device order that the program's mesh cannot hold");
+        return HLO_SUCCESS;
+    }
     const SpmdArray *array = entering ? array_of(plan, op->operands[leaf], 0) : array_of(plan, op, leaf);
     *annotation = (SpmdAnnotation){.sharding = array->sharding, .open = array->open};
-    return false;
+    return HLO_SUCCESS;
 }
 
 // The manual axes at the head of each dimension outside, checked against the sizes inside.
@@ -279,7 +289,9 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
             array_of(plan, op->operands[leaf], 0)->sharding->manual & ~array_of(plan, op, leaf)->sharding->manual;
     }
     SpmdAnnotation said;
-    bool written = declared(plan, op, leaf, outside->rank, &said);
+    bool written = false;
+    HloStatus status = declared(plan, op, leaf, outside->rank, &said, &written);
+    if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     border->unreduced = said.sharding->unreduced;
     border->prefix = HLO_ARENA_NEW(plan->arena, SpmdAxes, outside->rank);
     HLO_TRY(border_prefix(plan, op, inside, outside, said.sharding, border->manual, border->prefix));
@@ -288,7 +300,7 @@ HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int
         if (array->annotated) return HLO_SUCCESS;
         memcpy(array->sharding->dims, said.sharding->dims, (size_t)outside->rank * sizeof(SpmdAxes));
         array->sharding->unreduced = said.sharding->unreduced;
-        memcpy(array->open, said.open, (size_t)outside->rank * sizeof(bool));
+        for (int32_t i = 0; i < outside->rank; i++) array->open[i] = said.open && said.open[i];
         array->annotated = true;
     }
     return HLO_SUCCESS;

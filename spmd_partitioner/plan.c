@@ -260,23 +260,29 @@ static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
     }
 }
 
-// Shardy's text says more than the HLO sharding beside it (open dimensions, priorities), and is believed first where it
-// can be read.
+// Makes an annotation of a sharding that Shardy's text gives.
+static HloStatus annotation_from_shardy(Builder *builder, const HloSdySharding *written, int64_t rank,
+                                        SpmdAnnotation *annotation) {
+    HLO_TRY(spmd_annotation_from_hlo(builder->arena, builder->plan->mesh, written->sharding, rank, annotation));
+    if (!written->sharding->named->mesh.is_maximal) annotation->priorities = written->priorities;
+    return HLO_SUCCESS;
+}
+
+// Shardy's text says more than the HLO sharding beside it (open dimensions, priorities, names), and takes its place.
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
     assert(leaf >= 0);  // `sharding` may be NULL: Shardy's own attribute says it then
     SpmdPlan *plan = builder->plan;
     SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, op, leaf)]];
     if (!hlo_shape_is_array(array->shape)) return HLO_SUCCESS;
     SpmdAnnotation annotation;
-    const char *sdy = hlo_instruction_frontend_attribute(op, "xla.sdy.sharding");
-    if (!sdy || !spmd_sdy_sharding(builder->arena, plan->mesh, sdy, leaf, array->shape->rank, &annotation)) {
-        if (!sharding || sharding->kind == HLO_SHARDING_UNKNOWN) return HLO_SUCCESS;
-        HloStatus status =
-            spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
-        if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
-    }
-    HloStatus whole = spmd_annotation_keep_dynamic(array->shape, &annotation);
-    if (whole) return hlo_status_annotate(whole, "instruction %%%s", op->name);
+    const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
+    const bool shardy = text && text->leaves;
+    if (!shardy && (!sharding || sharding->kind == HLO_SHARDING_UNKNOWN)) return HLO_SUCCESS;
+    HloStatus status =
+        shardy ? annotation_from_shardy(builder, &text->leaves[leaf], array->shape->rank, &annotation)
+               : spmd_annotation_from_hlo(builder->arena, plan->mesh, sharding, array->shape->rank, &annotation);
+    if (!status) status = spmd_annotation_keep_dynamic(array->shape, &annotation);
+    if (status) return hlo_status_annotate(status, "instruction %%%s", op->name);
     assert(!annotation.sharding->unreduced || !annotation.devices); /* the reader refuses such device orders */
     seed(array, &annotation);
     open_unspecified(op, array);
@@ -286,7 +292,9 @@ static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t l
 // A tuple may have one sharding for all leaves, or one for each.
 static HloStatus seed_instruction(Builder *builder, const HloInstruction *op) {
     const HloSharding *sharding = op->sharding;
-    if (!sharding && !hlo_instruction_frontend_attribute(op, "xla.sdy.sharding")) return HLO_SUCCESS;
+    const SpmdShardyText *text = spmd_shardy_text(builder->plan->shardy, op);
+    if (text && text->leaves) sharding = NULL;
+    if (!sharding && !(text && text->leaves)) return HLO_SUCCESS;
     int64_t leaves = hlo_shape_leaf_count(op->shape);
     bool tuple = sharding && sharding->kind == HLO_SHARDING_TUPLE;
     HLO_FAIL_IF(tuple && sharding->element_count != leaves && leaves > 0, HLO_INVALID_ARGUMENT,
@@ -489,7 +497,7 @@ static void make_results(Builder *builder) {
     plan->results = HLO_ARENA_NEW(builder->arena, int32_t, plan->result_count);
     for (int64_t i = 0; i < plan->result_count; i++) {
         const SpmdArray *made = spmd_plan_array(plan, root, i);
-        bool annotated = made->annotated && root->sharding;
+        bool annotated = made->annotated && spmd_shardy_sharding(plan->shardy, root);
         SpmdSharding *sharding = annotated ? spmd_sharding_copy(builder->arena, made->sharding) : NULL;
         bool *open = made->open;
         const int64_t *devices = made->devices;
@@ -503,6 +511,22 @@ static void make_results(Builder *builder) {
         result->priorities = priorities;
         for (int32_t d = 0; d < sharding->rank; d++) result->open[d] = open[d];
     }
+}
+
+// What the module says about the results of a program that gives one tuple.
+static HloStatus seed_results(Builder *builder) {
+    SpmdPlan *plan = builder->plan;
+    const HloSdyShardings *written = &plan->shardy->results;
+    for (int64_t i = 0; i < written->count; i++) {
+        SpmdArray *array = &plan->arrays.items[plan->results[i]];
+        SpmdAnnotation annotation;
+        if (!hlo_shape_is_array(array->shape)) continue;
+        HloStatus status = annotation_from_shardy(builder, &written->items[i], array->shape->rank, &annotation);
+        if (!status) status = spmd_annotation_keep_dynamic(array->shape, &annotation);
+        if (status) return hlo_status_annotate(status, HLO_SDY_RESULT_SHARDINGS);
+        seed(array, &annotation);
+    }
+    return HLO_SUCCESS;
 }
 
 // A loop carries a sum if one goes in and its body makes one again. Loops inside of loops depend on each other: all are
@@ -546,6 +570,7 @@ static HloStatus add_nodes(Builder *builder) {
         }
     }
     make_results(builder);
+    HLO_TRY(seed_results(builder));
     HLO_TRY(spmd_apply_shard_options(plan, builder->options));
     apply_boundary_flags(builder);
     carry_sums(plan);
@@ -572,6 +597,7 @@ HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMe
     assert(arena && module->entry && mesh && result);
     SpmdPlan *plan = HLO_ARENA_NEW(arena, SpmdPlan, 1);
     *plan = (SpmdPlan){.arena = arena, .module = module, .mesh = mesh, .options = options};
+    HLO_TRY(spmd_shardy_read(arena, module, &plan->shardy));
     plan->first_leaf = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     plan->rules = HLO_ARENA_NEW(arena, SpmdRule *, module->instruction_limit);
     plan->free = HLO_ARENA_NEW(arena, bool, module->instruction_limit);

@@ -44,8 +44,9 @@ typedef struct SpmdPlan {
     HloArena *arena;
     const HloModule *module;
     const SpmdMesh *mesh;
-    const SpmdOptions *options;     // of the call, which they outlive
-    HloComputation **computations;  // callees first
+    const struct SpmdShardy *shardy;  // what Shardy's attributes say
+    const SpmdOptions *options;       // of the call, which they outlive
+    HloComputation **computations;    // callees first
     int64_t computation_count;
     int32_t *first_leaf;  // by instruction id
     int32_t *array_of_leaf;

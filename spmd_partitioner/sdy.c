@@ -1,200 +1,202 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardy's annotations as they survive in HLO: text in frontend attributes. Whatever is not understood makes a function
-// return false, and the caller falls back on the HLO sharding beside it.
+// Collects Shardy's annotations, which survive in HLO as text in frontend attributes.
 #include "spmd_partitioner/sdy.h"
 
-#include <stdlib.h>
+#include <assert.h>
 #include <string.h>
 
-// Reads Shardy's text form. Backslashes are skipped: the quotes come escaped from some writers.
-typedef struct Scanner {
-    const char *at;
-} Scanner;
+#include "spmd_partitioner/custom_call.h"
 
-// The next character that means something.
-static char peek(Scanner *scanner) {
-    while (*scanner->at == ' ' || *scanner->at == '\\' || *scanner->at == '\n') scanner->at++;
-    return *scanner->at;
+typedef struct Collector {
+    HloArena *arena;
+    const HloModule *module;
+    HloSdyMeshes meshes;
+    HloStringMap read;  // text -> HloSdyShardings: most arrays of a program are annotated alike
+    SpmdShardy *shardy;
+} Collector;
+
+const SpmdShardyText *spmd_shardy_text(const SpmdShardy *shardy, const HloInstruction *op) {
+    const int64_t *found = hlo_int_map_find(&shardy->texts, (uintptr_t)op);
+    return found ? (const SpmdShardyText *)(uintptr_t)*found : NULL;
 }
 
-// Moves past `token` if it stands there.
-static bool take(Scanner *scanner, const char *token) {
-    peek(scanner);
-    size_t length = strlen(token);
-    if (strncmp(scanner->at, token, length)) return false;
-    scanner->at += length;
-    return true;
+const HloSharding *spmd_shardy_sharding(const SpmdShardy *shardy, const HloInstruction *op) {
+    const SpmdShardyText *text = spmd_shardy_text(shardy, op);
+    return text && text->sharding ? text->sharding : op->sharding;
 }
 
-// Unsigned, as all numbers of the form are.
-static bool take_number(Scanner *scanner, int64_t *number) {
-    if (peek(scanner) < '0' || *scanner->at > '9') return false;
-    char *end;
-    *number = strtoll(scanner->at, &end, 10);
-    scanner->at = end;
-    return true;
+static const char *module_attribute(const HloModule *module, const char *key) {
+    for (int64_t i = 0; i < module->frontend_attributes.count; i++)
+        if (!strcmp(module->frontend_attributes.items[i].key, key)) return module->frontend_attributes.items[i].value;
+    return NULL;
 }
 
-// A quoted axis name.
-static bool take_name(Scanner *scanner, const char **name, size_t *length) {
-    if (!take(scanner, "\"")) return false;
-    *name = scanner->at;
-    while (*scanner->at && *scanner->at != '"' && *scanner->at != '\\') scanner->at++;
-    *length = (size_t)(scanner->at - *name);
-    return take(scanner, "\"");
+static HloStatus read_shardings(Collector *collector, const char *text, const HloSdyShardings **shardings) {
+    const size_t length = strlen(text);
+    *shardings = hlo_string_map_get(&collector->read, text, length);
+    if (*shardings) return HLO_SUCCESS;
+    HloSdyShardings *read = HLO_ARENA_NEW(collector->arena, HloSdyShardings, 1);
+    HLO_TRY(hlo_sdy_shardings(collector->arena, &collector->meshes, text, read));
+    hlo_string_map_set(collector->arena, &collector->read, text, length, read);
+    *shardings = read;
+    return HLO_SUCCESS;
 }
 
-// The axes of one `#sdy.mesh<["a"=4, "b"=2]>`; false at anything else.
-static bool take_mesh(HloArena *arena, Scanner *scanner, SpmdMeshAxis *axes, int64_t *count) {
-    *count = 0;
-    if (!take(scanner, "#sdy.mesh<[")) return false;
-    while (!take(scanner, "]")) {
-        const char *name;
-        size_t length;
-        int64_t size;
-        if (*count == 64 || !take_name(scanner, &name, &length) || !take(scanner, "=") ||
-            !take_number(scanner, &size)) {
-            return false;
+// A transfer is one value or two in StableHLO, which Shardy's lists count, and three in HLO.
+static bool is_transfer(const HloInstruction *op) {
+    switch (op->opcode) {
+        case HLO_OP_SEND:
+        case HLO_OP_SEND_DONE:
+        case HLO_OP_RECV:
+        case HLO_OP_RECV_DONE: return true;
+        default: return false;
+    }
+}
+
+static HloStatus check_leaf(const HloShape *leaf, const HloSdySharding *sharding) {
+    return hlo_sdy_check_rank(sharding->sharding, hlo_shape_is_array(leaf) ? leaf->rank : 0);
+}
+
+// Gives the instruction the shardings of its leaves, `count` of them.
+static HloStatus set_leaves(Collector *collector, const HloInstruction *op, const HloSdySharding *items, int64_t count,
+                            SpmdShardyText *text) {
+    const int64_t leaves = hlo_shape_leaf_count(op->shape);
+    // What gives nothing may be said to be on all devices or on one.
+    if (is_transfer(op) || (leaves == 0 && count == 1)) return HLO_SUCCESS;
+    HLO_FAIL_IF(count != leaves, HLO_INVALID_ARGUMENT, "there are %lld shardings for %lld arrays", (long long)count,
+                (long long)leaves);
+    if (leaves == 0) return HLO_SUCCESS;
+    const HloSharding **elements = HLO_ARENA_NEW(collector->arena, const HloSharding *, leaves);
+    for (int64_t i = 0; i < leaves; i++) {
+        HLO_TRY(check_leaf(hlo_shape_leaf(op->shape, i), &items[i]));
+        elements[i] = items[i].sharding;
+    }
+    text->leaves = items;
+    text->sharding =
+        hlo_shape_is_tuple(op->shape) ? hlo_sharding_tuple(collector->arena, elements, leaves) : elements[0];
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_sharding(Collector *collector, const HloInstruction *op, SpmdShardyText *text) {
+    const char *written = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING);
+    const HloSdyShardings *shardings;
+    if (!written) return HLO_SUCCESS;
+    HloStatus status = read_shardings(collector, written, &shardings);
+    if (!status) status = set_leaves(collector, op, shardings->items, shardings->count, text);
+    return hlo_status_annotate(status, HLO_SDY_SHARDING);
+}
+
+// The shardings outside of a manual region, one for each value that enters or leaves it.
+static HloStatus read_border_list(Collector *collector, const HloInstruction *op, const char *written,
+                                  SpmdShardyText *text) {
+    const bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    const int64_t values = entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
+    const HloSdyShardings *shardings;
+    HLO_TRY(read_shardings(collector, written, &shardings));
+    HLO_FAIL_IF(shardings->count != values, HLO_INVALID_ARGUMENT, "there are %lld shardings for %lld arrays",
+                (long long)shardings->count, (long long)values);
+    for (int64_t i = 0; i < values; i++)
+        HLO_TRY(check_leaf(entering ? op->operands[i]->shape : hlo_shape_leaf(op->shape, i), &shardings->items[i]));
+    if (values) text->borders = shardings->items;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_border(Collector *collector, const HloInstruction *op, SpmdShardyText *text) {
+    const SpmdCustomCall kind = spmd_custom_call_kind(op);
+    if (kind != SPMD_CALL_FULL_TO_SHARD && kind != SPMD_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
+    const char *key = kind == SPMD_CALL_FULL_TO_SHARD ? HLO_SDY_IN_SHARDINGS : HLO_SDY_OUT_SHARDINGS;
+    const char *written = hlo_instruction_frontend_attribute(op, key),
+               *axes = hlo_instruction_frontend_attribute(op, HLO_SDY_MANUAL_AXES);
+    if (written) HLO_TRY(hlo_status_annotate(read_border_list(collector, op, written, text), "%s", key));
+    if (!axes) return HLO_SUCCESS;
+    const HloMesh *mesh = NULL;
+    const int64_t values = kind == SPMD_CALL_FULL_TO_SHARD ? op->operand_count : hlo_shape_leaf_count(op->shape);
+    for (int64_t i = 0; text->borders && i < values && !mesh; i++) {
+        const HloMesh *one = &text->borders[i].sharding->named->mesh;
+        if (one->axis_sizes.count) mesh = one;
+    }
+    return hlo_status_annotate(
+        hlo_sdy_manual_axes(collector->arena, &collector->meshes, mesh, axes, &text->manual_axes), HLO_SDY_MANUAL_AXES);
+}
+
+static HloStatus read_instruction(Collector *collector, const HloInstruction *op) {
+    if (!op->frontend_attributes.count) return HLO_SUCCESS;
+    SpmdShardyText text = {0};
+    const char *rule = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE);
+    if (rule) HLO_TRY(hlo_status_annotate(hlo_sdy_check_rule(collector->arena, rule), HLO_SDY_SHARDING_RULE));
+    HLO_TRY(read_sharding(collector, op, &text));
+    HLO_TRY(read_border(collector, op, &text));
+    if (!text.leaves && !text.borders && !text.manual_axes) return HLO_SUCCESS;
+    const SpmdShardyText *kept = hlo_arena_copy(collector->arena, &text, sizeof(text));
+    hlo_int_map_set(collector->arena, &collector->shardy->texts, (uintptr_t)op, (int64_t)(uintptr_t)kept);
+    return HLO_SUCCESS;
+}
+
+// One list for the leaves of all parameters, in order. A parameter's own text goes first.
+static HloStatus read_arguments(Collector *collector) {
+    const char *written = module_attribute(collector->module, HLO_SDY_ARGUMENT_SHARDINGS);
+    const HloSdyShardings *shardings;
+    int64_t first = 0;
+    if (!written) return HLO_SUCCESS;
+    HLO_TRY(read_shardings(collector, written, &shardings));
+    const HloComputation *entry = collector->module->entry;
+    for (int64_t p = 0; p < entry->parameters.count; p++)
+        first += hlo_shape_leaf_count(entry->parameters.items[p]->shape);
+    HLO_FAIL_IF(first != shardings->count, HLO_INVALID_ARGUMENT, "there are %lld shardings for %lld arguments",
+                (long long)shardings->count, (long long)first);
+    first = 0;
+    for (int64_t p = 0; p < entry->parameters.count; p++) {
+        const HloInstruction *parameter = entry->parameters.items[p];
+        const int64_t leaves = hlo_shape_leaf_count(parameter->shape);
+        SpmdShardyText text = {0};
+        HloStatus status = set_leaves(collector, parameter, &shardings->items[first], leaves, &text);
+        if (status)
+            return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", parameter->name),
+                                             parameter);
+        first += leaves;
+        if (leaves == 0 || spmd_shardy_text(collector->shardy, parameter)) continue;
+        const SpmdShardyText *kept = hlo_arena_copy(collector->arena, &text, sizeof(text));
+        hlo_int_map_set(collector->arena, &collector->shardy->texts, (uintptr_t)parameter, (int64_t)(uintptr_t)kept);
+    }
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_results(Collector *collector) {
+    const char *written = module_attribute(collector->module, HLO_SDY_RESULT_SHARDINGS);
+    const HloSdyShardings *shardings;
+    if (!written) return HLO_SUCCESS;
+    HLO_TRY(read_shardings(collector, written, &shardings));
+    const HloShape *shape = collector->module->entry->root->shape;
+    const int64_t leaves = hlo_shape_leaf_count(shape);
+    HLO_FAIL_IF(leaves != shardings->count, HLO_INVALID_ARGUMENT, "there are %lld shardings for %lld results",
+                (long long)shardings->count, (long long)leaves);
+    for (int64_t i = 0; i < leaves; i++) HLO_TRY(check_leaf(hlo_shape_leaf(shape, i), &shardings->items[i]));
+    collector->shardy->results = *shardings;
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_meshes(Collector *collector) {
+    HLO_TRY(hlo_sdy_meshes(collector->arena, collector->module, &collector->meshes));
+    HloMesh *meshes = HLO_ARENA_NEW(collector->arena, HloMesh, collector->meshes.count);
+    for (int64_t i = 0; i < collector->meshes.count; i++)
+        HLO_TRY(hlo_sdy_mesh(collector->arena, &collector->meshes, i, &meshes[i]));
+    collector->shardy->meshes = meshes;
+    collector->shardy->mesh_count = collector->meshes.count;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_shardy_read(HloArena *arena, const HloModule *module, const SpmdShardy **result) {
+    assert(arena && module && module->entry && result);
+    SpmdShardy *shardy = HLO_ARENA_NEW(arena, SpmdShardy, 1);
+    Collector collector = {.arena = arena, .module = module, .shardy = shardy};
+    *result = shardy;
+    HLO_TRY(read_meshes(&collector));
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            HloStatus status = read_instruction(&collector, at);
+            if (status) return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
         }
-        axes[(*count)++] = (SpmdMeshAxis){hlo_arena_string(arena, name, length), size};
-        take(scanner, ",");
     }
-    return take(scanner, ">");
-}
-
-// A module may have several meshes; the first that has as many devices as the program is the one that its axes are
-// named by.
-int64_t spmd_sdy_mesh(HloArena *arena, const char *text, int64_t device_count, const SpmdMeshAxis **axes) {
-    SpmdMeshAxis found[64];
-    for (const char *at = strstr(text, "#sdy.mesh<"); at; at = strstr(at + 1, "#sdy.mesh<")) {
-        Scanner scanner = {at};
-        int64_t count, product = 1;
-        if (!take_mesh(arena, &scanner, found, &count) || count == 0) continue;
-        for (int64_t i = 0; i < count; i++) {
-            if (found[i].size < 1 || __builtin_mul_overflow(product, found[i].size, &product)) product = -1;
-            if (product < 0) break;
-        }
-        if (product < 1 || (device_count && product != device_count)) continue;
-        *axes = hlo_arena_copy(arena, found, (size_t)count * sizeof(SpmdMeshAxis));
-        return count;
-    }
-    return 0;
-}
-
-// Atoms of the part `pre:size` of an axis, in order; false when the part does not fall on atom borders, or when `used`
-// has one of them: the text is a user's, and an axis cuts an array once.
-static bool push_part(const SpmdMesh *mesh, int32_t axis, int64_t pre, int64_t size, SpmdAtomSet *used, SpmdAxes *out) {
-    int64_t before = 1, inside = 1;
-    for (int32_t i = 0; i < mesh->atom_count; i++) {
-        if (mesh->atoms[i].axis != axis) continue;
-        if (before < pre) {
-            before *= mesh->atoms[i].size;
-        } else if (inside < size) {
-            if (*used >> i & 1) return false;
-            *used |= (SpmdAtomSet)1 << i;
-            inside *= mesh->atoms[i].size;
-            spmd_axes_push(out, i);
-        }
-    }
-    return before == pre && inside == size;
-}
-
-// `"x"` or `"x":(2)4`; appends its atoms.
-static bool take_axis(const SpmdMesh *mesh, Scanner *scanner, SpmdAtomSet *used, SpmdAxes *out) {
-    const char *name;
-    size_t length;
-    if (!take_name(scanner, &name, &length)) return false;
-    int32_t axis = spmd_mesh_axis(mesh, name, length);
-    if (axis < 0) return false;
-    int64_t pre = 1, size = mesh->axes[axis].size;
-    if (take(scanner, ":(") && !(take_number(scanner, &pre) && take(scanner, ")") && take_number(scanner, &size))) {
-        return false;
-    }
-    return push_part(mesh, axis, pre, size, used, out);
-}
-
-// `{"x", "y":(1)2, ?}p1`: a priority, 0 without one. `used` are the atoms that the annotation has named so far.
-static bool take_axes(const SpmdMesh *mesh, Scanner *scanner, SpmdAtomSet *used, SpmdAxes *out, bool *open,
-                      int32_t *priority) {
-    if (!take(scanner, "{")) return false;
-    while (!take(scanner, "}")) {
-        if (take(scanner, "?")) {
-            *open = true;
-        } else if (!take_axis(mesh, scanner, used, out)) {
-            return false;
-        }
-        take(scanner, ",");
-    }
-    int64_t number = 0;
-    if (take(scanner, "p") && !take_number(scanner, &number)) return false;
-    *priority = number < INT32_MAX ? (int32_t)number : INT32_MAX;
-    return true;
-}
-
-// What stands between the `<` and `>` of one sharding.
-static bool take_sharding(HloArena *arena, const SpmdMesh *mesh, Scanner *scanner, int64_t rank,
-                          SpmdAnnotation *annotation) {
-    *annotation = (SpmdAnnotation){.sharding = spmd_sharding_new(arena, rank, 0)};
-    annotation->open = HLO_ARENA_NEW(arena, bool, rank);
-    int32_t *priorities = HLO_ARENA_NEW(arena, int32_t, rank + 1), none;
-    SpmdAtomSet used = 0;
-    if (!take(scanner, "@")) return false;
-    while (*scanner->at && *scanner->at != ',' && *scanner->at != '>') scanner->at++;
-    if (!take(scanner, ",") || !take(scanner, "[")) return false;
-    for (int64_t i = 0; !take(scanner, "]"); i++) {
-        if (i == rank) return false;
-        SpmdAxes *dim = &annotation->sharding->dims[i];
-        if (!take_axes(mesh, scanner, &used, dim, &annotation->open[i], &priorities[i])) return false;
-        if (priorities[i] > 0) annotation->priorities = priorities;
-        take(scanner, ",");
-    }
-    while (take(scanner, ",")) {
-        SpmdAxes axes = {0};
-        bool open = false;
-        bool unreduced = take(scanner, "unreduced=");
-        if (!unreduced && !take(scanner, "replicated=")) return false;
-        if (!take_axes(mesh, scanner, &used, &axes, &open, &none)) return false;
-        *(unreduced ? &annotation->sharding->unreduced : &annotation->replicated) |= spmd_axes_set(&axes);
-    }
-    return take(scanner, ">");
-}
-
-// Skips one `<...>`, brackets nested.
-static bool skip_sharding(Scanner *scanner) {
-    int depth = 0;
-    for (; *scanner->at; scanner->at++) {
-        depth += (*scanner->at == '<') - (*scanner->at == '>');
-        if (depth == 0 && *scanner->at == '>') {
-            scanner->at++;
-            return true;
-        }
-    }
-    return false;
-}
-
-// Value `index` of a list, or the only one.
-bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, int64_t index, int64_t rank,
-                       SpmdAnnotation *annotation) {
-    Scanner scanner = {text};
-    if (take(&scanner, "#sdy.sharding<")) return index == 0 && take_sharding(arena, mesh, &scanner, rank, annotation);
-    if (!take(&scanner, "#sdy.sharding_per_value<[")) return false;
-    for (int64_t i = 0; i < index; i++) {
-        peek(&scanner);
-        if (!skip_sharding(&scanner)) return false;
-        take(&scanner, ",");
-    }
-    return take(&scanner, "<") && take_sharding(arena, mesh, &scanner, rank, annotation);
-}
-
-// Two spellings are in use: of Shardy's own printer, and of programs that JAX exports.
-bool spmd_sdy_manual_axes(const SpmdMesh *mesh, const char *text, SpmdAtomSet *axes) {
-    Scanner scanner = {text};
-    SpmdAxes list = {0};
-    SpmdAtomSet used = 0;
-    bool open = false;
-    int32_t none;
-    if (!take(&scanner, "#sdy<manual_axes") && !take(&scanner, "#sdy.manual_axes<")) return false;
-    if (!take_axes(mesh, &scanner, &used, &list, &open, &none)) return false;
-    *axes = spmd_axes_set(&list);
-    return true;
+    HLO_TRY(hlo_status_annotate(read_arguments(&collector), HLO_SDY_ARGUMENT_SHARDINGS));
+    return hlo_status_annotate(read_results(&collector), HLO_SDY_RESULT_SHARDINGS);
 }

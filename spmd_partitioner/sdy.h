@@ -1,20 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardy's annotations as JAX leaves them in frontend attributes: xla.sdy.meshes, xla.sdy.sharding and the in and out
-// shardings and manual axes of manual computations.
+// What Shardy's frontend attributes (xla.sdy.*) say about the instructions of a module, read once by the reader of
+// hlo/stablehlo/sdy.h. Precedence: the sharding in xla.sdy.sharding takes the place of `sharding=` beside it, as in
+// XLA, whose importer drops the latter.
 #ifndef MESHLO_SPMD_PARTITIONER_SDY_H_
 #define MESHLO_SPMD_PARTITIONER_SDY_H_
 
-#include "spmd_partitioner/convert.h"
+#include "hlo/base/map.h"
+#include "hlo/stablehlo/sdy.h"
+#include "spmd_partitioner/mesh.h"
 
-// The axes of the first mesh in the text of xla.sdy.meshes that has `device_count` devices (0: any) and no device order
-// of its own. Returns the number of axes, 0 if there is none.
-int64_t spmd_sdy_mesh(HloArena *arena, const char *text, int64_t device_count, const SpmdMeshAxis **axes);
-// Reads value number `index` of "#sdy.sharding<@mesh, [...]>" or "#sdy.sharding_per_value<[<@mesh, [...]>, …]>". False
-// when the text is not of that form, uses axes that the mesh does not have, or one of them twice: then the caller
-// falls back to `sharding=`.
-bool spmd_sdy_sharding(HloArena *arena, const SpmdMesh *mesh, const char *text, int64_t index, int64_t rank,
-                       SpmdAnnotation *annotation);
-// The axes of "#sdy<manual_axes{"x", "y"}>"; false when one is not in the mesh.
-bool spmd_sdy_manual_axes(const SpmdMesh *mesh, const char *text, SpmdAtomSet *axes);
+// Of one instruction; it has at least one of these.
+typedef struct SpmdShardyText {
+    // One a leaf: xla.sdy.sharding, or the module's xla.sdy.tuple_args_shardings for a parameter. NULL without one.
+    const HloSdySharding *leaves;
+    const HloSharding *sharding;     // the same as one annotation: a tuple for several leaves
+    const HloSdySharding *borders;   // one an operand or result of a call at the border of a manual region; or NULL
+    const HloSharding *manual_axes;  // of rank 0, manual along the axes that the call names; or NULL
+} SpmdShardyText;
+
+typedef struct SpmdShardy {
+    HloIntMap texts;        // address of an instruction -> SpmdShardyText
+    const HloMesh *meshes;  // all meshes of the module
+    int64_t mesh_count;
+    HloSdyShardings results;  // xla.sdy.tuple_results_shardings: one a leaf of the entry's root, or none
+} SpmdShardy;
+
+// Reads all of them. INVALID_ARGUMENT naming the instruction for text that is malformed, names a mesh or an axis that
+// does not exist, or does not fit the shapes.
+HloStatus spmd_shardy_read(HloArena *arena, const HloModule *module, const SpmdShardy **shardy);
+// What is written at an instruction, or NULL.
+const SpmdShardyText *spmd_shardy_text(const SpmdShardy *shardy, const HloInstruction *op);
+// The annotation that counts: Shardy's, else the instruction's own `sharding=`; NULL if it has neither.
+const HloSharding *spmd_shardy_sharding(const SpmdShardy *shardy, const HloInstruction *op);
 
 #endif

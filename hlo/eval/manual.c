@@ -304,6 +304,7 @@ static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instructi
                           int64_t rank, Part *part) {
     *part = whole_part();
     const char *text = skip_to(hlo_instruction_frontend_attribute(instruction, key), "[");
+    if (text && strstr(text, "<mesh<")) return refuse(instruction, "a mesh that is written out");
     for (int64_t i = 0; i <= value && text; i++) text = skip_to(text, "<@");
     const char *comma = text ? strchr(text, ',') : NULL;
     SdyMesh mesh;

@@ -65,56 +65,149 @@ ParameterizedTest(int *number, annotations, shardy_text_is_read) {
     hlo_module_free(module);
 }
 
-// What is no sharding of this array: the HLO sharding beside it counts, and without one the array is free. That an axis
-// is named twice once ended the process.
-static const char *const not_understood[] = {
-    "[{" X ", " X "}, {}]",
-    "[{" X "}, {" X "}]",
-    "[{" X ":(1)2, " X "}, {}]",
-    "[{" X "}, {}], unreduced={" X "}",
-    "[{" X "}, {}], replicated={" X "}",
-    "[{" X "}, {}], replicated={" Y "}, unreduced={" Y "}",
-    "[{\\\"z\\\"}, {}]",
-    "[{" X "}, {}, {}]",
-    "[{" X ":(1)3}, {}]",
-    "[{" X ":(3)2}, {}]",
-    "[{" X ":(1)0}, {}]",
-    "[{" X ":1)2}, {}]",
-    "[{" X "}p, {}]",
-    "[{" X "}, {}",
-    "[{" X ", {}]",
-    "{" X "}, {}",
-    "[{" X "}, {}], sideways={" Y "}",
-    "[{\\\"x}, {}]",
-    "",
+// What is no sharding of this array is refused, whatever stands beside it. That an axis is named twice once ended the
+// process.
+static const struct {
+    const char *text, *message;
+} not_understood[] = {
+    {"@mesh, [{" X ", " X "}, {}]", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X "}, {" X "}]", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X ":(1)2, " X "}, {}]", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X "}, {}], unreduced={" X "}", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X "}, {}], replicated={" X "}", "a sharding names the axis \"x\" twice"},
+    {"@mesh, [{" X "}, {}], replicated={" Y "}, unreduced={" Y "}", "a sharding names the axis \"y\" twice"},
+    {"@mesh, [{\\\"z\\\"}, {}]",
+     "the axis \"z\", which its mesh does not have (did you mean \"x\"?); it has \"x\", \"y\""},
+    {"@mesh, [{}, {}], replicated={\\\"z\\\"}", "the axis \"z\", which its mesh does not have"},
+    {"@mesh, [{}, {}], unreduced={\\\"z\\\"}", "the axis \"z\", which its mesh does not have"},
+    {"@mash, [{" X "}, {}]", "a sharding names a mesh that does not exist: @mash"},
+    {"@wide, [{" X "}, {}]", "its sharding names 8 devices"},
+    {"@wide, [{}, {" X ", ?}]", "its sharding names 8 devices"},
+    {"@mesh, [{" X "}, {}, {}]", "a sharding of 3 dimensions stands at a value of rank 2"},
+    {"@mesh, [{" X "}]", "a sharding of 1 dimensions stands at a value of rank 2"},
+    {"@mesh, [{" X ":(1)3}, {}]", "a part of axis \"x\" does not fit it"},
+    {"@mesh, [{" X ":(3)2}, {}]", "a part of axis \"x\" does not fit it"},
+    {"@mesh, [{" X ":(1)0}, {}]", "a part of axis \"x\" does not fit it"},
+    {"@mesh, [{" X ":1)2}, {}]", "expected '('"},
+    {"@mesh, [{" X "}p, {}]", "expected an integer"},
+    {"@mesh, [{" X "}, {}p1]", "dimension 1 of a sharding has a priority, but neither axes nor a question mark"},
+    {"@mesh, [{" X "}, {}", "expected ','"},
+    {"@mesh, [{" X ", {}]", "expected a string"},
+    {"@mesh, {" X "}, {}", "expected '['"},
+    {"@mesh, [{" X "}, {}], sideways={" Y "}", "expected unreduced"},
+    {"@mesh, [{" X "}, {}], unreduced=max{" Y "}", "unreduced by a maximum or minimum"},
+    {"@mesh, [{\\\"x}, {}]", "xla.sdy.sharding: "},
+    {"", "xla.sdy.sharding: "},
+    {"mesh<[" X "=3]>, [{" X "}, {}]", "its sharding names 3 devices"},
+    {"mesh<[" X "=4], device_ids=[0,1,2,2]>, [{" X "}, {}]", "device 2 is repeated or out of range"},
+    {"mesh<[" X "=4], device_ids=[0,1]>, [{" X "}, {}]", "a mesh of 4 devices lists 2"},
+    {"mesh<[" X "=2, " X "=2]>, [{" X "}, {}]", "a mesh has the axis \"x\" twice"},
 };
 
-ParameterizedTestParameters(annotations, other_shardy_text_gives_way) {
-    return cases_numbered(HLO_COUNT_OF(not_understood));
-}
-ParameterizedTest(int *number, annotations, other_shardy_text_gives_way) {
-    const char *text = not_understood[*number];
-    HloModule *beside = partition_with(text, ", sharding={devices=[1,4]<=[4]}"), *alone = partition_with(text, "");
-    expect_parts(beside, 8, 2, text);
-    expect_parts(alone, 8, 8, text);
-    hlo_module_free(beside);
-    hlo_module_free(alone);
+#define FOUR_MESHES                                                                                              \
+    "frontend_attributes={xla.sdy.meshes=\"{mesh = #sdy.mesh<[\\\"x\\\"=2, \\\"y\\\"=2]>, wide = #sdy.mesh<["    \
+    "\\\"x\\\"=8]>, turned = #sdy.mesh<[\\\"x\\\"=4], device_ids=[3,2,1,0]>, other = #sdy.mesh<[\\\"y\\\"=4]>, " \
+    "empty = #sdy.mesh<[]>, one = #sdy.mesh<[], device_ids=[2]>}\"}"
+
+// Partitions f32[8,8] with the attribute `text` and `beside` as the HLO sharding; the status is the caller's.
+static HloStatus partition_parameter(const char *text, const char *beside, HloModule **partitioned) {
+    HloText program = {0};
+    hlo_text_format(&program,
+                    "HloModule m, num_partitions=4, " FOUR_MESHES
+                    "\nENTRY e {\n p = f32[8,8] parameter(0)%s, frontend_attributes={xla.sdy.sharding="
+                    "\"%s\"}\n ROOT n = f32[8,8] negate(p)\n}\n",
+                    beside, text);
+    HloModule *module = parse_text(program.data);
+    HloStatus status = spmd_partition(module, NULL, partitioned, NULL);
+    if (!status) check_partitioned(program.data, NULL, 1);
+    hlo_text_free(&program);
+    hlo_module_free(module);
+    return status;
 }
 
-// Meshes of Shardy: only a mesh of as many devices as the program has is taken, and text that is none is passed over.
+static void expect_refused(HloStatus status, const char *message, const char *text) {
+    cr_assert_not_null(status, "accepted: %s", text);
+    cr_expect_not_null(strstr(hlo_status_message(status), message), "no '%s' in '%s' of %s", message,
+                       hlo_status_message(status), text);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", text);
+    hlo_status_free(status);
+}
+
+ParameterizedTestParameters(annotations, other_shardy_text_is_refused) {
+    return cases_numbered(HLO_COUNT_OF(not_understood));
+}
+ParameterizedTest(int *number, annotations, other_shardy_text_is_refused) {
+    static const char *const besides[] = {"", ", sharding={devices=[1,4]<=[4]}"};
+    for (size_t i = 0; i < HLO_COUNT_OF(besides); i++) {
+        HloText text = {0};
+        HloModule *partitioned = NULL;
+        hlo_text_format(&text, "#sdy.sharding<%s>", not_understood[*number].text);
+        HloStatus status = partition_parameter(text.data, besides[i], &partitioned);
+        if (status) cr_expect_not_null(strstr(hlo_status_message(status), "instruction %p"), "%s", text.data);
+        expect_refused(status, not_understood[*number].message, text.data);
+        hlo_text_free(&text);
+    }
+}
+
+// A sharding of each kind of mesh, and the local rows and columns of f32[8,8] and the owner of the first part.
+static const struct {
+    const char *text;
+    int64_t rows, columns;
+    const char *sharding;
+} of_meshes[] = {
+    {"#sdy.sharding<@mesh, [{" X "}, {" Y "}]>", 4, 4, "{devices=[2,2]<=[4]}"},
+    {"#sdy.sharding<@other, [{" Y "}, {}]>", 2, 8, "{devices=[4,1]<=[4]}"},
+    {"#sdy.sharding<@turned, [{" X "}, {}]>", 2, 8, "{devices=[4,1]3,2,1,0}"},
+    {"#sdy.sharding<@turned, [{" X ", ?}, {?}]>", 2, 8, "{devices=[4,1]3,2,1,0}"},
+    {"#sdy.sharding<@turned, [{}, {" X ":(1)2}]>", 8, 4, "{devices=[1,2,2]3,2,1,0 last_tile_dim_replicate}"},
+    {"#sdy.sharding<@empty, [{}, {}]>", 8, 8, "{replicated}"},
+    {"#sdy.sharding<@one, []>", 8, 8, "{replicated}"},
+    {"#sdy.sharding<mesh<[" X "=4]>, [{}, {" X "}]>", 8, 2, "{devices=[1,4]<=[4]}"},
+    {"#sdy.sharding<mesh<[" X "=4], device_ids=[1,0,3,2]>, [{}, {" X "}]>", 8, 2, "{devices=[1,4]1,0,3,2}"},
+    {"#sdy.sharding<@mesh, [{" X "}, {}], unreduced=sum{" Y "}>", 4, 8, NULL},
+    {"#sdy.sharding_per_value<[<@other, [{" Y "}, {}]>]>", 2, 8, "{devices=[4,1]<=[4]}"},
+    // As releases of XLA write it that escape the text once more.
+    {"#sdy.sharding<@other, [{\\\\\\\"y\\\\\\\"}, {}]>", 2, 8, "{devices=[4,1]<=[4]}"},
+};
+
+ParameterizedTestParameters(annotations, the_mesh_that_a_sharding_names_counts) {
+    return cases_numbered(HLO_COUNT_OF(of_meshes));
+}
+ParameterizedTest(int *number, annotations, the_mesh_that_a_sharding_names_counts) {
+    const char *text = of_meshes[*number].text;
+    HloModule *partitioned = NULL;
+    HloStatus status = partition_parameter(text, ", sharding={devices=[1,4]<=[4]}", &partitioned);
+    cr_assert_null(status, "%s: %s", text, hlo_status_message(status));
+    expect_parts(partitioned, of_meshes[*number].rows, of_meshes[*number].columns, text);
+    HloText sharding = {0};
+    hlo_sharding_print(&sharding, partitioned->entry->parameters.items[0]->sharding);
+    if (of_meshes[*number].sharding) cr_expect_str_eq(sharding.data, of_meshes[*number].sharding, "%s", text);
+    hlo_text_free(&sharding);
+    hlo_module_free(partitioned);
+}
+
+// Meshes of Shardy: what is no mesh is refused, whether a sharding names it or not.
 static const struct {
     const char *meshes;
-    int64_t rows;  // of f32[8] that is cut by axis x
+    int64_t rows;         // of f32[8] that is cut by axis x; 0: refused
+    const char *message;  // then
 } mesh_texts[] = {
-    {"{mesh = #sdy.mesh<[\\\"x\\\"=4]>}", 2},
-    {"{a = #sdy.mesh<[\\\"x\\\"=8]>, b = #sdy.mesh<[\\\"x\\\"=2, \\\"y\\\"=2]>}", 4},
-    {"{mesh = #sdy.mesh<[\\\"x\\\"=0]>}", 8},
-    {"{mesh = #sdy.mesh<[\\\"x\\\"=9223372036854775807, \\\"y\\\"=9223372036854775807]>}", 8},
-    {"{mesh = #sdy.mesh<[\\\"x\\\"=]>}", 8},
-    {"{mesh = #sdy.mesh<[x=4]>}", 8},
-    {"{mesh = #sdy.mesh<[]>}", 8},
-    {"{mesh = #sdy.mesh<", 8},
-    {"", 8},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=4]>}", 2, NULL},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=2, \\\"y\\\"=2]>, a = #sdy.mesh<[\\\"x\\\"=8]>}", 4, NULL},
+    {"{a = #sdy.mesh<[\\\"x\\\"=8]>, mesh = #sdy.mesh<[\\\"x\\\"=2, \\\"y\\\"=2]>}", 4, NULL},
+    {"{a = #sdy.mesh<[\\\"x\\\"=4]>}", 0, "a sharding names a mesh that does not exist: @mesh"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=8]>}", 0, "its sharding names 8 devices"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=0]>}", 0, "has no size that fits"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=9223372036854775807, \\\"y\\\"=9223372036854775807]>}", 0,
+     "a mesh has too many devices"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=4]>, mesh = #sdy.mesh<[\\\"x\\\"=2]>}", 0, "twice"},
+    {"{mesh = #sdy.mesh<[\\\"x\\\"=]>}", 0, "expected an integer"},
+    {"{mesh = #sdy.mesh<[x=4]>}", 0, "expected a string"},
+    {"{mesh = #sdy.mesh<[]>}", 0, "the axis \"x\", which its mesh does not have; it has none"},
+    {"{mesh = #sdy.mesh<", 0, "the text ends"},
+    {"{mesh = 4}", 0, "'mesh' is no mesh"},
+    {"#sdy.mesh<[\\\"x\\\"=4]>", 0, "no dictionary of meshes"},
+    {"", 0, "the text ends"},
 };
 
 ParameterizedTestParameters(annotations, shardy_meshes) {
@@ -129,11 +222,100 @@ ParameterizedTest(int *number, annotations, shardy_meshes) {
                     mesh_texts[*number].meshes);
     HloModule *module = parse_text(text.data), *partitioned = NULL;
     HloStatus status = spmd_partition(module, NULL, &partitioned, NULL);
-    cr_assert_null(status, "%s: %s", text.data, hlo_status_message(status));
-    cr_expect_eq(partitioned->entry->parameters.items[0]->shape->dims[0], mesh_texts[*number].rows, "%s", text.data);
-    hlo_module_free(partitioned);
+    if (mesh_texts[*number].message) {
+        expect_refused(status, mesh_texts[*number].message, text.data);
+    } else {
+        cr_assert_null(status, "%s: %s", text.data, hlo_status_message(status));
+        cr_expect_eq(partitioned->entry->parameters.items[0]->shape->dims[0], mesh_texts[*number].rows, "%s",
+                     text.data);
+        hlo_module_free(partitioned);
+    }
     hlo_module_free(module);
     hlo_text_free(&text);
+}
+
+// Lists that do not fit what they stand at, at every place that has one.
+#define LIST "#sdy.sharding_per_value<[<@mesh, [{" X "}]>]>"
+#define ENTER(in, axes)                                                                                                \
+    "ENTRY e {\n p = f32[8] parameter(0)\n g = f32[4] custom-call(p), custom_call_target="                             \
+    "\"xla.sdy.GlobalToLocalShape\", frontend_attributes={xla.sdy.in_shardings=\"" in "\",xla.sdy.manual_axes=\"" axes \
+    "\"}\n ROOT l = f32[8] custom-call(g), custom_call_target="                                                        \
+    "\"xla.sdy.LocalToGlobalShape\", frontend_attributes={xla.sdy.out_shardings=\"" LIST                               \
+    "\",xla.sdy.manual_axes=\"#sdy<manual_axes{" X "}>\"}\n}\n"
+static const struct {
+    const char *module, *body, *message;
+} lists[] = {
+    {"",
+     "ENTRY e {\n p = f32[8] parameter(0)\n ROOT t = (f32[8], f32[8]) tuple(p, p), frontend_attributes={"
+     "xla.sdy.sharding=\"" LIST "\"}\n}\n",
+     "instruction %t: xla.sdy.sharding: there are 1 shardings for 2 arrays"},
+    {"",
+     "ENTRY e {\n p = f32[8] parameter(0)\n ROOT t = f32[8] custom-call(p), custom_call_target=\"Sharding\", "
+     "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding_per_value<[]>\"}\n}\n",
+     "instruction %t: xla.sdy.sharding: there are 0 shardings for 1 arrays"},
+    {"",
+     "ENTRY e {\n p = f32[8] parameter(0)\n ROOT t = f32[8] custom-call(p), custom_call_target="
+     "\"xla.sdy.FuncResultSharding\", frontend_attributes={xla.sdy.sharding=\"#sdy.sharding_per_value<[<@mesh, [{"
+     "\\\"q\\\"}]>]>\"}\n}\n",
+     "instruction %t: xla.sdy.sharding: a sharding names the axis \"q\""},
+    {"",
+     "ENTRY e {\n p = f32[8] parameter(0)\n ROOT t = f32[8] negate(p), frontend_attributes={"
+     "xla.sdy.sharding_rule=\"a rule\"}\n}\n",
+     "instruction %t: xla.sdy.sharding_rule: "},
+    {"", ENTER("#sdy.sharding_per_value<[]>", "#sdy<manual_axes{" X "}>"),
+     "instruction %g: xla.sdy.in_shardings: there are 0 shardings for 1 arrays"},
+    {"", ENTER("#sdy.sharding_per_value<[<@mash, [{" X "}]>]>", "#sdy<manual_axes{" X "}>"),
+     "instruction %g: xla.sdy.in_shardings: a sharding names a mesh that does not exist: @mash"},
+    {"", ENTER(LIST, "#sdy<manual_axes{\\\"q\\\"}>"),
+     "instruction %g: xla.sdy.manual_axes: a sharding names the axis \"q\", which its mesh does not have"},
+    {"", ENTER(LIST, "#sdy<manual_axes{" X ", " X "}>"),
+     "instruction %g: xla.sdy.manual_axes: the axis \"x\" is manual twice"},
+    {"", ENTER(LIST, "x"), "instruction %g: xla.sdy.manual_axes: "},
+    {",xla.sdy.tuple_args_shardings=\"#sdy.sharding_per_value<[]>\"", "ENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n",
+     "xla.sdy.tuple_args_shardings: there are 0 shardings for 1 arguments"},
+    {",xla.sdy.tuple_results_shardings=\"#sdy.sharding_per_value<[<@mesh, []>]>\"",
+     "ENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n",
+     "xla.sdy.tuple_results_shardings: a sharding of 0 dimensions stands at a value of rank 1"},
+};
+
+static HloModule *parse_list_program(const char *module, const char *body) {
+    HloText text = {0};
+    hlo_text_format(&text,
+                    "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes=\"{mesh = #sdy.mesh<[" X
+                    "=2, " Y "=2]>}\"%s}\n%s",
+                    module, body);
+    HloModule *parsed = parse_text(text.data);
+    hlo_text_free(&text);
+    return parsed;
+}
+
+ParameterizedTestParameters(annotations, shardy_lists_that_do_not_fit_are_refused) {
+    return cases_numbered(HLO_COUNT_OF(lists));
+}
+ParameterizedTest(int *number, annotations, shardy_lists_that_do_not_fit_are_refused) {
+    HloModule *module = parse_list_program(lists[*number].module, lists[*number].body), *partitioned = NULL;
+    expect_refused(spmd_partition(module, NULL, &partitioned, NULL), lists[*number].message, lists[*number].body);
+    hlo_module_free(module);
+}
+
+Test(annotations, shardy_lists_of_a_tuple_of_arguments_and_results_are_read) {
+    HloModule
+        *partitioned = NULL,
+        *module = parse_list_program(
+            ",xla.sdy.tuple_args_shardings=\"#sdy.sharding_per_value<[<@mesh, [{" X "}]>, <@mesh, [{" X ", " Y
+            "}]>]>\",xla.sdy.tuple_results_shardings=\"#sdy.sharding_per_value<[<@mesh, [{" Y "}]>, <@mesh, [{}]>]>\"",
+            "ENTRY e {\n t = (f32[8], f32[8]) parameter(0)\n a = f32[8] get-tuple-element(t), index=0\n b = f32[8] "
+            "get-tuple-element(t), index=1\n ROOT r = (f32[8], f32[8]) tuple(a, b)\n}\n");
+    cr_assert_null(spmd_partition(module, NULL, &partitioned, NULL));
+    HloText arguments = {0}, results = {0};
+    hlo_sharding_print(&arguments, partitioned->entry->parameters.items[0]->sharding);
+    hlo_sharding_print(&results, partitioned->entry->root->sharding);
+    cr_expect_str_eq(arguments.data, "{{devices=[2,2]<=[4] last_tile_dim_replicate}, {devices=[4]<=[4]}}");
+    cr_expect_str_eq(results.data, "{{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}, {replicated}}");
+    hlo_text_free(&arguments);
+    hlo_text_free(&results);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

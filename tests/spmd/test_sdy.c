@@ -5,6 +5,7 @@
 #include <criterion/parameterized.h>
 #include <string.h>
 
+#include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 #include "tests/spmd/check.h"
@@ -100,6 +101,43 @@ ParameterizedTest(const int *number, sdy, collectives_move_arrays) {
     hlo_text_free(&text);
     hlo_text_free(&body);
     hlo_module_free(module);
+}
+
+// One program with meshes of every kind: as StableHLO, as HLO text and as protobuf it is partitioned alike.
+Test(sdy, meshes_mean_the_same_at_every_door) {
+    static const char program[] =
+        "module attributes {mhlo.num_partitions = 4 : i32} {\nsdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n"
+        "sdy.mesh @\"an \\22odd\\22 one\" = <[\"y\\22\\\\\"=4]>\nsdy.mesh @turned = <[\"x\"=4], device_ids=[3,2,1,0]>\n"
+        "sdy.mesh @empty = <[]>\nfunc.func @main(%a: " T S "[{\"x\", ?}, {\"y\"}]>}, %b: " T
+        " {sdy.sharding = #sdy.sharding<@\"an \\22odd\\22 one\", [{\"y\\22\\\\\", ?}, {?}]>}, %c: " T
+        " {sdy.sharding = #sdy.sharding<@turned, [{\"x\", ?}, {?}]>}, %d: " T
+        " {sdy.sharding = #sdy.sharding<mesh<[\"q\"=4], device_ids=[1,0,3,2]>, [{\"q\", ?}p2, {?}]>}, %e: " T
+        " {sdy.sharding = #sdy.sharding<@empty, [{}, {}]>, mhlo.sharding = \"{devices=[4,1]<=[4]}\"}) -> (" T ", " T
+        ", " T ", " T ", " T ") {\nreturn %a, %b, %c, %d, %e : " T ", " T ", " T ", " T ", " T "\n}\n}\n";
+    static const char *const wanted[] = {"{devices=[2,2]<=[4]}", "{devices=[4,1]<=[4]}", "{devices=[4,1]3,2,1,0}",
+                                         "{devices=[4,1]1,0,3,2}", "{replicated}"};
+    HloModule *modules[3] = {NULL};
+    HloText text = {0}, bytes = {0};
+    cr_assert_null(hlo_module_from_stablehlo_text(program, strlen(program), NULL, &modules[0]));
+    cr_assert_null(hlo_print(modules[0], NULL, &text));
+    cr_assert_null(hlo_parse(text.data, text.length, NULL, &modules[1]), "%s", text.data);
+    cr_assert_null(hlo_module_to_proto(modules[0], &bytes));
+    cr_assert_null(hlo_module_from_proto(bytes.data, bytes.length, &modules[2]));
+    for (int i = 0; i < 3; i++) {
+        HloModule *partitioned = NULL;
+        HloStatus status = spmd_partition(modules[i], NULL, &partitioned, NULL);
+        cr_assert_null(status, "%d: %s", i, hlo_status_message(status));
+        for (size_t p = 0; p < HLO_COUNT_OF(wanted); p++) {
+            HloText sharding = {0};
+            hlo_sharding_print(&sharding, partitioned->entry->parameters.items[p]->sharding);
+            cr_expect_str_eq(sharding.data, wanted[p], "door %d, parameter %zu", i, p);
+            hlo_text_free(&sharding);
+        }
+        hlo_module_free(partitioned);
+        hlo_module_free(modules[i]);
+    }
+    hlo_text_free(&text);
+    hlo_text_free(&bytes);
 }
 
 // Results as jaxlib 0.10.2 leaves them: JAX names the sharding of a result by whole axes of the mesh, and fails on

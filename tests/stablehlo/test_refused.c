@@ -39,6 +39,10 @@ typedef struct RefusedText {
         "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = dense<0> : tensor<1x1xi64>}> ({\n  ^bb0(%x: " \
         "tensor<" first ">, %y: tensor<" second ">):\n  " body "\n  }) : (tensor<4xf32>) -> tensor<4xf32>")
 
+#define SDY_ADD(list)                                                                                 \
+    "sdy.mesh @m = <[\"x\"=4]>\nfunc.func @main(%a: tensor<4xf32>) {\n  %0 = @@stablehlo.add %a, %a " \
+    "{sdy.sharding = #sdy.sharding_per_value<" list ">} : tensor<4xf32>\n  return\n}"
+
 static const RefusedText imports[] = {
     // what is passed over unread, and numbers of operands and results
     {"func.func @main() attributes {x = #foo.bar@@<[", "'<' is not closed"},
@@ -417,7 +421,10 @@ static const RefusedText imports[] = {
      "a part of axis \"x\" does not fit it"},
     {"sdy.mesh @m = <[\"x\"=12]>\n@@func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@m, "
      "[{\"x\":(1)4}, {\"x\":(1)6}]>}) {\n  return\n}",
-     "axis \"x\" of size 12 cannot be cut at 6"},
+     "argument 0: a sharding names the axis \"x\" twice"},
+    {"sdy.mesh @m = <[\"x\"=12]>\n@@func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@m, "
+     "[{\"x\":(1)2}, {\"x\":(3)2}]>}) {\n  return\n}",
+     "axis \"x\" of size 12 cannot be cut at 3"},
     {("sdy.mesh @m = <[\"x\"=99999999999]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, "
       "[{\"x\"}]>}) {\n  return\n}"),
      "a mesh has too many devices"},
@@ -543,7 +550,7 @@ static const RefusedText imports[] = {
          "%0 = @@\"stablehlo.all_reduce\"(%a) <{replica_groups = #stablehlo.replica_group_mesh_axes<mesh = @m, axes = "
          "[#stablehlo.axis_ref<name = \"x\">]>}> ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n  %s = stablehlo.add "
          "%x, %y : tensor<f32>\n  stablehlo.return %s : tensor<f32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
-     "stablehlo.all_reduce: an axis of the mesh has no size that fits"},
+     "stablehlo.all_reduce: replica_groups: an axis of the mesh has no size that fits"},
     {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
          "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
          "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"x\"}>}> ({\n  "
@@ -642,6 +649,27 @@ static const RefusedText imports[] = {
     {APPROX("reduction_dim = -1 : i64, top_k = 2 : i64"), "dimension -1"},
     {APPROX("top_k = 2 : i64"), "ApproxTopK wants arrays, initial values, a comparator and the dimension"},
     {"func.func @main(%a: tensor<@@?x6xf32, #stablehlo.bounds<4>>) { return }", "1 bounds for 2 dimensions"},
+    // shardings that were dropped
+    {SDY_ADD("[<@m, [{\"x\"}]>, <@m, [{}]>]"), "stablehlo.add: sdy.sharding has 2 shardings for 1 results"},
+    {SDY_ADD("[]"), "stablehlo.add: sdy.sharding has 0 shardings for 1 results"},
+    {SDY_ADD("[<@m, [{\"z\"}]>]"), "the axis \"z\", which its mesh does not have (did you mean \"x\"?); it has \"x\""},
+    {"sdy.mesh @m = <[\"x\"=4]>\n@@sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main() {\n  return\n}",
+     "there are two meshes @m"},
+    {"@@module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{m = #sdy.mesh<[\\22x\\22=4]>}\"}} {\n"
+     "sdy.mesh @m = <[\"x\"=2]>\nfunc.func @main() {\n  return\n}\n}",
+     "the mesh @m is one thing as an operation and another in xla.sdy.meshes"},
+    {"@@module attributes {mhlo.frontend_attributes = {xla.sdy.meshes = \"{m = 1}\"}} {\nfunc.func @main() {\n  "
+     "return\n}\n}",
+     "xla.sdy.meshes: 'm' is no mesh"},
+    {"sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32>) -> (tensor<4xf32> {mhlo.sharding = "
+     "\"{replicated}\"}, tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"x\", ?}]>}) {\n  return %a, %a : "
+     "tensor<4xf32>, tensor<4xf32>\n}",
+     "some of its values have sdy.sharding and others mhlo.sharding"},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" MAIN(
+         "%0 = @@\"sdy.manual_computation\"(%a) <{in_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, "
+         "out_shardings = #sdy.sharding_per_value<[<@m, [{\"x\"}]>]>, manual_axes = #sdy<manual_axes{\"q\"}>}> ({\n  "
+         "^bb0(%b: tensor<2xf32>):\n    sdy.return %b : tensor<2xf32>\n  }) : (tensor<4xf32>) -> tensor<4xf32>"),
+     "the axis \"q\", which its mesh does not have"},
 };
 
 // Takes the mark out of `marked`; where it stood, 1-based, 0 without a mark.

@@ -254,8 +254,8 @@ static HloStatus import_transfer(ImportPlace *place, HloTransferAttributes *attr
 
 // The one device that takes part in a transfer of a program of all devices, from the annotation of any of its values.
 static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) {
-    const MlirAttribute *attribute = mlir_attribute(place->operation, "mhlo.sharding");
-    if (!attribute) attribute = mlir_attribute(place->operation, "sdy.sharding");
+    const MlirAttribute *attribute = mlir_attribute(place->operation, "sdy.sharding");
+    if (!attribute) attribute = mlir_attribute(place->operation, "mhlo.sharding");
     if (attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE)
         attribute = attribute->count ? attribute->items[0] : NULL;
     const HloSharding *sharding = NULL;

@@ -210,11 +210,11 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         if (operands) import_note_same(importer, parameter, operands[i]);
         parameter->metadata = import_metadata(&place, block->arguments[i]->location);
         if (!attributes || attributes->kind != MLIR_ARRAY || i >= attributes->count) continue;
-        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
-        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
-        HLO_TRY(import_sharding(importer, sharding, shape->rank, &parameter->sharding));
-        import_sharding_text(importer, &sharding, parameter);
+        const MlirAttribute *sharding = import_sharding_entry(attributes->items[i]);
         import_frontend_attributes(mlir_entry(attributes->items[i], "mhlo.frontend_attributes"), parameter);
+        HloStatus status = import_sharding(importer, sharding, shape->rank, &parameter->sharding);
+        if (!status) status = import_sharding_text(importer, &sharding, parameter);
+        HLO_TRY(hlo_status_annotate(status, "argument %lld", (long long)i));
     }
     return HLO_SUCCESS;
 }
@@ -351,12 +351,19 @@ HloStatus import_function(const ImportPlace *place, const char *name, HloInstruc
 
 // Functions by name, and meshes in their order; anything else at the top of a module has no meaning that we could keep.
 static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
-    HLO_VECTOR(const MlirOperation *) meshes = {0};
+    HLO_VECTOR(const MlirAttribute *) meshes = {0};
+    HLO_VECTOR(const char *) mesh_names = {0};
     for (int64_t i = 0; i < block->operation_count; i++) {
         const MlirOperation *operation = block->operations[i];
         const MlirAttribute *name = mlir_attribute(operation, "sym_name");
         if (strcmp(operation->name, "sdy.mesh") == 0) {
-            hlo_vector_push(importer->arena, &meshes, operation);
+            for (int64_t k = 0; name && name->string && k < meshes.count; k++) {
+                if (strcmp(mesh_names.items[k], name->string) != 0) continue;
+                return with_place(importer, operation,
+                                  hlo_error(HLO_INVALID_ARGUMENT, "there are two meshes @%s", name->string));
+            }
+            hlo_vector_push(importer->arena, &meshes, mlir_attribute(operation, "mesh"));
+            hlo_vector_push(importer->arena, &mesh_names, name && name->string ? name->string : "");
         } else if (strcmp(operation->name, "func.func") == 0) {
             if (!name || !name->string || !*name->string) {
                 return with_place(importer, operation, hlo_error(HLO_INVALID_ARGUMENT, "a function has no name"));
@@ -374,8 +381,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
                               hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name));
         }
     }
-    importer->meshes = meshes.items;
-    importer->mesh_count = meshes.count;
+    importer->meshes = (HloSdyMeshes){mesh_names.items, meshes.items, meshes.count};
     return HLO_SUCCESS;
 }
 
@@ -442,9 +448,9 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     bool any = false;
     for (int64_t i = 0; i < attributes->count; i++) {
         const HloShape *shape = one ? root->shape : root->shape->elements[i];
-        const MlirAttribute *sharding = mlir_entry(attributes->items[i], "mhlo.sharding");
-        if (!sharding) sharding = mlir_entry(attributes->items[i], "sdy.sharding");
-        HLO_TRY(import_sharding(importer, sharding, shape->rank, &shardings[i]));
+        const MlirAttribute *sharding = import_sharding_entry(attributes->items[i]);
+        HLO_TRY(hlo_status_annotate(import_sharding(importer, sharding, shape->rank, &shardings[i]), "result %lld",
+                                    (long long)i));
         written[i] = sharding;
         any |= shardings[i] != NULL;
     }
@@ -454,7 +460,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
         HloInstruction *copy =
             hlo_instruction_new(importer->module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
         copy->sharding = shardings[0];
-        import_sharding_text(importer, written, copy);
+        HLO_TRY(import_sharding_text(importer, written, copy));
         hlo_computation_set_root(importer->module->entry, copy);
         return HLO_SUCCESS;
     }
@@ -462,8 +468,7 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
         if (!shardings[i]) shardings[i] = hlo_sharding_simple(importer->module->arena, HLO_SHARDING_UNKNOWN);
     }
     root->sharding = hlo_sharding_tuple(importer->module->arena, shardings, attributes->count);
-    import_sharding_text(importer, written, root);
-    return HLO_SUCCESS;
+    return import_sharding_text(importer, written, root);
 }
 
 static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
@@ -499,7 +504,7 @@ HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *opti
     module->num_partitions = module_count(top, "mhlo.num_partitions");
     module->use_spmd_partitioning = module->num_partitions > 1;
     HLO_TRY(collect_symbols(&importer, &top->regions[0].blocks[0]));
-    import_meshes(&importer, top);
+    HLO_TRY(with_place(&importer, top, import_meshes(&importer, top)));
     HLO_TRY(import_entry(&importer, top, &top->regions[0].blocks[0]));
     HLO_TRY(with_place(&importer, top, import_module_layouts(&importer, top)));
     return import_donation(&importer, importer.entry);

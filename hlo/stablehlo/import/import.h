@@ -4,6 +4,7 @@
 #define MESHLO_HLO_STABLEHLO_IMPORT_IMPORT_H_
 
 #include "hlo/stablehlo/mlir/mlir.h"
+#include "hlo/stablehlo/sdy.h"
 
 typedef struct Importer {
     HloModule *module;
@@ -20,9 +21,8 @@ typedef struct Importer {
     int64_t refined_count;
     const HloInts *sizes;  // of the entry's arguments; no items where the program says them
     int64_t size_count;
-    const MlirOperation *entry;          // the function that they belong to
-    const MlirOperation *const *meshes;  // sdy.mesh operations
-    int64_t mesh_count;
+    const MlirOperation *entry;  // the function that they belong to
+    HloSdyMeshes meshes;         // of sdy.mesh operations
     // The file of the last metadata, as the picture and the module have it: whole programs are of few files.
     const char *picture_file, *module_file;
     int depth;
@@ -191,17 +191,22 @@ HLO_NODISCARD HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *
 // that of the value.
 HLO_NODISCARD HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                                         const HloSharding **sharding);
+// The sharding of an argument or a result from the dictionary of its attributes, or NULL. sdy.sharding goes before
+// mhlo.sharding, as in XLA.
+const MlirAttribute *import_sharding_entry(const MlirAttribute *dictionary);
 // An sdy sharding as a tiling. `manual` names axes that are manual inside a region, or is NULL.
 HLO_NODISCARD HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual,
                                       int64_t rank, const HloSharding **sharding);
 // Whether propagation may cut this dimension of an sdy sharding further.
 bool import_dimension_is_open(const MlirAttribute *dim);
 // Keeps what sdy shardings say beside tilings (open dimensions, axes that must stay unused, priorities) as the
-// frontend attribute xla.sdy.sharding; one attribute a leaf, NULL where there is none.
-void import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction);
+// frontend attribute xla.sdy.sharding; one attribute a leaf, NULL where there is none. UNIMPLEMENTED when some leaves
+// have shardings of another kind, which that text cannot hold.
+HLO_NODISCARD HloStatus import_sharding_text(Importer *importer, const MlirAttribute *const *shardings,
+                                             HloInstruction *instruction);
 // Keeps the meshes, for their axis names, as the module's frontend attribute xla.sdy.meshes; older artifacts have it in
-// that form already, among the attributes of the module `top`.
-void import_meshes(Importer *importer, const MlirOperation *top);
+// that form already, among the attributes of the module `top`. INVALID_ARGUMENT when one name stands for two meshes.
+HLO_NODISCARD HloStatus import_meshes(Importer *importer, const MlirOperation *top);
 // Replica groups by axes of a mesh (MLIR_MESH_GROUPS) in HLO's form of the same.
 HLO_NODISCARD HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
                                            const HloReplicaGroups **result);

@@ -48,7 +48,7 @@ HloStatus import_result_shape(const ImportPlace *place, const HloShape **shape) 
 static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *attribute, HloInstruction *tuple) {
     bool flat = hlo_shape_is_tuple(tuple->shape) && tuple->shape->element_count == attribute->count &&
                 hlo_shape_leaf_count(tuple->shape) == attribute->count;
-    if (!flat) return HLO_SUCCESS;  // propagation finds them again
+    if (!flat) return HLO_SUCCESS;  // an instruction that is only a part of the operation; the results get theirs later
     HloArena *arena = importer->module->arena;
     const HloSharding **elements = HLO_ARENA_NEW(arena, const HloSharding *, attribute->count);
     for (int64_t i = 0; i < attribute->count; i++) {
@@ -56,19 +56,24 @@ static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *
         if (!elements[i]) elements[i] = hlo_sharding_simple(arena, HLO_SHARDING_UNKNOWN);
     }
     tuple->sharding = hlo_sharding_tuple(arena, elements, attribute->count);
-    import_sharding_text(importer, attribute->items, tuple);
-    return HLO_SUCCESS;
+    return import_sharding_text(importer, attribute->items, tuple);
 }
 
-// mhlo.sharding is one annotation; sdy.sharding is a list of one a result.
+// mhlo.sharding is one annotation; sdy.sharding is a list of one a result. What gives nothing may have one, too.
 static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attribute, HloInstruction *instruction) {
     if (attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
+        const int64_t results = place->operation->result_count;
+        const bool fits = attribute->count == results || (results == 0 && attribute->count == 1) ||
+                          attribute->count == hlo_shape_leaf_count(instruction->shape);
+        if (!fits)
+            return import_error(place, HLO_INVALID_ARGUMENT, "sdy.sharding has %lld shardings for %lld results",
+                                (long long)attribute->count, (long long)results);
         if (attribute->count != 1) return attach_tuple_sharding(place->importer, attribute, instruction);
         attribute = attribute->items[0];
     }
     HLO_TRY(import_sharding(place->importer, attribute, instruction->shape->rank, &instruction->sharding));
-    if (!hlo_shape_is_tuple(instruction->shape)) import_sharding_text(place->importer, &attribute, instruction);
-    return HLO_SUCCESS;
+    if (hlo_shape_is_tuple(instruction->shape)) return HLO_SUCCESS;
+    return import_sharding_text(place->importer, &attribute, instruction);
 }
 
 // What may stand on any operation: its sharding and frontend attributes.
@@ -85,7 +90,7 @@ static HloStatus attach_annotations(ImportPlace *place, HloInstruction *instruct
             import_frontend_attributes(operation->attributes[i], instruction);
         }
     }
-    if (!sharding) sharding = sdy;
+    if (sdy) sharding = sdy;
     return sharding ? attach_sharding(place, sharding, instruction) : HLO_SUCCESS;
 }
 

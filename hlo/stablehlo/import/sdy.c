@@ -30,7 +30,7 @@ static HloStatus import_resharded(ImportPlace *place, const char *name) {
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(import_sharding(place->importer, attribute, shape->rank, &sharding));
     HLO_TRY(sharding_call(place, "Sharding", shape, operands[0], sharding, &result));
-    import_sharding_text(place->importer, &attribute, result);
+    HLO_TRY(import_sharding_text(place->importer, &attribute, result));
     return import_set_results(place, result);
 }
 
@@ -135,8 +135,7 @@ static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_
     const HloSharding *sharding;
     HLO_TRY(import_sharding(place->importer, attribute, (*value)->shape->rank, &sharding));
     HLO_TRY(sharding_call(place, "Sharding", (*value)->shape, *value, sharding, value));
-    import_sharding_text(place->importer, &attribute, *value);
-    return HLO_SUCCESS;
+    return import_sharding_text(place->importer, &attribute, *value);
 }
 
 // A function's body in its place, with the shardings of its arguments and results: it is inlined.

@@ -16,14 +16,9 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Meshes
 
-// Axes are compared each with each; real meshes have less than ten. The devices of a mesh may be written out one by
-// one; the verifier sets the same limit to shardings (verify/attributes.c).
-enum { MOST_AXES = 1024, MOST_DEVICES = 1 << 24 };
-
 // A mesh cut into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
 typedef struct MeshPart {
-    const char *axis;
-    int64_t pre_size, size;
+    int64_t axis, pre_size, size;
 } MeshPart;
 
 typedef struct CutMesh {
@@ -32,148 +27,45 @@ typedef struct CutMesh {
     int64_t device_count;
 } CutMesh;
 
-// A mesh that is written out stands for itself; a name is looked up in the module. NULL if there is none.
-static const MlirAttribute *find_mesh(const Importer *importer, const MlirAttribute *mesh) {
-    if (!mesh) return NULL;
-    if (mesh->kind == MLIR_SDY) return mesh;
-    for (int64_t i = 0; mesh->string && i < importer->mesh_count; i++) {
-        const MlirAttribute *name = mlir_attribute(importer->meshes[i], "sym_name");
-        if (name && name->string && strcmp(name->string, mesh->string) == 0) {
-            return mlir_attribute(importer->meshes[i], "mesh");
-        }
+// Notes where the references of a list cut an axis.
+static void note_cuts(HloArena *arena, const HloAxisRefs *refs, int64_t axis, HloInt64Vector *cuts) {
+    for (int64_t i = 0; i < refs->count; i++) {
+        const HloAxisRef *ref = &refs->items[i];
+        if (ref->axis != axis || !ref->size) continue;
+        hlo_vector_push(arena, cuts, ref->pre_size);
+        hlo_vector_push(arena, cuts, ref->pre_size * ref->size);
     }
-    return NULL;
-}
-
-// Notes where an axis reference cuts its axis.
-static void note_cut(HloArena *arena, const MlirAttribute *axis, const char *name, HloInt64Vector *cuts) {
-    assert(axis && name && cuts);
-    if (axis->code != MLIR_SDY_AXIS_REF || !axis->string || strcmp(axis->string, name) != 0) return;
-    if (axis->count == 0 || axis->items[0]->ints.count != 2) return;
-    int64_t pre = axis->items[0]->ints.items[0];
-    hlo_vector_push(arena, cuts, pre);
-    hlo_vector_push(arena, cuts, pre * axis->items[0]->ints.items[1]);
-}
-
-// All references of a list: a dimension's axes, or the replicated or unreduced ones.
-static void note_list(HloArena *arena, const MlirAttribute *list, const char *name, HloInt64Vector *cuts) {
-    for (int64_t i = 0; list && i < list->count; i++) note_cut(arena, list->items[i], name, cuts);
 }
 
 // Cuts are numbers of devices before a step; sorted, each has to divide the next, or the parts are no product of the
 // axis.
-static HloStatus cut_axis(HloArena *arena, const MlirAttribute *sharding, const char *name, int64_t size,
-                          CutMesh *mesh) {
-    assert(size > 0 && mesh);
+static HloStatus cut_axis(HloArena *arena, const HloNamedSharding *named, int64_t axis, CutMesh *mesh) {
+    const int64_t size = named->mesh.axis_sizes.items[axis];
     HloInt64Vector cuts = {0};
-    const MlirAttribute *dims = sharding->items[1];
-    for (int64_t i = 0; dims && i < dims->count; i++) note_list(arena, dims->items[i], name, &cuts);
-    note_list(arena, sharding->items[2], name, &cuts);
-    note_list(arena, sharding->items[3], name, &cuts);
+    for (int64_t i = 0; i < named->dim_count; i++) note_cuts(arena, &named->dims[i], axis, &cuts);
+    note_cuts(arena, &named->replicated, axis, &cuts);
+    note_cuts(arena, &named->unreduced, axis, &cuts);
     for (int64_t position = 1; position < size;) {
         int64_t next = size;
         for (int64_t i = 0; i < cuts.count; i++) {
             if (cuts.items[i] > position && cuts.items[i] < next) next = cuts.items[i];
         }
         HLO_FAIL_IF(next % position || size % next, HLO_INVALID_ARGUMENT,
-                    "axis \"%s\" of size %lld cannot be cut at %lld", name, (long long)size, (long long)next);
-        hlo_vector_push(arena, &mesh->parts, ((MeshPart){name, position, next / position}));
+                    "axis \"%s\" of size %lld cannot be cut at %lld", named->mesh.axis_names[axis], (long long)size,
+                    (long long)next);
+        hlo_vector_push(arena, &mesh->parts, ((MeshPart){axis, position, next / position}));
         position = next;
     }
     return HLO_SUCCESS;
 }
 
-// The axis of the mesh that is called so, or NULL.
-static const MlirAttribute *axis_of(const MlirAttribute *mesh, const char *name) {
-    for (int64_t i = 0; i < mesh->count; i++) {
-        const MlirAttribute *axis = mesh->items[i];
-        if (axis && axis->string && strcmp(axis->string, name) == 0) return axis;
-    }
-    return NULL;
-}
-
-// True if an axis of size `whole` has the part (pre)size: `pre` devices come before a step along it, `size` are in it.
-// "x":(2)3 of an axis of 12 is the middle digit of the device's number along it, written in digits of 2, 3 and 2.
-static bool has_part(int64_t whole, const MlirAttribute *part) {
-    if (!part || part->ints.count != 2) return false;
-    const int64_t pre = part->ints.items[0], size = part->ints.items[1];
-    return pre >= 1 && size >= 1 && whole >= 1 && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
-}
-
-// A list of axis references names axes of the mesh; `whole` has those that were there as a whole before.
-static HloStatus check_list(HloArena *arena, const MlirAttribute *mesh, const MlirAttribute *list,
-                            HloStringVector *whole) {
-    assert(mesh && whole);
-    for (int64_t i = 0; list && i < list->count; i++) {
-        const MlirAttribute *axis = list->items[i];
-        if (!axis || axis->code != MLIR_SDY_AXIS_REF || !axis->string) continue;
-        const MlirAttribute *whole_axis = axis_of(mesh, axis->string);
-        HLO_FAIL_IF(!whole_axis, HLO_INVALID_ARGUMENT, "a sharding names the axis \"%s\", which its mesh does not have",
-                    axis->string);
-        const int64_t size = whole_axis->ints.count == 1 ? whole_axis->ints.items[0] : 0;
-        HLO_FAIL_IF(axis->count && !has_part(size, axis->items[0]), HLO_INVALID_ARGUMENT,
-                    "a part of axis \"%s\" does not fit it", axis->string);
-        if (axis->count) continue;  // part of an axis: others may be elsewhere
-        for (int64_t k = 0; k < whole->count; k++) {
-            HLO_FAIL_IF(strcmp(whole->items[k], axis->string) == 0, HLO_INVALID_ARGUMENT,
-                        "a sharding names the axis \"%s\" twice", axis->string);
-        }
-        hlo_vector_push(arena, whole, axis->string);
-    }
-    return HLO_SUCCESS;
-}
-
-// An axis may stand in one place of a sharding only.
-static HloStatus check_axes(HloArena *arena, const MlirAttribute *mesh, const MlirAttribute *sharding) {
-    HloStringVector whole = {0};
-    const MlirAttribute *dims = sharding->items[1];
-    for (int64_t i = 0; dims && i < dims->count; i++) HLO_TRY(check_list(arena, mesh, dims->items[i], &whole));
-    HLO_TRY(check_list(arena, mesh, sharding->items[2], &whole));
-    return check_list(arena, mesh, sharding->items[3], &whole);
-}
-
-// Sizes are multiplied with a limit, as the device list may be written out below.
-static HloStatus cut_mesh(Importer *importer, const MlirAttribute *sharding, CutMesh *mesh) {
-    const MlirAttribute *found = find_mesh(importer, sharding->items[0]);
-    HLO_FAIL_IF(!found || found->kind != MLIR_SDY || found->code != MLIR_SDY_MESH, HLO_INVALID_ARGUMENT,
-                "a sharding names a mesh that does not exist");
-    HLO_FAIL_IF(found->count > MOST_AXES, HLO_INVALID_ARGUMENT, "a mesh has more than %d axes", MOST_AXES);
-    HLO_TRY(check_axes(importer->module->arena, found, sharding));
-    mesh->device_ids = found->ints;
+static HloStatus cut_mesh(HloArena *arena, const HloNamedSharding *named, CutMesh *mesh) {
+    mesh->device_ids = named->mesh.device_ids;
     mesh->device_count = 1;
-    for (int64_t i = 0; i < found->count; i++) {
-        const MlirAttribute *axis = found->items[i];
-        HLO_FAIL_IF(!axis || axis->code != MLIR_SDY_MESH_AXIS || axis->ints.count != 1 || axis->ints.items[0] < 1,
-                    HLO_INVALID_ARGUMENT, "a mesh axis has no size");
-        HLO_FAIL_IF(__builtin_mul_overflow(mesh->device_count, axis->ints.items[0], &mesh->device_count) ||
-                        mesh->device_count > MOST_DEVICES,
-                    HLO_INVALID_ARGUMENT, "a mesh has too many devices");
-        HLO_TRY(
-            cut_axis(importer->module->arena, sharding, axis->string ? axis->string : "", axis->ints.items[0], mesh));
+    for (int64_t i = 0; i < named->mesh.axis_sizes.count; i++) {
+        mesh->device_count *= named->mesh.axis_sizes.items[i];
+        HLO_TRY(cut_axis(arena, named, i, mesh));
     }
-    HLO_FAIL_IF(mesh->device_ids.count > 1 && mesh->device_ids.count != mesh->device_count, HLO_INVALID_ARGUMENT,
-                "a mesh of %lld devices lists %lld", (long long)mesh->device_count, (long long)mesh->device_ids.count);
-    return HLO_SUCCESS;
-}
-
-// The axis that a reference names, checked against the mesh.
-static HloStatus find_axis(const ImportPlace *place, const MlirAttribute *ref, const HloMesh *mesh, HloAxisRef *axis) {
-    assert(mesh && axis);
-    if (!ref || ref->kind != MLIR_SDY || ref->code != MLIR_SDY_AXIS_REF || !ref->string) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has an axis that is none");
-    }
-    int64_t index = 0;
-    while (index < mesh->axis_sizes.count && strcmp(mesh->axis_names[index], ref->string) != 0) index++;
-    if (index == mesh->axis_sizes.count) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has the axis \"%s\", which the mesh has not",
-                            ref->string);
-    }
-    *axis = (HloAxisRef){.axis = index, .pre_size = 1};
-    if (ref->count == 0) return HLO_SUCCESS;
-    if (!has_part(mesh->axis_sizes.items[index], ref->items[0]))
-        return import_error(place, HLO_INVALID_ARGUMENT, "a part of axis \"%s\" does not fit it", ref->string);
-    axis->pre_size = ref->items[0]->ints.items[0];
-    axis->size = ref->items[0]->ints.items[1];
     return HLO_SUCCESS;
 }
 
@@ -182,33 +74,24 @@ static HloStatus find_axis(const ImportPlace *place, const MlirAttribute *ref, c
 HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
                              const HloReplicaGroups **result) {
     assert(attribute->kind == MLIR_MESH_GROUPS && attribute->count == 2 && result);
-    const MlirAttribute *mesh = find_mesh(place->importer, attribute->items[0]), *axes = attribute->items[1];
+    const MlirAttribute *mesh = hlo_sdy_find_mesh(&place->importer->meshes, attribute->items[0]),
+                        *axes = attribute->items[1];
     if (!mesh || mesh->kind != MLIR_SDY || mesh->code != MLIR_SDY_MESH || !axes || axes->kind != MLIR_ARRAY) {
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups names a mesh that does not exist");
     }
     HloArena *arena = import_arena(place);
     HloReplicaGroups *groups = HLO_ARENA_NEW(arena, HloReplicaGroups, 1);
-    const char **names = HLO_ARENA_NEW(arena, const char *, mesh->count);
-    int64_t *sizes = HLO_ARENA_NEW(arena, int64_t, mesh->count), total = 1;
-    for (int64_t i = 0; i < mesh->count; i++) {
-        const MlirAttribute *axis = mesh->items[i];
-        bool fits = axis && axis->code == MLIR_SDY_MESH_AXIS && axis->string && axis->ints.count == 1 &&
-                    axis->ints.items[0] >= 1 && !__builtin_mul_overflow(total, axis->ints.items[0], &total) &&
-                    total <= MOST_DEVICES;
-        if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "an axis of the mesh has no size that fits");
-        names[i] = hlo_arena_text(arena, axis->string);
-        sizes[i] = axis->ints.items[0];
-    }
-    if (mesh->ints.count && mesh->ints.count != total)
-        return import_error(place, HLO_INVALID_ARGUMENT, "a mesh of %lld devices lists %lld", (long long)total,
-                            (long long)mesh->ints.count);
+    HloAxisRefs refs = {0};
     groups->form = HLO_GROUPS_MESH;
-    groups->mesh = (HloMesh){
-        .axis_names = names, .axis_sizes = {sizes, mesh->count}, .device_ids = hlo_ints_copy(arena, mesh->ints)};
-    HloAxisRef *refs = HLO_ARENA_NEW(arena, HloAxisRef, axes->count);
-    for (int64_t i = 0; i < axes->count; i++) HLO_TRY(find_axis(place, axes->items[i], &groups->mesh, &refs[i]));
-    groups->axes = refs;
-    groups->axis_count = axes->count;
+    HloStatus status = hlo_sdy_mesh_of_attribute(arena, mesh, &groups->mesh);
+    if (!status) status = hlo_sdy_axes_of_attribute(arena, &groups->mesh, axes, &refs);
+    if (status) {
+        HloStatus placed = import_error(place, HLO_INVALID_ARGUMENT, "replica_groups: %s", hlo_status_message(status));
+        hlo_status_free(status);
+        return placed;
+    }
+    groups->axes = refs.items;
+    groups->axis_count = refs.count;
     *result = groups;
     return HLO_SUCCESS;
 }
@@ -225,16 +108,12 @@ typedef struct Tiling {
 } Tiling;
 
 // Appends the parts of one axis reference; returns the product of their sizes.
-static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const MlirAttribute *axis, Tiling *tiling) {
-    int64_t low = 1, high = INT64_MAX, product = 1;
-    if (!axis || !axis->string) return 1;
-    if (axis->count && axis->items[0]->ints.count == 2) {
-        low = axis->items[0]->ints.items[0];
-        high = low * axis->items[0]->ints.items[1];
-    }
+static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const HloAxisRef *axis, Tiling *tiling) {
+    const int64_t low = axis->pre_size, high = axis->size ? low * axis->size : INT64_MAX;
+    int64_t product = 1;
     for (int64_t i = 0; i < mesh->parts.count; i++) {
         const MeshPart *part = &mesh->parts.items[i];
-        if (strcmp(part->axis, axis->string) != 0 || part->pre_size < low || part->pre_size >= high) continue;
+        if (part->axis != axis->axis || part->pre_size < low || part->pre_size >= high) continue;
         if (tiling->used[i]) continue;
         tiling->used[i] = true;
         hlo_vector_push(arena, &tiling->order, i);
@@ -244,19 +123,9 @@ static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const MlirAttribu
 }
 
 // The product is that of a dimension's tiles.
-static int64_t take_list(HloArena *arena, const CutMesh *mesh, const MlirAttribute *list, Tiling *tiling) {
+static int64_t take_list(HloArena *arena, const CutMesh *mesh, const HloAxisRefs *list, Tiling *tiling) {
     int64_t product = 1;
-    for (int64_t i = 0; list && i < list->count; i++) product *= take_axis(arena, mesh, list->items[i], tiling);
-    return product;
-}
-
-// Manual axes are names without parts.
-static int64_t take_names(HloArena *arena, const CutMesh *mesh, const MlirAttribute *names, Tiling *tiling) {
-    int64_t product = 1;
-    for (int64_t i = 0; names && i < names->count; i++) {
-        MlirAttribute axis = {.kind = MLIR_SDY, .string = names->items[i] ? names->items[i]->string : NULL};
-        product *= take_axis(arena, mesh, &axis, tiling);
-    }
+    for (int64_t i = 0; i < list->count; i++) product *= take_axis(arena, mesh, &list->items[i], tiling);
     return product;
 }
 
@@ -310,31 +179,29 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
     assert(rank >= 0 && result);
     HloArena *arena = importer->module->arena;
     CutMesh mesh = {0};
-    // import_sharding() also takes the text of an annotation, which names no axes that could be manual.
-    HLO_FAIL_IF(!attribute || attribute->kind != MLIR_SDY || attribute->code != MLIR_SDY_SHARDING, HLO_INVALID_ARGUMENT,
-                "a sharding attribute holds something else");
-    HLO_TRY(cut_mesh(importer, attribute, &mesh));
-    const MlirAttribute *dims = attribute->items[1];
-    HLO_FAIL_IF(dims->count != rank && !(mesh.device_count == 1), HLO_INVALID_ARGUMENT,
-                "a sharding of %lld dimensions stands at a value of rank %lld", (long long)dims->count,
-                (long long)rank);
-    if (mesh.parts.count == 0 && mesh.device_ids.count == 1) {
-        *result = hlo_sharding_maximal(arena, mesh.device_ids.items[0]);
+    HloSdySharding read = {0};
+    HloAxisRefs manual_axes = {0};
+    HLO_TRY(hlo_sdy_sharding_of_attribute(arena, &importer->meshes, attribute, &read));
+    HLO_TRY(hlo_sdy_check_rank(read.sharding, rank));
+    const HloNamedSharding *named = read.sharding->named;
+    HLO_TRY(hlo_sdy_axes_of_attribute(arena, &named->mesh, manual, &manual_axes));
+    if (named->mesh.is_maximal) {
+        *result = hlo_sharding_maximal(arena, named->mesh.device_ids.items[0]);
         return HLO_SUCCESS;
     }
+    HLO_TRY(cut_mesh(arena, named, &mesh));
     Tiling tiling = {.used = HLO_ARENA_NEW(arena, bool, mesh.parts.count)};
     int64_t tiles = 1;
     // Manual axes lead in the dimension lists of a region's operands and results, but tile only outside of it.
-    int64_t manual_size = 1;
     Tiling inner = {.used = tiling.used};
-    if (manual) manual_size = take_names(arena, &mesh, manual, &inner);
-    for (int64_t i = 0; i < dims->count; i++) {
-        int64_t size = take_list(arena, &mesh, dims->items[i], &tiling);
+    const int64_t manual_size = take_list(arena, &mesh, &manual_axes, &inner);
+    for (int64_t i = 0; i < rank; i++) {
+        int64_t size = take_list(arena, &mesh, &named->dims[i], &tiling);
         hlo_vector_push(arena, &tiling.tile_dims, size);
         tiles *= size;
     }
     for (int64_t i = 0; i < inner.order.count; i++) hlo_vector_push(arena, &tiling.order, inner.order.items[i]);
-    int64_t unreduced = take_list(arena, &mesh, attribute->items[3], &tiling);
+    int64_t unreduced = take_list(arena, &mesh, &named->unreduced, &tiling);
     int64_t rest = take_rest(arena, &mesh, &tiling);
     HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
     *result = sharding;
@@ -356,6 +223,11 @@ HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, cons
     sharding->tile_dims = (HloInts){tiling.tile_dims.items, tiling.tile_dims.count};
     set_devices(arena, &mesh, &tiling, sharding);
     return HLO_SUCCESS;
+}
+
+const MlirAttribute *import_sharding_entry(const MlirAttribute *dictionary) {
+    const MlirAttribute *sharding = mlir_entry(dictionary, "sdy.sharding");
+    return sharding ? sharding : mlir_entry(dictionary, "mhlo.sharding");
 }
 
 // mhlo.sharding is text, shared by its text; sdy's attributes are tiled each time, as they depend on the rank.
@@ -384,8 +256,34 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
 // ---------------------------------------------------------------------------------------------------------------------
 // What tilings cannot say, as Shardy's own text in frontend attributes: axis names, open dimensions, replicated axes
 
+// A string as MLIR writes it.
+static void print_quoted(HloText *text, const char *string) {
+    hlo_text_char(text, '"');
+    for (const char *at = string; *at; at++) {
+        const unsigned char c = (unsigned char)*at;
+        if (c < ' ' || c > '~' || c == '"' || c == '\\') {
+            hlo_text_format(text, "\\%02X", c);
+        } else {
+            hlo_text_char(text, *at);
+        }
+    }
+    hlo_text_char(text, '"');
+}
+
+// A symbol's name or the key of a dictionary: in quotes unless it is an identifier.
+static void print_name(HloText *text, const char *name) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_", others[] = "0123456789$.";
+    size_t length = *name && strchr(letters, *name) ? 1 : 0;
+    while (length && name[length] && (strchr(letters, name[length]) || strchr(others, name[length]))) length++;
+    if (length && !name[length]) {
+        hlo_text_string(text, name);
+    } else {
+        print_quoted(text, name);
+    }
+}
+
 static void print_axis(HloText *text, const MlirAttribute *axis) {
-    hlo_text_format(text, "\"%s\"", axis && axis->string ? axis->string : "");
+    print_quoted(text, axis && axis->string ? axis->string : "");
     if (!axis || !axis->count || axis->items[0]->ints.count != 2) return;
     const int64_t *part = axis->items[0]->ints.items;
     hlo_text_format(text, ":(%lld)%lld", (long long)part[0], (long long)part[1]);
@@ -401,20 +299,46 @@ static void print_axes(HloText *text, const MlirAttribute *list, bool open) {
     hlo_text_char(text, '}');
 }
 
+// `<["x"=2, "y"=2], device_ids=[...]>`, of a mesh that has been checked.
+static void print_mesh(HloText *text, const MlirAttribute *mesh) {
+    hlo_text_string(text, "<[");
+    for (int64_t i = 0; i < mesh->count; i++) {
+        if (i) hlo_text_string(text, ", ");
+        print_axis(text, mesh->items[i]);
+        hlo_text_format(text, "=%lld", (long long)mesh->items[i]->ints.items[0]);
+    }
+    hlo_text_char(text, ']');
+    for (int64_t i = 0; i < mesh->ints.count; i++)
+        hlo_text_format(text, "%s%lld", i ? ", " : ", device_ids=[", (long long)mesh->ints.items[i]);
+    hlo_text_string(text, mesh->ints.count ? "]>" : ">");
+}
+
 bool import_dimension_is_open(const MlirAttribute *dim) {
     return dim->ints.count == 2 && !dim->ints.items[0];
 }
 
-// `<@mesh, [{"x", ?}, {}], replicated={"y"}>`. A value without a sharding is open in all of its dimensions.
-static void print_sharding(HloText *text, const MlirAttribute *sharding, int64_t rank) {
-    hlo_text_string(text, "<@mesh, [");
+// `@mesh` or `mesh<["x"=2]>`.
+static void print_mesh_reference(HloText *text, const MlirAttribute *mesh) {
+    if (mesh->kind == MLIR_SDY) {
+        hlo_text_string(text, "mesh");
+        print_mesh(text, mesh);
+    } else {
+        hlo_text_char(text, '@');
+        print_name(text, mesh->string ? mesh->string : "");
+    }
+}
+
+// `<@mesh, [{"x", ?}, {}], replicated={"y"}>`. A value without a sharding (NULL) is open in all of its dimensions.
+static void print_sharding(HloText *text, const MlirAttribute *mesh, const MlirAttribute *sharding, int64_t rank) {
+    hlo_text_char(text, '<');
+    print_mesh_reference(text, sharding ? sharding->items[0] : mesh);
+    hlo_text_string(text, ", [");
+    if (sharding) rank = sharding->items[1]->count;
     for (int64_t i = 0; i < rank; i++) {
-        const MlirAttribute *dim = sharding && i < sharding->items[1]->count ? sharding->items[1]->items[i] : NULL;
+        const MlirAttribute *dim = sharding ? sharding->items[1]->items[i] : NULL;
         if (i) hlo_text_string(text, ", ");
-        print_axes(text, dim, !sharding || (dim && import_dimension_is_open(dim)));
-        if (dim && dim->ints.count == 2 && dim->ints.items[1] >= 0 && (dim->count || import_dimension_is_open(dim))) {
-            hlo_text_format(text, "p%lld", (long long)dim->ints.items[1]);
-        }
+        print_axes(text, dim, !sharding || import_dimension_is_open(dim));
+        if (dim && dim->ints.items[1] >= 0) hlo_text_format(text, "p%lld", (long long)dim->ints.items[1]);
     }
     hlo_text_char(text, ']');
     static const char *const sets[2] = {", replicated=", ", unreduced="};
@@ -426,70 +350,107 @@ static void print_sharding(HloText *text, const MlirAttribute *sharding, int64_t
     hlo_text_char(text, '>');
 }
 
+static bool is_sdy_sharding(const MlirAttribute *attribute) {
+    return attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_SHARDING;
+}
+
 // Only what the tiling cannot say needs the text.
 static bool needs_text(const MlirAttribute *sharding) {
-    if (!sharding || sharding->kind != MLIR_SDY || sharding->code != MLIR_SDY_SHARDING) return false;
     bool needs = sharding->items[2] && sharding->items[2]->count;
     for (int64_t i = 0; i < sharding->items[1]->count; i++) {
         const MlirAttribute *dim = sharding->items[1]->items[i];
-        needs |= import_dimension_is_open(dim) || (dim->ints.count == 2 && dim->ints.items[1] > 0);
+        needs |= import_dimension_is_open(dim) || dim->ints.items[1] > 0;
     }
     return needs;
 }
 
-void import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction) {
-    int64_t leaves = hlo_shape_leaf_count(instruction->shape);
-    bool tuple = hlo_shape_is_tuple(instruction->shape), any = false;
-    for (int64_t i = 0; i < leaves; i++) any |= needs_text(shardings[i]);
-    if (!any) return;
+// The text is believed before a tiling, so that it must be about all values if it is about one. It also takes the place
+// of text that the program brought along.
+HloStatus import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction) {
+    const int64_t leaves = hlo_shape_leaf_count(instruction->shape);
+    const bool tuple = hlo_shape_is_tuple(instruction->shape);
+    bool needs = false, others = false;
+    const MlirAttribute *mesh = NULL;
+    for (int64_t i = 0; i < leaves; i++) {
+        others |= shardings[i] && !is_sdy_sharding(shardings[i]);
+        if (!is_sdy_sharding(shardings[i])) continue;
+        needs |= needs_text(shardings[i]);
+        if (!mesh) mesh = shardings[i]->items[0];
+    }
+    if (!mesh) return HLO_SUCCESS;
+    if (!needs && !hlo_instruction_frontend_attribute(instruction, HLO_SDY_SHARDING)) return HLO_SUCCESS;
+    HLO_FAIL_IF(others, HLO_UNIMPLEMENTED, "some of its values have sdy.sharding and others mhlo.sharding");
     HloText text = {0};
     hlo_text_string(&text, tuple ? "#sdy.sharding_per_value<[" : "#sdy.sharding");
     for (int64_t i = 0; i < leaves; i++) {
-        const MlirAttribute *sharding = shardings[i] && shardings[i]->kind == MLIR_SDY ? shardings[i] : NULL;
         if (i) hlo_text_string(&text, ", ");
-        print_sharding(&text, sharding, hlo_shape_leaf(instruction->shape, i)->rank);
+        print_sharding(&text, mesh, shardings[i], hlo_shape_leaf(instruction->shape, i)->rank);
     }
     if (tuple) hlo_text_string(&text, "]>");
     const char *kept = hlo_text_to_arena(importer->module->arena, &text);
-    hlo_instruction_set_frontend_attribute(instruction, "xla.sdy.sharding", kept);
+    hlo_instruction_set_frontend_attribute(instruction, HLO_SDY_SHARDING, kept);
+    return HLO_SUCCESS;
 }
 
-static void print_mesh(HloText *text, const MlirOperation *operation) {
-    const MlirAttribute *mesh = mlir_attribute(operation, "mesh"), *name = mlir_attribute(operation, "sym_name");
-    hlo_text_format(text, "%s = #sdy.mesh<[", name && name->string ? name->string : "mesh");
-    for (int64_t i = 0; i < mesh->count; i++) {
-        const MlirAttribute *axis = mesh->items[i];
-        long long size = axis && axis->ints.count == 1 ? (long long)axis->ints.items[0] : 1;
-        hlo_text_format(text, "%s\"%s\"=%lld", i ? ", " : "", axis && axis->string ? axis->string : "", size);
+// Appends the meshes of a text to those of the operations. A name may come twice if it means the same mesh.
+static HloStatus add_written_meshes(Importer *importer, const char *text) {
+    HloSdyMeshes written, *all = &importer->meshes;
+    HLO_TRY(hlo_sdy_meshes_of_text(importer->arena, text, &written));
+    HLO_VECTOR(const char *) names = {0};
+    HLO_VECTOR(const MlirAttribute *) meshes = {0};
+    for (int64_t i = 0; i < all->count; i++) {
+        hlo_vector_push(importer->arena, &names, all->names[i]);
+        hlo_vector_push(importer->arena, &meshes, all->meshes[i]);
     }
-    hlo_text_char(text, ']');
-    for (int64_t i = 0; i < mesh->ints.count; i++) {
-        hlo_text_format(text, "%s%lld", i ? ", " : ", device_ids=[", (long long)mesh->ints.items[i]);
+    for (int64_t i = 0; i < written.count; i++) {
+        const MlirAttribute symbol = {.kind = MLIR_SYMBOL, .string = written.names[i]};
+        const MlirAttribute *known = hlo_sdy_find_mesh(all, &symbol);
+        HloMesh before, now;
+        HLO_TRY(hlo_sdy_mesh(importer->arena, &written, i, &now));
+        if (!known) {
+            hlo_vector_push(importer->arena, &names, written.names[i]);
+            hlo_vector_push(importer->arena, &meshes, written.meshes[i]);
+            continue;
+        }
+        HLO_TRY(hlo_sdy_mesh_of_attribute(importer->arena, known, &before));
+        HLO_FAIL_IF(!hlo_mesh_equal(&before, &now), HLO_INVALID_ARGUMENT,
+                    "the mesh @%s is one thing as an operation and another in " HLO_SDY_MESHES, written.names[i]);
     }
-    hlo_text_string(text, mesh->ints.count ? "]>" : ">");
+    *all = (HloSdyMeshes){names.items, meshes.items, names.count};
+    return HLO_SUCCESS;
 }
 
-void import_meshes(Importer *importer, const MlirOperation *top) {
+HloStatus import_meshes(Importer *importer, const MlirOperation *top) {
     HloModule *module = importer->module;
     const MlirAttribute *written = mlir_attribute(top, "mhlo.frontend_attributes");
     HLO_VECTOR(HloKeyValue) attributes = {0};
     for (int64_t i = 0; written && written->kind == MLIR_DICTIONARY && i < written->count; i++) {
         const char *value = written->items[i] && written->items[i]->string ? written->items[i]->string : "";
+        if (!strcmp(written->keys[i], HLO_SDY_MESHES)) {
+            HLO_TRY(add_written_meshes(importer, value));
+            continue;
+        }
         HloKeyValue attribute = {hlo_arena_text(module->arena, written->keys[i]), hlo_arena_text(module->arena, value)};
         hlo_vector_push(module->arena, &attributes, attribute);
     }
     HloText text = {0};
-    for (int64_t i = 0; i < importer->mesh_count; i++) {
-        const MlirAttribute *mesh = mlir_attribute(importer->meshes[i], "mesh");
-        if (!mesh || mesh->kind != MLIR_SDY || mesh->code != MLIR_SDY_MESH || !mesh->count) continue;
-        hlo_text_string(&text, text.length ? ", " : "{");
-        print_mesh(&text, importer->meshes[i]);
+    for (int64_t i = 0; i < importer->meshes.count; i++) {
+        HloMesh checked;  // one that is used by nothing may be anything
+        HloStatus status = hlo_sdy_mesh_of_attribute(importer->arena, importer->meshes.meshes[i], &checked);
+        if (!status) {
+            hlo_text_string(&text, text.length ? ", " : "{");
+            print_name(&text, importer->meshes.names[i]);
+            hlo_text_string(&text, " = #sdy.mesh");
+            print_mesh(&text, importer->meshes.meshes[i]);
+        }
+        hlo_status_free(status);
     }
     if (text.length) {
         hlo_text_char(&text, '}');
-        HloKeyValue meshes = {"xla.sdy.meshes", hlo_text_to_arena(module->arena, &text)};
+        HloKeyValue meshes = {HLO_SDY_MESHES, hlo_text_to_arena(module->arena, &text)};
         hlo_vector_push(module->arena, &attributes, meshes);
     }
     module->frontend_attributes = (HloKeyValues){attributes.items, attributes.count};
     hlo_text_free(&text);
+    return HLO_SUCCESS;
 }

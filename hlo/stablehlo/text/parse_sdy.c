@@ -85,7 +85,9 @@ static bool parse_axis_sets(AsmParser *parser, AttributeList *replicated, Attrib
     while (asm_eat(parser, ',')) {
         bool is_replicated = asm_eat_word(parser, "replicated");
         if (!is_replicated && !asm_expect_word(parser, "unreduced")) return false;
-        if (!asm_expect(parser, '=')) return false;
+        // Shardy's parser takes unreduced axes without the mark, too.
+        const bool has_mark = asm_eat(parser, '=');
+        if (is_replicated && !has_mark) return asm_expected(parser, "'='");
         bool other = !is_replicated && (asm_eat_word(parser, "max") || asm_eat_word(parser, "min"));
         if (other) return asm_fail_at(parser, parser->at, "axes that are unreduced by a maximum or minimum");
         if (!is_replicated) asm_eat_word(parser, "sum");
