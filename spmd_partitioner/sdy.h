@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What Shardy's frontend attributes (xla.sdy.*) say about the instructions of a module, read once by the reader of
-// hlo/stablehlo/sdy.h. Precedence: the sharding in xla.sdy.sharding takes the place of `sharding=` beside it, as in
-// XLA, whose importer drops the latter.
+// hlo/stablehlo/import/shardy.h. Precedence: the sharding in xla.sdy.sharding takes the place of `sharding=` beside it,
+// as in XLA, whose importer drops the latter.
 #ifndef MESHLO_SPMD_PARTITIONER_SDY_H_
 #define MESHLO_SPMD_PARTITIONER_SDY_H_
 
 #include "hlo/base/map.h"
-#include "hlo/stablehlo/sdy.h"
+#include "hlo/stablehlo/import/shardy.h"
 #include "spmd_partitioner/mesh.h"
 
 // Of one instruction; it has at least one of these.

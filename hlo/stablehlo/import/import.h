@@ -3,8 +3,8 @@
 #ifndef MESHLO_HLO_STABLEHLO_IMPORT_IMPORT_H_
 #define MESHLO_HLO_STABLEHLO_IMPORT_IMPORT_H_
 
+#include "hlo/stablehlo/import/shardy.h"
 #include "hlo/stablehlo/mlir/mlir.h"
-#include "hlo/stablehlo/sdy.h"
 
 typedef struct Importer {
     HloModule *module;

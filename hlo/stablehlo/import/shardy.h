@@ -3,8 +3,8 @@
 // attributes (xla.sdy.*), which XLA's round trip through HLO writes. Both become the named shardings of HLO here, and
 // both are checked here by the rules of Shardy's own verifier (shardy/dialect/sdy/ir/verifiers.cc): what cannot be
 // read, or names a mesh or an axis that does not exist, is INVALID_ARGUMENT and never a weaker sharding.
-#ifndef MESHLO_HLO_STABLEHLO_SDY_H_
-#define MESHLO_HLO_STABLEHLO_SDY_H_
+#ifndef MESHLO_HLO_STABLEHLO_IMPORT_SHARDY_H_
+#define MESHLO_HLO_STABLEHLO_IMPORT_SHARDY_H_
 
 #include "hlo/ir/module.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardy's attributes as named shardings, checked. See sdy.h.
-#include "hlo/stablehlo/sdy.h"
+// Shardy's attributes as named shardings, checked. See shardy.h.
+#include "hlo/stablehlo/import/shardy.h"
 
 #include <assert.h>
 #include <string.h>
