@@ -76,13 +76,6 @@ HloStatus hlo_eval_call_called_body(HloEvalDevice *device, const HloInstruction 
     HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED,
                 "%%%s: custom call \"%s\" brings no body to evaluate", instruction->name,
                 HLO_ATTRIBUTES(instruction, CustomCall)->target);
-    const HloComputation *body = instruction->called[0];
-    bool fits = body->parameters.count == instruction->operand_count &&
-                hlo_shape_equal(body->root->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT);
-    for (int64_t p = 0; fits && p < body->parameters.count; p++) {
-        fits = hlo_shape_equal(body->parameters.items[p]->shape, operands[p]->shape, HLO_COMPARE_IGNORE_LAYOUT);
-    }
-    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "%%%s: the body's shapes do not agree", instruction->name);
     return hlo_eval_call(device, instruction, operands, result);
 }
 

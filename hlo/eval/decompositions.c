@@ -546,25 +546,13 @@ static const Routine *routine_of(const HloInstruction *instruction) {
     return NULL;
 }
 
-// low and high are numbers of the program's text, and index rows. LAPACK's rule, but for matrices without rows, which
-// have no first one either.
-static HloStatus check_balanced_rows(const HloInstruction *call) {
-    const HloShape *matrix = call->operands[0]->shape;
-    const int64_t n = matrix->dims[matrix->rank - 1];
-    const int64_t low = hlo_custom_call_option(call, "low", 1), high = hlo_custom_call_option(call, "high", n);
-    HLO_FAIL_IF(n > 0 && (low < 1 || low > high || high > n), HLO_INVALID_ARGUMENT,
-                "%%%s: rows %lld to %lld of a matrix of %lld", call->name, (long long)low, (long long)high,
-                (long long)n);
-    return HLO_SUCCESS;
-}
-
 HloStatus hlo_decompose_check(const HloInstruction *call) {
     HLO_TRY(hlo_custom_call_check(call));
     const Routine *routine = routine_of(call);
     assert(routine); /* the rows of custom_calls.def that come here name one */
     HLO_FAIL_IF(routine->run == gees && hlo_custom_call_option(call, "sort", 'N') != 'N', HLO_UNIMPLEMENTED,
                 "%%%s: a Schur form with sorted eigenvalues", call->name);
-    return routine->run == gehrd ? check_balanced_rows(call) : HLO_SUCCESS;
+    return HLO_SUCCESS;
 }
 
 int64_t hlo_decompose_batch(const HloInstruction *call) {

@@ -125,16 +125,10 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
 HloStatus hlo_eval_call_pad_to_static(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
-    const bool fits = instruction->operand_count == 1 && hlo_shape_is_tuple(shape) &&
-                      hlo_shape_is_array(operands[0]->shape) && shape->element_count == operands[0]->shape->rank + 1;
-    HLO_FAIL_IF(!fits || !hlo_shape_equal(shape->elements[0], operands[0]->shape, HLO_COMPARE_BOUNDS),
-                HLO_INVALID_ARGUMENT, "%%%s: PadToStatic takes an array apart into itself and a size a dimension",
-                instruction->name);
+    assert(shape->element_count == operands[0]->shape->rank + 1); /* hlo_custom_call_check() */
     HLO_TRY(hlo_eval_new(device, shape, result));
     for (int32_t d = 0; d + 1 < shape->element_count; d++) {
         const int64_t size = hlo_eval_size(operands[0], d);
-        HLO_FAIL_IF(!hlo_shape_is_scalar(shape->elements[d + 1]) || shape->elements[d + 1]->type != HLO_S32,
-                    HLO_INVALID_ARGUMENT, "%%%s: sizes are of type s32[]", instruction->name);
         HLO_TRY(hlo_eval_new(device, shape->elements[d + 1], &(*result)->elements[d + 1]));
         hlo_eval_encode_int64(HLO_S32, &size, 1, (*result)->elements[d + 1]->data);
     }
@@ -146,14 +140,9 @@ HloStatus hlo_eval_call_pad_to_static(HloEvalDevice *device, const HloInstructio
 HloStatus hlo_eval_call_slice_to_dynamic(HloEvalDevice *device, const HloInstruction *instruction,
                                          HloEvalValue **operands, HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
-    const bool fits = hlo_shape_is_array(shape) && instruction->operand_count == shape->rank + 1;
-    HLO_FAIL_IF(!fits || !hlo_shape_equal(shape, operands[0]->shape, HLO_COMPARE_BOUNDS), HLO_INVALID_ARGUMENT,
-                "%%%s: SliceToDynamic takes an array and a size a dimension", instruction->name);
+    assert(instruction->operand_count == shape->rank + 1); /* hlo_custom_call_check() */
     int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
     for (int32_t d = 0; d < shape->rank; d++) {
-        const HloShape *size = operands[d + 1]->shape;
-        HLO_FAIL_IF(!hlo_shape_is_scalar(size) || size->type != HLO_S32, HLO_INVALID_ARGUMENT,
-                    "%%%s: sizes are of type s32[]", instruction->name);
         sizes[d] = hlo_eval_integer_at(operands[d + 1], 0);
         HLO_FAIL_IF(sizes[d] < 0 || sizes[d] > shape->dims[d], HLO_INVALID_ARGUMENT,
                     "%%%s: size %lld does not fit the bound %lld", instruction->name, (long long)sizes[d],

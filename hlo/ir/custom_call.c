@@ -9,8 +9,8 @@
 //   "T:mn > T:mn T:k S:"     k is min(m, n); S is s32; no letters: a scalar a matrix
 //
 // A letter is a size: bound by the first array that has it, and compared after that. Some letters
-// mean sizes that follow from others (fits()). Words instead of a spelling ("same", "unary",
-// "shard", "top", "tops") name rules that are no matter of single sizes.
+// mean sizes that follow from others (fits()). Words instead of a spelling ("same", "top" ...) name rules that are no
+// matter of single sizes: the table `rules`.
 //
 // Options stand in backend_config, as JSON ("lower": true) or as MLIR attributes (uplo = 76 : ui8,
 // a character by its number). They are looked for by name in the text; none of them is nested.
@@ -55,6 +55,9 @@ bool hlo_custom_call_takes_bytes(const char *target) {
 }
 
 // ---- signatures
+
+// What ends the signature of a call whose options name rows of its matrix.
+#define ROWS " | rows"
 
 typedef struct Signature {
     const char *at;         // what is left to read
@@ -132,7 +135,7 @@ static bool fits_spelled(const HloInstruction *instruction, const char *signatur
             hlo_custom_call_option(instruction, "left", hlo_custom_call_option(instruction, "side", 'L') == 'L');
         good = s.sizes['p'] == s.sizes[left ? 'm' : 'n'];
     }
-    return good && !*s.at;
+    return good && (!*s.at || !strcmp(s.at, ROWS));
 }
 
 // The result looks like operand 0.
@@ -206,29 +209,113 @@ static bool fits_tops(const HloInstruction *instruction) {
     return true;
 }
 
-// The row's signature is one of a few words, or spelled out (fits_spelled()).
+static bool fits_unary(const HloInstruction *instruction) {
+    return fits_same(instruction) && instruction->operand_count == 1;
+}
+
+static bool is_size(const HloShape *shape) {
+    return hlo_shape_is_scalar(shape) && shape->type == HLO_S32;
+}
+
+// (the array, the size of each dimension).
+static bool fits_pad(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    if (instruction->operand_count != 1 || !hlo_shape_is_tuple(shape)) return false;
+    const HloShape *array = instruction->operands[0]->shape;
+    if (!hlo_shape_is_array(array) || shape->element_count != array->rank + 1) return false;
+    for (int32_t i = 1; i < shape->element_count; i++)
+        if (!is_size(shape->elements[i])) return false;
+    return hlo_shape_equal(shape->elements[0], array, HLO_COMPARE_BOUNDS);
+}
+
+static bool fits_slice(const HloInstruction *instruction) {
+    const HloShape *shape = instruction->shape;
+    if (!hlo_shape_is_array(shape) || instruction->operand_count != shape->rank + 1) return false;
+    for (int32_t i = 1; i < instruction->operand_count; i++)
+        if (!is_size(instruction->operands[i]->shape)) return false;
+    return hlo_shape_equal(shape, instruction->operands[0]->shape, HLO_COMPARE_BOUNDS);
+}
+
+// A call without a computation is carried through; what would run it says that there is none.
+static bool fits_body(const HloInstruction *instruction) {
+    if (instruction->called_count == 0) return true;
+    const HloComputation *body = instruction->called[0];
+    if (instruction->called_count > 1 || body->parameters.count != instruction->operand_count) return false;
+    for (int32_t p = 0; p < instruction->operand_count; p++) {
+        if (!hlo_shape_equal(body->parameters.items[p]->shape, instruction->operands[p]->shape,
+                             HLO_COMPARE_IGNORE_LAYOUT))
+            return false;
+    }
+    return hlo_shape_equal(body->root->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT);
+}
+
+// The words that stand for a rule.
+static const struct {
+    const char *word;
+    bool (*fits)(const HloInstruction *instruction);
+} rules[] = {{"same", fits_same}, {"unary", fits_unary}, {"shard", fits_shard}, {"top", fits_top},
+             {"tops", fits_tops}, {"pad", fits_pad},     {"slice", fits_slice}, {"body", fits_body}};
+
+static bool fits_signature(const HloInstruction *instruction, const char *signature, HloType type) {
+    for (size_t i = 0; i < HLO_COUNT_OF(rules); i++)
+        if (!strcmp(signature, rules[i].word)) return rules[i].fits(instruction);
+    return fits_spelled(instruction, signature, type);
+}
+
+static bool has_unbounded(const HloShape *shape) {
+    if (hlo_shape_is_tuple(shape)) {
+        for (int32_t i = 0; i < shape->element_count; i++)
+            if (has_unbounded(shape->elements[i])) return true;
+        return false;
+    }
+    for (int32_t d = 0; hlo_shape_is_array(shape) && d < shape->rank; d++)
+        if (shape->dims[d] == HLO_UNBOUNDED) return true;
+    return false;
+}
+
+// Sizes are compared when they are known.
+static bool is_settled(const HloInstruction *instruction) {
+    for (int32_t i = 0; i < instruction->operand_count; i++)
+        if (has_unbounded(instruction->operands[i]->shape)) return false;
+    return !has_unbounded(instruction->shape);
+}
+
+// INVALID_ARGUMENT with the shapes that the call has, and the rule that they break.
+static HloStatus refuse(const HloInstruction *instruction, const char *target, const char *signature) {
+    HloText shapes = {0};
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        hlo_text_string(&shapes, i ? ", " : "");
+        hlo_shape_print(&shapes, instruction->operands[i]->shape, false);
+    }
+    hlo_text_string(&shapes, " -> ");
+    hlo_shape_print(&shapes, instruction->shape, false);
+    const HloStatus status = hlo_error(
+        HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together: %s does not match \"%s\"",
+        instruction->name, target, shapes.data, signature);
+    hlo_text_free(&shapes);
+    return status;
+}
+
+// The options low and high are rows of the matrix. A matrix without rows has no first one either.
+static HloStatus check_rows(const HloInstruction *instruction) {
+    const HloShape *matrix = instruction->operands[0]->shape;
+    const int64_t n = matrix->dims[matrix->rank - 1];
+    const int64_t low = hlo_custom_call_option(instruction, "low", 1),
+                  high = hlo_custom_call_option(instruction, "high", n);
+    HLO_FAIL_IF(n > 0 && (low < 1 || low > high || high > n), HLO_INVALID_ARGUMENT,
+                "%%%s: rows %lld to %lld of a matrix of %lld", instruction->name, (long long)low, (long long)high,
+                (long long)n);
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_custom_call_check(const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     const int32_t row = hlo_custom_call_row(instruction);
-    if (row < 0 || !rows[row].signature) return HLO_SUCCESS;
-    const char *signature = rows[row].signature;
-    bool good;
-    if (!strcmp(signature, "same")) {
-        good = fits_same(instruction);
-    } else if (!strcmp(signature, "unary")) {
-        good = fits_same(instruction) && instruction->operand_count == 1;
-    } else if (!strcmp(signature, "shard")) {
-        good = fits_shard(instruction);
-    } else if (!strcmp(signature, "top")) {
-        good = fits_top(instruction);
-    } else if (!strcmp(signature, "tops")) {
-        good = fits_tops(instruction);
-    } else {
-        good = fits_spelled(instruction, signature, rows[row].type);
-    }
-    HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together (%s)",
-                instruction->name, rows[row].target, signature);
-    return HLO_SUCCESS;
+    const char *signature = row < 0 ? NULL : rows[row].signature;
+    if (!signature || !is_settled(instruction)) return HLO_SUCCESS;
+    if (!fits_signature(instruction, signature, rows[row].type))
+        return refuse(instruction, rows[row].target, signature);
+    return strstr(signature, ROWS) ? check_rows(instruction) : HLO_SUCCESS;
 }
 
 // ---- options

@@ -22,12 +22,16 @@ HLO_EXPORT bool hlo_custom_call_takes_bytes(const char *target);
 //           r     free, at most k, or p before m and n are bound
 //           p     free at first; in the end m, or n where the options `side` or `left` say that it multiplies from
 //                 the right
-// or one of these words:
+// "| rows" at the end: the options `low` and `high` are numbers of rows, counted from 1. Or one of these words:
 //   same    the result has the shape of the first operand        unary  the same, and there is no other operand
 //   shard   each result is an array with the type of its operand
 //   top     one array > (its first elements along the last dimension, their positions)
 //   tops    arrays and as many init values, with a comparator > the first elements of each along one dimension
-// INVALID_ARGUMENT naming the instruction; rows without a signature pass.
+//   pad     one array > (the array up to its bounds, an s32 for the size of each dimension)
+//   slice   an array, an s32 for the size of each dimension > the array with dimensions of dynamic size
+//   body    parameters and result of the called computation, if there is one
+// INVALID_ARGUMENT naming the instruction. Rows without a signature pass, and so do arrays with a dimension of which
+// not even the bound is known.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_check(const HloInstruction *instruction);
 
 // An integer, character or boolean of a backend_config written as a dictionary, `{uplo = 76 : ui8, left = true}`, or

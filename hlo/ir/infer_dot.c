@@ -269,7 +269,9 @@ HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result)
     bool real_in = fft->type == HLO_FftType_RFFT, real_out = fft->type == HLO_FftType_IRFFT;
     int64_t minor = fft->length.items[fft->length.count - 1];
     HloDims dims = hlo_dims_of(request->arena, operand);
-    HLO_TRY(check_fft_sizes(request, real_out && minor > 0 ? minor / 2 + 1 : minor));
+    // A real signal without numbers has a spectrum of no number or, by the rule for all others, of one: XLA takes both.
+    const bool no_spectrum = minor == 0 && operand->dims[operand->rank - 1] == 0;
+    HLO_TRY(check_fft_sizes(request, real_out && !no_spectrum ? minor / 2 + 1 : minor));
     HloType type = operand->type;
     if (real_in) {
         type = complex_of(type);

@@ -43,11 +43,11 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "%r: tan of s32"},
     // custom calls of sizes that have no arrays of dynamic size, and so are not the padder's
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n",
-     HLO_INVALID_ARGUMENT, "%t (PadToStatic): operands and results do not fit"},
+     HLO_INVALID_ARGUMENT, "%t (PadToStatic): no dimension is of dynamic size"},
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p, p), custom_call_target=\"PadToStatic\"\n",
-     HLO_INVALID_ARGUMENT, "%t: PadToStatic of one array"},
+     HLO_INVALID_ARGUMENT, "%t: the shapes of custom call \"PadToStatic\" do not fit together"},
     {"", "| ROOT t = f32[4] custom-call(), custom_call_target=\"SliceToDynamic\"\n", HLO_INVALID_ARGUMENT,
-     "%t: SliceToDynamic of an array and its sizes"},
+     "%t: the shapes of custom call \"SliceToDynamic\" do not fit together"},
     // forms without a kernel
     {"", "| p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n",
      HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3], and be returned"},

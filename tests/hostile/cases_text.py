@@ -205,6 +205,14 @@ WRONG = {
     "cholesky of a rectangle": program(P, "r = f32[4,6] cholesky(p), lower=true"),
     "triangular-solve of a rectangle": program(P, Q, "r = f32[4,6] triangular-solve(p, q), left_side=true, lower=true,"
                                                       " unit_diagonal=false, transpose_a=NO_TRANSPOSE"),
+    "Eigh of a rectangle": program(P, "r = (f32[4,6], f32[6]) custom-call(p), custom_call_target=\"Eigh\""),
+    "Qr with too many reflections": program(P, "r = (f32[4,6], f32[6]) custom-call(p), custom_call_target=\"Qr\""),
+    "TopK of more than there are": program(P, "r = (f32[4,9], s32[4,9]) custom-call(p), custom_call_target=\"TopK\""),
+    "ApproxTopK without a comparator":
+        program(P, "z = f32[] constant(0)", "r = (f32[4,2]) custom-call(p, z), custom_call_target=\"ApproxTopK\""),
+    "Hessenberg form of rows beyond the end":
+        program("p = f32[4,4] parameter(0)", "r = (f32[4,4], f32[3], s32[]) custom-call(p),"
+                " custom_call_target=\"lapack_sgehrd_ffi\", backend_config={low = 1 : i32, high = 5 : i32}"),
     "rng-bit-generator of a float state": program("p = f32[2] parameter(0)", "r = (f32[2], u32[4]) rng-bit-generator(p),"
                                                    " algorithm=rng_three_fry"),
     "rng-bit-generator of no algorithm": program("p = u64[2] parameter(0)", "r = (u64[2], u32[4]) rng-bit-generator(p),"

@@ -63,6 +63,8 @@ static const InferCase cases[] = {
      "convolution(p0,p1), window={size=3x3 stride=2x2 pad=1_1x1_1}, dim_labels=b01f_01io->b01f", "", "f32[4,4,4,16]"},
     {"f32[4,8,8,3]", "fft(p0), fft_type=RFFT, fft_length={8,3}", "", "c64[4,8,8,2]"},
     {"c64[4,8,8,3]", "fft(p0), fft_type=IRFFT, fft_length={8,4}", "", "f32[4,8,8,4]"},
+    {"c64[3,0]", "fft(p0), fft_type=IRFFT, fft_length={0}", "", "f32[3,0]"},
+    {"c64[3,1]", "fft(p0), fft_type=IRFFT, fft_length={0}", "", "f32[3,0]"},
     {"c64[4,8,8,3]", "fft(p0), fft_type=FFT, fft_length={8,3}", "", "c64[4,8,8,3]"},
     {"f32[4,8,3];f32[8];f32[8]", "batch-norm-training(p0,p1,p2), epsilon=0.1, feature_index=1", "",
      "(f32[4,8,3],f32[8],f32[8])"},
