@@ -576,3 +576,43 @@ Test(stablehlo_text, bug_orders_over_parts_of_axes_were_not_the_shortest) {
     hlo_text_free(&text);
     hlo_module_free(module);
 }
+
+// Every number that MLIR takes, at the ends of the types: a type without a sign has those of both readings.
+static const struct {
+    const char *value, *type, *want;
+} numbers[] = {
+    {"dense<255>", "tensor<i8>", "s8[] constant(-1)"},
+    {"dense<-128>", "tensor<i8>", "s8[] constant(-128)"},
+    {"dense<0x80>", "tensor<i8>", "s8[] constant(-128)"},
+    {"dense<255>", "tensor<ui8>", "u8[] constant(255)"},
+    {"dense<15>", "tensor<i4>", "s4[] constant(-1)"},
+    {"dense<3>", "tensor<ui2>", "u2[] constant(3)"},
+    {"dense<-1>", "tensor<i1>", "pred[] constant(true)"},
+    {"dense<1>", "tensor<i1>", "pred[] constant(true)"},
+    {"dense<4294967295>", "tensor<i32>", "s32[] constant(-1)"},
+    {"dense<18446744073709551615>", "tensor<i64>", "s64[] constant(-1)"},
+    {"dense<-9223372036854775808>", "tensor<i64>", "s64[] constant(-9223372036854775808)"},
+    {"dense<18446744073709551615>", "tensor<ui64>", "u64[] constant(18446744073709551615)"},
+    {"dense<0x7C01>", "tensor<f16>", "f16[] constant(nan(0x1))"},
+    {"dense<1e39>", "tensor<f32>", "f32[] constant(inf)"},
+    {"dense<(0x7F800000, -1.0)>", "tensor<complex<f32>>", "c64[] constant((inf, -1))"},
+    {"dense<\"0xF5\">", "tensor<ui4>", "u4[] constant(5)"},
+    {"dense<\"0xF5\">", "tensor<i4>", "s4[] constant(5)"},
+    {"dense<\"0x02\">", "tensor<i1>", "pred[] constant(false)"},
+};
+
+Test(stablehlo_text, numbers_at_the_ends_of_their_types) {
+    for (size_t i = 0; i < HLO_COUNT_OF(numbers); i++) {
+        HloText text = {0}, printed = {0};
+        hlo_text_format(&text, "func.func @main() -> %s {\n  %%0 = stablehlo.constant %s : %s\n  return %%0 : %s\n}\n",
+                        numbers[i].type, numbers[i].value, numbers[i].type, numbers[i].type);
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_stablehlo_text(text.data, text.length, NULL, &module);
+        cr_assert_null(status, "%s: %s", text.data, hlo_status_message(status));
+        cr_assert_null(hlo_print(module, NULL, &printed));
+        cr_expect_not_null(strstr(printed.data, numbers[i].want), "no %s in %s", numbers[i].want, printed.data);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&printed);
+    }
+}

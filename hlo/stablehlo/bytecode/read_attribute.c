@@ -118,14 +118,26 @@ static int type_bits(const MlirType *type) {
     return type->element == HLO_PRED ? 1 : hlo_type_info(type->element)->bits;
 }
 
-// A byte is not signed yet: the sign of narrow numbers is put on here.
+// The bits of a number of `bits` bits. Writers give them without a sign (a byte, or MLIR's own numbers of up to 64
+// bits) or, as others do, with it; anything wider than the type is an error.
+static bool read_pattern(MlirCursor *cursor, int bits, uint64_t *pattern) {
+    const int64_t value = read_wide(cursor, bits);
+    const uint64_t mask = UINT64_MAX >> (64 - bits);
+    const bool fits = bits == 64 || (value >= -((int64_t)1 << (bits - 1)) && value <= (int64_t)mask);
+    if (!cursor->error && !fits) mlir_cursor_fail(cursor, "a number of more than %d bits, the size of its type", bits);
+    *pattern = (uint64_t)value & mask;
+    return fits;
+}
+
+// The sign is put on here.
 static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
-    int bits = type_bits(type);
-    int64_t value = read_wide(cursor, bits);
+    const int bits = type_bits(type);
+    uint64_t pattern;
+    if (!read_pattern(cursor, bits, &pattern)) return NULL;
     bool is_signed = type && type->kind == MLIR_TYPE_ELEMENT && hlo_type_kind(type->element) == HLO_KIND_SIGNED;
-    if (bits <= 8 && is_signed && bits > 1 && (value >> (bits - 1) & 1)) value -= (int64_t)1 << bits;
-    if (bits == 1) value &= 1;
+    int64_t value = (int64_t)pattern;
+    if (is_signed && bits < 64 && pattern >> (bits - 1) & 1) value -= (int64_t)1 << bits;
     return new_attribute(file,
                          (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value, .type = type});
 }
@@ -133,9 +145,10 @@ static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
 // Floats travel as their bit pattern.
 static const MlirAttribute *read_float(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
-    int64_t pattern = read_wide(cursor, type_bits(type));
+    uint64_t pattern;
+    if (!read_pattern(cursor, type_bits(type), &pattern)) return NULL;
     double value = type && type->kind == MLIR_TYPE_ELEMENT && hlo_type_is_float(type->element)
-                       ? hlo_float_decode(type->element, (uint64_t)pattern)
+                       ? hlo_float_decode(type->element, pattern)
                        : 0;
     return new_attribute(file, (MlirAttribute){.kind = MLIR_FLOAT, .real = value, .type = type});
 }
@@ -186,10 +199,16 @@ static const MlirAttribute *read_dense_array(MlirFile *file, MlirCursor *cursor)
         return NULL;
     }
     int64_t *items = HLO_ARENA_NEW(file->arena, int64_t, count);
+    const bool is_signed = type_bits(type) > 1 && !(type && type->kind == MLIR_TYPE_ELEMENT &&
+                                                    hlo_type_kind(type->element) == HLO_KIND_UNSIGNED);
     for (int64_t i = 0; i < count; i++) {
         memcpy(&items[i], bytes + i * each, (size_t)each);
+        if (type_bits(type) == 1 && items[i] > 1) {
+            mlir_cursor_fail(cursor, "a boolean of a dense array is neither 0 nor 1");
+            return NULL;
+        }
         int shift = 64 - (int)each * 8;
-        if (each > 1 || type_bits(type) > 1) items[i] = (int64_t)((uint64_t)items[i] << shift) >> shift;
+        if (is_signed) items[i] = (int64_t)((uint64_t)items[i] << shift) >> shift;
     }
     return new_attribute(file, (MlirAttribute){.kind = MLIR_INTS, .ints = {items, count}});
 }

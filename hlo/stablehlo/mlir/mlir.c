@@ -160,7 +160,10 @@ static void extend_signs(HloLiteral *literal) {
 static void take_bytes(HloLiteral *literal, const unsigned char *bytes) {
     const int64_t count = hlo_shape_elements(literal->shape);
     if (count) memcpy(literal->data, bytes, (size_t)hlo_shape_bytes(literal->shape));
-    for (int64_t i = 0; literal->shape->type == HLO_PRED && i < count; i++) ((unsigned char *)literal->data)[i] &= 1;
+    // MLIR reads as many bits of a byte as the type has.
+    const int bits = literal->shape->type == HLO_PRED ? 1 : hlo_type_info(literal->shape->type)->bits;
+    const unsigned char low = (unsigned char)((1U << (bits < 8 ? bits : 8)) - 1);
+    for (int64_t i = 0; bits < 8 && i < count; i++) ((unsigned char *)literal->data)[i] &= low;
     extend_signs(literal);
 }
 

@@ -217,14 +217,14 @@ bool asm_symbol(AsmParser *parser, const char **name) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers
 
-// Accumulated without sign: -2^63 and 2^64 - 1 are both attributes of 64 bits.
-bool asm_integer(AsmParser *parser, int64_t *value) {
+bool asm_number(AsmParser *parser, AsmNumber *result) {
     bool negative = asm_eat(parser, '-');
     if (!is_digit(asm_peek(parser))) return asm_expected(parser, "an integer");
     const char *start = parser->at, *at = start;
+    const bool is_hex = at[0] == '0' && at[1] == 'x' && hex_digit(at[2]) >= 0;
     uint64_t number = 0;
     bool overflow = false;
-    if (at[0] == '0' && at[1] == 'x' && hex_digit(at[2]) >= 0) {
+    if (is_hex) {
         for (at += 2; hex_digit(*at) >= 0; at++) {
             overflow |= number >> 60 != 0;
             number = number * 16 + (uint64_t)hex_digit(*at);
@@ -235,11 +235,46 @@ bool asm_integer(AsmParser *parser, int64_t *value) {
                         __builtin_add_overflow(number, (uint64_t)(*at - '0'), &number);
         }
     }
-    if (overflow || (negative && number > UINT64_C(1) << 63)) {
-        return asm_fail_at(parser, start, "an integer of more than 64 bits");
-    }
+    if (overflow) return asm_fail_at(parser, start, "an integer of more than 64 bits");
     parser->at = at;
-    *value = (int64_t)(negative ? 0 - number : number);
+    *result = (AsmNumber){start, number, negative, is_hex};
+    return true;
+}
+
+// Out of range is what MLIR's buildAttributeAPInt() takes for it: a type without a sign of its own (i8) has the numbers
+// of both of its readings, -128 to 255.
+bool asm_number_of_type(AsmParser *parser, const AsmNumber *number, HloType type, int64_t *value) {
+    const bool is_pred = type == HLO_PRED, is_unsigned = hlo_type_kind(type) == HLO_KIND_UNSIGNED;
+    const int bits = is_pred ? 1 : hlo_type_info(type)->bits;
+    const uint64_t mask = UINT64_MAX >> (64 - bits), sign = UINT64_C(1) << (bits - 1);
+    const bool fits =
+        number->negative ? !is_unsigned && number->magnitude && number->magnitude <= sign : number->magnitude <= mask;
+    if (!fits)
+        return asm_fail_at(parser, number->start, "%s%llu is out of range for %s%d", number->negative ? "-" : "",
+                           (unsigned long long)number->magnitude, is_unsigned ? "ui" : "i", bits);
+    const uint64_t low = (number->negative ? 0 - number->magnitude : number->magnitude) & mask;
+    *value = !is_pred && !is_unsigned && low & sign ? (int64_t)(low | ~mask) : (int64_t)low;
+    return true;
+}
+
+bool asm_number_of_bits(AsmParser *parser, const AsmNumber *number, HloType type, uint64_t *pattern) {
+    const int bits = hlo_type_info(type)->bits;
+    if (!number->is_hex)
+        return asm_fail_at(parser, number->start, "expected a decimal number; an integer is no floating-point value");
+    if (number->negative) return asm_fail_at(parser, number->start, "a bit pattern has no sign");
+    if (number->magnitude > UINT64_MAX >> (64 - bits))
+        return asm_fail_at(parser, number->start, "a bit pattern of more than %d bits, the size of %s", bits,
+                           hlo_type_text(type));
+    *pattern = number->magnitude;
+    return true;
+}
+
+bool asm_integer(AsmParser *parser, int64_t *value) {
+    AsmNumber number;
+    if (!asm_number(parser, &number)) return false;
+    if (number.magnitude > (uint64_t)INT64_MAX + number.negative)
+        return asm_fail_at(parser, number.start, "an integer of more than 64 bits with its sign");
+    *value = (int64_t)(number.negative ? 0 - number.magnitude : number.magnitude);
     return true;
 }
 
@@ -251,10 +286,10 @@ bool asm_double(AsmParser *parser, double *value) {
     const char *start = parser->at, *at = start;
     if (at[0] == '0' && at[1] == 'x' && hex_digit(at[2]) >= 0) {
         // The bits of a number that has no short decimal form.
-        int64_t bits;
-        if (!asm_integer(parser, &bits)) return false;
-        memcpy(value, &bits, sizeof(*value));
-        if (negative) *value = -*value;
+        AsmNumber number;
+        if (!asm_number(parser, &number)) return false;
+        if (negative) return asm_fail_at(parser, start, "a bit pattern has no sign");
+        memcpy(value, &number.magnitude, sizeof(*value));
         return true;
     }
     while (is_digit(*at)) at++;

@@ -12,49 +12,52 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers, lists, dictionaries
 
-// `value` modulo 2^bits, sign-extended for signed types: 255 : i8 and -1 : i8 are the same attribute in MLIR, which
-// prints the one and reads both. Types that are no integers are left alone.
-static int64_t wrap_to(const MlirType *type, int64_t value) {
-    if (type->kind != MLIR_TYPE_ELEMENT || !hlo_type_is_integer(type->element)) return value;
-    int shift = 64 - hlo_type_info(type->element)->bits;
-    bool is_signed = hlo_type_kind(type->element) == HLO_KIND_SIGNED;
-    uint64_t high = (uint64_t)value << shift;
-    return is_signed ? (int64_t)high >> shift : (int64_t)(high >> shift);
+// A whole number of the type in `attribute`. 255 : i8 and -1 : i8 are the same attribute in MLIR, which prints the one
+// and reads both.
+static bool set_integer(AsmParser *parser, const AsmNumber *number, MlirAttribute *attribute) {
+    const MlirType *type = attribute->type;
+    const bool is_element = type->kind == MLIR_TYPE_ELEMENT;
+    const HloTypeKind kind = is_element ? hlo_type_kind(type->element) : HLO_KIND_SIGNED;
+    if (is_element && kind == HLO_KIND_FLOAT) {
+        uint64_t pattern;
+        if (!asm_number_of_bits(parser, number, type->element, &pattern)) return false;
+        attribute->kind = MLIR_FLOAT;
+        attribute->real = hlo_float_decode(type->element, pattern);
+        return true;
+    }
+    if (is_element && kind != HLO_KIND_COMPLEX) {
+        if (kind == HLO_KIND_PRED) attribute->kind = MLIR_BOOL;
+        return asm_number_of_type(parser, number, type->element, &attribute->integer);
+    }
+    if (type->kind != MLIR_TYPE_INDEX && type->kind != MLIR_TYPE_OTHER)
+        return asm_fail_at(parser, number->start, "an integer is of no such type");
+    if (number->magnitude > (uint64_t)INT64_MAX + number->negative)
+        return asm_fail_at(parser, number->start, "an integer that is out of range");
+    attribute->integer = (int64_t)(number->negative ? 0 - number->magnitude : number->magnitude);
+    return true;
 }
 
 // A number with an optional type behind a colon; without one it is an i64 or f64. Bit patterns of floats are integers.
 static const MlirAttribute *parse_number(AsmParser *parser) {
     const char *start = parser->at;
     const char *end = start + (*start == '-');
+    while (*end == ' ') end++;
     bool hex = end[0] == '0' && end[1] == 'x';
     while (*end >= '0' && *end <= '9') end++;
     bool is_float = !hex && (*end == '.' || (*end | 32) == 'e');
     MlirAttribute attribute = {.kind = is_float ? MLIR_FLOAT : MLIR_INTEGER};
-    if (is_float ? !asm_double(parser, &attribute.real) : !asm_integer(parser, &attribute.integer)) return NULL;
-    if (!asm_eat(parser, ':')) {
-        attribute.type = mlir_element_type(parser->arena, is_float ? HLO_F64 : HLO_S64);
-        return asm_make(parser, attribute);
-    }
-    attribute.type = asm_type(parser);
+    AsmNumber number = {0};
+    if (is_float ? !asm_double(parser, &attribute.real) : !asm_number(parser, &number)) return NULL;
+    attribute.type =
+        asm_eat(parser, ':') ? asm_type(parser) : mlir_element_type(parser->arena, is_float ? HLO_F64 : HLO_S64);
     if (!attribute.type) return NULL;
-    bool wants_float = attribute.type->kind == MLIR_TYPE_ELEMENT && hlo_type_is_float(attribute.type->element);
-    if (is_float && !wants_float) {
+    if (!is_float) return set_integer(parser, &number, &attribute) ? asm_make(parser, attribute) : NULL;
+    if (attribute.type->kind != MLIR_TYPE_ELEMENT || !hlo_type_is_float(attribute.type->element)) {
         asm_fail_at(parser, start, "a decimal number is not of an integer type");
         return NULL;
     }
-    if (is_float) {
-        uint64_t pattern = hlo_float_encode(attribute.type->element, attribute.real);
-        attribute.real = hlo_float_decode(attribute.type->element, pattern);
-    } else if (wants_float) {
-        attribute.kind = MLIR_FLOAT;
-        attribute.real = hlo_float_decode(attribute.type->element, (uint64_t)attribute.integer);
-        attribute.integer = 0;
-    } else {
-        attribute.integer = wrap_to(attribute.type, attribute.integer);
-        bool is_pred = attribute.type->kind == MLIR_TYPE_ELEMENT && attribute.type->element == HLO_PRED;
-        if (is_pred) attribute.kind = MLIR_BOOL;
-        if (is_pred) attribute.integer &= 1;
-    }
+    uint64_t pattern = hlo_float_encode(attribute.type->element, attribute.real);
+    attribute.real = hlo_float_decode(attribute.type->element, pattern);
     return asm_make(parser, attribute);
 }
 
@@ -129,6 +132,12 @@ bool asm_dictionary(AsmParser *parser, AsmAttributes *attributes) {
     return true;
 }
 
+static bool parse_array_integer(AsmParser *parser, const MlirType *type, int64_t *value) {
+    AsmNumber number;
+    if (type->kind != MLIR_TYPE_ELEMENT || hlo_type_is_complex(type->element)) return asm_integer(parser, value);
+    return asm_number(parser, &number) && asm_number_of_type(parser, &number, type->element, value);
+}
+
 // array<i64: 1, 2>
 static const MlirAttribute *parse_dense_array(AsmParser *parser) {
     HloInt64Vector items = {0};
@@ -147,7 +156,7 @@ static const MlirAttribute *parse_dense_array(AsmParser *parser) {
             } else if (is_pred && asm_peek(parser) > '9') {
                 if (!asm_bool(parser, &truth)) return NULL;
                 value = truth;
-            } else if (!asm_integer(parser, &value)) {
+            } else if (!parse_array_integer(parser, type, &value)) {
                 return NULL;
             }
             hlo_vector_push(parser->arena, &items, value);

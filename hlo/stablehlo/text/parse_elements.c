@@ -85,11 +85,14 @@ static bool parse_real(AsmParser *parser, HloType type, double *real, int64_t *i
         *integer = truth;
         return true;
     }
-    if (*is_integer) return asm_integer(parser, integer);
+    AsmNumber number;
+    if (*is_integer) return asm_number(parser, &number) && asm_number_of_type(parser, &number, type, integer);
     const char *digits = parser->at + (next == '-');
     if (digits[0] == '0' && digits[1] == 'x') {
-        if (!asm_integer(parser, integer)) return false;
-        *real = hlo_float_decode(type, (uint64_t)*integer);
+        uint64_t pattern;
+        if (!asm_number(parser, &number) || !asm_number_of_bits(parser, &number, type, &pattern)) return false;
+        *integer = (int64_t)pattern;
+        *real = hlo_float_decode(type, pattern);
         *is_integer = true;
         return true;
     }

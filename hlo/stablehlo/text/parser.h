@@ -143,7 +143,19 @@ bool asm_slice_is(AsmSlice slice, const char *text);
 bool asm_string(AsmParser *parser, const char **string);
 // @name or @"name".
 bool asm_symbol(AsmParser *parser, const char **name);
-// An integer, maybe negative, decimal or hexadecimal; values up to 2^64 - 1 wrap.
+// A whole number as it is written, decimal or hexadecimal: what it is depends on a type that comes later.
+typedef struct AsmNumber {
+    const char *start;  // of its digits
+    uint64_t magnitude;
+    bool negative, is_hex;
+} AsmNumber;
+// A whole number of up to 64 bits and a sign.
+bool asm_number(AsmParser *parser, AsmNumber *number);
+// What the number is in an integer type or as a boolean; fails at the number when it is out of range.
+bool asm_number_of_type(AsmParser *parser, const AsmNumber *number, HloType type, int64_t *value);
+// The bits of a floating-point type that the number is the pattern of: hexadecimal and no wider than the type.
+bool asm_number_of_bits(AsmParser *parser, const AsmNumber *number, HloType type, uint64_t *pattern);
+// An integer from -2^63 to 2^63 - 1, decimal or hexadecimal.
 bool asm_integer(AsmParser *parser, int64_t *value);
 // A decimal number.
 bool asm_double(AsmParser *parser, double *value);
