@@ -132,6 +132,10 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_integer(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
     json_integer(writer, "unknown_trip_counts", report->unknown_trip_counts);
     json_integer(writer, "unknown_calls", report->unknown_calls);
+    if (report->unknown_call) {
+        hlo_json_key(writer, "unknown_call");
+        hlo_json_string(writer, report->unknown_call);
+    }
     if (*report->faults) {
         json_string(writer, "fault", report->faults);
         json_seconds(writer, "healthy_step_seconds", report->healthy_step_picoseconds);
@@ -340,8 +344,10 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");
     if (report->unknown_calls)
-        hlo_text_format(text, "note: %lld custom call%s without a cost estimate counted by the arrays alone\n",
-                        (long long)report->unknown_calls, report->unknown_calls == 1 ? "" : "s");
+        hlo_text_format(text, "note: %lld custom call%s without a cost estimate counted by the arrays alone%s%s%s\n",
+                        (long long)report->unknown_calls, report->unknown_calls == 1 ? "" : "s",
+                        report->unknown_call ? ": " : "", report->unknown_call ? report->unknown_call : "",
+                        report->unknown_call && !report->unknown_call_runs ? ", which nothing here can run" : "");
     hlo_text_string(text, "longest operations:\n");
     print_longest(report, text);
 }

@@ -32,6 +32,7 @@
 #include "hlo/analysis/calls.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/vector.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/ir/transfer.h"
 #include "hlo/pass/pass.h"
 
@@ -101,12 +102,27 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     return simulation->ops.count - 1;
 }
 
+// Notes the first custom call whose cost nothing says.
+static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
+    EmuReport *report = simulation->report;
+    for (int64_t i = 0; i < kernel->member_count && !report->unknown_call; i++) {
+        const HloInstruction *at = kernel->members[i];
+        if (!hlo_is(at, HLO_OP_CUSTOM_CALL)) continue;
+        const char *target = HLO_ATTRIBUTES(at, CustomCall)->target, *source = source_of(report->arena, at);
+        const bool placed = source && *source;
+        report->unknown_call = hlo_arena_format(report->arena, "\"%s\" (%%%s%s%s)", target ? target : "", at->name,
+                                                placed ? " at " : "", placed ? source : "");
+        report->unknown_call_runs = !hlo_custom_call_is_unknown(at);
+    }
+}
+
 // Runs a kernel of the device. `repeat` counts the trips of all loops around: a body is timed once and counted as often
 // as it runs.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
     report->unknown_calls += cost.unknown;
+    if (cost.unknown) note_unknown_call(simulation, kernel);
     if (!cost.picoseconds) return;
     cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);
     const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);

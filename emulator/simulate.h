@@ -78,6 +78,8 @@ typedef struct EmuReport {
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
     int64_t unknown_trip_counts;          // loops whose body was counted once
     int64_t unknown_calls;                // custom calls that nobody gives a cost for: only their arrays are counted
+    const char *unknown_call;             // the first of them, "\"target\" (%name at file:line)", or NULL
+    bool unknown_call_runs;               // whether something here could run that one
     const char *faults;                   // as given, or ""
     int64_t healthy_step_picoseconds;     // the step without the faults
     const EmuOp *ops;

@@ -39,6 +39,7 @@ typedef struct PjrtExtension {
 // Extension types that this plugin offers.
 enum {
     PJRT_EXTENSION_PROFILER = 1,
+    PJRT_EXTENSION_CUSTOM_PARTITIONER = 2,
     PJRT_EXTENSION_LAYOUTS = 4,
     PJRT_EXTENSION_MEMORY_DESCRIPTIONS = 6,
     PJRT_EXTENSION_SHARDINGS = 19

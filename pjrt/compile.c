@@ -214,6 +214,7 @@ static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions, b
     SpmdOptions options = {
         .num_partitions = num_partitions, .even_boundary = true, .inspect = stored ? NULL : pjrt_inspect_sharding};
     HloModule *partitioned = NULL;
+    if (!stored) HLO_TRY(pjrt_find_partitioner(executable->module, &options.custom_partitioner));
     HLO_TRY(spmd_partition(executable->module, &options, &partitioned, NULL));
     hlo_module_free(executable->module);
     executable->module = partitioned;

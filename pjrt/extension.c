@@ -50,7 +50,7 @@ static PjrtError *memory_kind(void *arguments) {
 PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension = {
     .node = {.struct_size = sizeof(PjrtMemoryDescriptionsExtension),
              .type = PJRT_EXTENSION_MEMORY_DESCRIPTIONS,
-             .next = &pjrt_profiler_extension.node},
+             .next = &pjrt_custom_partitioner_extension.node},
     .memories = device_memories,
     .kind = memory_kind,
 };

@@ -134,6 +134,86 @@ typedef struct PjrtProfilerExtension {
 } PjrtProfilerExtension;
 _Static_assert(sizeof(PjrtProfilerExtension) == 40, "the ABI's size of the profiler extension");
 
+// ---- custom partitioners (type 2): structs of their own
+
+// The target of the custom calls that JAX's custom_partitioning makes.
+#define PJRT_JAX_PARTITIONING_CALL "CustomSPMDPartitioning"
+
+typedef struct PjrtPartitionerString {
+    const char *data;
+    size_t size;
+} PjrtPartitionerString;
+
+typedef struct PjrtPartitionerArray {
+    PjrtPartitionerString shape;  // ShapeProto
+    bool has_sharding;
+    PjrtPartitionerString sharding;  // OpSharding
+} PjrtPartitionerArray;
+
+typedef struct PjrtPartitionerHeader {
+    int64_t api_version;  // 0
+    void *data;           // out
+    void (*cleanup)(void *data);
+    bool has_error;
+    int32_t code;
+    PjrtPartitionerString error;
+} PjrtPartitionerHeader;
+
+typedef struct PjrtPartitionerPartitionArgs {
+    PjrtPartitionerHeader header;
+    size_t operand_count;
+    PjrtPartitionerArray *operands;
+    PjrtPartitionerArray result;
+    PjrtPartitionerString configuration;
+    PjrtPartitionerString program;  // out: MLIR bytecode
+    PjrtPartitionerString *operand_shardings;
+    PjrtPartitionerString result_sharding;
+} PjrtPartitionerPartitionArgs;
+_Static_assert(sizeof(PjrtPartitionerPartitionArgs) == 160, "the ABI's size of the arguments of partition");
+
+typedef struct PjrtPartitionerInferArgs {
+    PjrtPartitionerHeader header;
+    size_t operand_count;
+    PjrtPartitionerArray *operands;
+    PjrtPartitionerString result_shape;
+    PjrtPartitionerString configuration;
+    bool has_result_sharding;  // out
+    PjrtPartitionerString result_sharding;
+} PjrtPartitionerInferArgs;
+_Static_assert(sizeof(PjrtPartitionerInferArgs) == 120, "the ABI's size of the arguments of infer_sharding");
+
+typedef struct PjrtPartitionerUserArgs {
+    PjrtPartitionerHeader header;
+    PjrtPartitionerString configuration;
+    PjrtPartitionerString result_shape;
+    PjrtPartitionerString result_sharding;  // in, out
+} PjrtPartitionerUserArgs;
+_Static_assert(sizeof(PjrtPartitionerUserArgs) == 96, "the ABI's size of the arguments of propagate_user_sharding");
+
+typedef struct PjrtPartitionerCallbacks {
+    int64_t version;
+    void *data;
+    void (*destroy)(struct PjrtPartitionerCallbacks *callbacks);
+    void (*partition)(struct PjrtPartitionerCallbacks *callbacks, PjrtPartitionerPartitionArgs *args);
+    void (*infer)(struct PjrtPartitionerCallbacks *callbacks, PjrtPartitionerInferArgs *args);
+    void (*propagate_user_sharding)(struct PjrtPartitionerCallbacks *callbacks, PjrtPartitionerUserArgs *args);
+    bool side_effects_may_be_replicated;
+} PjrtPartitionerCallbacks;
+
+typedef struct PjrtRegisterPartitionerArgs {
+    size_t struct_size;
+    const char *name;
+    size_t name_size;
+    PjrtPartitionerCallbacks *callbacks;
+} PjrtRegisterPartitionerArgs;
+
+typedef struct PjrtCustomPartitionerExtension {
+    PjrtExtension node;
+    PjrtFunction *register_partitioner;  // takes PjrtRegisterPartitionerArgs
+    PjrtFunction *register_batch_partitionable;
+} PjrtCustomPartitionerExtension;
+_Static_assert(sizeof(PjrtCustomPartitionerExtension) == 40, "the ABI's size of the custom partitioner extension");
+
 // ---- the chain: each function gives the node of an extension, with `next` behind it
 
 // The chain that PjrtApi.extension_start points to, in its order. The ABI's links are not const, so these are not
@@ -141,6 +221,7 @@ _Static_assert(sizeof(PjrtProfilerExtension) == 40, "the ABI's size of the profi
 extern PjrtShardingsExtension pjrt_shardings_extension;
 extern PjrtLayoutsExtension pjrt_layouts_extension;  // of buffers and of what programs take and give
 extern PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension;  // the kinds of memory that a device has
+extern PjrtCustomPartitionerExtension pjrt_custom_partitioner_extension;    // custom calls that a framework partitions
 extern PjrtProfilerExtension pjrt_profiler_extension;                       // traces for jax.profiler
 
 #endif

@@ -263,6 +263,14 @@ void pjrt_executable_release(PjrtExecutable *executable);
 // SpmdOptions.inspect; only for programs that this process has just lowered: the callback is an address.
 HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const HloSharding *sharding);
 
+// The partitioner of all custom calls whose author has registered one, for SpmdOptions.custom_partitioner. Where the
+// program has calls of JAX's custom_partitioning that nobody registered for, JAX is asked to. Only for programs that
+// this process has just lowered: the calls name Python objects by their addresses.
+HLO_NODISCARD HloStatus pjrt_find_partitioner(const HloModule *module, const SpmdCustomPartitioner **partitioner);
+
+// The table of this plugin.
+const PjrtApi *pjrt_api(void);
+
 // ---- host callbacks
 // --------------------------------------------------------------------------------------------------
 

@@ -53,3 +53,7 @@ HLO_EXPORT const PjrtApi *GetPjrtApi(void);
 const PjrtApi *GetPjrtApi(void) {
     return &api;
 }
+
+const PjrtApi *pjrt_api(void) {
+    return &api;
+}

@@ -3,6 +3,7 @@
 #ifndef MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 #define MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 
+#include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/propagate.h"
 
 typedef enum SpmdCustomCall {
@@ -21,6 +22,13 @@ typedef enum SpmdCustomCall {
 SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
 // Where a call lets shardings through: everywhere, unless it is a propagation barrier that says otherwise.
 SpmdDirections spmd_call_directions(const HloInstruction *op);
+// The partitioner of the options that knows this instruction; NULL where there is none.
+const SpmdCustomPartitioner *spmd_author_of(const SpmdOptions *options, const HloInstruction *op);
+// The shardings, by leaf of its result, that this partitioner infers from what the plan says of the operands; NULL for
+// those of which it says nothing.
+HloStatus spmd_author_infer(const SpmdPlan *plan, const HloInstruction *op, SpmdSharding **results);
+// Puts the program that this partitioner makes in the place of the call.
+HloStatus spmd_author_partition(SpmdPartitioner *partitioner, const HloInstruction *op);
 // Whether a collective's groups are of replicas: each partition works with its like, and sees parts of arrays as it
 // sees whole ones.
 bool spmd_is_across_replicas(const HloInstruction *op);

@@ -433,12 +433,15 @@ static int32_t first_stage(const HloInstruction *op) {
 // A node of the graph that propagation works on: the arrays of one op's operands and results, tied together by its
 // factors. Free arrays (constants and what is made of them alone) are left out: they are made in whatever form is asked
 // for.
-static void add_rule(Builder *builder, const HloInstruction *op) {
+static HloStatus add_rule(Builder *builder, const HloInstruction *op) {
     assert(op->parent);
     SpmdPlan *plan = builder->plan;
     SpmdRule *rule = spmd_rule_new(builder->arena, op);
     plan->rules[op->id] = rule;
-    if (!rule || plan->free[op->id]) return;
+    HLO_FAIL_IF(rule && rule->unreadable, HLO_INVALID_ARGUMENT,
+                "instruction %%%s: the sharding rule %s does not fit its operands and results", op->name,
+                hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE));
+    if (!rule || plan->free[op->id]) return HLO_SUCCESS;
     SpmdNode node = {.rule = rule,
                      .count = spmd_rule_tensors(rule),
                      .stage = first_stage(op),
@@ -450,7 +453,10 @@ static void add_rule(Builder *builder, const HloInstruction *op) {
         node.arrays[t] = plan->array_of_leaf[leaf];
         if (plan->arrays.items[node.arrays[t]].free) node.arrays[t] = -1;
     }
+    const bool has_rule = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE) != NULL;
+    node.is_asked = !has_rule && spmd_author_of(builder->options, op) != NULL;
     hlo_vector_push(builder->arena, &plan->nodes, node);
+    return HLO_SUCCESS;
 }
 
 // The arrays inside and outside of a manual region's border.
@@ -578,7 +584,7 @@ static HloStatus add_nodes(Builder *builder) {
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
             HLO_TRY(hlo_status_at_instruction(check_manual(plan, at), at));
-            add_rule(builder, at);
+            HLO_TRY(hlo_status_at_instruction(add_rule(builder, at), at));
             add_flow_edges(builder, at);
             HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));
             join_group(builder, at);

@@ -24,6 +24,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/custom_call.h"
+
 enum { CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
 
 typedef struct Work {
@@ -35,6 +37,7 @@ typedef struct Work {
     int32_t *queue;       // ring of node numbers
     bool *queued;
     int64_t head, count;
+    HloStatus status;  // of custom partitioners
 } Work;
 
 // A node stands in the queue once; nodes of later stages wait for theirs.
@@ -257,6 +260,20 @@ static void run_rule(Work *work, const SpmdNode *node) {
     hlo_arena_reset(work->scratch, mark);
 }
 
+// What the author of a custom call infers is offered to its results.
+static void run_question(Work *work, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    if (work->status) return;
+    SpmdSharding **results = HLO_ARENA_NEW(work->plan->arena, SpmdSharding *, rule->result_count + 1);
+    work->status = spmd_author_infer(work->plan, rule->op, results);
+    for (int32_t i = 0; !work->status && i < rule->result_count; i++) {
+        const int32_t array = node->arrays[rule->operand_count + i];
+        for (int32_t dim = 0; results[i] && array >= 0 && dim < results[i]->rank; dim++)
+            offer(work, array, dim, &results[i]->dims[dim]);
+    }
+    if (work->status) work->status = hlo_status_at_instruction(work->status, rule->op);
+}
+
 // Every node once, then those whose arrays have changed.
 static void run_stage(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
@@ -266,7 +283,9 @@ static void run_stage(Work *work) {
         work->count--;
         work->queued[number] = false;
         const SpmdNode *node = &work->plan->nodes.items[number];
-        if (node->rule) {
+        if (node->is_asked) {
+            run_question(work, node);
+        } else if (node->rule) {
             run_rule(work, node);
         } else if (node->border) {
             run_border(work, node);
@@ -292,9 +311,9 @@ static int32_t next_round(const SpmdPlan *plan, int32_t round) {
 // Runs propagation to its fixpoint, stage by stage.
 // Work is bounded by the number of axes times the number of dimensions, since every visit that enqueues others has
 // added an axis to one.
-static void propagate_plan(SpmdPlan *plan) {
+static HloStatus propagate_plan(SpmdPlan *plan) {
     assert(plan);
-    if (!plan->nodes.count) return;
+    if (!plan->nodes.count) return HLO_SUCCESS;
     Work work = {.plan = plan, .scratch = plan->arena};
     work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
     work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
@@ -302,6 +321,7 @@ static void propagate_plan(SpmdPlan *plan) {
     for (work.round = 0; work.round >= 0; work.round = next_round(plan, work.round)) {
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
     }
+    return work.status;
 }
 
 // How many of a dimension's first atoms make up whole axes of the mesh.
@@ -347,7 +367,7 @@ static void keep_boundary_even(SpmdPlan *plan) {
 HloStatus spmd_plan_new(HloArena *arena, const HloModule *module, const SpmdMesh *mesh, const SpmdOptions *options,
                         SpmdPlan **plan) {
     HLO_TRY(spmd_plan_build(arena, module, mesh, options, plan));
-    propagate_plan(*plan);
+    HLO_TRY(propagate_plan(*plan));
     if (options->even_boundary) keep_boundary_even(*plan);
     return HLO_SUCCESS;
 }

@@ -37,6 +37,7 @@ typedef struct SpmdNode {
     // Border of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start with
     // these manual axes. NULL for other nodes.
     const SpmdAxes *border;
+    bool is_asked;  // a custom partitioner says what follows for the results from the operands
 } SpmdNode;
 
 // The shardings of a whole module. Instructions are found by id, their arrays by leaf.

@@ -39,6 +39,7 @@ typedef struct SpmdRule {
     int32_t operand_count, result_count;
     SpmdTensor *tensors;
     HloOpcode reduction;  // what combines partial results; HLO_OPCODE_COUNT if nothing can
+    bool unreadable;      // the program brings a rule of its own, which does not fit the op
 } SpmdRule;
 
 typedef struct SpmdPartitioner SpmdPartitioner;

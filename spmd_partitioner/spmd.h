@@ -19,6 +19,23 @@ typedef struct SpmdMeshAxis {
     int64_t size;
 } SpmdMeshAxis;
 
+// Someone who partitions custom calls of theirs, as XLA's CustomCallPartitioner does. Shardings are of whole arrays:
+// one an operand, and one of the result, a tuple's for a tuple. What is given back lives in `arena`. The functions are
+// called on the thread of spmd_partition(), and may be called several times for one call.
+typedef struct SpmdCustomPartitioner {
+    void *context;
+    // Whether `call` is theirs.
+    bool (*knows)(void *context, const HloInstruction *call);
+    // *result: how the results are cut where the operands are cut so; NULL for no opinion. Asked for calls without a
+    // sharding rule.
+    HloStatus (*infer)(void *context, HloArena *arena, const HloInstruction *call, const HloSharding *const *operands,
+                       const HloSharding **result);
+    // Changes the suggested shardings to those that are wanted, and makes the program of one device for them: *body, a
+    // new verified module without calls in its entry, from local operands to local results.
+    HloStatus (*partition)(void *context, HloArena *arena, const HloInstruction *call, const HloSharding **operands,
+                           const HloSharding **result, HloModule **body);
+} SpmdCustomPartitioner;
+
 // What to do. Zero-initialise for the defaults.
 typedef struct SpmdOptions {
     int64_t num_partitions;    // 0: from the mesh, the module or its annotations
@@ -35,6 +52,7 @@ typedef struct SpmdOptions {
     // call itself goes away. NULL: nobody wants to know.
     HloStatus (*inspect)(void *context, const HloInstruction *call, const HloSharding *sharding);
     void *inspect_context;
+    const SpmdCustomPartitioner *custom_partitioner;  // NULL: there is none
 } SpmdOptions;
 
 // One collective of a partitioned module. Strings live as long as the report.

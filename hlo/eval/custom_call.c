@@ -73,9 +73,6 @@ HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstru
 // A call whose body stands in the called computation (custom_partitioning, composites).
 HloStatus hlo_eval_call_called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                     HloEvalValue **result) {
-    HLO_FAIL_IF(instruction->called_count != 1, HLO_UNIMPLEMENTED,
-                "%%%s: custom call \"%s\" brings no body to evaluate", instruction->name,
-                HLO_ATTRIBUTES(instruction, CustomCall)->target);
     return hlo_eval_call(device, instruction, operands, result);
 }
 
@@ -112,10 +109,8 @@ static HloEvalFunction *const evaluators[] = {
 HloStatus hlo_eval_custom_call(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL) && result);
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
+    if (hlo_custom_call_is_unknown(instruction)) return hlo_custom_call_refuse(instruction);
     const int32_t row = hlo_custom_call_row(instruction);
-    HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" has no evaluator", instruction->name,
-                target ? target : "");
     HLO_TRY(hlo_custom_call_check(instruction));
     return evaluators[row](device, instruction, operands, result);
 }

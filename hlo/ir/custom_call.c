@@ -31,9 +31,10 @@ static const struct {
     const char *target, *signature;
     HloType type;
     Configuration configuration;
+    const char *evaluator;
 } rows[] = {
 #define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) \
-    {target, signature, HLO_##type, CONFIGURATION_##configuration},
+    {target, signature, HLO_##type, CONFIGURATION_##configuration, #evaluator},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };
@@ -52,6 +53,41 @@ int32_t hlo_custom_call_row(const HloInstruction *instruction) {
 bool hlo_custom_call_takes_bytes(const char *target) {
     const int32_t row = row_of(target);
     return row >= 0 && rows[row].configuration == CONFIGURATION_BYTES;
+}
+
+// ---- calls that nothing can run
+
+// Whether a row of the hints is about a target.
+static bool hint_fits(const char *pattern, const char *target) {
+    const size_t length = strlen(pattern);
+    return pattern[length - 1] == '*' ? !strncmp(pattern, target, length - 1) : !strcmp(pattern, target);
+}
+
+bool hlo_custom_call_is_unknown(const HloInstruction *instruction) {
+    const int32_t row = hlo_custom_call_row(instruction);
+    return row < 0 || (!strcmp(rows[row].evaluator, "called_body") && instruction->called_count != 1);
+}
+
+HloStatus hlo_custom_call_refuse(const HloInstruction *instruction) {
+    static const struct {
+        const char *target, *what, *remedy;
+    } hints[] = {
+#define CUSTOM_CALL_HINT(target, what, remedy) {target, what, remedy},
+#include "hlo/ir/custom_call_hints.def"
+    };
+    const char *written = HLO_ATTRIBUTES(instruction, CustomCall)->target, *target = written ? written : "";
+    const char *kernel = hlo_instruction_frontend_attribute(instruction, "kernel_name");
+    for (size_t i = 0; i < HLO_COUNT_OF(hints); i++) {
+        if (!hint_fits(hints[i].target, target)) continue;
+        return hlo_error(HLO_UNIMPLEMENTED, "%%%s: nothing here can run %s (custom call \"%s\"%s%s%s); %s",
+                         instruction->name, hints[i].what, target, kernel ? ", kernel \"" : "", kernel ? kernel : "",
+                         kernel ? "\"" : "", hints[i].remedy);
+    }
+    return hlo_error(
+        HLO_UNIMPLEMENTED,
+        "%%%s: nothing here can run custom call \"%s\": it names a function outside of the program, such as "
+        "one of jax.ffi, which would have to be written in operations that XLA knows",
+        instruction->name, target);
 }
 
 // ---- signatures

@@ -10,6 +10,12 @@ HLO_BEGIN_C
 // The row of the table that a custom call's target stands in, or -1. Any thread.
 HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 
+// UNIMPLEMENTED of a custom call that nothing here can run: its instruction and target, what its user wrote, and what
+// to do about it. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_refuse(const HloInstruction *instruction);
+// Whether that is so: the target is not known, or its body is missing.
+HLO_EXPORT bool hlo_custom_call_is_unknown(const HloInstruction *instruction);
+
 // Whether the configuration of custom calls of `target` (which may be NULL) is bytes that are no text: HLO holds them
 // as hexadecimal digits. Any thread.
 HLO_EXPORT bool hlo_custom_call_takes_bytes(const char *target);

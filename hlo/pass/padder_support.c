@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 
+#include "hlo/ir/custom_call.h"
 #include "hlo/pass/padder.h"
 
 // 34 bits of instruction, 20 of leaf, 10 of dimension.
@@ -56,6 +57,7 @@ void hlo_padder_copy_sizes(HloPadder *padder, const HloInstruction *value, HloIn
 }
 
 HloStatus hlo_padder_refuse(const HloInstruction *op, const char *what) {
+    if (hlo_is(op, HLO_OP_CUSTOM_CALL) && hlo_custom_call_is_unknown(op)) return hlo_custom_call_refuse(op);
     return hlo_error(HLO_UNIMPLEMENTED, "%%%s (%s): %s of dynamic size", op->name, hlo_op_text(op->opcode), what);
 }
 

@@ -34,6 +34,8 @@ HLO_EXPORT bool hlo_looks_like_proto(const void *bytes, size_t length);
 // that do not exist, sizes that overflow and layouts that are no order of the dimensions.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_from_proto(HloArena *arena, const void *bytes, size_t length,
                                                         const HloShape **shape);
+// The reverse: appends a shape as ShapeProto.
+HLO_EXPORT void hlo_shape_to_proto(const HloShape *shape, HloText *bytes);
 // One sharding as OpSharding, as PJRT and custom-call options carry it. `arena` holds the result.
 HLO_EXPORT void hlo_sharding_to_proto(const HloSharding *sharding, HloText *bytes);
 // The reverse; INVALID_ARGUMENT for malformed bytes and tilings that do not multiply up.

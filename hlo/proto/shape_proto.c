@@ -141,11 +141,10 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
 // ---------------------------------------------------------------------------------------------------------------------
 // Shapes
 
-// ShapeProto. The flags of dynamic dimensions are written for static shapes too, a byte of 0 each, as XLA writes them;
-// scalars have none.
-void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape) {
+// The flags of dynamic dimensions are written for static shapes too, a byte of 0 each, as XLA writes them; scalars have
+// none.
+void hlo_shape_to_proto(const HloShape *shape, HloText *text) {
     assert(text && shape);
-    size_t mark = hlo_wire_begin(text, number);
     hlo_wire_varint(text, 2, (uint64_t)shape->type);
     hlo_wire_ints(text, 3, (HloInts){shape->dims, shape->rank});
     for (int32_t i = 0; i < shape->element_count; i++) hlo_proto_write_shape(text, 4, shape->elements[i]);
@@ -155,6 +154,12 @@ void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape)
         for (int32_t i = 0; i < shape->rank; i++) hlo_text_char(text, (char)(shape->dynamic && shape->dynamic[i]));
         hlo_wire_end(text, flags);
     }
+}
+
+// ShapeProto as a field of another message.
+void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape) {
+    size_t mark = hlo_wire_begin(text, number);
+    hlo_shape_to_proto(shape, text);
     hlo_wire_end(text, mark);
 }
 

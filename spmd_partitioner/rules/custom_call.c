@@ -19,7 +19,9 @@
 
 #include "hlo/ir/custom_call.h"
 
+#include "hlo/stablehlo/import/shardy.h"
 #include "spmd_partitioner/emit.h"
+#include "spmd_partitioner/sharding_rule.h"
 
 // The first `dims` dimensions of all tensors are the same, but for `along` (-1: none), which is needed whole.
 static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
@@ -33,9 +35,21 @@ static void same_dims(SpmdRule *rule, int32_t dims, int64_t along) {
     }
 }
 
+// The rule that the user gives to a call which is not known here. Sums are what Shardy takes reductions for.
+static void users_rule(SpmdRule *rule, const char *text) {
+    rule->unreadable = !spmd_sharding_rule_read(rule, text);
+    for (int64_t f = 0; f < rule->factors.count; f++)
+        if (rule->factors.items[f].kind == SPMD_REDUCE) rule->reduction = HLO_OP_ADD;
+}
+
 // Without factors all dimensions are needed whole.
 static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
+    const char *given = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE);
+    if (given && spmd_custom_call_kind(op) == SPMD_CALL_UNKNOWN) {
+        users_rule(rule, given);
+        return;
+    }
     if (!rule->result_count) {
         if (spmd_custom_call_kind(op) == SPMD_CALL_SINK && rule->operand_count == 1)
             for (int32_t d = 0; d < rule->tensors[0].shape->rank; d++)
@@ -145,6 +159,7 @@ static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstru
 static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdAtomSet manual = spmd_manual_axes(partitioner, op), all = spmd_mesh_all(partitioner->mesh);
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
+    if (spmd_author_of(partitioner->plan->options, op)) return spmd_author_partition(partitioner, op);
     HLO_FAIL_IF((manual & all) != all && hlo_instruction_has_side_effect(op), HLO_UNIMPLEMENTED,
                 "custom-call target \"%s\" has a side effect and no partition rule: it would happen on every device",
                 target ? target : "");

@@ -728,8 +728,7 @@ static HloStatus build_custom_call(Frame *frame, const HloInstruction *instructi
     };
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
     const int32_t row = hlo_custom_call_row(instruction);
-    HLO_FAIL_IF(row < 0, HLO_UNIMPLEMENTED, "%%%s: custom call \"%s\" is not known", instruction->name,
-                target ? target : "");
+    if (hlo_custom_call_is_unknown(instruction)) return hlo_custom_call_refuse(instruction);
     HLO_TRY(hlo_custom_call_check(instruction));
     const bool same = instruction->operand_count == 1 &&
                       hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);

@@ -113,7 +113,8 @@ done <<'CASES'
 2|those of argument 0 are given twice|convert open.mlir --sizes p0=4 --sizes 0=4
 2|which leaves none open|convert dot.hlo --sizes p0=4,6
 2|text.npz: not an .npz archive|run dot.hlo --input text.npz
-4|custom call "nobody" has no evaluator|run call.hlo --engine eval
+4|nothing here can run custom call "nobody"|run call.hlo --engine eval
+4|nothing here can run custom call "nobody"|run call.hlo
 1|is not a product of whole physical axes|topology v4:4x4x4 --mesh a=8,b=8
 2|unknown verb 'vers'; did you mean version?|vers
 2|unknown verb 'nope'|help nope

@@ -502,6 +502,8 @@ Test(emulator_simulate, narrow_arrays_are_kept) {
 Test(emulator_simulate, custom_calls_are_costed_by_their_estimates) {
     EmuReport *plain = simulate(CALL("tpu_custom_call", ""), "v6e-1");
     cr_assert_eq(plain->unknown_calls, 1);
+    cr_assert_str_eq(plain->unknown_call, "\"tpu_custom_call\" (%r)");
+    cr_assert_not(plain->unknown_call_runs);
     cr_assert_eq(plain->hbm_bytes_per_device, 2 * 2.0 * 1024 * 1024 * 4);
     cr_assert_eq(plain->matrix_flops_per_device, 0);
     EmuReport *estimated = simulate(

@@ -130,7 +130,7 @@ static const RefusedProgram programs[] = {
      "custom_call_target=\"lapack_sgehrd_ffi\", backend_config={low = 0 : i32, high = 4 : i32}\n",
      HLO_INVALID_ARGUMENT, "%r: rows 0 to 4 of a matrix of 4"},
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\"\n", HLO_UNIMPLEMENTED,
-     "%r: custom call \"CustomSPMDPartitioning\" brings no body to evaluate"},
+     "%r: nothing here can run an operation of jax.experimental.custom_partitioning"},
     {"", "body {\n ROOT a = f32[9] parameter(0)\n}\n",
      P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={body}\n",
      HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" do not fit together"},

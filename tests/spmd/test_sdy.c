@@ -17,6 +17,8 @@
 #define MINOR_ROWS "{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}"
 #define COLUMNS "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"
 
+#define CALL(rule, operands) "%1 = stablehlo.custom_call @unheard_of(%x) {" rule "} : " operands " -> " T
+
 static const struct {
     const char *name, *arguments, *body, *want;
 } programs[] = {
@@ -45,6 +47,28 @@ static const struct {
     {"a barrier the other way", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      "%0 = sdy.propagation_barrier %x allowed_direction=BACKWARD : " T "\n%1 = stablehlo.cosine %0 : " T,
      "{replicated}"},
+    {"a call without a rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}", CALL("", "(" T ")"), "{replicated}"},
+    {"a call with one", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4}, custom>", "(" T ")"),
+     "{devices=[2,2]<=[4]}"},
+    {"a call with one that needs a dimension whole, which Shardy propagates all the same",
+     "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} need_replication={j}, custom>",
+          "(" T ")"),
+     "{devices=[2,2]<=[4]}"},
+    {"a call with one that blocks a dimension", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} blocked_propagation={i}>",
+          "(" T ")"),
+     "{devices=[1,2,2]<=[2,2]T(1,0) last_tile_dim_replicate}"},
+    {"a call with one of factors in other places", "%x: tensor<2x16xf32> " S "[{\"b\"}, {}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([k, ij])->([i, j]) {i=8, j=2, k=2}, custom>",
+          "(tensor<2x16xf32>)"),
+     "refused"},
+    {"a call with one of another rank", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i, j]) {i=8, j=4}, custom>", "(" T ")"), "refused"},
+    {"a call with one that says what is no rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+     CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} sideways={j}>", "(" T ")"),
+     "refused"},
 };
 
 static HloModule *read_program(const char *arguments, const char *body) {
@@ -66,7 +90,15 @@ ParameterizedTestParameters(sdy, propagates_as_shardy_does) {
 
 ParameterizedTest(const int *number, sdy, propagates_as_shardy_does) {
     HloModule *module = read_program(programs[*number].arguments, programs[*number].body), *annotated = NULL;
-    cr_assert_null(spmd_propagate(module, NULL, &annotated));
+    HloStatus status = spmd_propagate(module, NULL, &annotated);
+    if (!strcmp(programs[*number].want, "refused")) {
+        cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT, "%s", programs[*number].name);
+        cr_expect_not_null(strstr(hlo_status_message(status), "sharding rule"), "%s", programs[*number].name);
+        hlo_status_free(status);
+        hlo_module_free(module);
+        return;
+    }
+    cr_assert_null(status, "%s", programs[*number].name);
     HloText text = {0};
     hlo_sharding_print(&text, annotated->entry->root->sharding);
     cr_expect_str_eq(text.data, programs[*number].want, "%s", programs[*number].name);

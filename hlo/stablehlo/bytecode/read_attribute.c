@@ -448,6 +448,82 @@ static const MlirAttribute *read_axis_ref(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, axis);
 }
 
+// ---- sharding rules, put together as Shardy prints them
+
+// Parts are shared, so that a short file may hold rules without end.
+enum { LONGEST_RULE = 1 << 16 };
+
+// Factors are i, j … z, then z_1, z_2 …
+static void print_factor(MlirCursor *cursor, HloText *text, int64_t factor) {
+    static const int64_t letters = 'z' - 'i';
+    if (factor < 0)
+        mlir_cursor_fail(cursor, "a sharding rule names factor %lld", (long long)factor);
+    else if (factor <= letters)
+        hlo_text_char(text, (char)('i' + factor));
+    else
+        hlo_text_format(text, "z_%lld", (long long)(factor - letters));
+}
+
+static const MlirAttribute *rule_attribute(MlirFile *file, MlirCursor *cursor, HloText *text) {
+    if (text->length > LONGEST_RULE) mlir_cursor_fail(cursor, "a sharding rule of more than %d bytes", LONGEST_RULE);
+    const char *kept = hlo_text_to_arena(file->arena, text);
+    return new_attribute(file, (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_RULE, .string = kept});
+}
+
+// "ij": the factors of one dimension.
+static const MlirAttribute *read_dim_mapping(MlirFile *file, MlirCursor *cursor) {
+    const HloInts factors = read_signed_list(file, cursor);
+    HloText text = {0};
+    for (int64_t i = 0; i < factors.count && !cursor->error; i++) print_factor(cursor, &text, factors.items[i]);
+    return rule_attribute(file, cursor, &text);
+}
+
+// Appends the parts with commas between them.
+static void print_parts(HloText *text, const MlirAttribute *list) {
+    for (int64_t i = 0; i < list->count && text->length <= LONGEST_RULE; i++)
+        hlo_text_format(text, "%s%s", i ? ", " : "", string_of(list->items[i]));
+}
+
+// "[i, jk]": the dimensions of one tensor.
+static const MlirAttribute *read_tensor_mapping(MlirFile *file, MlirCursor *cursor) {
+    const MlirAttribute dims = read_list(file, cursor, MLIR_ARRAY);
+    HloText text = {0};
+    hlo_text_char(&text, '[');
+    if (!cursor->error) print_parts(&text, &dims);
+    hlo_text_char(&text, ']');
+    return rule_attribute(file, cursor, &text);
+}
+
+// "([i, j])->([i]) {i=8, j=4} reduction={j}"
+static const MlirAttribute *read_sharding_rule(MlirFile *file, MlirCursor *cursor) {
+    static const char *const kinds[] = {"reduction", "need_replication", "permutation", "blocked_propagation"};
+    const HloInts sizes = read_signed_list(file, cursor);
+    const MlirAttribute operands = read_list(file, cursor, MLIR_ARRAY), results = read_list(file, cursor, MLIR_ARRAY);
+    HloText text = {0};
+    hlo_text_string(&text, "#sdy.op_sharding_rule<(");
+    if (!cursor->error) print_parts(&text, &operands);
+    hlo_text_string(&text, ")->(");
+    if (!cursor->error) print_parts(&text, &results);
+    hlo_text_string(&text, ") {");
+    for (int64_t i = 0; i < sizes.count; i++) {
+        if (i) hlo_text_string(&text, ", ");
+        print_factor(cursor, &text, i);
+        hlo_text_format(&text, "=%lld", (long long)sizes.items[i]);
+    }
+    hlo_text_char(&text, '}');
+    for (size_t k = 0; k < HLO_COUNT_OF(kinds); k++) {
+        const HloInts factors = read_signed_list(file, cursor);
+        if (factors.count) hlo_text_format(&text, " %s={", kinds[k]);
+        for (int64_t i = 0; i < factors.count; i++) {
+            if (i) hlo_text_string(&text, ", ");
+            print_factor(cursor, &text, factors.items[i]);
+        }
+        if (factors.count) hlo_text_char(&text, '}');
+    }
+    hlo_text_string(&text, mlir_read_byte(cursor) ? ", custom>" : ">");
+    return rule_attribute(file, cursor, &text);
+}
+
 static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     MlirAttribute result = {.kind = MLIR_SDY, .code = (MlirSdyCode)code};
@@ -487,9 +563,9 @@ static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
             result.code = MLIR_SDY_PER_VALUE;
             break;
         }
-        case SDY_DIM_MAPPING:
-        case SDY_TENSOR_MAPPING:
-        case MLIR_SDY_RULE: result.code = MLIR_SDY_RULE; break;  // parts of a sharding rule: nobody here reads them
+        case SDY_DIM_MAPPING: return read_dim_mapping(file, cursor);
+        case SDY_TENSOR_MAPPING: return read_tensor_mapping(file, cursor);
+        case MLIR_SDY_RULE: return read_sharding_rule(file, cursor);
         default: mlir_cursor_fail(cursor, "sdy attribute code %llu is unknown", (unsigned long long)code); return NULL;
     }
     return new_attribute(file, result);

@@ -597,6 +597,9 @@ static HloStatus import_custom_call(ImportPlace *place) {
     if (strcmp(attributes.target, "LayoutConstraint") == 0) HLO_TRY(import_result_layout(place, &shape));
     HLO_TRY(import_emit(place, HLO_OP_CUSTOM_CALL, shape, operands, place->operation->operand_count, &attributes,
                         called, called_count, &result));
+    const char *kernel = import_string(place, "kernel_name");  // of Pallas
+    if (kernel)
+        hlo_instruction_set_frontend_attribute(result, "kernel_name", hlo_arena_text(import_arena(place), kernel));
     const char *config = import_string(place, "backend_config");
     const MlirAttribute *raw = mlir_attribute(place->operation, "backend_config");
     if (hlo_custom_call_takes_bytes(attributes.target) && config && *config && raw) {

@@ -76,7 +76,8 @@ static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attrib
     return import_sharding_text(place->importer, &attribute, instruction);
 }
 
-// What may stand on any operation: its sharding and frontend attributes.
+// What may stand on any operation: its sharding, its sharding rule and frontend attributes. The rule becomes the
+// frontend attribute that Shardy makes of it for the way through HLO.
 static HloStatus attach_annotations(ImportPlace *place, HloInstruction *instruction) {
     const MlirOperation *operation = place->operation;
     const MlirAttribute *sdy = NULL, *sharding = NULL;
@@ -90,6 +91,10 @@ static HloStatus attach_annotations(ImportPlace *place, HloInstruction *instruct
             import_frontend_attributes(operation->attributes[i], instruction);
         }
     }
+    const MlirAttribute *rule = mlir_attribute(operation, "sdy.sharding_rule");
+    if (rule && rule->string)
+        hlo_instruction_set_frontend_attribute(instruction, HLO_SDY_SHARDING_RULE,
+                                               hlo_arena_text(place->importer->module->arena, rule->string));
     if (sdy) sharding = sdy;
     return sharding ? attach_sharding(place, sharding, instruction) : HLO_SUCCESS;
 }

@@ -66,7 +66,7 @@ typedef enum MlirSdyCode {
     MLIR_SDY_DIM_SHARDING = 5,  // items: axis refs; ints {is closed, priority or -1}
     MLIR_SDY_SHARDING = 6,      // items {mesh or symbol, array of dims, array of replicated, array of unreduced}
     MLIR_SDY_PER_VALUE = 7,     // items: shardings
-    MLIR_SDY_RULE = 10,         // a sharding rule: kept unread
+    MLIR_SDY_RULE = 10,  // string: a sharding rule as Shardy prints it, or a part of one; NULL of what nothing reads
 } MlirSdyCode;
 
 struct MlirAttribute {

@@ -2,8 +2,8 @@
 // Attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
 // parsers.cc.
 // They become attributes of kind MLIR_SDY with the codes and the members that shardy's bytecode has (mlir/mlir.h says
-// which), so that import/sharding.c reads one form. What only Shardy's own propagation reads (sharding rules) is passed
-// over.
+// which), so that import/sharding.c reads one form. A sharding rule is kept as its
+// text.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
@@ -266,10 +266,14 @@ const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name) {
         const MlirAttribute *attribute = list ? asm_sdy_sharding_list(parser) : asm_sdy_axes(parser);
         return attribute && (!wrapped || asm_expect(parser, '>')) ? attribute : NULL;
     }
-    // A sharding rule and the like: nobody here reads them.
+    // A sharding rule is kept as its text, which the partitioner reads. Others say nothing that is read here.
+    const char *start = parser->at;
     if (*parser->at == '<') {
         parser->at++;
         if (!asm_skip_balanced(parser, '<')) return NULL;
     }
-    return asm_make(parser, (MlirAttribute){.kind = MLIR_SDY, .code = MLIR_SDY_RULE});
+    MlirAttribute rule = {.kind = MLIR_SDY, .code = MLIR_SDY_RULE};
+    if (asm_slice_is(name, "op_sharding_rule"))
+        rule.string = hlo_arena_format(parser->arena, "#sdy.op_sharding_rule%.*s", (int)(parser->at - start), start);
+    return asm_make(parser, rule);
 }
