@@ -153,7 +153,7 @@ static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
 HloStatus cpu_lu(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns, void *factors,
                  int32_t *pivots, int32_t *permutation, int32_t *info, const void *in) {
     assert(batch >= 0 && rows >= 0 && columns >= 0);
-    const CpuProduct product = {.type = type, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL};
+    const CpuProduct product = {.type = type, .features = CPU_FEATURES_AMX, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL};
     const LuJob job = {rows, columns, factors, in, pivots, permutation, info, cpu_product_scratch_bytes(&product)};
     const size_t bytes = cpu_work_bytes(rows * CPU_PANEL, (size_t)hlo_type_bytes(type)) +
                          cpu_work_bytes(cpu_pool_worker_count(pool), job.stripe_each);

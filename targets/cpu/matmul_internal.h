@@ -58,7 +58,8 @@ typedef struct CpuVectorProduct {
 bool cpu_product_plan_vector(const CpuProduct *product, CpuVectorProduct *vector);
 // Computes c, or adds to it, as planned, on this thread.
 void cpu_product_by_vector(const CpuVectorProduct *vector, void *c, const void *a, const void *b, bool accumulate);
-// Bytes of scratch memory for cpu_product_serial(), a multiple of 64.
+// Bytes of scratch memory for cpu_product_serial(), a multiple of 64. Products of no larger sizes on no higher
+// instruction set need no more: where the set is not known yet, ask with CPU_FEATURES_AMX.
 size_t cpu_product_scratch_bytes(const CpuProduct *product);
 
 // Computes the product on this thread. `scratch` is aligned to 64.

@@ -320,10 +320,13 @@ double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, doub
     return CMPLX((size - creal(alpha)) / size, -cimag(alpha) / size);
 }
 
-// The larger of the products of one stripe.
+// The larger of the products of one stripe, on the instruction set that needs most.
 static size_t stripe_product_bytes(HloType type, int64_t rows) {
-    const CpuProduct inner = {.type = type, .m = CPU_PANEL, .n = CPU_STRIPE, .k = rows, .ldc = CPU_STRIPE};
-    const CpuProduct outer = {.type = type, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL, .ldc = CPU_STRIPE};
+    const CpuFeatures any = CPU_FEATURES_AMX;
+    const CpuProduct inner = {
+        .type = type, .features = any, .m = CPU_PANEL, .n = CPU_STRIPE, .k = rows, .ldc = CPU_STRIPE};
+    const CpuProduct outer = {
+        .type = type, .features = any, .m = rows, .n = CPU_STRIPE, .k = CPU_PANEL, .ldc = CPU_STRIPE};
     const size_t a = cpu_product_scratch_bytes(&inner), b = cpu_product_scratch_bytes(&outer);
     return a > b ? a : b;
 }
