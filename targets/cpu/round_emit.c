@@ -507,6 +507,7 @@ static CpuX86Operand stack_pointer(void) {
 
 void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
     CpuX86 *x = &emitter->x86;
+    cpu_x86_bytes(x, "\xf3\x0f\x1e\xfa", 4);              // endbr64: the code is called through a pointer
     cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_SUBTRACTING, stack_pointer(),
                               kFrameBytes);
@@ -514,7 +515,7 @@ void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
     cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R12, cpu_x86_register(CPU_X86_RSI));
     cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R13, cpu_x86_register(CPU_X86_RDX));
     cpu_x86_general(x, CPU_X86_LOAD, CPU_X86_R14, cpu_x86_memory(CPU_X86_RDI, 0));
-    cpu_x86_bytes(x, "\xff\xe1", 2);  // jmp rcx
+    cpu_x86_bytes(x, "\x3e\xff\xe1", 3);  // notrack jmp rcx: rcx is read-only, and blocks begin without endbr64
 }
 
 void cpu_round_emit_end(CpuRoundEmitter *emitter) {

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 
 #include "targets/cpu/internal.h"
+#include "targets/cpu/round_emit.h"
 #include "targets/cpu/round_internal.h"
 #include "tests/support/compiled.h"
 
@@ -406,6 +407,15 @@ Test(cpu_rounds, code_is_there_where_instructions_are) {
     cr_expect_not(has_code(text.data, CPU_FEATURES_BASELINE));
     if (cpu_features_detect() >= CPU_FEATURES_AVX2) cr_expect(has_code(text.data, CPU_FEATURES_AVX2));
     hlo_text_free(&text);
+}
+
+// Processors that track indirect branches let a call through a pointer arrive at ENDBR64 alone.
+Test(cpu_rounds, code_begins_with_a_landing_pad) {
+    CpuRoundEmitter emitter = {.x86.arena = hlo_arena_new()};
+    cpu_round_emit_begin(&emitter);
+    cr_assert_geq(emitter.x86.bytes.count, 4);
+    cr_expect_arr_eq(emitter.x86.bytes.items, "\xf3\x0f\x1e\xfa", 4);
+    hlo_arena_free(emitter.x86.arena);
 }
 
 // ---- loops without code
