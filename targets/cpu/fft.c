@@ -225,7 +225,7 @@ static HloStatus one_line(const Run *run, const CpuFftLine *line, int swap, doub
 }
 
 HloStatus cpu_fft_one_line(const CpuFftLine *line, bool is_double, void *points) {
-    const Run run = {NULL, cpu_isa_fft_kernels(cpu_features_detect(), is_double), is_double ? 8 : 4};
+    const Run run = {NULL, cpu_isa_fft_kernels(cpu_pool_features(NULL), is_double), is_double ? 8 : 4};
     return one_line(&run, line, 0, 1, points, points);
 }
 

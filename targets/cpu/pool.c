@@ -3,25 +3,24 @@
 // pieces of its own share, then of the others', so that who is late is helped and neighbours stay with one worker (its
 // caches). A caller works too. Idle workers spin for 50 us, as the next loop of a program comes at once, and then sleep
 // on a futex. Who finds the pool busy, or calls from inside of a job, runs its range itself: there is no nesting and
-// nothing to deadlock on. The order of memory: the job's fields are written before `epoch` rises, and read after.
+// nothing to deadlock on.
+//
+// Threads take part in a job by entering its gate (gate.h), which the caller closes when all of the range has been
+// claimed. The job's fields are written before the gate opens, and not again before the last thread has left.
 #include "targets/cpu/pool.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "hlo/base/clock.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/fork_flags.h"
+#include "targets/cpu/gate.h"
 
-enum { kMaximumWorkers = 1024, kCacheLine = 64, kSpinNanoseconds = 50000, kScratchSlots = 16 };
+enum { kMaximumWorkers = 1024, kCacheLine = 64, kScratchSlots = 16 };
 
 // One worker's share of the running job: indices [next, end) are still to be claimed.
 typedef struct Share {
@@ -47,75 +46,30 @@ struct CpuPool {
     Share *shares;
     Worker *workers;
     int started;               // threads running (worker_count - 1 once started, fewer when the system had no more)
-    _Atomic(uint32_t) *alive;  // 1 while this process has the threads; the first number of a page that fork() wipes
+    _Atomic(uint32_t) *alive;  // 1 while this process has the threads; fork() sets it to 0 in the child
     _Alignas(kCacheLine) atomic_flag busy;  // held by the one parallel call that uses the threads
-    // The job. Written by the caller before `epoch` rises, read by workers after they saw it rise.
+    // The job. Written by the caller before it opens the gate, read by workers that have entered.
     CpuTask *task;
     void *argument;
     int64_t grain;
-    bool in_order;                                  // all workers claim from share 0
-    _Alignas(kCacheLine) _Atomic uint32_t epoch;    // futex: rises by one a job
-    _Alignas(kCacheLine) _Atomic uint32_t running;  // futex: threads that have not finished the job
-    _Atomic uint32_t sleepers;                      // threads in futex wait on `epoch`
-    _Atomic uint32_t caller_sleeps;
+    bool in_order;                                // all workers claim from share 0
+    _Alignas(kCacheLine) _Atomic uint32_t epoch;  // futex: rises by one a job
+    _Alignas(kCacheLine) CpuGate gate;
+    _Atomic uint32_t sleepers;  // threads in futex wait on `epoch`
     _Atomic bool stop;
     _Atomic(ScratchHeader *) scratch[kScratchSlots];
 };
 
 // ---- waiting
 
-// Returns at once if the word is not `seen` any more; may return for no reason, hence callers look
-// again.
-static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
-    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-// Up to `count` sleepers.
-static void futex_wake(_Atomic uint32_t *word, int count) {
-    syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
-}
-
-// A moment of spinning.
-static void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    sched_yield();
-#endif
-}
-
-// Spins until *word differs from `seen` or the spinning time is over; true when it differs.
-static bool spin_while_equal(_Atomic uint32_t *word, uint32_t seen) {
-    const int64_t deadline = hlo_clock_nanoseconds() + kSpinNanoseconds;
-    do {
-        for (int i = 0; i < 64; i++) {
-            if (atomic_load_explicit(word, memory_order_acquire) != seen) return true;
-            relax();
-        }
-    } while (hlo_clock_nanoseconds() < deadline);
-    return false;
-}
-
 // Counting oneself as a sleeper before looking at the epoch once more is what keeps the caller from missing the
 // sleeper.
 static void await_job(CpuPool *pool, uint32_t seen) {
     while (atomic_load_explicit(&pool->epoch, memory_order_acquire) == seen) {
-        if (spin_while_equal(&pool->epoch, seen)) return;
+        if (cpu_spin_while_equal(&pool->epoch, seen)) return;
         atomic_fetch_add(&pool->sleepers, 1);
-        if (atomic_load(&pool->epoch) == seen) futex_wait(&pool->epoch, seen);
+        if (atomic_load(&pool->epoch) == seen) cpu_futex_wait(&pool->epoch, seen);
         atomic_fetch_sub(&pool->sleepers, 1);
-    }
-}
-
-// The sleeper's flag is set before the counter is looked at again, and workers lower the counter before they look at
-// the flag: one of both sees the other.
-static void await_workers(CpuPool *pool) {
-    uint32_t left;
-    while ((left = atomic_load_explicit(&pool->running, memory_order_acquire)) != 0) {
-        if (spin_while_equal(&pool->running, left)) continue;
-        atomic_store(&pool->caller_sleeps, 1);
-        if (atomic_load(&pool->running) == left) futex_wait(&pool->running, left);
-        atomic_store(&pool->caller_sleeps, 0);
     }
 }
 
@@ -140,17 +94,19 @@ static void work(CpuPool *pool, int worker) {
     for (int i = 0; i < shares; i++) drain_share(pool, &pool->shares[(first + i) % shares], worker);
 }
 
-// `seen` counts jobs; it wraps around with the epoch.
+// `seen` is the epoch of the last job that the thread looked at. A thread that comes so late that the next job is open
+// already enters that one; it may then find the same job again, with nothing left to claim.
 static void *worker_main(void *argument) {
     const Worker *self = argument;
     CpuPool *pool = self->pool;
     cpu_topology_bind_thread(&pool->topology, self->number);
-    for (uint32_t seen = 0;; seen++) {
+    for (uint32_t seen = 0;;) {
         await_job(pool, seen);
+        seen = atomic_load(&pool->epoch);
         if (atomic_load(&pool->stop)) return NULL;
+        if (!cpu_gate_enter(&pool->gate)) continue;
         work(pool, self->number);
-        if (atomic_fetch_sub(&pool->running, 1) == 1 && atomic_load(&pool->caller_sleeps))
-            futex_wake(&pool->running, 1);
+        cpu_gate_leave(&pool->gate);
     }
 }
 
@@ -159,7 +115,7 @@ static void *worker_main(void *argument) {
 static void ensure_threads(CpuPool *pool) {
     if (atomic_load_explicit(pool->alive, memory_order_acquire)) return;
     atomic_store(&pool->epoch, 0);
-    atomic_store(&pool->running, 0);
+    cpu_gate_reset(&pool->gate);
     atomic_store(&pool->sleepers, 0);
     pool->started = 0;
     sigset_t all, before;
@@ -187,10 +143,10 @@ static void deal_shares(CpuPool *pool, int64_t count) {
 }
 
 // Workers who are still spinning see the epoch; the system call is for those who sleep.
-static void publish_job(CpuPool *pool) {
-    atomic_store_explicit(&pool->running, (uint32_t)pool->started, memory_order_relaxed);
+static void open_job(CpuPool *pool) {
+    cpu_gate_open(&pool->gate);
     atomic_fetch_add(&pool->epoch, 1);
-    if (atomic_load(&pool->sleepers)) futex_wake(&pool->epoch, pool->worker_count);
+    if (atomic_load(&pool->sleepers)) cpu_futex_wake(&pool->epoch, pool->worker_count);
 }
 
 // A child of fork() may have been born while the parent held `busy`; it then runs everything inline, which is right.
@@ -206,9 +162,9 @@ static void run(CpuPool *pool, int64_t count, int64_t grain, bool in_order, CpuT
     pool->grain = grain;
     pool->in_order = in_order;
     deal_shares(pool, count);
-    publish_job(pool);
+    open_job(pool);
     work(pool, 0);
-    await_workers(pool);
+    cpu_gate_close(&pool->gate);
     atomic_flag_clear(&pool->busy);
 }
 
@@ -262,33 +218,38 @@ int cpu_pool_worker_count(const CpuPool *pool) {
     return pool ? pool->worker_count : 1;
 }
 
-CpuFeatures cpu_pool_features(const CpuPool *pool) {
-    return pool ? pool->features : cpu_features_detect();
+// Remembered, as kernels without a pool ask at every call. A variable that names no level is an error of whoever makes
+// a pool.
+static CpuFeatures default_features(void) {
+    static _Atomic int known = -1;
+    int features = atomic_load_explicit(&known, memory_order_relaxed);
+    if (features < 0) {
+        CpuFeatures chosen;
+        HloStatus status = cpu_features_choose(&chosen);
+        if (status) chosen = cpu_features_detect();
+        hlo_status_free(status);
+        features = (int)chosen;
+        atomic_store_explicit(&known, features, memory_order_relaxed);
+    }
+    return (CpuFeatures)features;
 }
 
-// The page has room for more than the pool's own flag.
+CpuFeatures cpu_pool_features(const CpuPool *pool) {
+    return pool ? pool->features : default_features();
+}
+
+// There is room for more than the pool's own flag.
 _Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool) {
     return pool->alive + 1;
 }
 
-// A page that the child of a fork finds zeroed, so that the check for a fork is one load and no system call.
-static void *map_flag_page(void) {
-    const size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
-    void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) return NULL;
-    if (madvise(page, bytes, MADV_WIPEONFORK) == 0) return page;
-    munmap(page, bytes);
-    return NULL;
-}
-
-// A kernel without MADV_WIPEONFORK (before Linux 4.14) is told by map_flag_page(), and as lack of memory.
 static HloStatus allocate_parts(CpuPool *pool) {
     HLO_TRY(cpu_topology_discover(&pool->topology));
     if (pool->worker_count == 0)
         pool->worker_count = pool->topology.core_count < kMaximumWorkers ? pool->topology.core_count : kMaximumWorkers;
     pool->shares = hlo_allocate_aligned(sizeof(Share) * (size_t)pool->worker_count);
     pool->workers = hlo_allocate_zeroed((size_t)pool->worker_count, sizeof(Worker));
-    pool->alive = map_flag_page();
+    pool->alive = cpu_fork_flags_new();
     HLO_FAIL_IF(!pool->shares || !pool->workers || !pool->alive, HLO_RESOURCE_EXHAUSTED,
                 "no memory for a pool of %d workers", pool->worker_count);
     return HLO_SUCCESS;
@@ -299,6 +260,7 @@ static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) 
     CpuPool *pool = hlo_allocate_aligned(sizeof *pool);
     HLO_FAIL_IF(!pool, HLO_RESOURCE_EXHAUSTED, "no memory for a worker pool");
     *pool = (CpuPool){.worker_count = workers, .features = features, .busy = ATOMIC_FLAG_INIT};
+    cpu_gate_reset(&pool->gate);
     const HloStatus status = allocate_parts(pool);
     if (status) {
         cpu_pool_free(pool);
@@ -331,23 +293,23 @@ HloStatus cpu_pool_new(CpuPool **pool) {
 }
 
 HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool) {
-    const CpuFeatures here = cpu_features_detect();
+    const CpuFeatures here = default_features();
     return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, pool);
 }
 
-// In the child of a fork there are none: `alive` is wiped there.
+// In the child of a fork there are none, and `alive` is 0.
 static void stop_threads(CpuPool *pool) {
     if (!pool->alive || !atomic_load(pool->alive)) return;
     atomic_store(&pool->stop, true);
     atomic_fetch_add(&pool->epoch, 1);
-    futex_wake(&pool->epoch, pool->worker_count);
+    cpu_futex_wake(&pool->epoch, pool->worker_count);
     for (int i = 1; i <= pool->started; i++) pthread_join(pool->workers[i].thread, NULL);
 }
 
 void cpu_pool_free(CpuPool *pool) {
     if (!pool) return;
     stop_threads(pool);
-    if (pool->alive) munmap((void *)pool->alive, (size_t)sysconf(_SC_PAGESIZE));
+    cpu_fork_flags_free(pool->alive);
     for (int i = 0; i < kScratchSlots; i++) hlo_free(atomic_load(&pool->scratch[i]));
     cpu_topology_free(&pool->topology);
     hlo_free(pool->shares);

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host, by hwloc: cores, caches, NUMA nodes, and what this process may use of them (cgroups, taskset, a batch
-// system's binding). Where hwloc fails the defaults stand; where it describes another machine (HWLOC_XMLFILE), nothing
-// is bound.
+// The host, by hwloc: cores, caches, NUMA nodes, and what this process may use of them (control groups, taskset, a
+// batch system's binding). Where hwloc fails, the cores that are online are counted and the rest has defaults; where it
+// describes another machine (HWLOC_XMLFILE), no thread is bound.
 #include "targets/cpu/topology.h"
 
+#include <errno.h>
 #include <hwloc.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <unistd.h>
 
+#include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/quota.h"
 
 struct CpuTopologyHandle {
     hwloc_topology_t tree;
@@ -41,41 +46,65 @@ static void describe(CpuTopology *topology) {
     topology->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE, 0);
 }
 
+// A sandbox may refuse the question which processors a process may use. hwloc then asks for ever, with larger and
+// larger sets, as it takes every error for a set that is too small.
+static bool may_ask_affinity(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 || errno == EINVAL;
+}
+
+// The tree, and what of it the process may use. False, with nothing left behind, where hwloc cannot tell.
+static bool open_tree(struct CpuTopologyHandle *handle) {
+    if (!may_ask_affinity() || hwloc_topology_init(&handle->tree) != 0) return false;
+    handle->allowed = hwloc_bitmap_alloc();
+    if (!handle->allowed || !load(handle->tree)) {
+        hwloc_bitmap_free(handle->allowed);
+        hwloc_topology_destroy(handle->tree);
+        return false;
+    }
+    if (!hwloc_topology_is_thissystem(handle->tree) ||
+        hwloc_get_cpubind(handle->tree, handle->allowed, HWLOC_CPUBIND_THREAD) != 0)
+        hwloc_bitmap_copy(handle->allowed, hwloc_topology_get_allowed_cpuset(handle->tree));
+    return true;
+}
+
+// A process that is allowed the time of two processors has no use for more workers: they would stand still together
+// once that time is used up.
+static void respect_quota(CpuTopology *topology) {
+    const int allowed = cpu_quota_processors("");
+    if (allowed > 0 && allowed < topology->core_count) topology->core_count = allowed;
+}
+
 // Only lack of memory for our own struct is an error.
 HloStatus cpu_topology_discover(CpuTopology *topology) {
     *topology = (CpuTopology){.core_count = 1, .numa_node_count = 1, .l1_bytes = 32 << 10, .l2_bytes = 1 << 20};
     struct CpuTopologyHandle *handle = hlo_allocate_zeroed(1, sizeof *handle);
     HLO_FAIL_IF(!handle, HLO_RESOURCE_EXHAUSTED, "no memory for the description of the host");
-    if (hwloc_topology_init(&handle->tree) != 0) {
+    if (open_tree(handle)) {
+        topology->handle = handle;
+        describe(topology);
+    } else {
+        const long online = sysconf(_SC_NPROCESSORS_ONLN);
+        topology->core_count = online > 0 ? (int)hlo_smaller(online, INT32_MAX) : 1;
         hlo_free(handle);
-        return HLO_SUCCESS;
     }
-    handle->allowed = hwloc_bitmap_alloc();
-    if (!handle->allowed || !load(handle->tree)) {
-        hwloc_bitmap_free(handle->allowed);
-        hwloc_topology_destroy(handle->tree);
-        hlo_free(handle);
-        return HLO_SUCCESS;
-    }
-    topology->handle = handle;
-    if (!hwloc_topology_is_thissystem(handle->tree) ||
-        hwloc_get_cpubind(handle->tree, handle->allowed, HWLOC_CPUBIND_THREAD) != 0)
-        hwloc_bitmap_copy(handle->allowed, hwloc_topology_get_allowed_cpuset(handle->tree));
-    describe(topology);
+    respect_quota(topology);
     return HLO_SUCCESS;
 }
 
-// To one hardware thread of the core, or the system would move the worker between them. Failing to bind is no error.
+// Failing to bind is no error.
 void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
     const struct CpuTopologyHandle *handle = topology->handle;
-    if (!handle || !hwloc_topology_is_thissystem(handle->tree)) return;
+    if (!handle || topology->numa_node_count < 2 || !hwloc_topology_is_thissystem(handle->tree)) return;
     const hwloc_obj_t object = hwloc_get_obj_inside_cpuset_by_type(handle->tree, handle->allowed, HWLOC_OBJ_CORE,
                                                                    (unsigned)(core % topology->core_count));
-    hwloc_bitmap_t set = object ? hwloc_bitmap_dup(object->cpuset) : NULL;
-    if (!set) return;
-    hwloc_bitmap_and(set, set, handle->allowed);
-    hwloc_bitmap_singlify(set);
-    if (!hwloc_bitmap_iszero(set)) (void)hwloc_set_cpubind(handle->tree, set, HWLOC_CPUBIND_THREAD);
+    hwloc_bitmap_t nodes = object ? hwloc_bitmap_dup(object->nodeset) : NULL, set = hwloc_bitmap_alloc();
+    if (nodes && set) {
+        hwloc_cpuset_from_nodeset(handle->tree, set, nodes);
+        hwloc_bitmap_and(set, set, handle->allowed);
+        if (!hwloc_bitmap_iszero(set)) (void)hwloc_set_cpubind(handle->tree, set, HWLOC_CPUBIND_THREAD);
+    }
+    hwloc_bitmap_free(nodes);
     hwloc_bitmap_free(set);
 }
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processor's own answers, which features.h remembers and lowers. They are apart from it so that a test can put
+// another processor in their place.
+#ifndef MESHLO_TARGETS_CPU_PROCESSOR_H_
+#define MESHLO_TARGETS_CPU_PROCESSOR_H_
+
+#include <stdbool.h>
+
+#include "targets/cpu/features.h"
+
+HLO_BEGIN_C
+
+// The highest level that the processor and the operating system support. Requests permission to use AMX tiles from
+// Linux, for the whole process. Takes tens of microseconds in a virtual machine.
+CpuFeatures cpu_processor_features(void);
+
+// Whether CPUID names Intel as the maker.
+bool cpu_processor_is_intel(void);
+
+HLO_END_C
+
+#endif
