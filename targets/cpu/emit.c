@@ -675,20 +675,39 @@ static CpuValue rounded(CpuLoopBuilder *builder, CpuValue x) {
     return cpu_loop_convert(builder, HLO_F32, cpu_loop_convert(builder, HLO_BF16, x));
 }
 
-// One pass multiplies rounded operands, three add the products with what the rounding left; six come so close to f32
-// that they are f32.
-static CpuValue multiply(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y) {
-    assert(builder);
-    if (precision != CPU_PRECISION_BF16_1 && precision != CPU_PRECISION_BF16_3)
-        return cpu_loop_op(builder, CPU_OP_MULTIPLY, x, y, 0);
-    const CpuValue a = rounded(builder, x), b = rounded(builder, y);
-    const CpuValue product = cpu_loop_op(builder, CPU_OP_MULTIPLY, a, b, 0);
-    if (precision == CPU_PRECISION_BF16_1) return product;
-    const CpuValue c = rounded(builder, cpu_loop_op(builder, CPU_OP_SUBTRACT, x, a, 0));
-    const CpuValue d = rounded(builder, cpu_loop_op(builder, CPU_OP_SUBTRACT, y, b, 0));
-    const CpuValue rest = cpu_loop_op(builder, CPU_OP_ADD, cpu_loop_op(builder, CPU_OP_MULTIPLY, a, d, 0),
-                                      cpu_loop_op(builder, CPU_OP_MULTIPLY, c, b, 0), 0);
-    return cpu_loop_op(builder, CPU_OP_ADD, product, rest, 0);
+static CpuValue sum(CpuLoopBuilder *builder, bool contracts, HloType type, CpuValue value) {
+    static const uint64_t kZero[2] = {0, 0};
+    if (!contracts) return value;
+    return cpu_loop_reduce(builder, CPU_REDUCE_ADD, value, cpu_loop_constant(builder, type, kZero));
+}
+
+enum { kMaxParts = 3 };
+
+// An f32 as a sum of bf16: each part is what those before it left, rounded.
+static void split(CpuLoopBuilder *builder, CpuValue x, int parts, CpuValue *part) {
+    for (int i = 0; i < parts; i++) {
+        part[i] = rounded(builder, x);
+        x = cpu_loop_op(builder, CPU_OP_SUBTRACT, x, part[i], 0);
+    }
+}
+
+// The sum of products in three or six passes over bf16 parts, as product.c makes it: what the lower parts add is summed
+// on its own, the least products first, and is dropped where it is NaN.
+static CpuValue sum_of_passes(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y, bool contracts) {
+    static const uint64_t kZero[2] = {0, 0};
+    const int parts = precision == CPU_PRECISION_BF16_6 ? 3 : 2;
+    CpuValue a[kMaxParts], b[kMaxParts], low = -1;
+    split(builder, x, parts, a), split(builder, y, parts, b);
+    for (int both = parts - 1; both > 0; both--)
+        for (int i = 0; i <= both; i++) {
+            const CpuValue product = cpu_loop_op(builder, CPU_OP_MULTIPLY, a[i], b[both - i], 0);
+            low = low < 0 ? product : cpu_loop_op(builder, CPU_OP_ADD, low, product, 0);
+        }
+    low = sum(builder, contracts, HLO_F32, low);
+    const CpuValue high = sum(builder, contracts, HLO_F32, cpu_loop_op(builder, CPU_OP_MULTIPLY, a[0], b[0], 0));
+    const CpuValue is_number = cpu_loop_op(builder, CPU_OP_EQ, low, low, 0);
+    low = cpu_loop_op(builder, CPU_OP_SELECT, is_number, low, cpu_loop_constant(builder, HLO_F32, kZero));
+    return cpu_loop_op(builder, CPU_OP_ADD, low, high, 0);
 }
 
 // Narrow floats are summed in f32 and rounded once.
@@ -698,12 +717,16 @@ static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPreci
     const HloType sum_type = hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
     x = cpu_loop_convert(builder, sum_type, x);
     y = cpu_loop_convert(builder, sum_type, y);
-    const bool logical = type == HLO_PRED;
-    CpuValue value = logical ? cpu_loop_op(builder, CPU_OP_AND, x, y, 0) : multiply(builder, precision, x, y);
-    if (contracts)
-        value = cpu_loop_reduce(builder, logical ? CPU_REDUCE_OR : CPU_REDUCE_ADD, value,
-                                cpu_loop_constant(builder, sum_type, kZero));
-    return cpu_loop_convert(builder, type, value);
+    if (type == HLO_PRED) {
+        const CpuValue both = cpu_loop_op(builder, CPU_OP_AND, x, y, 0);
+        return contracts ? cpu_loop_reduce(builder, CPU_REDUCE_OR, both, cpu_loop_constant(builder, sum_type, kZero))
+                         : both;
+    }
+    if (sum_type == HLO_F32 && (precision == CPU_PRECISION_BF16_3 || precision == CPU_PRECISION_BF16_6))
+        return cpu_loop_convert(builder, type, sum_of_passes(builder, precision, x, y, contracts));
+    if (sum_type == HLO_F32 && precision == CPU_PRECISION_BF16_1) x = rounded(builder, x), y = rounded(builder, y);
+    const CpuValue product = cpu_loop_op(builder, CPU_OP_MULTIPLY, x, y, 0);
+    return cpu_loop_convert(builder, type, sum(builder, contracts, sum_type, product));
 }
 
 // For types and precisions that have no matrix kernel: a loop over the result's elements with a reduction over the

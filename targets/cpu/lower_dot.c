@@ -133,7 +133,8 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
         case HLO_DotAlgorithm_BF16_BF16_BF16:
         case HLO_DotAlgorithm_BF16_BF16_F32: return CPU_PRECISION_BF16_1;
         case HLO_DotAlgorithm_BF16_BF16_F32_X3: return CPU_PRECISION_BF16_3;
-        case HLO_DotAlgorithm_BF16_BF16_F32_X6: return CPU_PRECISION_BF16_6;
+        case HLO_DotAlgorithm_BF16_BF16_F32_X6:
+        case HLO_DotAlgorithm_BF16_BF16_F32_X9: return CPU_PRECISION_BF16_6;  // three more that f32 cannot see
         default: return CPU_PRECISION_EXACT;
     }
     if (matrix_vector) return CPU_PRECISION_EXACT;

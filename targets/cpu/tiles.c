@@ -56,20 +56,28 @@ static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPr
     return lhs == HLO_F32 && rhs == HLO_F32 && (precision != CPU_PRECISION_EXACT || features >= CPU_FEATURES_AMX);
 }
 
-// Six products for one pay only where packing is a small part of the work.
+// Six products for one pay only where packing is a small part of the work. Like gemm.c, tiles count subnormal numbers
+// as zero, and so take products of the same sizes.
 static bool is_worth_it(CpuTileSource source, CpuPrecision precision, int64_t m, int64_t n, int64_t k) {
     if (source == CPU_TILE_F32_3 && precision == CPU_PRECISION_EXACT) return m > 64 && n >= 64 && k >= 64;
-    return m >= 8 && n >= 8 && k >= 16 && (double)m * (double)n * (double)k >= 32768;
+    return m >= 8 && n >= 8 && k >= 16 && k < INT32_MAX && (double)m * (double)n * (double)k > 32768;
 }
 
-// Whether sums of products of parts are those of the whole numbers. Parts and products of parts below 2^-126 are lost:
-// nothing beside a lane's largest number times the other side's where those are 2^-43 at least.
+// Whether the tiles' sums are infinite or NaN exactly where those of the other ways are, and sums of products of parts
+// are those of the whole numbers.
+//
+// Every way adds in its own order, and a sum that overflows on the way depends on it. With numbers of at most 2^48 no
+// sum of fewer than 2^31 products comes near. Infinities and NaN of one part are multiplied as they are. Of several
+// parts their lower parts would be NaN; passes over parts drop those (product.c), a single sum cannot.
+//
+// Parts and products of parts below 2^-126 are lost: nothing beside a lane's largest number times the other side's
+// where those are 2^-43 at least.
 static bool parts_hold(CpuTileSource source, CpuPrecision precision, const CpuTileRange *a, const CpuTileRange *b) {
-    const uint32_t infinity = 0x7f800000, faint = (uint32_t)(127 - 43) << 23;
-    if (cpu_tile_parts(source) == 1) return true;
-    if (a->largest >= infinity || b->largest >= infinity) return false;
-    return precision != CPU_PRECISION_EXACT || (a->faintest >= faint - 1 && b->faintest >= faint - 1) ||
-           a->largest == 0 || b->largest == 0;
+    const uint32_t large = (uint32_t)(127 + 48) << 23, faint = (uint32_t)(127 - 43) << 23;
+    if (source >= CPU_TILE_S8) return true;
+    if (a->largest > large || b->largest > large) return false;
+    return cpu_tile_parts(source) == 1 || precision != CPU_PRECISION_EXACT ||
+           (a->faintest >= faint - 1 && b->faintest >= faint - 1) || a->largest == 0 || b->largest == 0;
 }
 
 // ---- one product of packed operands

@@ -5,8 +5,9 @@
 //
 // f32 products without any rounding asked for run here too where AMX is there: a number is three bf16 parts, exactly,
 // and of the nine products the six are summed that f32 can see; the error is that of an f32 product. Infinities, NaN
-// and numbers so small that their parts would be flushed to zero do not survive this, so packing looks for them and the
-// caller multiplies in f32 instead.
+// and numbers so small that their parts would be flushed to zero do not survive this. Packing looks for them, and the
+// caller then multiplies in f32 instead. It does the same for numbers so large that a sum could overflow: results are
+// infinite or NaN in the same places on every instruction set.
 //
 // Each element's sum is cut by the depth alone: chunks of 32 (bf16) or 64 (integers) in rising order, within a chunk in
 // the instruction set's order (isa/tiles_*.c). It depends on neither the workers nor the numbers around it.

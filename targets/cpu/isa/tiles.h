@@ -18,8 +18,8 @@
 // Lanes of a panel; bytes of a lane in one chunk; bytes of one part of a panel's chunk.
 enum { CPU_TILE_LANES = 32, CPU_TILE_CHUNK = 64, CPU_TILE_BYTES = CPU_TILE_LANES * CPU_TILE_CHUNK };
 
-// What is packed. F32_n: f32 numbers as n parts of bf16; 1: rounded to nearest, 2: truncated and the rest rounded,
-// 3: truncated, the rest truncated, and its rest, which is exact. WIDE: bytes as 16-bit numbers, groups of two.
+// What is packed. F32_n: f32 numbers as n parts of bf16, each of which is what the parts before it left, rounded to
+// nearest even: the parts of product.c. Three parts are the whole number. WIDE: bytes as 16-bit numbers, groups of two.
 typedef enum CpuTileSource {
     CPU_TILE_F32_1,
     CPU_TILE_F32_2,
@@ -31,15 +31,15 @@ typedef enum CpuTileSource {
     CPU_TILE_WIDE_U8
 } CpuTileSource;
 
-// Magnitudes met while packing f32, as bits: the largest one, and of the lanes' largest ones that are not zero the
-// smallest, less 1.
+// Magnitudes met while packing floats, as bits of f32: the largest one, and of the lanes' largest ones that are not
+// zero the smallest, less 1. Infinities and NaN count where numbers are split into several parts, and nowhere else.
 typedef struct CpuTileRange {
     uint32_t largest, faintest;
 } CpuTileRange;
 
 typedef struct CpuTileKernels {
     // Packs one panel of `lanes` (at most 32) lanes x `depth` elements, from[lane * lane_stride + k * depth_stride],
-    // and widens *range (F32 sources; a fresh one is {0, UINT32_MAX}).
+    // and widens *range (float sources; a fresh one is {0, UINT32_MAX}).
     void (*pack)(void *to, CpuTileSource source, bool right, const void *from, int64_t lanes, int64_t depth,
                  int64_t lane_stride, int64_t depth_stride, CpuTileRange *range);
     // Around the calls of multiply() on one thread.

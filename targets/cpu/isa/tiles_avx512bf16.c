@@ -50,7 +50,7 @@ static void whole_rows(int64_t chunks, const char *a, const char *b, float *c, i
 }
 
 // A product of lower parts is too small to be seen beside a long sum: 2^-16 of a number is lost beside a few hundred
-// such numbers, and as parts have the number's sign, all are lost to the same side. So a chunk is summed from zero, the
+// such numbers, and where the numbers are alike all are lost to the same side. So a chunk is summed from zero, the
 // least parts first, and added once.
 static void rows_of_parts(int parts, int64_t chunks, const char *a, const char *b, float *c, int64_t ldc,
                           bool accumulate) {
