@@ -10,6 +10,7 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/matrix.h"
+#include "tests/support/levels.h"
 
 typedef double _Complex Complex;
 
@@ -21,21 +22,33 @@ typedef struct Case {
 
 static Case *all_cases(const int64_t (*sizes)[3], size_t count, size_t *total) {
     static const HloType types[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};
-    static const CpuFeatures sets[] = {CPU_FEATURES_BASELINE, CPU_FEATURES_AVX2, CPU_FEATURES_AVX512};
-    Case *cases = cr_malloc(sizeof(Case) * 12 * count);
+    Case *cases = cr_malloc(sizeof(Case) * 4 * CPU_FEATURES_COUNT * count);
     *total = 0;
     for (size_t s = 0; s < count; s++)
         for (size_t t = 0; t < 4; t++)
-            for (size_t f = 0; f < 3; f++) {
-                if (sets[f] > cpu_features_detect()) continue;
-                cases[(*total)++] = (Case){types[t], sizes[s][0], sizes[s][1], sizes[s][2], sets[f]};
-            }
+            for (int set = levels_first(); set <= levels_last(); set++)
+                cases[(*total)++] = (Case){types[t], sizes[s][0], sizes[s][1], sizes[s][2], (CpuFeatures)set};
     return cases;
 }
 
 static Complex get(HloType type, const void *a, int64_t i) {
     const CpuMatrix matrix = {.type = type};
     return cpu_matrix_get(&matrix, a, i);
+}
+
+// All elements at once, where a reference reads each of them many times.
+static Complex *decoded(HloType type, const void *array, int64_t count) {
+    Complex *values = hlo_allocate((size_t)count * sizeof *values);
+    cr_assert_not_null(values);
+    for (int64_t i = 0; i < count; i++) values[i] = get(type, array, i);
+    return values;
+}
+
+static double *reals(HloType type, const void *array, int64_t count) {
+    double *values = hlo_allocate((size_t)count * sizeof *values);
+    cr_assert_not_null(values);
+    for (int64_t i = 0; i < count; i++) values[i] = creal(get(type, array, i));
+    return values;
 }
 
 static void *new_array(const Case *c, int64_t count) {
@@ -103,19 +116,18 @@ ParameterizedTest(Case *c, decompositions, lu) {
     const size_t bytes[] = {(size_t)(c->batch * m * n * width), (size_t)(4 * c->batch * k), (size_t)(4 * c->batch * m)};
     run(c, decompose_lu, a, (void *[]){f, pivots, order}, bytes, 3);
     double worst = 0;
+    Complex *factors = decoded(c->type, f, c->batch * m * n);
     for (int64_t i = 0; i < c->batch * m * n; i++) {
         const int64_t base = i / (m * n) * m * n, row = i / n % m, column = i % n;
         Complex sum = 0;
-        for (int64_t j = 0; j < k && j <= row && j <= column; j++) {
-            const Complex l = j == row ? 1 : get(c->type, f, base + row * n + j);
-            cr_assert(cabs(l) < 1.5, "a pivot was not the largest");
-            sum += hlo_complex_multiply(l, get(c->type, f, base + j * n + column));
-        }
+        if (column < row && column < k) cr_assert(cabs(factors[i]) < 1.5, "a pivot was not the largest");
+        for (int64_t j = 0; j < k && j <= row && j <= column; j++)
+            sum += hlo_complex_multiply(j == row ? 1 : factors[base + row * n + j], factors[base + j * n + column]);
         const int32_t from = order[i / (m * n) * m + row];
         worst = fmax(worst, cabs(sum - get(c->type, a, base + from * n + column)));
     }
     cr_expect(worst < tolerance(c), "error %g", worst);
-    hlo_free(a), hlo_free(f), hlo_free(pivots), hlo_free(order);
+    hlo_free(a), hlo_free(f), hlo_free(pivots), hlo_free(order), hlo_free(factors);
 }
 
 Test(decompositions, lu_of_a_singular_matrix) {
@@ -150,12 +162,13 @@ ParameterizedTest(Case *c, decompositions, qr) {
     const size_t bytes[] = {(size_t)all * width, (size_t)(c->batch * k) * width, (size_t)all * width};
     run(c, decompose_qr, a, (void *[]){f, taus, q}, bytes, m >= n ? 3 : 2);
     double worst = 0;
+    Complex *whole = decoded(c->type, a, all), *factors = decoded(c->type, f, all), *unitary = decoded(c->type, q, all);
     for (int64_t i = 0; i < c->batch * m * n && m >= n; i++) {
         const int64_t base = i / (m * n) * m * n, row = i / n % m, column = i % n;
         Complex sum = 0;
         for (int64_t j = 0; j <= column; j++)
-            sum += hlo_complex_multiply(get(c->type, q, base + row * n + j), get(c->type, f, base + j * n + column));
-        worst = fmax(worst, cabs(sum - get(c->type, a, i)));
+            sum += hlo_complex_multiply(unitary[base + row * n + j], factors[base + j * n + column]);
+        worst = fmax(worst, cabs(sum - whole[i]));
     }
     for (int64_t b = 0; b < c->batch; b++)
         for (int64_t i = 0; i < n; i++)
@@ -163,19 +176,17 @@ ParameterizedTest(Case *c, decompositions, qr) {
                 const int64_t base = b * m * n;
                 Complex got = 0, want = m >= n && i == j;
                 for (int64_t r = 0; r < m && m >= n; r++)
-                    got += hlo_complex_multiply(conj(get(c->type, q, base + r * n + i)),
-                                                get(c->type, q, base + r * n + j));
+                    got += hlo_complex_multiply(conj(unitary[base + r * n + i]), unitary[base + r * n + j]);
                 for (int64_t r = 0; r < m && m < n; r++) {
-                    want += hlo_complex_multiply(conj(get(c->type, a, base + r * n + i)),
-                                                 get(c->type, a, base + r * n + j));
+                    want += hlo_complex_multiply(conj(whole[base + r * n + i]), whole[base + r * n + j]);
                     if (r <= i && r <= j)
-                        got += hlo_complex_multiply(conj(get(c->type, f, base + r * n + i)),
-                                                    get(c->type, f, base + r * n + j));
+                        got += hlo_complex_multiply(conj(factors[base + r * n + i]), factors[base + r * n + j]);
                 }
                 worst = fmax(worst, cabs(got - want) / (m < n ? (double)m : 1));
             }
     cr_expect(worst < tolerance(c), "error %g", worst);
     hlo_free(a), hlo_free(f), hlo_free(taus), hlo_free(q);
+    hlo_free(whole), hlo_free(factors), hlo_free(unitary);
 }
 
 // ---- eigenvalues
@@ -199,23 +210,23 @@ ParameterizedTest(Case *c, decompositions, eigh) {
     const size_t bytes[] = {(size_t)(all * hlo_type_bytes(c->type)), (size_t)(c->batch * n * hlo_type_bytes(real))};
     run(c, decompose_eigh, a, (void *[]){v, w}, bytes, 2);
     double worst = 0;
+    Complex *whole = decoded(c->type, a, all), *vectors = decoded(c->type, v, all);
     for (int64_t i = 0; i<all; i += n> 100 ? 3 : 1) {
         const int64_t b = i / (n * n), base = b * n * n, row = i / n % n, column = i % n;
         Complex sum = 0, overlap = 0;
         for (int64_t j = 0; j < n; j++) {
             const bool here = n % 2 == 0 ? row >= j : row <= j;
-            Complex h = here ? get(c->type, a, base + row * n + j) : conj(get(c->type, a, base + j * n + row));
+            Complex h = here ? whole[base + row * n + j] : conj(whole[base + j * n + row]);
             if (row == j) h = creal(h);
-            sum += hlo_complex_multiply(h, get(c->type, v, base + j * n + column));
-            overlap +=
-                hlo_complex_multiply(conj(get(c->type, v, base + j * n + row)), get(c->type, v, base + j * n + column));
+            sum += hlo_complex_multiply(h, vectors[base + j * n + column]);
+            overlap += hlo_complex_multiply(conj(vectors[base + j * n + row]), vectors[base + j * n + column]);
         }
-        sum -= creal(get(real, w, b * n + column)) * get(c->type, v, i);
+        sum -= creal(get(real, w, b * n + column)) * vectors[i];
         worst = fmax(worst, fmax(cabs(sum) / sqrt((double)n), cabs(overlap - (row == column))));
         if (column > 0) cr_assert(creal(get(real, w, b * n + column)) >= creal(get(real, w, b * n + column - 1)));
     }
     cr_expect(worst < tolerance(c), "error %g", worst);
-    hlo_free(a), hlo_free(v), hlo_free(w);
+    hlo_free(a), hlo_free(v), hlo_free(w), hlo_free(whole), hlo_free(vectors);
 }
 
 Test(decompositions, eigh_of_extreme_sizes_and_nan) {
@@ -301,24 +312,26 @@ ParameterizedTest(HardCase *c, decompositions, eigh_of_hard_matrices) {
     }
     for (int workers = 2; workers >= 1; workers--) {
         CpuPool *pool;
-        cr_assert_null(cpu_pool_new_with(workers, cpu_features_detect(), &pool));
+        cr_assert_null(cpu_pool_new_with(workers, cpu_pool_features(NULL), &pool));
         cr_assert_null(cpu_eigh(pool, c->type, 1, n, true, true, workers == 2 ? again : v, w, NULL, a));
         cpu_pool_free(pool);
     }
     cr_expect_eq(memcmp(v, again, (size_t)(all * hlo_type_bytes(c->type))), 0);
     double worst = 0, largest = 1;
+    double *whole = reals(c->type, a, all), *vectors = reals(c->type, v, all);
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs(creal(get(c->type, w, i))));
     for (int64_t i = 0; i < all; i++) {
         const int64_t row = i / n, column = i % n;
         double sum = 0, overlap = 0;
         for (int64_t j = 0; j < n; j++) {
-            sum += creal(get(c->type, a, row * n + j)) * creal(get(c->type, v, j * n + column));
-            overlap += creal(get(c->type, v, j * n + row)) * creal(get(c->type, v, j * n + column));
+            sum += whole[row * n + j] * vectors[j * n + column];
+            overlap += vectors[j * n + row] * vectors[j * n + column];
         }
-        sum -= creal(get(c->type, w, column)) * creal(get(c->type, v, i));
+        sum -= creal(get(c->type, w, column)) * vectors[i];
         worst = fmax(worst, fmax(fabs(sum) / largest, fabs(overlap - (row == column))));
         if (column > 0) cr_assert(creal(get(c->type, w, column)) >= creal(get(c->type, w, column - 1)));
     }
     cr_expect(worst < (c->type == HLO_F64 ? 2e-13 : 2e-5), "kind %d, n %d: error %g", c->kind, (int)n, worst);
     hlo_free(a), hlo_free(v), hlo_free(w), hlo_free(again);
+    hlo_free(whole), hlo_free(vectors);
 }

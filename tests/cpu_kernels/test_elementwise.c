@@ -9,6 +9,7 @@
 #include "hlo/base/complex.h"
 #include "hlo/ir/literal.h"
 #include "targets/cpu/isa/isa.h"
+#include "tests/support/levels.h"
 
 static const CpuLoopKernels *kernels_of(int set) {
     return cpu_isa_loop_kernels((CpuFeatures)set);
@@ -147,7 +148,7 @@ ParameterizedTest(Integer *t, cpu_elementwise, integers_at_the_edges) {
     uint64_t values[kValues], a[kValues * kValues], b[kValues * kValues], out[kValues * kValues];
     edge_values(t, values);
     for (int i = 0; i < kValues * kValues; i++) put(t, a, i, values[i / kValues]), put(t, b, i, values[i % kValues]);
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         for (size_t o = 0; o < sizeof binary / sizeof binary[0]; o++) {
             kernels_of(set)->operation[binary[o]][t->type](out, a, b, NULL, kValues * kValues, 0);
             for (int i = 0; i < kValues * kValues; i++)
@@ -180,7 +181,7 @@ ParameterizedTest(Integer *t, cpu_elementwise, quotients_beside_whole_numbers) {
         put(t, b, i, extend(t, divisor));
         put(t, a, i, extend(t, quotient * divisor + (uint64_t)(i % 5) - 2));
     }
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int rest = 0; rest < 2; rest++) {
             const CpuLoopOp op = rest ? CPU_OP_REMAINDER : CPU_OP_DIVIDE;
             kernels_of(set)->operation[op][t->type](out, a, b, NULL, kCount, 0);
@@ -214,7 +215,7 @@ ParameterizedTest(Integer *t, cpu_elementwise, floats_saturate) {
     double wide[kCount];
     uint64_t out[kCount];
     for (int i = 0; i < kCount; i++) wide[i] = x[i];
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int source = 0; source < 2; source++) {
             const CpuRegisterType from = source ? CPU_REGISTER_F64 : CPU_REGISTER_F32;
             kernels_of(set)->convert[from][t->type](out, source ? (const void *)wide : x, NULL, NULL, kCount, 0);
@@ -233,7 +234,7 @@ ParameterizedTestParameters(cpu_elementwise, narrow_floats_agree_with_literals) 
 
 ParameterizedTest(HloType *type, cpu_elementwise, narrow_floats_agree_with_literals) {
     const int bits = hlo_type_info(*type)->bits, width = hlo_type_bytes(*type);
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         for (uint32_t code = 0; code < 1u << bits; code++) {
             float decoded, rounded;
             kernels_of(set)->decode[*type](&decoded, &code, NULL, NULL, 1, 0);
@@ -276,7 +277,7 @@ static int compare2(int set, CpuLoopOp op, float x, float y) {
 }
 
 Test(cpu_elementwise, floats_at_the_edges) {
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         cr_assert(isnan(apply2(set, CPU_OP_MAXIMUM, NAN, 1)) && isnan(apply2(set, CPU_OP_MAXIMUM, 1, NAN)));
         cr_assert(isnan(apply2(set, CPU_OP_MINIMUM, NAN, 1)) && isnan(apply2(set, CPU_OP_MINIMUM, 1, NAN)));
         cr_assert(!signbit(apply2(set, CPU_OP_MAXIMUM, -0.0f, 0.0f)) &&
@@ -333,7 +334,7 @@ Test(cpu_elementwise, comparisons_of_any_length) {
     uint8_t out[kCompared + 1];
     for (int i = 0; i < kCompared; i++)
         x[i] = kPlain[i % kPlainCount], y[i] = kPlain[i * 7 / kPlainCount % kPlainCount];
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int k = 0; k < 18; k++)
             for (int n = 1; n <= kCompared; n++) {
                 out[n] = 42;
@@ -350,7 +351,7 @@ Test(cpu_elementwise, selections_of_any_length) {
     uint32_t x[kCompared], y[kCompared], out[kCompared + 1];
     for (int i = 0; i < kCompared; i++)
         choice[i] = (uint8_t)(i * 5 % 7 < 3), x[i] = kPlain[i % kPlainCount], y[i] = (uint32_t)i;
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int n = 1; n <= kCompared; n++) {
             out[n] = 42;
             kernels_of(set)->operation[CPU_OP_SELECT][CPU_REGISTER_F32](out, choice, x, y, n, 0);
@@ -363,7 +364,7 @@ Test(cpu_elementwise, selections_of_any_length) {
 Test(cpu_elementwise, reduces_precision) {
     static const float in[] = {1.00390625f, 1.01171875f, 3e38f, 1e-40f, 70000, NAN, -1e-10f};
     float out[7];
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         kernels_of(set)->reduce_precision[CPU_REGISTER_F32](out, in, NULL, NULL, 7, 8 << 8 | 7);
         cr_assert(out[0] == 1.0f && out[1] == 1.015625f && out[4] == 70144 && isnan(out[5]));
         kernels_of(set)->reduce_precision[CPU_REGISTER_F32](out, in, NULL, NULL, 7, 5 << 8 | 10);
@@ -377,7 +378,7 @@ Test(cpu_elementwise, complex_numbers) {
         float re, im;
     } Pair;
     const Pair a = {3, -4}, b = {1, 2};
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         Pair out;
         float magnitude;
         kernels_of(set)->operation[CPU_OP_MULTIPLY][CPU_REGISTER_C64](&out, &a, &b, NULL, 1, 0);
@@ -400,7 +401,7 @@ Test(cpu_elementwise, complex_quotients_are_the_compilers) {
     enum { kEdgeCount = sizeof kEdges / sizeof kEdges[0], kCount = kEdgeCount * kEdgeCount * kEdgeCount };
     static double left[2 * kCount], right[2 * kCount], got[2 * kCount];
     static float left32[2 * kCount], right32[2 * kCount], got32[2 * kCount];
-    for (int set = 0; set <= CPU_FEATURES_AVX512 && set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int imaginary = 0; imaginary < kEdgeCount; imaginary++) {
             const CpuLoopKernels *kernels = cpu_isa_loop_kernels((CpuFeatures)set);
             for (int i = 0; i < kCount; i++) {
@@ -452,7 +453,7 @@ Test(cpu_elementwise, short_rows_together_and_alone) {
             ((float *)(void *)in)[i] = (float)((i * 29) % 97 - 48) / 7;
         for (int i = 0; i < kRows * kLongest * 2 && type == CPU_REGISTER_C128; i++)
             ((double *)(void *)in)[i] = (double)((i * 29) % 97 - 48) / 7;
-        for (int set = 0; set <= (int)cpu_features_detect(); set++)
+        for (int set = levels_first(); set <= levels_last(); set++)
             for (int op = 0; op < CPU_REDUCE_COUNT; op++) {
                 CpuReduceKernel *reduce = kernels_of(set)->reduce[op][type];
                 for (int n = 1; n <= kLongest && reduce; n++) {
@@ -473,7 +474,7 @@ Test(cpu_elementwise, copies_past_the_caches) {
     unsigned char from[kLongest + kOffsets];
     _Alignas(64) unsigned char to[kLongest + kOffsets + 1];
     for (size_t i = 0; i < sizeof from; i++) from[i] = (unsigned char)(i * 7 + 1);
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (size_t offset = 0; offset < kOffsets; offset++)
             for (size_t length = 0; length <= kLongest; length += length < 70 || length > 120 ? 1 : 9) {
                 memset(to, 0, sizeof to);
@@ -489,7 +490,7 @@ Test(cpu_elementwise, copies_past_the_caches) {
 Test(cpu_elementwise, magnitudes_of_complex_numbers) {
     static const float parts[] = {0.0f, -0.0f, 1e-45f, 1e-38f, 3.0f, -4.0f, 1e30f, 3.4e38f, INFINITY, NAN};
     enum { kParts = sizeof parts / sizeof parts[0] };
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int i = 0; i < kParts * kParts; i++) {
             const float z[2] = {parts[i / kParts], parts[i % kParts]};
             const double wanted = isnan(z[0]) || isnan(z[1]) ? NAN : hypot((double)z[0], (double)z[1]);

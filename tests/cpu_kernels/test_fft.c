@@ -10,6 +10,7 @@
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/fft.h"
+#include "tests/support/levels.h"
 
 typedef double _Complex Complex;
 
@@ -176,14 +177,12 @@ ParameterizedTestParameters(cpu_fft, equals_its_definition) {
                                         {1, 64, 64, 0},
                                         {1, 5, 40, 3},
                                         {4, 1, 1, 6}};
-    static const CpuFeatures sets[] = {CPU_FEATURES_BASELINE, CPU_FEATURES_AVX2, CPU_FEATURES_AVX512};
-    Case *cases = cr_malloc(sizeof(Case) * HLO_COUNT_OF(shapes) * 6);
+    Case *cases = cr_malloc(sizeof(Case) * HLO_COUNT_OF(shapes) * 2 * CPU_FEATURES_COUNT);
     size_t count = 0;
     for (size_t s = 0; s < HLO_COUNT_OF(shapes); s++)
-        for (int form = 0; form < 6; form++) {
-            if (sets[form / 2] > cpu_features_detect()) continue;
+        for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++) {
             Case *c = &cases[count++];
-            *c = (Case){1, shapes[s][0], {shapes[s][1], shapes[s][2], shapes[s][3]}, sets[form / 2], form % 2};
+            *c = (Case){1, shapes[s][0], {shapes[s][1], shapes[s][2], shapes[s][3]}, (CpuFeatures)(form / 2), form % 2};
             while (c->rank < 3 && c->lengths[c->rank]) c->rank++;
         }
     return cr_make_param_array(Case, cases, count);
@@ -203,7 +202,7 @@ ParameterizedTestParameters(cpu_fft, long_lines) {
 
 ParameterizedTest(int64_t *length, cpu_fft, long_lines) {
     const int64_t n = *length, impulse = 12345;
-    const Case c = {1, 2, {n, 0, 0}, cpu_features_detect(), true};
+    const Case c = {1, 2, {n, 0, 0}, cpu_pool_features(NULL), true};
     double *line = hlo_allocate_aligned((size_t)n * 32), *spectrum = hlo_allocate_aligned((size_t)n * 32 + 64);
     double *back = hlo_allocate_aligned((size_t)n * 32);
     cr_assert(line && spectrum && back);
@@ -230,7 +229,7 @@ ParameterizedTest(int64_t *length, cpu_fft, long_lines) {
 
 Test(cpu_fft, three_dimensions_and_back) {
     enum { kPoints = 2 * 6 * 5 * 8 };
-    const Case c = {3, 2, {6, 5, 8}, cpu_features_detect(), false};
+    const Case c = {3, 2, {6, 5, 8}, cpu_pool_features(NULL), false};
     float real[kPoints], back[kPoints];
     float _Complex spectrum[2 * 6 * 5 * 5];
     for (int i = 0; i < kPoints; i++) real[i] = (float)unit_random();

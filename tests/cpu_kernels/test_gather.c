@@ -7,6 +7,7 @@
 
 #include "hlo/ir/literal.h"
 #include "targets/cpu/gather.h"
+#include "tests/support/levels.h"
 
 enum { kRank = 6, kLargest = 60000 };
 
@@ -227,7 +228,7 @@ ParameterizedTest(TypeCase *c, cpu_gather, types) {
                   many[] = {kSlices, columns}, slices[] = {1, columns};
     CpuIndexing x = rows_of_table(sizes, c->index, 2, counts, many);
     x.slice_sizes = slices;
-    for (int form = 0; form <= 2 * (int)cpu_features_detect() + 1; form++)  // every set, alone and shared
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++)  // every set, alone and shared
         for (int op = CPU_SCATTER_ASSIGN; op <= CPU_SCATTER_MAXIMUM; op++) {
             const CpuScatter scatter = {.indexing = x, .count = 1, .types = &c->type, .op = (CpuScatterOp)op};
             CpuPool *pool;
@@ -258,7 +259,7 @@ ParameterizedTest(TypeCase *c, cpu_gather, types) {
 Test(cpu_gather, extremes_of_special_values_are_scattered) {
     static const float specials[] = {0.0f, -0.0f, 1.5f, -1.5f, INFINITY, -INFINITY, NAN};
     enum { kSpecials = sizeof specials / sizeof specials[0] };
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int columns = 1; columns <= 40; columns += 13)
             for (int op = CPU_SCATTER_MINIMUM; op <= CPU_SCATTER_MAXIMUM; op++)
                 for (int pair = 0; pair < kSpecials * kSpecials; pair++) {

@@ -7,6 +7,7 @@
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/linalg.h"
+#include "tests/support/levels.h"
 
 static uint32_t state = 9;
 static double unit_random(void) {
@@ -157,7 +158,7 @@ static double factor_error(HloType type, int64_t n, bool lower, const void *l, c
 }
 
 Test(cpu_cholesky, every_instruction_set_factors_at_the_borders_of_blocks) {
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int i = 0; i < 4 * kSizeCount; i++) {
             const HloType type = kTypes[i % 4];
             const int64_t n = kSizes[i / 4];
@@ -222,7 +223,7 @@ static double system_error(HloType type, int64_t n, int64_t sides, int form, con
 Test(cpu_triangular_solve, every_instruction_set_solves_at_the_borders_of_blocks) {
     enum { kForms = 24 };
     static const int64_t sides[] = {1, 2, 17, 64, 131};
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int i = 0; i < 4 * kSizeCount - 4; i++) {
             const HloType type = kTypes[i % 4];
             const int64_t n = kSizes[i / 4], count = sides[i % 5];

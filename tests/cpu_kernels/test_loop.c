@@ -7,6 +7,7 @@
 
 #include "targets/cpu/loop.h"
 #include "tests/support/compiled.h"
+#include "tests/support/levels.h"
 
 enum { kMaximumElements = 1 << 20 };
 
@@ -15,9 +16,17 @@ typedef struct Setting {
     int features;
 } Setting;
 
-static Setting kSettings[] = {
-    {1, CPU_FEATURES_BASELINE}, {1, CPU_FEATURES_AVX2}, {1, CPU_FEATURES_AMX}, {3, CPU_FEATURES_AMX}};
-enum { kSettingCount = sizeof kSettings / sizeof kSettings[0] };
+// One worker on the least set that is tried, and the best one.
+static const Setting kOneWorker = {1, CPU_FEATURES_BASELINE}, kBestOfOneWorker = {1, CPU_FEATURES_AMX};
+
+// Every set on one worker, and the last on three.
+static struct criterion_test_params all_settings(void) {
+    Setting *settings = cr_malloc(sizeof(Setting) * (CPU_FEATURES_COUNT + 1));
+    size_t count = 0;
+    for (int set = levels_first(); set <= levels_last(); set++) settings[count++] = (Setting){1, set};
+    settings[count++] = (Setting){3, levels_last()};
+    return cr_make_param_array(Setting, settings, count);
+}
 
 static HloArena *arena;
 static CpuPool *pool;
@@ -66,10 +75,10 @@ static float *random_floats(int64_t count, unsigned seed) {
     return values;
 }
 
-#define SETTINGS(name)                                                 \
-    ParameterizedTestParameters(cpu_loop, name) {                      \
-        return cr_make_param_array(Setting, kSettings, kSettingCount); \
-    }                                                                  \
+#define SETTINGS(name)                            \
+    ParameterizedTestParameters(cpu_loop, name) { \
+        return all_settings();                    \
+    }                                             \
     ParameterizedTest(Setting *setting, cpu_loop, name)
 
 SETTINGS(adds_contiguous_arrays) {
@@ -261,7 +270,7 @@ SETTINGS(fuses_softmax) {
 }
 
 Test(cpu_loop, refuses_rows_that_do_not_fit) {
-    open_setting(&kSettings[0]);
+    open_setting(&kOneWorker);
     const int64_t dims[] = {1, 1 << 24}, full[] = {1 << 24, 1};
     CpuLoopBuilder *b = new_builder(1, 1, 0, dims);
     const CpuValue x = load(b, 0, HLO_F32, 0, full);
@@ -423,7 +432,7 @@ SETTINGS(mixes_as_threefry_does) {
 }
 
 Test(cpu_loop, converts_stochastically) {
-    open_setting(&kSettings[2]);
+    open_setting(&kBestOfOneWorker);
     const int64_t n = 6, one[] = {1};
     const float in[6] = {1.25f, 1.25f, -1.25f, -1.25f, NAN, 300};
     const uint32_t random[6] = {0x3fffffff, 0x40000000, 0x3fffffff, 0x40000000, 0, 0};
@@ -474,7 +483,7 @@ Test(cpu_loop, reports_misuse) {
                     {by_a_signed_number, "fused loop: STOCHASTIC_CONVERT of s8"},
                     {all_bits_of_floats, "fused loop: reduction of f32"},
                     {two_errors, "fused loop: POPCNT of f32"}};
-    open_setting(&kSettings[0]);
+    open_setting(&kOneWorker);
     const int64_t n = 4, one[] = {1};
     CpuLoop *loop;
     CpuLoopBuilder *b;

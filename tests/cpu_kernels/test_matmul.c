@@ -11,6 +11,7 @@
 #include "targets/cpu/isa/tiles.h"
 #include "targets/cpu/matmul.h"
 #include "tests/support/cases.h"
+#include "tests/support/levels.h"
 
 typedef struct TypeCase {
     HloType in, out;
@@ -75,6 +76,7 @@ static double wrap(HloType type, double value) {
 
 static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int layouts) {
     static double a_store[2 * kLargest], b_store[2 * kLargest], out_store[2 * kLargest];
+    static double a_values[4 * kLargest], b_values[4 * kLargest];
     CpuMatmul mm = {.lhs_type = types->in,
                     .rhs_type = types->in,
                     .out_type = types->out,
@@ -88,17 +90,22 @@ static void check(CpuPool *pool, const TypeCase *types, const int64_t *size, int
     mm.lhs_batch_stride = 2 * mm.m * mm.k;
     mm.rhs_batch_stride = 0;
     mm.out_batch_stride = 2 * mm.m * mm.n;
-    for (int64_t i = 0; i < 4 * mm.m * mm.k; i++) put(types->in, a_store, i, small_random());
-    for (int64_t i = 0; i < 2 * mm.k * mm.n; i++) put(types->in, b_store, i, small_random());
+    for (int64_t i = 0; i < 4 * mm.m * mm.k; i++) {
+        put(types->in, a_store, i, small_random());
+        a_values[i] = get(types->in, a_store, i);
+    }
+    for (int64_t i = 0; i < 2 * mm.k * mm.n; i++) {
+        put(types->in, b_store, i, small_random());
+        b_values[i] = get(types->in, b_store, i);
+    }
     cr_assert_null(cpu_matmul(pool, &mm, out_store, a_store, b_store));
     for (int64_t b = 0; b < 2; b++)
         for (int64_t i = 0; i < mm.m * mm.n; i++) {
             const int64_t m = i / mm.n, n = i % mm.n;
             double sum = 0;
             for (int64_t k = 0; k < mm.k; k++) {
-                const double x =
-                    get(types->in, a_store, b * mm.lhs_batch_stride + m * mm.lhs_m_stride + k * mm.lhs_k_stride);
-                const double y = get(types->in, b_store, k * mm.rhs_k_stride + n * mm.rhs_n_stride);
+                const double x = a_values[b * mm.lhs_batch_stride + m * mm.lhs_m_stride + k * mm.lhs_k_stride];
+                const double y = b_values[k * mm.rhs_k_stride + n * mm.rhs_n_stride];
                 sum += hlo_type_is_complex(types->in) ? x * y - (x - 1) * (y - 1) : x * y;
             }
             const double got =
@@ -129,7 +136,7 @@ Test(cpu_matmul, small_products_of_a_batch_are_those_alone) {
     static const int64_t sizes[][3] = {{3, 3, 3},   {2, 5, 17},  {17, 4, 1}, {8, 16, 9}, {16, 17, 16},
                                        {16, 1, 17}, {1, 16, 17}, {5, 1, 40}, {1, 7, 1}};
     for (int i = 0; i < kBatch * kMost; i++) a[i] = (float)(i * 29 % 83) / 7, b[i] = (float)(i * 31 % 97) / 9 - 3;
-    for (int form = 0; form <= 2 * (int)cpu_features_detect() + 1; form++)
+    for (int form = 2 * levels_first(); form <= 2 * levels_last() + 1; form++)
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
             CpuMatmul mm = {.lhs_type = HLO_F32,
@@ -225,7 +232,7 @@ Test(cpu_matmul, bf16_passes) {
 // bug: products of low parts were added to the long sum one by one, where each is too small to be seen. Of positive
 // numbers they are all positive: 2^-16 of the sum was missing.
 ParameterizedTestParameters(cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
-    return cases_numbered(CPU_FEATURES_COUNT);
+    return levels_cases();
 }
 
 ParameterizedTest(const int *set, cpu_matmul, bug_low_parts_are_lost_beside_long_sums) {
@@ -259,7 +266,8 @@ Test(cpu_matmul, bug_low_parts_are_lost_beside_long_sums_in_kernels) {
     fill_random(a, CPU_TILE_LANES * kDepth), fill_random(b, CPU_TILE_LANES * kDepth);
     for (int i = 0; i < CPU_TILE_LANES * kDepth; i++) a[i] = 1 + fabsf(a[i]), b[i] = 1 + fabsf(b[i]);
     void *packed[2] = {hlo_allocate_aligned(kBytes), hlo_allocate_aligned(kBytes)};
-    for (int set = CPU_FEATURES_AVX512_BF16; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
+        if (set < CPU_FEATURES_AVX512_BF16) continue;
         const CpuTileKernels *kernels = cpu_isa_tile_kernels((CpuFeatures)set);
         CpuTileRange range = {0, UINT32_MAX};
         kernels->pack(packed[0], CPU_TILE_F32_3, false, a, CPU_TILE_LANES, kDepth, kDepth, 1, &range);
@@ -292,6 +300,76 @@ Test(cpu_matmul, infinite_parts_of_six_passes) {
         cr_expect(!isfinite(out[3 * kSize + 3]), "%g", (double)out[3 * kSize + 3]);
         cr_expect_eq(out[5 * kSize + 5], 0x1.fcp127f);
     }
+}
+
+// ---- infinities and NaN
+
+// Part `part` of three of x, as bf16 in an f32.
+static float part_of(float x, int part) {
+    for (int i = 0; i < part; i++) x -= bf16(x, isfinite(x));
+    return bf16(x, isfinite(x));
+}
+
+// The definition of precisions, in f32: the passes of lower parts are summed first and dropped where they are NaN.
+static float by_definition(CpuPrecision precision, const float *a, const float *b, int64_t b_step, int64_t depth) {
+    static const int kPairs[][2] = {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}};
+    float low = 0, high = 0;
+    for (int p = precision == CPU_PRECISION_BF16_6 ? 0 : 3; p < 5 && precision >= CPU_PRECISION_BF16_3; p++)
+        for (int64_t k = 0; k < depth; k++) low += part_of(a[k], kPairs[p][0]) * part_of(b[k * b_step], kPairs[p][1]);
+    for (int64_t k = 0; k < depth; k++)
+        high += precision == CPU_PRECISION_EXACT ? a[k] * b[k * b_step] : part_of(a[k], 0) * part_of(b[k * b_step], 0);
+    return (isnan(low) ? 0 : low) + high;
+}
+
+// At most one product of a sum has special operands, so that the order of additions does not matter.
+static float special_or_small(int64_t row, int64_t k, float special) {
+    return row % 3 == 0 && k == 37 ? special : (float)(small_random() - 4) / 8 * (k % 5 ? 1 : 1.003f);
+}
+
+static void check_specials(CpuPool *pool, CpuPrecision precision, float special, bool is_right, bool narrow) {
+    enum { kRows = 70, kColumns = 66, kDepth = 72 };
+    static float a[kRows * kDepth], b[kDepth * kColumns], out[kRows * kColumns];
+    static uint16_t a_narrow[kRows * kDepth], b_narrow[kDepth * kColumns];
+    for (int i = 0; i < kRows * kDepth; i++) a[i] = special_or_small(i / kDepth, i % kDepth, is_right ? 0.5f : special);
+    for (int i = 0; i < kDepth * kColumns; i++)
+        b[i] = special_or_small(i % kColumns, i / kColumns, is_right ? special : fabsf(special) < 1e31f ? special : 1);
+    for (int i = 0; narrow && i < kRows * kDepth; i++)
+        a[i] = part_of(a[i], 0), a_narrow[i] = (uint16_t)hlo_float_encode(HLO_BF16, a[i]);
+    for (int i = 0; narrow && i < kDepth * kColumns; i++)
+        b[i] = part_of(b[i], 0), b_narrow[i] = (uint16_t)hlo_float_encode(HLO_BF16, b[i]);
+    CpuMatmul mm = square(kDepth);
+    mm.m = kRows, mm.n = mm.rhs_k_stride = mm.out_m_stride = kColumns;
+    mm.precision = precision;
+    if (narrow) mm.lhs_type = mm.rhs_type = HLO_BF16;
+    cr_assert_null(cpu_matmul(pool, &mm, out, narrow ? (void *)a_narrow : a, narrow ? (void *)b_narrow : b));
+    for (int i = 0; i < kRows * kColumns; i++) {
+        const float want = by_definition(precision, a + i / kColumns * kDepth, b + i % kColumns, kColumns, kDepth);
+        cr_assert(isnan(want)   ? isnan(out[i])
+                  : isinf(want) ? out[i] == want
+                                : fabsf(out[i] - want) <= 1e-2f * fmaxf(1, fabsf(want)),
+                  "precision %d, %a on side %d, bf16 %d, at %d: %g, not %g", (int)precision, (double)special, is_right,
+                  narrow, i, (double)out[i], (double)want);
+    }
+}
+
+// bug: tiles cut f32 where all other ways round, so that the largest numbers did not become infinite; and where sums of
+// finite numbers overflow, NaN or not depended on the order of additions.
+ParameterizedTestParameters(cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
+    return levels_cases();
+}
+
+ParameterizedTest(const int *set, cpu_matmul, bug_infinities_and_nan_differ_between_instruction_sets) {
+    static const float specials[] = {INFINITY,        -INFINITY,   NAN,   0x1.fffffep127f, -0x1.fffffep127f,
+                                     0x1.fefffep127f, 0x1.ffp127f, 1e30f, -1e30f,          0x1p60f};
+    CpuPool *pool;
+    cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)*set, &pool));
+    for (size_t s = 0; s < HLO_COUNT_OF(specials); s++)
+        for (int side = 0; side < 2; side++) {
+            for (int p = CPU_PRECISION_EXACT; p <= CPU_PRECISION_BF16_6; p++)
+                check_specials(pool, (CpuPrecision)p, specials[s], side, false);
+            check_specials(pool, CPU_PRECISION_EXACT, specials[s], side, true);
+        }
+    cpu_pool_free(pool);
 }
 
 Test(cpu_matmul, results_do_not_depend_on_workers) {
@@ -353,8 +431,7 @@ Test(cpu_matmul, tiles_of_all_types) {
     static TypeCase types[] = {{HLO_F32, HLO_F32}, {HLO_BF16, HLO_F32}, {HLO_BF16, HLO_BF16}, {HLO_S8, HLO_S32},
                                {HLO_U8, HLO_S32},  {HLO_S8, HLO_U32},   {HLO_F16, HLO_F32}};
     static const int64_t sizes[][3] = {{8, 9, 17}, {33, 65, 40}, {70, 64, 72}, {64, 70, 75}};
-    for (int set = CPU_FEATURES_AVX2; set <= CPU_FEATURES_AMX; set++) {
-        if ((int)cpu_features_detect() < set) continue;
+    for (int set = levels_first(); set <= levels_last(); set++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
         for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
@@ -379,7 +456,7 @@ Test(cpu_matmul, bytes_of_all_values) {
         for (int i = 0; i < kRows * kDepth; i++) a[i] = (uint8_t)(largest ? signs[0] ? 128 : 255 : small_random() * 36);
         for (int i = 0; i < kDepth * kColumns; i++)
             b[i] = (uint8_t)(largest ? signs[1] ? 128 : 255 : small_random() * 36);
-        for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+        for (int set = levels_first(); set <= levels_last(); set++) {
             CpuPool *pool;
             cr_assert_null(cpu_pool_new_with(1, (CpuFeatures)set, &pool));
             memset(out, 0xee, sizeof out);
@@ -439,7 +516,7 @@ Test(cpu_matmul, subnormal_numbers) {
     enum { kFew = 4, kMany = 64 };
     static float a[kMany * kMany], b[kMany * kMany], out[kMany * kMany];
     volatile float tiny = 0x1p-130f;
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         CpuPool *pool;
         cr_assert_null(cpu_pool_new_with(2, (CpuFeatures)set, &pool));
         for (int size = kFew; size <= kMany; size *= 16) {
@@ -502,9 +579,8 @@ ParameterizedTest(SizeCase *size, cpu_matmul, integers_wrap) {
                 a[i] = (uint64_t)(i + 1) * UINT64_C(0x9e3779b97f4a7c15);
             for (int64_t i = 0; i < (int64_t)HLO_COUNT_OF(b); i++)
                 b[i] = (uint64_t)(i + 7) * UINT64_C(0xd1342543de82ef95);
-            for (int set = 0; set <= CPU_FEATURES_AMX; set++) {
+            for (int set = levels_first(); set <= levels_last(); set++) {
                 CpuPool *pool;
-                if (set > (int)cpu_features_detect()) continue;
                 cr_assert_null(cpu_pool_new_with(1 + set % 3, (CpuFeatures)set, &pool));
                 memset(out, 0xee, sizeof out);
                 cr_assert_null(cpu_matmul(pool, &mm, out, a, b));
@@ -532,7 +608,7 @@ Test(cpu_matmul, rows_by_a_vector_have_the_same_bits_in_any_company) {
     for (int i = 0; i < kRows * kMost; i++) a[i] = (float)(i % 977) / 31 - 9;
     for (int i = 0; i < kMost; i++) x[i] = (float)(i % 13) / 7 - 1;
     a[5] = -0.0f;
-    for (int set = 0; set <= CPU_FEATURES_AVX512 && set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int64_t depth = 0; depth <= kMost; depth += depth < 40 ? 1 : 37) {
             const CpuGemmKernels *kernels = cpu_isa_gemm_kernels((CpuFeatures)set, CPU_GEMM_F32);
             kernels->rows_by_vector(together, 1, a, kMost, x, kRows, depth, 0);

@@ -5,12 +5,13 @@
 #include <string.h>
 
 #include "targets/cpu/random.h"
+#include "tests/support/levels.h"
 
-static CpuPool *pools[4];
+static CpuPool *pools[CPU_FEATURES_COUNT];
 static int pool_count;
 
 static void open_pools(void) {
-    for (int set = 0; set <= (int)cpu_features_detect() && set < 4; set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         cr_assert_null(cpu_pool_new_with(1 + set % 2 * 2, (CpuFeatures)set, &pools[pool_count++]));
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "targets/cpu/loop_internal.h"
+#include "tests/support/levels.h"
 
 enum { kMost = 80, kRoom = 128 };
 
@@ -51,7 +52,7 @@ Test(cpu_tiny_loop, elements_are_those_of_the_interpreter) {
     float row[kMost], turned[kMost], scalar[2] = {3.5f, 7};
     fill(row, kMost, 1);
     fill(turned, kMost, -2);
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int64_t m = 1; m <= kMost; m++)
             for (int64_t n = 1; m * n <= kMost; n++) {
                 CpuLoopBuilder *b = open_builder(2, 0, (int64_t[]){m, n}, set);
@@ -79,7 +80,7 @@ Test(cpu_tiny_loop, elements_are_those_of_the_interpreter) {
 Test(cpu_tiny_loop, rows_are_those_of_the_interpreter) {
     float values[kMost];
     fill(values, kMost, 1);
-    for (int set = 0; set <= (int)cpu_features_detect(); set++)
+    for (int set = levels_first(); set <= levels_last(); set++)
         for (int64_t m = 1; m <= kMost; m++)
             for (int64_t n = 1; m * n <= kMost; n++) {
                 CpuLoopBuilder *b = open_builder(1, 1, (int64_t[]){m, n}, set);
@@ -146,7 +147,7 @@ static void compare_of_one(CpuBlockKernel *kernel, CpuBlockKernel *one, int type
 
 // A kernel for one element gives the bits of the block kernel that is called for one.
 Test(cpu_tiny_loop, kernels_of_one_element_are_those_of_blocks) {
-    for (int set = 0; set <= (int)cpu_features_detect(); set++) {
+    for (int set = levels_first(); set <= levels_last(); set++) {
         const CpuLoopKernels *blocks = cpu_isa_loop_kernels((CpuFeatures)set),
                              *ones = cpu_isa_loop_kernels_one((CpuFeatures)set);
         for (int type = 0; type < CPU_REGISTER_COUNT; type++) {

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: run.sh KERNEL_LEVEL NEEDED LEVEL COMMAND…     Runs a command at an instruction set; exits 77, which ctest counts as
+# skipped, on a machine that does not have the one that is needed.
+set -u
+kernel_level=$1 needed=$2 level=$3
+shift 3
+"$kernel_level" "$needed"
+case $? in
+    0) ;;
+    1)
+        echo "NOT RUN: $(basename "$1") at $level: this machine does not have $needed"
+        exit 77
+        ;;
+    *) exit 1 ;;
+esac
+MESHLO_CPU_FEATURES=$level exec "$@"
