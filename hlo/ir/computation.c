@@ -90,16 +90,23 @@ static void visit(Walk *walk, HloInstruction *start) {
 }
 
 // Operands before users, in the order of the list where that leaves a choice, so that equal programs are walked alike.
+// The smallest and the largest id of the computation's instructions: tables span its own ids only, as a module may have
+// thousands of computations.
+static void find_ids(const HloComputation *computation, int64_t *first, int64_t *last) {
+    *first = INT64_MAX;
+    *last = -1;
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        *first = i->id < *first ? i->id : *first;
+        *last = i->id > *last ? i->id : *last;
+    }
+}
+
 HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
     assert(computation && arena && count);
     Walk walk = {.arena = arena};
     walk.order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
-    // The table spans the computation's own ids only: a module may have thousands of computations.
-    int64_t first = INT64_MAX, last = -1;
-    for (const HloInstruction *i = computation->first; i; i = i->next) {
-        first = i->id < first ? i->id : first;
-        last = i->id > last ? i->id : last;
-    }
+    int64_t first, last;
+    find_ids(computation, &first, &last);
     walk.first_id = first;
     walk.last_id = last;
     walk.state = HLO_ARENA_NEW(arena, uint8_t, last < first ? 0 : last - first + 1);
@@ -149,7 +156,7 @@ static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstr
     hlo_instruction_set_called(clone, called, from->called_count);
 }
 
-// In list order, in which operands stand before users, so that one map from old ids to clones serves. Called
+// In list order, in which operands come before users, so that one table from old ids to clones serves. Called
 // computations are cloned only into another module: within one, clones call what the originals call.
 static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name) {
     assert(computation && computation->root);
@@ -157,22 +164,23 @@ static HloComputation *clone_computation(CloneState *state, const HloComputation
     HloArena *scratch = hlo_arena_scratch_new();
     HloComputation *copy = hlo_computation_new(module, name);
     copy->execution_thread = hlo_arena_text(module->arena, computation->execution_thread);
-    HloIntMap clones = {0};  // source id -> clone
+    int64_t first, last;
+    find_ids(computation, &first, &last);
+    HloInstruction **clones = HLO_ARENA_NEW(scratch, HloInstruction *, last < first ? 0 : last - first + 1);
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
         for (int32_t j = 0; j < i->operand_count; j++) {
-            const int64_t *operand = hlo_int_map_find(&clones, (uint64_t)i->operands[j]->id);
-            assert(operand);  // operands stand before their users
-            operands[j] = (HloInstruction *)(intptr_t)*operand;
+            operands[j] = clones[i->operands[j]->id - first];
+            assert(operands[j]);  // operands come before their users
         }
         HloInstruction *clone = hlo_instruction_clone(copy, i, i->shape, operands, i->operand_count);
         if (i->called_count && module != state->from) clone_calls(state, clone, i);
         for (int64_t j = 0; j < i->control_predecessors.count; j++) {
-            int64_t *before = hlo_int_map_find(&clones, (uint64_t)i->control_predecessors.items[j]->id);
+            HloInstruction *before = clones[i->control_predecessors.items[j]->id - first];
             assert(before);
-            hlo_instruction_add_control_edge((HloInstruction *)(intptr_t)*before, clone);
+            hlo_instruction_add_control_edge(before, clone);
         }
-        hlo_int_map_set(scratch, &clones, (uint64_t)i->id, (intptr_t)clone);
+        clones[i->id - first] = clone;
         if (i == computation->root) copy->root = clone;
     }
     hlo_arena_free(scratch);

@@ -15,7 +15,7 @@
 
 typedef struct Simplifier {
     HloArena *scratch;
-    HloSimplifyTable tables[9];
+    HloSimplifyFunction *const *rules[HLO_OPCODE_COUNT];  // of each opcode, in the order of the tables; NULL at the end
     HloInstructionVector todo;
     int64_t budget;  // rewrites that are left: an end in case two rules undo each other
     bool changed;
@@ -33,15 +33,34 @@ static bool is_static(const HloInstruction *instruction) {
 
 // The first replacement that a rule offers, or NULL.
 static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *instruction) {
-    for (size_t t = 0; t < HLO_COUNT_OF(simplifier->tables); t++) {
-        for (int64_t r = 0; r < simplifier->tables[t].count; r++) {
-            const HloSimplifyRule *rule = &simplifier->tables[t].rules[r];
-            if (rule->opcode != instruction->opcode) continue;
-            HloInstruction *replacement = rule->apply(instruction);
-            if (replacement) return replacement;
-        }
+    HloSimplifyFunction *const *rules = simplifier->rules[instruction->opcode];
+    for (; rules && *rules; rules++) {
+        HloInstruction *replacement = (*rules)(instruction);
+        if (replacement) return replacement;
     }
     return NULL;
+}
+
+// Sorts the rules of all tables by opcode, once a run: programs have many more instructions than there are rules.
+static void sort_rules(Simplifier *simplifier) {
+    const HloSimplifyTable tables[] = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
+                                       hlo_simplify_shape(),      hlo_simplify_slice(), hlo_simplify_compute(),
+                                       hlo_simplify_pairs(),      hlo_simplify_order(), hlo_simplify_repeated()};
+    int64_t counts[HLO_OPCODE_COUNT] = {0};
+    HloSimplifyFunction **lists[HLO_OPCODE_COUNT] = {0};
+    for (size_t t = 0; t < HLO_COUNT_OF(tables); t++)
+        for (int64_t r = 0; r < tables[t].count; r++) counts[tables[t].rules[r].opcode]++;
+    for (size_t t = 0; t < HLO_COUNT_OF(tables); t++) {
+        for (int64_t r = 0; r < tables[t].count; r++) {
+            const HloSimplifyRule *rule = &tables[t].rules[r];
+            HloSimplifyFunction ***list = &lists[rule->opcode];
+            if (!*list) {
+                *list = HLO_ARENA_NEW(simplifier->scratch, HloSimplifyFunction *, counts[rule->opcode] + 1);
+                simplifier->rules[rule->opcode] = *list;
+            }
+            *(*list)++ = rule->apply;
+        }
+    }
 }
 
 // An instruction may stand in the list several times, and may be gone when its turn comes: removed ones have no parent.
@@ -94,10 +113,8 @@ static void simplify(Simplifier *simplifier, HloComputation *computation) {
 }
 
 HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
-    Simplifier simplifier = {.scratch = env->scratch,
-                             .tables = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
-                                        hlo_simplify_shape(), hlo_simplify_slice(), hlo_simplify_compute(),
-                                        hlo_simplify_pairs(), hlo_simplify_order(), hlo_simplify_repeated()}};
+    Simplifier simplifier = {.scratch = env->scratch};
+    sort_rules(&simplifier);
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         simplify(&simplifier, module->computations.items[c]);

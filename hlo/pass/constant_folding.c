@@ -19,12 +19,22 @@
 enum { SMALL = 65536 };        // elements that an op of more than linear work may have in and out
 enum { STEPS = 4 * 1048576 };  // operations that it may do: hundredths of a second
 
+// True for products, which a machine may round in its own way.
+static bool is_rounded_by_machine(const HloInstruction *i) {
+    switch (i->opcode) {
+        case HLO_OP_DOT:
+        case HLO_OP_RAGGED_DOT:
+        case HLO_OP_SCALED_DOT:
+        case HLO_OP_CONVOLUTION: return hlo_type_is_float(hlo_type_real_part(i->operands[0]->shape->type));
+        default: return false;
+    }
+}
+
 // True for ops that are worth folding: pure, of bounded work, and no mere spelling of a constant.
 static bool may_fold(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_CONSTANT:
         case HLO_OP_PARAMETER:
-        case HLO_OP_BROADCAST:
         case HLO_OP_IOTA:
         case HLO_OP_TUPLE:
         case HLO_OP_GET_TUPLE_ELEMENT:
@@ -43,6 +53,11 @@ static bool may_fold(const HloInstruction *i) {
         case HLO_OP_SET_DIMENSION_SIZE:
         case HLO_OP_PARTITION_ID:
         case HLO_OP_REPLICA_ID: return false;
+        // A repeated constant is shorter as it is, but one that only gets dimensions of one element is the same array.
+        case HLO_OP_BROADCAST:
+            if (i->operands[0]->shape->rank == 0 || hlo_shape_is_dynamic(i->shape)) return false;
+            if (hlo_shape_elements(i->shape) != hlo_shape_elements(i->operands[0]->shape)) return false;
+            break;
         default: break;
     }
     return i->operand_count > 0 && hlo_shape_is_array(i->shape) && !hlo_shape_is_dynamic(i->shape) &&
@@ -107,9 +122,10 @@ static double steps_of_calls(const HloInstruction *i) {
 static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
     assert(env->fold_elements >= 0);
     int64_t touched = elements_touched(i);
-    bool linear = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_RESHAPE ||
-                  i->opcode == HLO_OP_TRANSPOSE || i->opcode == HLO_OP_SLICE || i->opcode == HLO_OP_CONCATENATE ||
-                  i->opcode == HLO_OP_REVERSE || i->opcode == HLO_OP_BITCAST_CONVERT || i->opcode == HLO_OP_PAD;
+    bool linear = hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_BROADCAST ||
+                  i->opcode == HLO_OP_RESHAPE || i->opcode == HLO_OP_TRANSPOSE || i->opcode == HLO_OP_SLICE ||
+                  i->opcode == HLO_OP_CONCATENATE || i->opcode == HLO_OP_REVERSE ||
+                  i->opcode == HLO_OP_BITCAST_CONVERT || i->opcode == HLO_OP_PAD;
     if (linear) return touched <= env->fold_elements;
     return touched <= SMALL && (double)touched * steps_of_each(i) * steps_of_calls(i) <= STEPS;
 }
@@ -136,26 +152,46 @@ static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral 
         like, &(HloBuildRequest){.opcode = HLO_OP_CONSTANT, .attributes = &(HloConstantAttributes){literal}});
 }
 
+// The scalar constant that `i` is or repeats, or NULL.
+static HloInstruction *repeated_scalar(HloInstruction *i) {
+    if (i->opcode == HLO_OP_BROADCAST) i = i->operands[0];
+    return i->shape->rank == 0 && known_literal(i) ? i : NULL;
+}
+
+// The value of an operand: a constant, or an array that repeats one, which is written out in scratch memory.
+static const HloLiteral *operand_value(HloInstruction *operand, const HloPassEnv *env) {
+    const HloLiteral *known = known_literal(operand);
+    const HloInstruction *scalar = known ? NULL : repeated_scalar(operand);
+    if (!scalar) return known;
+    const HloLiteral *value = known_literal(scalar);
+    HloLiteral *array = hlo_literal_in_arena(env->scratch, hlo_shape_without_layout(env->scratch, operand->shape));
+    const size_t bytes = (size_t)hlo_type_bytes(operand->shape->type);
+    const int64_t count = hlo_shape_elements(operand->shape);
+    for (int64_t i = 0; i < count; i++) memcpy((char *)array->data + (size_t)i * bytes, value->data, bytes);
+    return array;
+}
+
+// Of which at least one is a constant array: where all repeat scalars, their results do too.
+static bool may_fold_operands(const HloInstruction *i) {
+    bool any = false;
+    for (int64_t k = 0; k < i->operand_count; k++) {
+        any |= known_literal(i->operands[k]) != NULL;
+        if (!known_literal(i->operands[k]) && !repeated_scalar(i->operands[k])) return false;
+    }
+    return any;
+}
+
 // Folds an op all of whose operands are constants into a constant of the whole result.
 static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     HloArena *arena = i->parent->module->arena;
+    if (!may_fold_operands(i) || !is_small_enough(i, env)) return HLO_SUCCESS;
     const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
-    for (int64_t k = 0; k < i->operand_count; k++) {
-        operands[k] = known_literal(i->operands[k]);
-        if (!operands[k]) return HLO_SUCCESS;
-    }
-    if (!is_small_enough(i, env)) return HLO_SUCCESS;
+    for (int64_t k = 0; k < i->operand_count; k++) operands[k] = operand_value(i->operands[k], env);
     HloLiteral *target = hlo_literal_in_arena(arena, hlo_shape_without_layout(arena, i->shape));
     bool done;
     HLO_TRY(evaluate(i, operands, target, &done));
     if (done) *changed |= hlo_pass_replace(i, constant_of(i, target));
     return HLO_SUCCESS;
-}
-
-// The scalar constant that `i` is or repeats, or NULL.
-static HloInstruction *repeated_scalar(HloInstruction *i) {
-    if (i->opcode == HLO_OP_BROADCAST) i = i->operands[0];
-    return i->shape->rank == 0 && known_literal(i) ? i : NULL;
 }
 
 // Elementwise ops on repeated scalars: the op on the scalars, repeated.
@@ -185,7 +221,7 @@ static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *ch
 
 // The scalar form first: it folds arrays of any size, and leaves the repeated scalar to the rules that look for one.
 static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
-    if (!may_fold(i)) return HLO_SUCCESS;
+    if (!may_fold(i) || (env->keep_products && is_rounded_by_machine(i))) return HLO_SUCCESS;
     HLO_TRY(fold_scalars(i, env, changed));
     return i->parent ? fold_arrays(i, env, changed) : HLO_SUCCESS;
 }

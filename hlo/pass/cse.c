@@ -54,23 +54,21 @@ static bool swapped_twin(const HloInstruction *a, const HloInstruction *b) {
 // One walk over a computation. The map goes from hash to the first instruction that has it; collisions are resolved by
 // probing the next number, which is why nothing is ever taken out of it.
 static bool share(HloComputation *computation, const HloPassEnv *env) {
-    HloIntMap known = {0};  // hash -> id of the first instruction with it
-    HloInstruction **by_id = HLO_ARENA_NEW(env->scratch, HloInstruction *, computation->module->instruction_limit);
+    HloIntMap known = {0};  // hash -> the first instruction with it
     bool changed = false;
     for (HloInstruction *i = computation->first, *next; i; i = next) {
         next = i->next;
         if (!may_share(i)) continue;
         uint64_t hash = hash_of(i);
-        by_id[i->id] = i;
         // Two different instructions may have one hash: the next place is tried then.
         for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
-            HloInstruction *twin = by_id[*found];
+            HloInstruction *twin = (HloInstruction *)(intptr_t)*found;
             bool same = hlo_instruction_identical(i, twin) || swapped_twin(i, twin);
             if (!same || !hlo_pass_same_frontend_attributes(i, twin)) continue;
             changed |= hlo_pass_replace(i, twin);
             break;
         }
-        if (i->parent && !hlo_int_map_find(&known, hash)) hlo_int_map_set(env->scratch, &known, hash, i->id);
+        if (i->parent && !hlo_int_map_find(&known, hash)) hlo_int_map_set(env->scratch, &known, hash, (intptr_t)i);
     }
     return changed;
 }

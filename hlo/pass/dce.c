@@ -28,11 +28,21 @@ static bool remove_dead(HloComputation *computation) {
     return changed;
 }
 
+// True if some computation has no caller. There is no recursion, so where all but the entry have one, all are reached.
+static bool has_uncalled(const HloModule *module) {
+    for (int64_t i = 0; i < module->computations.count; i++) {
+        const HloComputation *computation = module->computations.items[i];
+        if (computation != module->entry && computation->callers.count == 0) return true;
+    }
+    return false;
+}
+
 HloStatus hlo_pass_dce(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     for (int64_t i = 0; i < module->computations.count; i++) {
         *changed |= remove_dead(module->computations.items[i]);
     }
+    if (!has_uncalled(module)) return HLO_SUCCESS;
     int64_t before = module->computations.count;
     hlo_module_remove_unreachable(module);
     *changed |= module->computations.count != before;

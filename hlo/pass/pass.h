@@ -21,6 +21,7 @@ typedef struct HloPassEnv {
     HloArena *scratch;            // dropped after the pass
     int64_t fold_elements;        // largest result of constant folding, in elements
     int64_t unroll_instructions;  // largest body times trip count that is unrolled
+    bool keep_products;           // constant folding leaves floating products alone
 } HloPassEnv;
 
 // Rewrites `module`; sets *changed when it did. Runs below hlo_protect(). May leave new instructions at the end of
@@ -66,12 +67,17 @@ typedef struct HloPassEvent {
 
 // How to run. Zero-initialised is a good default; NULL means that too.
 typedef struct HloPassOptions {
-    bool skip_verify;             // do not verify after each pass (the input is never verified)
+    // Trust the passes: neither verify the module after each that changed it, nor compare hashes after each that says
+    // it did not. Together these checks cost as much as the passes. The input is never verified.
+    bool skip_verify;
     const char *dump_folder;      // write module_NNNN.NAME.STAGE.txt there, as XLA names them; NULL: nowhere
     const char *dump_pattern;     // POSIX extended regular expression: passes to dump after; NULL: only first and last
     int64_t module_number;        // NNNN
     int64_t fold_elements;        // see HloPassEnv; 0: 1,048,576
     int64_t unroll_instructions;  // see HloPassEnv; 0: 256
+    // Constants are folded in exact arithmetic. A TPU multiplies f32 as bf16 unless told otherwise: whoever does not
+    // know on which machine the program will run leaves products of floats to it.
+    bool keep_products;
     void (*observe)(void *context, const HloPassEvent *event);  // called after every pass
     void *context;
 } HloPassOptions;

@@ -23,6 +23,8 @@ typedef struct Run {
     regex_t pattern;
     bool has_pattern;
     int64_t number;  // runs of passes so far
+    uint64_t hash;   // of the module as it is now, if `has_hash`
+    bool has_hash;
 } Run;
 
 // Names are those of XLA's --xla_dump_to, so that people's scripts find them.
@@ -111,14 +113,16 @@ static HloStatus hash_body(void *argument) {
 
 // A pass that lies about having changed nothing would end a pipeline's rounds too early, or skip the verifier. The hash
 // makes it a failure of the first test that runs into it.
-static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before) {
+static HloStatus after_pass(Run *run, const PassCall *call) {
     assert(call && run->module);
     if (!call->changed) {
         HashCall after = {.module = run->module};
+        if (run->options.skip_verify) return HLO_SUCCESS;
         HLO_TRY(hlo_protect(hash_body, &after));
-        HLO_FAIL_IF(after.hash != hash_before, HLO_INTERNAL, "the pass changed the module, but says that it did not");
+        HLO_FAIL_IF(after.hash != run->hash, HLO_INTERNAL, "the pass changed the module, but says that it did not");
         return HLO_SUCCESS;
     }
+    run->has_hash = false;
     HLO_TRY(hlo_protect(sort_body, run->module));
     if (run->options.skip_verify) return HLO_SUCCESS;
     HloStatus status = hlo_verify(run->module);
@@ -129,19 +133,29 @@ static HloStatus after_pass(Run *run, const PassCall *call, uint64_t hash_before
     return internal;
 }
 
+// The hash of the module before a pass. A pass that changed nothing leaves that of the pass before it.
+static HloStatus find_hash(Run *run) {
+    HashCall before = {.module = run->module};
+    if (run->has_hash || run->options.skip_verify) return HLO_SUCCESS;
+    HLO_TRY(hlo_protect(hash_body, &before));
+    run->hash = before.hash;
+    run->has_hash = true;
+    return HLO_SUCCESS;
+}
+
 // One pass with everything around it; errors say which pass it was.
 static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     assert(pass && pass->run && changed);
-    PassCall call = {
-        .pass = pass,
-        .module = run->module,
-        .env = {.fold_elements = run->options.fold_elements, .unroll_instructions = run->options.unroll_instructions}};
-    HashCall before = {.module = run->module};
-    HLO_TRY(hlo_protect(hash_body, &before));
+    PassCall call = {.pass = pass,
+                     .module = run->module,
+                     .env = {.fold_elements = run->options.fold_elements,
+                             .unroll_instructions = run->options.unroll_instructions,
+                             .keep_products = run->options.keep_products}};
+    HLO_TRY(find_hash(run));
     int64_t start = hlo_clock_nanoseconds();
     HloStatus status = hlo_protect(pass_body, &call);
     int64_t end = hlo_clock_nanoseconds();
-    if (!status) status = after_pass(run, &call, before.hash);
+    if (!status) status = after_pass(run, &call);
     if (!status) status = dump_after(run, pass->name);
     if (status) return hlo_status_annotate(status, "pass %s", pass->name);
     *changed |= call.changed;
@@ -150,16 +164,16 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     return HLO_SUCCESS;
 }
 
-// Rounds until nothing changes, but not for ever: two passes that undo each other must not hang a compilation.
+// Iterates until nothing changes, but not for ever: two passes that undo each other must not hang a compilation. The
+// last iteration ends at the pass that made the last change: those after it have seen the module as it is.
 static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     assert(pipeline);
     run->pipeline = pipeline->name;
-    for (int32_t round = 0; round < pipeline->rounds; round++) {
+    int32_t unchanged = 0;  // passes in a row that found nothing to do
+    for (int32_t n = 0; n < pipeline->rounds * pipeline->count && unchanged < pipeline->count; n++) {
         bool changed = false;
-        for (int32_t i = 0; i < pipeline->count; i++) {
-            HLO_TRY(run_one(run, hlo_pass_find(pipeline->passes[i]), &changed));
-        }
-        if (!changed) break;
+        HLO_TRY(run_one(run, hlo_pass_find(pipeline->passes[n % pipeline->count]), &changed));
+        unchanged = changed ? 0 : unchanged + 1;
     }
     return HLO_SUCCESS;
 }

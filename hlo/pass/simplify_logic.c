@@ -105,6 +105,7 @@ static HloInstruction *compare_with_pred(HloInstruction *i) {
 // A predicate that is the same everywhere, or two equal choices.
 static HloInstruction *select_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
+    if (!hlo_shape_is_array(i->shape)) return NULL;  // between tuples, which XLA does not have: refused later, by name
     HloInstruction *predicate = i->operands[0];
     if (i->operands[1] == i->operands[2]) return i->operands[1];
     if (is_zero(predicate)) return i->operands[2];

@@ -344,12 +344,23 @@ static void write_values(HloText *text, const HloLiteral *literal) {
     }
 }
 
+// XLA refuses a literal without a layout: one that says nothing is row-major, as literals are kept.
+static void write_literal_shape(HloText *text, const HloShape *shape) {
+    if (!hlo_shape_is_array(shape) || shape->layout) {
+        hlo_proto_write_shape(text, 1, shape);
+        return;
+    }
+    HloArena *scratch = hlo_arena_scratch_new();
+    hlo_proto_write_shape(text, 1, hlo_shape_with_default_layout(scratch, shape));
+    hlo_arena_free(scratch);
+}
+
 // LiteralProto. Values are listed in the order of the layout, while ours are row-major: where the two differ a copy is
 // put in that order first.
 void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal) {
     assert(text && literal);
     size_t mark = hlo_wire_begin(text, number);
-    hlo_proto_write_shape(text, 1, literal->shape);
+    write_literal_shape(text, literal->shape);
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         hlo_proto_write_literal(text, 10, literal->elements[i]);
     }
