@@ -374,40 +374,16 @@ static int compare_buffers(const void *left, const void *right) {
     return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
 }
 
-// A donated argument gives its buffer to the first output of its shape that has none yet, as XLA matches them.
-static int64_t donated_bytes(const EmuProgram *program, const EmuChip *chip, bool *taken) {
-    const HloModule *module = program->module;
-    const HloShape *result = module->entry->root->shape;
-    const int64_t outputs = hlo_shape_leaf_count(result);
-    int64_t total = 0;
-    for (int64_t d = 0; d < module->donor_count; d++) {
-        const HloDonor *donor = &module->donors[d];
-        if (donor->parameter < 0 || donor->parameter >= module->entry->parameters.count) continue;
-        const HloShape *given = hlo_shape_at(module->entry->parameters.items[donor->parameter]->shape, donor->index);
-        for (int64_t i = 0; given && i < outputs; i++) {
-            const HloShape *output = hlo_shape_leaf(result, i);
-            if (taken[i] || !hlo_shape_equal(given, output, HLO_COMPARE_IGNORE_LAYOUT)) continue;
-            taken[i] = true;
-            total += emu_hbm_bytes(chip, output);
-            break;
-        }
-    }
-    return total;
-}
-
-// Bytes of outputs that take over an argument's buffer.
+// Bytes of outputs that take over an argument's buffer. Donors have become aliases when the program was compiled.
 static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     int64_t total = 0;
     const HloModule *module = program->module;
     const HloShape *result = module->entry->root->shape;
-    bool *taken = HLO_ARENA_NEW(program->arena, bool, hlo_shape_leaf_count(result));
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloShape *shape = hlo_shape_at(result, module->aliases.items[i].output_index);
-        if (!shape) continue;
-        taken[hlo_shape_leaf_number(result, module->aliases.items[i].output_index)] = true;
-        total += emu_hbm_bytes(chip, shape);
+        if (shape) total += emu_hbm_bytes(chip, shape);
     }
-    return total + donated_bytes(program, chip, taken);
+    return total;
 }
 
 // Arguments and outputs count for the whole step, less what they share; temporaries with the most that is alive at one

@@ -34,7 +34,6 @@
 #include "hlo/base/vector.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/transfer.h"
-#include "hlo/pass/pass.h"
 
 // Loops and calls may nest this deep.
 #define MAX_DEPTH 64
@@ -584,28 +583,6 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
     return status;
 }
 
-// Whether a program is as some front end wrote it: nothing says that it is compiled, and calls are still to be inlined.
-static bool needs_inlining(const HloModule *module) {
-    if (module->is_scheduled) return false;
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
-            if (i->opcode == HLO_OP_CALL) return true;
-    return false;
-}
-
-// A copy of a module in which calls are inlined and what is unused is gone, as any compiler does first.
-static HloStatus inline_calls(const HloModule *module, HloModule **inlined) {
-    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "dce"};
-    const HloPassOptions options = {.skip_verify = true};
-    *inlined = hlo_module_clone(module);
-    HLO_FAIL_IF(!*inlined, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
-    HloStatus status = hlo_run_passes(*inlined, passes, HLO_COUNT_OF(passes), &options);
-    if (!status) return HLO_SUCCESS;
-    hlo_module_free(*inlined);
-    *inlined = NULL;
-    return status;
-}
-
 // Simulates with the faults of the options and, where there are any, without.
 // The report can then say what they cost.
 static HloStatus simulate_with_and_without(const HloModule *module, const EmuTopology *topology,
@@ -657,11 +634,7 @@ HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology, con
     HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_UNIMPLEMENTED, "%s: host processors have no machine model",
                 topology->name);
     HLO_TRY(check_sizes(module));
-    HloModule *inlined = NULL;
-    if (needs_inlining(module)) HLO_TRY(inline_calls(module, &inlined));
-    HloStatus status = simulate_with_and_without(inlined ? inlined : module, topology, options, report);
-    hlo_module_free(inlined);
-    return status;
+    return simulate_with_and_without(module, topology, options, report);
 }
 
 void emu_report_free(EmuReport *report) {

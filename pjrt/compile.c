@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the caller's bytes to an executable: read, verify, partition, compile, and describe the result.
-// The steps in order: parse the caller's bytes, verify, inline and clean up, partition for the mesh of the program's
-// annotations, choose layouts, compile for the slice, and write down what the API's getters will be asked. The caller's
-// bytes are kept: a serialised executable is the program and its options, to be compiled again.
+// From the caller's bytes to an executable: read, compile, and describe the result.
+// The steps in order: parse the caller's bytes, compile them to the program of one device (compile/pipeline.h), compile
+// that for the slice, and write down what the API's getters will be asked. The caller's bytes are kept: a serialised
+// executable is the program and its options, to be compiled again.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "hlo/pass/pass.h"
 #include "hlo/proto/proto.h"
 #include "hlo/stablehlo/stablehlo.h"
-#include "hlo/verify/verify.h"
 #include "pjrt/objects.h"
 #include "pjrt/options.h"
 
@@ -197,8 +195,8 @@ void pjrt_executable_release(PjrtExecutable *executable) {
     assert(executable);
     if (!executable || atomic_fetch_sub(&executable->references, 1) != 1) return;
     target_executable_release(executable->executable);
-    spmd_boundary_free(executable->boundary);
-    hlo_module_free(executable->module);
+    compiled_module_free(executable->compiled);
+    hlo_module_free(executable->whole);
     hlo_arena_free(executable->arena);
     hlo_free(executable->parameter_layout_list);
     hlo_free(executable->result_layout_list);
@@ -209,82 +207,29 @@ void pjrt_executable_release(PjrtExecutable *executable) {
     hlo_free(executable);
 }
 
-// Replaces the module by the program of one device.
-static HloStatus partition(PjrtExecutable *executable, int64_t num_partitions, bool stored) {
-    SpmdOptions options = {
-        .num_partitions = num_partitions, .even_boundary = true, .inspect = stored ? NULL : pjrt_inspect_sharding};
-    HloModule *partitioned = NULL;
-    if (!stored) HLO_TRY(pjrt_find_partitioner(executable->module, &options.custom_partitioner));
-    HLO_TRY(spmd_partition(executable->module, &options, &partitioned, NULL));
-    hlo_module_free(executable->module);
-    executable->module = partitioned;
-    return spmd_boundary_new(partitioned, &executable->boundary);
-}
-
-// Functions are inlined, so that propagation sees through them and loops fuse across them.
-static HloStatus simplify(HloModule *module) {
-    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "dce"};
-    HloPassOptions options = {.skip_verify = true};
-    return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
-}
-
-// Whether an array has the order of dimensions that the machine gives it.
-// Arrays without a layout have the default one.
-static bool has_default_order(HloModule *module, const TargetDevice *device, const HloShape *shape) {
-    if (!shape->layout) return true;
-    const HloInts have = shape->layout->minor_to_major;
-    const HloInts want =
-        target_memory_layout(target_device_default_memory(device), shape, NULL, module->arena)->minor_to_major;
-    return have.count == want.count && memcmp(have.items, want.items, (size_t)have.count * sizeof(*have.items)) == 0;
-}
-
-// Whether `result` can live in the memory of `given`: as many bytes in the same memory, in the same order. Between
-// arrays of other sizes nobody can compare orders, so both must have the one that nobody asked for.
-static bool fits(HloModule *module, const TargetDevice *device, const HloShape *given, const HloShape *result) {
-    if (hlo_shape_equal(given, result, HLO_COMPARE_IGNORE_LAYOUT))
-        return hlo_shape_equal(given, result, HLO_COMPARE_ALL);
-    if (!hlo_shape_is_array(given) || !hlo_shape_is_array(result)) return false;
-    if (hlo_shape_memory_space(given) != hlo_shape_memory_space(result)) return false;
-    return hlo_shape_bytes(given) == hlo_shape_bytes(result) && has_default_order(module, device, given) &&
-           has_default_order(module, device, result);
-}
-
-// A donated array is of use to a result that fits into its memory; without one it is not taken.
-static bool has_taker(HloModule *module, const TargetDevice *device, const HloShape *given) {
-    const HloShape *results = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
-    const int64_t leaves = hlo_shape_leaf_count(results);
-    for (int64_t i = 0; i < leaves; i++)
-        if (fits(module, device, given, hlo_shape_leaf(results, i))) return true;
-    return false;
-}
-
-// An argument that no result can take over stays the caller's.
-// Aliases that the program names itself (input_output_alias) are not looked at: they name their result.
-static void prune_donors(HloModule *module, const TargetDevice *device) {
-    if (!module->entry_parameter_layouts) return;
-    HloDonor *kept = HLO_ARENA_NEW(module->arena, HloDonor, module->donor_count);
-    int64_t count = 0;
-    for (int64_t i = 0; i < module->donor_count; i++) {
-        const HloDonor *donor = &module->donors[i];
-        const HloShape *given = donor->parameter < module->entry_parameter_layout_count
-                                    ? hlo_shape_at(module->entry_parameter_layouts[donor->parameter], donor->index)
-                                    : NULL;
-        if (!given || has_taker(module, device, given)) kept[count++] = *donor;
-    }
-    module->donors = kept;
-    module->donor_count = count;
-}
-
-// What annotated placements ask for: stacks of offloaded values move to host memory, and copies between the memories
-// become transfers. The passes need the layouts, which name memories, and so run last.
-static HloStatus finish_module(HloModule *module, const PjrtCompileRequest *request) {
-    static const char *const passes[] = {"offload"};
-    HloPassOptions options = {.skip_verify = true};
-    const TargetDevice *device = target_client_device(request->client, 0);  // all devices of a machine are alike
-    // Programs in HLO say their layouts; StableHLO leaves them open unless it says so.
-    if (format_is(request->program, "mlir")) HLO_TRY(pjrt_settle_layouts(module, device));
-    prune_donors(module, device);
-    return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), &options);
+// The program of one device. The boundary is of use only where there are several: JAX asks for no shardings else.
+static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequest *request,
+                               const PjrtCompileOptions *parsed) {
+    CompileOptions options = {
+        .spmd = {.num_partitions = parsed->num_partitions,
+                 .even_boundary = true,
+                 .inspect = request->stored ? NULL : pjrt_inspect_sharding},
+        .layouts = {.arguments = parsed->argument_shapes,
+                    .argument_count = parsed->argument_shape_count,
+                    .result = parsed->result_shape,
+                    .open = executable->is_mlir,  // programs in HLO say their layouts
+                    .machine = target_machine_layout,
+                    .context = target_client_device(request->client, 0)}};  // all devices of a machine are alike
+    if (!request->stored && parsed->num_partitions > 1)
+        HLO_TRY(pjrt_find_partitioner(executable->whole, &options.spmd.custom_partitioner));
+    compile_dump_from_environment(executable->arena, &options.dump);
+    options.dump.number = compile_dump_next_number();
+    CompiledModule *compiled;
+    HLO_TRY(compile_module(executable->whole, &options, &compiled));
+    executable->compiled = compiled;
+    executable->module = compiled->module;
+    if (parsed->num_partitions > 1) executable->boundary = compiled->boundary;
+    return HLO_SUCCESS;
 }
 
 // Read for each program and not once, so that a test or a notebook may change it between compilations.
@@ -303,13 +248,11 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     HLO_TRY(keep_bytes(&executable->options, request->options, request->options_size));
     HLO_TRY(pjrt_options_parse(executable->arena, request->options, request->options_size, &parsed));
     executable->portable = parsed.portable && parsed.num_replicas * parsed.num_partitions == 1;
-    HLO_TRY(read_program(request->program, &executable->module));
-    apply_options(executable->module, &parsed);
-    HLO_TRY(pjrt_ask_layouts(executable->module, &parsed, executable->is_mlir));
-    HLO_TRY(hlo_verify(executable->module));
-    HLO_TRY(simplify(executable->module));
-    if (parsed.num_partitions > 1) HLO_TRY(partition(executable, parsed.num_partitions, request->stored));
-    HLO_TRY(finish_module(executable->module, request));
+    HLO_TRY(read_program(request->program, &executable->whole));
+    apply_options(executable->whole, &parsed);
+    HLO_TRY(compile_whole(executable, request, &parsed));
+    hlo_module_free(executable->whole);
+    executable->whole = NULL;
     const bool named = parsed.assignment.count && !executable->portable;
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "compile/pipeline.h"
 #include "hlo/base/text.h"
 #include "pjrt/abi.h"
 #include "spmd_partitioner/spmd.h"
@@ -180,12 +181,6 @@ HLO_NODISCARD HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t 
 // UNIMPLEMENTED, saying `what`, unless the bytes that the caller describes are dense and row-major; NULL says so.
 HLO_NODISCARD HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what);
 
-// Gives the arguments and results of a program of one device the layouts that it leaves open (module attributes
-// HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are taken away): the machine's default ones or, where
-// the compiler may choose, those in which no transpose moves anything. Tiles are added to layouts without.
-// INVALID_ARGUMENT when an argument or result in unpinned host memory wants another order than row-major.
-HLO_NODISCARD HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevice *device);
-
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
 int32_t pjrt_type_from_hlo(HloType type);
 // The largest numbers of dimensions that a caller's array may have, and of tiles that its layout may.
@@ -215,7 +210,9 @@ struct PjrtExecutable {
     PjrtClient *client;            // NULL for one compiled for a topology only
     bool portable;                 // has no device of its own: each launch names one
     atomic_bool is_answered_late;  // a launch was not over after long patience: what it asked waits for its caller
-    HloModule *module;             // the per-device program: what OptimizedProgram shows
+    HloModule *whole;              // the program as it came; NULL once it is compiled
+    CompiledModule *compiled;      // owns the two below
+    const HloModule *module;       // the per-device program: what OptimizedProgram shows
     SpmdBoundary *boundary;        // global shapes and shardings; NULL for one device
     HloArena *arena;               // owns the lists below
     PjrtStrings parameter_shardings, result_shardings, parameter_memories, result_memories;

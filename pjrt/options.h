@@ -21,9 +21,6 @@ typedef struct PjrtCompileOptions {
 // and options of the caller that nobody knows.
 HLO_NODISCARD HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length,
                                            PjrtCompileOptions *options);
-// Puts the layouts that the options ask for on the arguments and the result of a program as it was read; `is_mlir` if
-// it notes which ones are open (HLO_ARGUMENT_LAYOUT_MODES). INVALID_ARGUMENT naming a shape that is not the program's.
-HLO_NODISCARD HloStatus pjrt_ask_layouts(HloModule *module, const PjrtCompileOptions *options, bool is_mlir);
 // Appends a DeviceAssignmentProto of `replicas` x `partitions` device ids (replica-major).
 void pjrt_assignment_print(HloText *bytes, const int64_t *ids, int64_t replicas, int64_t partitions);
 

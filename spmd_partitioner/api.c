@@ -67,6 +67,31 @@ HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdM
     return HLO_SUCCESS;
 }
 
+typedef struct CountRequest {
+    Request request;
+    int64_t count;
+} CountRequest;
+
+static HloStatus count_devices(void *argument) {
+    CountRequest *count = argument;
+    const SpmdMesh *mesh;
+    HLO_TRY(find_mesh(&count->request, &mesh));
+    count->count = mesh->device_count;
+    return HLO_SUCCESS;
+}
+
+HloStatus spmd_device_count(const HloModule *module, const SpmdOptions *options, int64_t *count) {
+    assert(module && count);
+    static const SpmdOptions defaults = {0};
+    CountRequest request = {.request = {.module = module, .options = options ? options : &defaults}};
+    request.request.arena = hlo_arena_new();
+    HLO_FAIL_IF(!request.request.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
+    HloStatus status = hlo_protect(count_devices, &request);
+    hlo_arena_free(request.request.arena);
+    *count = request.count;
+    return status;
+}
+
 // A clone of the module that was given, in place of the empty result.
 static HloStatus copy_module(Request *request) {
     hlo_module_free(request->result);
@@ -75,15 +100,33 @@ static HloStatus copy_module(Request *request) {
     return HLO_SUCCESS;
 }
 
+static HloStatus check_root(const HloModule *module) {
+    const HloInstruction *root = module->entry->root;
+    HLO_FAIL_IF(hlo_op_is(root->opcode, HLO_OP_IS_ASYNC_START), HLO_UNIMPLEMENTED,
+                "%%%s: the program ends with %s, which itself has no end", root->name, hlo_op_text(root->opcode));
+    return HLO_SUCCESS;
+}
+
 // For one device the program stays as it is, ops without a partition rule and dynamic sizes too; only annotations go.
 // Boundary marks say what the global arrays are, also where local ones are the same.
-static HloStatus keep_whole(Request *request) {
-    static const char *const passes[] = {"sharding-remover"};
-    HLO_TRY(copy_module(request));
-    HLO_TRY(hlo_run_passes(request->result, passes, 1, NULL));
-    spmd_set_device_count(request->result, 1);
-    spmd_boundary_mark(request->result);
+static HloStatus mark_whole(void *argument) {
+    HloModule *module = argument;
+    spmd_set_device_count(module, 1);
+    spmd_boundary_mark(module);
     return HLO_SUCCESS;
+}
+
+HloStatus spmd_keep_whole(HloModule *module) {
+    static const char *const passes[] = {"sharding-remover"};
+    static const HloPassOptions options = {.skip_verify = true};
+    HLO_TRY(check_root(module));
+    HLO_TRY(hlo_run_passes(module, passes, 1, &options));
+    return hlo_protect(mark_whole, module);
+}
+
+static HloStatus keep_whole(Request *request) {
+    HLO_TRY(copy_module(request));
+    return spmd_keep_whole(request->result);
 }
 
 // Under hlo_protect(): memory errors jump out of it, and run() cleans up.
@@ -95,9 +138,7 @@ static HloStatus run_partition(void *argument) {
     const HloModule *module = request->module;
     const SpmdMesh *mesh;
     HLO_TRY(find_mesh(request, &mesh));
-    HLO_FAIL_IF(hlo_op_is(module->entry->root->opcode, HLO_OP_IS_ASYNC_START), HLO_UNIMPLEMENTED,
-                "%%%s: the program ends with %s, which itself has no end", module->entry->root->name,
-                hlo_op_text(module->entry->root->opcode));
+    HLO_TRY(check_root(module));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
     const bool flattens = spmd_needs_flattening(module), converts = hlo_module_has_converting_product(module);

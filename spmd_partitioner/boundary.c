@@ -82,22 +82,40 @@ static void write_parameters(const SpmdPlan *plan, HloModule *module) {
     }
 }
 
+SpmdResultMarks spmd_boundary_take_results(HloModule *module) {
+    HloInstruction *root = module->entry->root;
+    const SpmdResultMarks marks = {root->sharding, hlo_instruction_frontend_attribute(root, dims_key)};
+    // A parameter's annotations are its own, and a copy of one is there to carry the result's.
+    if (hlo_is(root, HLO_OP_PARAMETER) || (hlo_is(root, HLO_OP_COPY) && hlo_is(root->operands[0], HLO_OP_PARAMETER)))
+        return (SpmdResultMarks){0};
+    root->sharding = NULL;
+    root->frontend_attributes = hlo_key_values_without(module->arena, root->frontend_attributes, dims_key);
+    return marks;
+}
+
+void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks) {
+    HloInstruction *root = module->entry->root;
+    if (!marks->sharding && !marks->dims) return;
+    if (hlo_is(root, HLO_OP_PARAMETER)) {
+        root = hlo_instruction_new(module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
+        hlo_computation_set_root(module->entry, root);
+    }
+    root->sharding = marks->sharding;
+    if (marks->dims) hlo_instruction_set_frontend_attribute(root, dims_key, marks->dims);
+}
+
 // The root may be any op: the sharding stands on it, one for an array, a tuple of them for a tuple.
 static void write_results(const SpmdPlan *plan, HloModule *module) {
     assert(module->entry);
     const HloShape *shape = plan->module->entry->root->shape;
-    HloInstruction *root = module->entry->root;
-    if (hlo_is(root, HLO_OP_PARAMETER)) {  // a parameter's annotations are its own
-        root = hlo_instruction_new(module->entry, HLO_OP_COPY, root->shape, &root, 1, NULL, NULL);
-        hlo_computation_set_root(module->entry, root);
-    }
     const HloSharding **leaves = HLO_ARENA_NEW(module->arena, const HloSharding *, plan->result_count + 1);
     for (int64_t i = 0; i < plan->result_count; i++) {
         leaves[i] = written(plan, module->arena, &plan->arrays.items[plan->results[i]]);
     }
-    root->sharding =
-        hlo_shape_is_tuple(shape) ? hlo_sharding_tuple(module->arena, leaves, plan->result_count) : leaves[0];
-    hlo_instruction_set_frontend_attribute(root, dims_key, dims_text(module->arena, shape));
+    const bool tuple = hlo_shape_is_tuple(shape);
+    const SpmdResultMarks marks = {tuple ? hlo_sharding_tuple(module->arena, leaves, plan->result_count) : leaves[0],
+                                   dims_text(module->arena, shape)};
+    spmd_boundary_put_results(module, &marks);
 }
 
 // A shape with the layouts of `like` where ranks agree.

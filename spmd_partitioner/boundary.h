@@ -10,6 +10,15 @@
 void spmd_boundary_write(const SpmdPlan *plan, HloModule *module);
 // Marks the module as the program of one device (spmd_is_partitioned()) and drops what said how to partition it.
 void spmd_boundary_mark(HloModule *module);
+// What the root says of the whole results. While it is taken off, passes may replace the root by another instruction.
+typedef struct SpmdResultMarks {
+    const HloSharding *sharding;
+    const char *dims;  // NULL: nothing
+} SpmdResultMarks;
+// Takes the marks off the root.
+SpmdResultMarks spmd_boundary_take_results(HloModule *module);
+// Puts them on the root that there is now. A parameter has marks of its own: then the result becomes a copy of it.
+void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks);
 // Number of parts that a written sharding cuts dimension `dim` into; 1 where it says nothing.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);
 // A channel id that no collective of the module uses, nor any greater one.

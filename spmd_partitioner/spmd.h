@@ -89,6 +89,12 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_partition(const HloModule *module, const
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_propagate(const HloModule *module, const SpmdOptions *options,
                                                   HloModule **annotated);
 
+// What spmd_partition() does for one device, in place: drops annotations, and marks the module.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_keep_whole(HloModule *module);
+// The number of devices that spmd_partition() would partition `module` for. Errors as there.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_device_count(const HloModule *module, const SpmdOptions *options,
+                                                     int64_t *count);
+
 // The collectives of any per-device module (also one that was written by XLA): *report is a new report; reasons and
 // sources are what the module's metadata says.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **report);

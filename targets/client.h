@@ -167,6 +167,10 @@ HLO_EXPORT TargetMemory *target_device_default_memory(const TargetDevice *device
 // frameworks: buffers here are dense whatever it says.
 HLO_EXPORT const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape,
                                                  const HloInts *minor_to_major, HloArena *arena);
+// The same as a CompileLayoutFunction (compile/layouts.h): `device` is a TargetDevice, the memory is the one that the
+// shape's own layout names.
+HLO_EXPORT const HloLayout *target_machine_layout(void *device, HloArena *arena, const HloShape *shape,
+                                                  const HloInts *minor_to_major);
 // What the device's buffers hold now and held at most.
 HLO_EXPORT void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics);
 // Forgets the peak.
@@ -273,9 +277,6 @@ typedef struct TargetCompileOptions {
     // Device ids, replica_count rows of partition_count; NULL: the client's first devices in order.
     const int64_t *device_assignment;
     TargetNumerics numerics;
-    // Set to true when a program is refused because a device has less memory than it needs, as RESOURCE_EXHAUSTED is
-    // also what the lack of this machine's memory for compiling gives; NULL for callers who need not know.
-    bool *exceeds_device;
 } TargetCompileOptions;
 
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is

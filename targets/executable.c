@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "compile/donors.h"
 #include "hlo/analysis/cost.h"
 #include "targets/cpu/bounded.h"
 #include "targets/internal.h"
@@ -110,13 +111,12 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
 // All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
 // Dense bytes: the padding of tiles, which emulator/memory.h counts, comes on top on a real chip. So this is lenient:
 // what passes here may still not fit there.
-static HloStatus check_capacity(const TargetExecutable *executable, const TargetCompileOptions *options) {
+static HloStatus check_capacity(const TargetExecutable *executable) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
     target_executable_memory_analysis(executable, &analysis);
     target_device_memory_statistics(executable->devices[0], &statistics);
     if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
-    if (options->exceeds_device) *options->exceeds_device = true;
     return hlo_error(
         HLO_RESOURCE_EXHAUSTED,
         "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
@@ -140,6 +140,23 @@ static HloStatus analyse_cost(const HloModule *module, TargetExecutable *executa
     return HLO_SUCCESS;
 }
 
+const HloLayout *target_machine_layout(void *device, HloArena *arena, const HloShape *shape, const HloInts *order) {
+    const TargetMemory *memory = target_device_memory(device, target_memory_kind_of(shape));
+    return target_memory_layout(memory, shape, order, arena);
+}
+
+// Donors of a program that did not come through the compile pipeline are matched here, by the same rule.
+static HloStatus compile_for_processor(const HloModule *module, TargetExecutable *executable, HloArena *scratch) {
+    CpuCompileOptions options = {.replica_count = executable->replica_count,
+                                 .partition_count = executable->partition_count,
+                                 .tpu_numerics = executable->numerics == TARGET_NUMERICS_TPU,
+                                 .features = cpu_pool_features(executable->client->pool)};
+    const CompileLayouts layouts = {.machine = target_machine_layout, .context = executable->devices[0]};
+    HLO_FAIL_IF(!module->entry, HLO_INVALID_ARGUMENT, "module %s has no entry computation", module->name);
+    HLO_TRY(compile_match_donors(scratch, module, &layouts, &options.aliases));
+    return cpu_compile(module, &options, &executable->program);
+}
+
 typedef struct CompileCall {
     const HloModule *module;
     const TargetCompileOptions *options;
@@ -160,17 +177,16 @@ static HloStatus fill_executable(void *argument) {
         options->numerics == TARGET_NUMERICS_DEFAULT ? target_client_numerics(executable->client) : options->numerics;
     executable->name = hlo_allocate_text(module->name ? module->name : "");
     HLO_FAIL_IF(!executable->name, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
-    const CpuCompileOptions compile = {.replica_count = executable->replica_count,
-                                       .partition_count = executable->partition_count,
-                                       .tpu_numerics = executable->numerics == TARGET_NUMERICS_TPU,
-                                       .features = cpu_pool_features(executable->client->pool)};
-    HLO_TRY(cpu_compile(module, &compile, &executable->program));
+    HloArena *scratch = hlo_arena_scratch_new();
+    const HloStatus status = compile_for_processor(module, executable, scratch);
+    hlo_arena_free(scratch);
+    HLO_TRY(status);
     executable->signature = cpu_executable_signature(executable->program);
     executable->fingerprint =
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
     HLO_TRY(read_memories(module, executable));
-    HLO_TRY(check_capacity(executable, options));
+    HLO_TRY(check_capacity(executable));
     return analyse_cost(module, executable);
 }
 

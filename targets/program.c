@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "compile/pipeline.h"
 #include "emulator/draw.h"
 #include "emulator/simulate.h"
 #include "targets/internal.h"
@@ -176,20 +177,10 @@ HloStatus target_default_assignment(const EmuTopology *topology, const HloModule
 // ---- programs
 
 struct TargetProgram {
-    HloModule *module;
-    SpmdReport *report;
-    SpmdBoundary *boundary;
+    CompiledModule *compiled;
+    SpmdBoundary *boundary;  // the compiled module's
     TargetExecutable *executable;
 };
-
-// A module that is the program of one device already (a dump of XLA's, say) is taken as it is, with a report of the
-// collectives that it has.
-static HloStatus partition(const HloModule *module, const SpmdOptions *options, TargetProgram *program) {
-    if (!spmd_is_partitioned(module)) return spmd_partition(module, options, &program->module, &program->report);
-    program->module = hlo_module_clone(module);
-    HLO_FAIL_IF(!program->module, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
-    return spmd_report_new(program->module, &program->report);
-}
 
 // The mesh is looked for in the module as it was before partitioning: afterwards it has no shardings left to tell it.
 // One replica: fill_program() has refused others. Without an assignment of the caller's the partitions stand where JAX
@@ -208,7 +199,7 @@ static HloStatus compile(TargetClient *client, const HloModule *original, const 
                                            options->spmd.mesh_axis_count, count, ids);
     TargetCompileOptions compile_options = {
         .partition_count = count, .device_assignment = ids, .numerics = options->numerics};
-    if (!status) status = target_compile(client, program->module, &compile_options, &program->executable);
+    if (!status) status = target_compile(client, program->compiled->module, &compile_options, &program->executable);
     hlo_free(ids);
     return status;
 }
@@ -218,8 +209,11 @@ static HloStatus fill_program(TargetClient *client, const HloModule *module, con
     HLO_FAIL_IF(module->replica_count > 1, HLO_UNIMPLEMENTED,
                 "a program of %lld replicas has an array for each of them, not whole ones: target_compile() takes it",
                 (long long)module->replica_count);
-    HLO_TRY(partition(module, &options->spmd, program));
-    HLO_TRY(spmd_boundary_new(program->module, &program->boundary));
+    const CompileOptions compile_options = {
+        .spmd = options->spmd,
+        .layouts = {.machine = target_machine_layout, .context = target_client_device(client, 0)}};
+    HLO_TRY(compile_module(module, &compile_options, &program->compiled));
+    program->boundary = program->compiled->boundary;
     return compile(client, module, options, program);
 }
 
@@ -240,17 +234,15 @@ HloStatus target_program_new(TargetClient *client, const HloModule *module, cons
 void target_program_free(TargetProgram *program) {
     if (!program) return;
     target_executable_release(program->executable);
-    spmd_boundary_free(program->boundary);
-    spmd_report_free(program->report);
-    hlo_module_free(program->module);
+    compiled_module_free(program->compiled);
     hlo_free(program);
 }
 
 const HloModule *target_program_module(const TargetProgram *program) {
-    return program->module;
+    return program->compiled->module;
 }
 const SpmdReport *target_program_report(const TargetProgram *program) {
-    return program->report;
+    return program->compiled->report;
 }
 const SpmdBoundary *target_program_boundary(const TargetProgram *program) {
     return program->boundary;

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hlo/pass/pass.h"
-#include "tools/execute.h"
+#include "compile/xla_flags.h"
 #include "tools/machine.h"
-#include "tools/xla_flags.h"
 
 // More devices than any machine has that can be named.
 static const int64_t kMostDevices = 1 << 20;
@@ -23,13 +21,19 @@ static const CliOption kPartitionOptions[] = {
     {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
     {"partitioned", CLI_FLAG, NULL,
      "The file is the program of one device already (scheduled dumps of several devices are taken so)."},
+    {"dump-to", CLI_TEXT, "DIR", "Write the program before and after compiling to DIR, named as XLA names dumps."},
+    {"dump-after", CLI_TEXT, "STAGE,…",
+     "With --dump-to: also write it after these stages (verify, inline, simplify-before-partitioning, partition, "
+     "expand, "
+     "simplify, layouts, donation, offload, overlap), or all."},
+    {"stage-times", CLI_FLAG, NULL, "Print how long each stage of compiling took to standard error."},
 };
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
 static const CliOption kMachineOptions[] = {
     {"on", CLI_TEXT, "TOPOLOGY", "The machine: cpu, cpu:N or a slice like v5e-16 (default: MESHLO_TOPOLOGY, or cpu)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
-     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
+     "Device of each partition (default: make_mesh order of the program's mesh)."},
 };
 const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
 
@@ -37,7 +41,7 @@ const char *cli_machine(CliContext *context) {
     const char *spec =
         cli_text_or(context, cli_has_option(context->verb, "topology") ? "topology" : "on", getenv("MESHLO_TOPOLOGY"));
     if (spec && *spec && strcmp(spec, "cpu") != 0) return spec;
-    const char *devices = cli_xla_flag(context, "xla_force_host_platform_device_count");
+    const char *devices = compile_xla_flag(context->arena, "xla_force_host_platform_device_count");
     int64_t count = devices ? strtoll(devices, NULL, 10) : 0;
     return count > 0 && count <= kMostDevices ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
 }
@@ -76,19 +80,13 @@ static HloStatus count_devices(CliProgram *program, int64_t num_partitions) {
 
 // The machine that was named must have a device for each partition of each replica.
 // Before partitioning, which may take long. The topology is opened again when it is needed: parsing a name is cheap.
-// The devices that are named for the partitions are checked here for every verb, also where they change nothing.
 static HloStatus check_machine(CliContext *context, const CliProgram *program) {
-    const char *spec = cli_machine(context), *assignment = cli_text(context, "device-assignment");
+    const char *spec = cli_machine(context);
     EmuTopology *topology = NULL;
-    if (!spec && !assignment) return HLO_SUCCESS;
-    if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)program->device_count);
+    if (!spec) return HLO_SUCCESS;
     HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
-    const int64_t devices = topology->device_count, *ids;
-    HloStatus status = HLO_SUCCESS;
-    if (assignment && devices >= program->device_count)
-        status = cli_device_assignment(context, topology, program, &ids);
+    int64_t devices = topology->device_count;
     emu_topology_free(topology);
-    HLO_TRY(status);
     context->stage = CLI_STAGE_PROGRAM;
     if (devices >= program->device_count) return HLO_SUCCESS;
     return cli_usage_error(context, "the program needs %lld devices, %s has %lld", (long long)program->device_count,
@@ -142,14 +140,41 @@ static HloStatus check_partitioned(CliContext *context, const HloModule *module,
     return HLO_SUCCESS;
 }
 
-// What a program offloads lies in the host's memory, stacks of it too, as compiled through JAX. Stacks are followed
-// through loops but not into calls, which JAX makes for the bodies of loops.
-static HloStatus place_offloaded(HloModule *module) {
-    static const char *const passes[] = {"call-inliner", "tuple-simplifier", "cse", "offload"};
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            if (hlo_is(at, HLO_OP_COPY) && hlo_shape_memory_space(at->shape) != HLO_SPACE_DEVICE)
-                return hlo_run_passes(module, passes, HLO_COUNT_OF(passes), NULL);
+// What is said on the command line is to succeed, what the environment says is a by-product.
+static HloStatus read_dump(CliContext *context, CompileDump *dump) {
+    compile_dump_from_environment(context->arena, dump);
+    const char *folder = cli_text(context, "dump-to"), *stages = cli_text(context, "dump-after");
+    if (stages && !folder && !dump->folder)
+        return cli_usage_error(context, "--dump-after wants --dump-to: without a folder nothing is dumped");
+    if (folder) *dump = (CompileDump){.folder = folder, .must_succeed = true};
+    if (stages) dump->stages = stages;
+    HloStatus status = stages ? compile_dump_check(dump) : HLO_SUCCESS;
+    if (status) context->stage = CLI_STAGE_USAGE;
+    return status;
+}
+
+// One line a stage that had something to do.
+static void print_stages(CliContext *context, const CompiledModule *compiled) {
+    for (int stage = 0; stage < COMPILE_STAGE_COUNT; stage++) {
+        const double milliseconds = (double)compiled->stage_nanoseconds[stage] * 1e-6;
+        if (compiled->stage_nanoseconds[stage])
+            hlo_text_format(&context->complaint, "stage %-28s %9.3f ms\n", compile_stage_name((CompileStage)stage),
+                            milliseconds);
+    }
+}
+
+// The program of one device, by the pipeline that all front ends share. The program was verified when it was read.
+static HloStatus compile_program(CliContext *context, CliProgram *program, const SpmdOptions *spmd) {
+    CompileOptions options = {.spmd = *spmd, .is_per_device = program->was_partitioned, .is_verified = true};
+    HLO_TRY(read_dump(context, &options.dump));
+    cli_progress(context, program->was_partitioned ? "compiling" : "partitioning");
+    HloStatus status = compile_module(program->original, &options, &program->compiled);
+    if (status) return cli_blame_options(context, program->original, status);
+    program->per_device = program->compiled->module;
+    program->report = program->compiled->report;
+    if (program->compiled->dump_failure)
+        hlo_text_format(&context->complaint, "warning: %s\n", hlo_status_message(program->compiled->dump_failure));
+    if (cli_flag(context, "stage-times")) print_stages(context, program->compiled);
     return HLO_SUCCESS;
 }
 
@@ -174,24 +199,12 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     if (program->was_partitioned) HLO_TRY(check_partitioned(context, program->original, &options));
     HLO_TRY(count_devices(program, options.num_partitions));
     HLO_TRY(check_machine(context, program));
-    if (program->was_partitioned) {
-        program->per_device = program->original;
-        HLO_TRY(count_devices(program, program->original->num_partitions));
-        return spmd_report_new(program->per_device, &program->report);
-    }
-    cli_xla_dump(context, program->original, "before_optimizations");
-    cli_progress(context, "partitioning");
-    HloStatus status = spmd_partition(program->original, &options, &program->per_device, &program->report);
-    if (status) return cli_blame_options(context, program->original, status);
-    HLO_TRY(place_offloaded(program->per_device));
-    cli_xla_dump(context, program->per_device, "after_spmd_partitioning");
+    HLO_TRY(compile_program(context, program, &options));
     return count_devices(program, program->per_device->num_partitions);
 }
 
-// A program that was partitioned already is one module under two names.
 void cli_program_free(CliProgram *program) {
-    spmd_report_free(program->report);
-    if (program->per_device != program->original) hlo_module_free(program->per_device);
+    compiled_module_free(program->compiled);
     hlo_module_free(program->original);
     *program = (CliProgram){0};
 }

@@ -3,7 +3,7 @@
 #ifndef MESHLO_TOOLS_PREPARE_H_
 #define MESHLO_TOOLS_PREPARE_H_
 
-#include "spmd_partitioner/spmd.h"
+#include "compile/pipeline.h"
 #include "tools/program.h"
 
 // The options of every verb that partitions: --num-partitions, --mesh, --shard, --partitioned.
@@ -18,9 +18,10 @@ const char *cli_machine(CliContext *context);
 
 // A program that runs on replica_count * num_partitions devices: device number = replica * num_partitions + partition.
 typedef struct CliProgram {
-    HloModule *original;    // as read
-    HloModule *per_device;  // what each device runs; `original` itself when that is per-device or has one partition
-    SpmdReport *report;     // collectives of per_device; never NULL
+    HloModule *original;       // as read
+    CompiledModule *compiled;  // owns the two below
+    HloModule *per_device;     // what each device runs
+    const SpmdReport *report;  // collectives of per_device; never NULL
     int64_t num_partitions, replica_count, device_count;
     bool was_partitioned;  // the file held the program of one device already
     bool overlap;          // asked for by the verb: collectives in halves that computation runs beside (as --async)

@@ -5,10 +5,10 @@
 #include <regex.h>
 #include <string.h>
 
+#include "compile/xla_flags.h"
 #include "hlo/base/file.h"
 #include "hlo/pass/pass.h"
 #include "tools/program.h"
-#include "tools/xla_flags.h"
 
 static const CliOption kOptions[] = {
     {"passes", CLI_TEXT, "a,b,…", "The passes and pipelines to run, in order (default: the pipeline simplify)."},
@@ -77,8 +77,8 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
 static HloStatus optimise(CliContext *context, const HloStringVector *names) {
     HloModule *module = NULL;
     HloPassOptions options = {
-        .dump_folder = cli_text_or(context, "dump-to", cli_xla_flag(context, "xla_dump_to")),
-        .dump_pattern = cli_text_or(context, "dump-pass-re", cli_xla_flag(context, "xla_dump_hlo_pass_re"))};
+        .dump_folder = cli_text_or(context, "dump-to", compile_xla_flag(context->arena, "xla_dump_to")),
+        .dump_pattern = cli_text_or(context, "dump-pass-re", compile_xla_flag(context->arena, "xla_dump_hlo_pass_re"))};
     HLO_TRY(check_dumps(context, &options));
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     cli_progress(context, "running passes");
@@ -90,12 +90,6 @@ static HloStatus optimise(CliContext *context, const HloStringVector *names) {
 
 static HloStatus run_opt(CliContext *context) {
     HloStringVector names = {0};
-    static const char *const kOfRuns[] = {"passes", "dump-to", "dump-pass-re", "sizes", "o"};
-    for (size_t i = 0; i < HLO_COUNT_OF(kOfRuns) && cli_flag(context, "list-passes"); ++i) {
-        if (cli_flag(context, kOfRuns[i]))
-            return cli_usage_error(context, "%s%s says nothing about --list-passes", kOfRuns[i][1] ? "--" : "-",
-                                   kOfRuns[i]);
-    }
     if (cli_flag(context, "list-passes")) {
         list_passes(&context->out);
         return HLO_SUCCESS;

@@ -37,86 +37,26 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
     return shapes;
 }
 
-// Only leaves can be donated; what does not fit is the program's mistake, told by the caller.
-static bool index_fits(const HloShape *shape, HloInts index) {
-    for (int64_t i = 0; i < index.count; i++) {
-        if (!hlo_shape_is_tuple(shape) || index.items[i] < 0 || index.items[i] >= shape->element_count) return false;
-        shape = shape->elements[index.items[i]];
-    }
-    return !hlo_shape_is_tuple(shape);
-}
-
-// Who offers memory to whom. Steps of large models donate thousands of arguments: each is looked up.
-typedef struct Donations {
-    int64_t *arguments;  // by parameter: the number of its first leaf
-    bool *taken;         // by result: an argument's memory has been offered to it
-    HloIntMap by_bytes;  // the first result of a size that may not be taken yet
-    int64_t *next;       // by result: the next one of its size, or -1
-} Donations;
-
-static Donations new_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch) {
-    const int64_t parameters = module->entry->parameters.count, results = signature->result_count;
-    Donations donations = {.arguments = HLO_ARENA_NEW(scratch, int64_t, parameters + 1),
-                           .taken = HLO_ARENA_NEW(scratch, bool, results),
-                           .next = HLO_ARENA_NEW(scratch, int64_t, results)};
-    for (int64_t i = 0; i < parameters; i++)
-        donations.arguments[i + 1] =
-            donations.arguments[i] + hlo_shape_leaf_count(module->entry->parameters.items[i]->shape);
-    for (int64_t k = results; k-- > 0;) {
-        const uint64_t bytes = (uint64_t)cpu_buffer_bytes(signature->result_shapes[k]);
-        const int64_t *behind = hlo_int_map_find(&donations.by_bytes, bytes);
-        donations.next[k] = behind ? *behind : -1;
-        hlo_int_map_set(scratch, &donations.by_bytes, bytes, k);
-    }
-    return donations;
-}
-
-// Offers memory to the first result of its size that nobody has offered to yet; an offer that no result can take leaves
-// the argument with its owner, as XLA does. Sizes must be equal: the buffer's own size is what the store knows.
-static bool offer_memory(Donations *donations, int64_t bytes) {
-    int64_t *first = hlo_int_map_find(&donations->by_bytes, (uint64_t)bytes);
-    if (!first) return false;
-    while (*first >= 0 && donations->taken[*first]) *first = donations->next[*first];
-    if (*first < 0) return false;
-    donations->taken[*first] = true;
-    return true;
-}
-
-// What input_output_alias and buffer_donor say: wanted[k] is the argument for result k, or -1.
-// Aliases name their result; donors are matched in the order in which the module lists them.
-static HloStatus read_donations(const HloModule *module, const CpuSignature *signature, HloArena *scratch,
-                                int64_t *wanted, bool *donated) {
-    Donations donations = new_donations(module, signature, scratch);
-    const HloComputation *entry = module->entry;
-    for (int64_t i = 0; i < module->aliases.count; i++) {
-        const HloAlias *alias = &module->aliases.items[i];
-        HLO_FAIL_IF(alias->operand < 0 || alias->operand >= entry->parameters.count ||
-                        !index_fits(entry->parameters.items[alias->operand]->shape, alias->operand_index) ||
-                        !index_fits(entry->root->shape, alias->output_index),
-                    HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
-        const int64_t argument =
-            donations.arguments[alias->operand] +
-            hlo_shape_leaf_number(entry->parameters.items[alias->operand]->shape, alias->operand_index);
-        const int64_t result = hlo_shape_leaf_number(entry->root->shape, alias->output_index);
-        wanted[result] = argument;
-        donations.taken[result] = true;
+// Which argument each result may reuse, by the aliases of the options: wanted[k] is the argument for result k, or -1.
+// The numbers of leaves are looked up once a parameter, as steps of large models donate thousands of arguments.
+static void read_aliases(const CompileCall *call, int64_t *wanted, bool *donated) {
+    const HloComputation *entry = call->executable->module->entry;
+    const HloAliases *aliases = &call->options->aliases;
+    int64_t *first = HLO_ARENA_NEW(call->scratch, int64_t, entry->parameters.count + 1);
+    for (int64_t i = 0; i < entry->parameters.count; i++)
+        first[i + 1] = first[i] + hlo_shape_leaf_count(entry->parameters.items[i]->shape);
+    for (int64_t i = 0; i < aliases->count; i++) {
+        const HloAlias *alias = &aliases->items[i];
+        const HloShape *parameter = entry->parameters.items[alias->operand]->shape;
+        const int64_t argument = first[alias->operand] + hlo_shape_leaf_number(parameter, alias->operand_index);
+        wanted[hlo_shape_leaf_number(entry->root->shape, alias->output_index)] = argument;
         donated[argument] = true;
     }
-    for (int64_t i = 0; i < module->donor_count; i++) {
-        const HloDonor *donor = &module->donors[i];
-        HLO_FAIL_IF(donor->parameter < 0 || donor->parameter >= entry->parameters.count ||
-                        !index_fits(entry->parameters.items[donor->parameter]->shape, donor->index),
-                    HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
-        const int64_t argument = donations.arguments[donor->parameter] +
-                                 hlo_shape_leaf_number(entry->parameters.items[donor->parameter]->shape, donor->index);
-        donated[argument] |= offer_memory(&donations, cpu_buffer_bytes(signature->argument_shapes[argument]));
-    }
-    return HLO_SUCCESS;
 }
 
 // `wanted` is what the program asks for; what becomes of it (result_alias) is decided by buffer assignment, which knows
 // whether the argument is read after the result is written.
-static HloStatus make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
+static void make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
     HloArena *arena = call->executable->arena;
     CpuSignature *signature = &call->executable->signature;
     signature->argument_count = program->entry->parameters.count;
@@ -126,9 +66,8 @@ static HloStatus make_signature(CompileCall *call, const CpuProgram *program, in
     bool *donated = HLO_ARENA_NEW(arena, bool, signature->argument_count);
     *wanted = HLO_ARENA_NEW(call->scratch, int64_t, signature->result_count);
     for (int64_t i = 0; i < signature->result_count; i++) (*wanted)[i] = -1;
-    HLO_TRY(read_donations(call->executable->module, signature, call->scratch, *wanted, donated));
+    read_aliases(call, *wanted, donated);
     signature->argument_donated = donated;
-    return HLO_SUCCESS;
 }
 
 // One line for each instruction that the evaluator will run, for reports.
@@ -270,7 +209,7 @@ static HloStatus compile_protected(void *argument) {
     program->partition_count = executable->partition_count;
     cpu_program_simplify(program, executable->tpu_numerics);
     int64_t *wanted;
-    HLO_TRY(make_signature(call, program, &wanted));
+    make_signature(call, program, &wanted);
     CpuLowering lowering = {.program = program,
                             .arena = executable->arena,
                             .features = call->options->features,

@@ -35,6 +35,7 @@ typedef struct CpuCompileOptions {
     int64_t replica_count, partition_count;  // at least 1
     bool tpu_numerics;
     CpuFeatures features;
+    HloAliases aliases;  // which result may reuse which argument; they name leaves that are there
 } CpuCompileOptions;
 
 // Compiles a per-device module, which is read only during the call. INVALID_ARGUMENT for programs that cannot run,

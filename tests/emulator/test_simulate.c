@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "compile/pipeline.h"
 #include "emulator/emulator.h"
 #include "hlo/text/text.h"
 #include "tests/support/cases.h"
@@ -27,6 +28,22 @@ static EmuReport *simulate(const char *text, const char *spec) {
     cr_assert_null(emu_topology_parse(spec, &topology));
     HloStatus status = emu_simulate(module, topology, NULL, &report);
     cr_assert_null(status, "%s", hlo_status_message(status));
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+// The same of the program that the compile pipeline makes of it.
+static EmuReport *simulate_compiled(const char *text, const char *spec) {
+    HloModule *module = parse(text);
+    CompiledModule *compiled = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    HloStatus status = compile_module(module, NULL, &compiled);
+    if (!status) status = emu_simulate(compiled->module, topology, NULL, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    compiled_module_free(compiled);
     emu_topology_free(topology);
     hlo_module_free(module);
     return report;
@@ -431,7 +448,7 @@ Test(emulator_simulate, bug_long_chains_of_tuples_overflowed_the_stack) {
 
 // Calls are inlined first, as compilers do: what they hold fuses with what is around them.
 Test(emulator_simulate, calls_are_inlined) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulate_compiled(
         "HloModule t\nf { x = f32[4096,4096] parameter(0)\n ROOT n = f32[4096,4096] negate(x) }\n"
         "ENTRY e { a = f32[4096,4096] parameter(0)\n b = f32[4096,4096] call(a), to_apply=f\n"
         " c = f32[4096,4096] call(b), to_apply=f\n ROOT d = f32[4096,4096] abs(c) }",
@@ -548,7 +565,7 @@ Test(emulator_simulate, known_custom_calls_are_costed) {
 
 // What XLA does with donated arguments: each takes the first output of its shape.
 Test(emulator_simulate, donated_arguments_alias) {
-    EmuReport *report = simulate(
+    EmuReport *report = simulate_compiled(
         "HloModule t, buffer_donor={ (0, {}), (1, {}) }\nENTRY e { a = f32[8,128] parameter(0)\n"
         " b = f32[16,128] parameter(1)\n c = f32[8,128] negate(a)\n ROOT t = (f32[8,128], f32[8,128]) tuple(c, c) }",
         "v5e-1");

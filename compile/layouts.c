@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layouts of a program's arguments and results: what JAX leaves to the machine ("default") or to the compiler
-// ("auto") is chosen here, once the program of one device and so the sizes of its arrays are known.
-// Layouts are names (arrays are row-major in memory), but programs ask for them and are told them, so they are chosen
-// as the real compiler would: what was given stays, defaults follow the machine's tiling, and free ones follow the data
+// Layouts of arguments and results: what JAX leaves to the machine ("default") or to the compiler ("auto") is chosen
+// here, once the program of one device and so the sizes of its arrays are known.
+// What was given stays, defaults follow the machine's tiling, and those that the compiler may choose follow the data
 // through transposes, so that none of those would move anything.
+#include "compile/layouts.h"
+
 #include <assert.h>
 #include <string.h>
 
+#include "compile/resolve_layouts.h"
 #include "hlo/stablehlo/stablehlo.h"
-#include "pjrt/objects.h"
-#include "pjrt/options.h"
+#include "hlo/verify/verify.h"
 
 // ---- what the program says
-
-typedef enum Mode { MODE_DEFAULT, MODE_AUTO, MODE_GIVEN } Mode;
 
 // Takes the attribute `key` off the module; its value, or NULL.
 static const char *take_attribute(HloModule *module, const char *key) {
@@ -31,41 +30,26 @@ static const char *take_attribute(HloModule *module, const char *key) {
     return value;
 }
 
-// The mode at *at, "default;auto;{0,1}", moved behind it; the default where the list has ended.
-static Mode next_mode(const char **at) {
-    if (!*at) return MODE_DEFAULT;
+// The mode at *at, "default;auto;{0,1}", after which *at is moved; the default where the list has ended.
+static CompileLayoutMode next_mode(const char **at) {
+    if (!*at) return COMPILE_LAYOUT_DEFAULT;
     const size_t length = strcspn(*at, ";");
-    Mode mode = MODE_GIVEN;
-    if (length == strlen("default") && strncmp(*at, "default", length) == 0) mode = MODE_DEFAULT;
-    if (length == strlen("auto") && strncmp(*at, "auto", length) == 0) mode = MODE_AUTO;
+    CompileLayoutMode mode = COMPILE_LAYOUT_GIVEN;
+    if (length == strlen("default") && strncmp(*at, "default", length) == 0) mode = COMPILE_LAYOUT_DEFAULT;
+    if (length == strlen("auto") && strncmp(*at, "auto", length) == 0) mode = COMPILE_LAYOUT_AUTO;
     *at = (*at)[length] ? *at + length + 1 : NULL;
     return mode;
 }
 
-// ---- what the compile options ask for
-
-// The mode that stands in a list for this shape: its layout, or as the program has it where there is none.
-static void append_mode(HloText *text, const HloShape *asked, const char **program) {
-    assert(text && asked && program);
-    const char *start = *program;
-    (void)next_mode(program);
-    const size_t length = start ? (*program ? (size_t)(*program - start) - 1 : strlen(start)) : 0;
-    if (asked->layout)
-        pjrt_layout_print(text, asked);
-    else
-        hlo_text_format(text, "%.*s", start ? (int)length : (int)strlen("default"), start ? start : "default");
+// The modes that the module's attribute `key` lists, one for each of `count` arrays. The attribute is taken off.
+static CompileLayoutMode *take_modes(HloModule *module, const char *key, int64_t count) {
+    const char *text = take_attribute(module, key);
+    CompileLayoutMode *modes = HLO_ARENA_NEW(module->arena, CompileLayoutMode, count + 1);
+    for (int64_t i = 0; i < count; i++) modes[i] = next_mode(&text);
+    return modes;
 }
 
-// The list of modes `key` with the layouts of `asked` in it: whoever settles the layouts finds them given.
-static void note_asked(HloModule *module, const char *key, const HloShape *const *asked, int64_t count) {
-    const char *program = take_attribute(module, key);
-    HloText text = {0};
-    for (int64_t i = 0; i < count; i++) {
-        if (i) hlo_text_char(&text, ';');
-        append_mode(&text, asked[i], &program);
-    }
-    if (count) hlo_module_set_frontend_attribute(module, key, hlo_text_to_arena(module->arena, &text));
-}
+// ---- what the caller asks for
 
 // The program's shape with the layouts that `asked` has; the memory is the one that the program names.
 // The shapes are equal but for layouts (check_asked()), so both trees have the same form.
@@ -99,73 +83,82 @@ static HloStatus check_asked(const HloShape *shape, const HloShape *asked, const
     return status;
 }
 
-static HloStatus ask_arguments(HloModule *module, const PjrtCompileOptions *options, bool is_mlir) {
+static HloStatus ask_arguments(HloModule *module, const CompileLayouts *layouts, CompileLayoutMode *modes) {
     const int64_t count = module->entry->parameters.count;
-    HLO_FAIL_IF(options->argument_shape_count != count, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(layouts->argument_count != count, HLO_INVALID_ARGUMENT,
                 "the compile options have layouts of %lld arguments; the program takes %lld",
-                (long long)options->argument_shape_count, (long long)count);
+                (long long)layouts->argument_count, (long long)count);
     const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, count + 1);
     for (int64_t i = 0; i < count; i++) {
-        const HloShape *asked = options->argument_shapes[i], *shape = module->entry->parameters.items[i]->shape;
+        const HloShape *asked = layouts->arguments[i], *shape = module->entry->parameters.items[i]->shape;
         if (module->entry_parameter_layouts) shape = module->entry_parameter_layouts[i];
         HLO_TRY(check_asked(shape, asked, "argument", i));
         shapes[i] = asked_for(module->arena, shape, asked);
+        if (asked->layout) modes[i] = COMPILE_LAYOUT_GIVEN;
     }
     module->entry_parameter_layouts = shapes;
     module->entry_parameter_layout_count = count;
-    if (is_mlir) note_asked(module, HLO_ARGUMENT_LAYOUT_MODES, options->argument_shapes, count);
     return HLO_SUCCESS;
 }
 
-static HloStatus ask_result(HloModule *module, const HloShape *asked, bool is_mlir) {
+static HloStatus ask_result(HloModule *module, const HloShape *asked, CompileLayoutMode *modes) {
     assert(module->entry && asked);
     const HloShape *result = module->entry_result_layout ? module->entry_result_layout : module->entry->root->shape;
     HLO_TRY(check_asked(result, asked, "result", 0));
     module->entry_result_layout = asked_for(module->arena, result, asked);
-    if (!is_mlir) return HLO_SUCCESS;
     const bool tuple = hlo_shape_is_tuple(asked);
-    note_asked(module, HLO_RESULT_LAYOUT_MODES, tuple ? asked->elements : &asked, tuple ? asked->element_count : 1);
+    for (int32_t i = 0; i < (tuple ? asked->element_count : 1); i++)
+        if ((tuple ? asked->elements[i] : asked)->layout) modes[i] = COMPILE_LAYOUT_GIVEN;
     return HLO_SUCCESS;
 }
 
-HloStatus pjrt_ask_layouts(HloModule *module, const PjrtCompileOptions *options, bool is_mlir) {
-    assert(module->entry && options);
-    if (options->argument_shape_count) HLO_TRY(ask_arguments(module, options, is_mlir));
-    return options->result_shape ? ask_result(module, options->result_shape, is_mlir) : HLO_SUCCESS;
+// Attributes of a module whose layouts stay open are left to whoever resolves them.
+HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, CompileEntryLayouts *entry) {
+    assert(module->entry && layouts);
+    if (!layouts->open && !layouts->argument_count && !layouts->result) return HLO_SUCCESS;
+    const HloShape *result = module->entry->root->shape;
+    const int64_t results = hlo_shape_is_tuple(result) ? result->element_count : 1;
+    CompileLayoutMode *arguments = take_modes(module, HLO_ARGUMENT_LAYOUT_MODES, module->entry->parameters.count);
+    CompileLayoutMode *modes = take_modes(module, HLO_RESULT_LAYOUT_MODES, results);
+    if (layouts->argument_count) HLO_TRY(ask_arguments(module, layouts, arguments));
+    if (layouts->result) HLO_TRY(ask_result(module, layouts->result, modes));
+    *entry = (CompileEntryLayouts){arguments, module->entry->parameters.count, modes, results};
+    return layouts->argument_count || layouts->result ? hlo_verify(module) : HLO_SUCCESS;
 }
 
 // ---- where an array lies
 
-typedef struct Settling {
+typedef struct Resolution {
     HloModule *module;
-    const TargetDevice *device;
-} Settling;
+    const CompileLayouts *layouts;
+} Resolution;
 
 // The shape with its dimensions in this order (NULL: the machine's), tiled as the machine does, where it lies now.
 // Returns a new shape in the module's arena; the memory that the old one lies in is kept, as only order and tiles are
 // chosen here.
-static const HloShape *lay_out(const Settling *settling, const HloShape *shape, const HloInts *order) {
-    HloArena *arena = settling->module->arena;
-    const TargetMemory *memory = target_device_memory(settling->device, target_memory_kind_of(shape));
+static const HloShape *lay_out(const Resolution *resolution, const HloShape *shape, const HloInts *order) {
+    HloArena *arena = resolution->module->arena;
+    const CompileLayouts *layouts = resolution->layouts;
     assert(!order || order->count == shape->rank);
-    HloLayout *layout = hlo_arena_copy(arena, target_memory_layout(memory, shape, order, arena), sizeof(HloLayout));
+    HloLayout *layout =
+        hlo_arena_copy(arena, layouts->machine(layouts->context, arena, shape, order), sizeof(HloLayout));
     layout->memory_space = hlo_shape_memory_space(shape);
     return hlo_shape_with_layout(arena, shape, layout);
 }
 
 // An order without tiles gets the machine's.
-static HloStatus keep_given(const Settling *settling, const HloShape **shape) {
+static HloStatus keep_given(const Resolution *resolution, const HloShape **shape) {
     const HloLayout *layout = (*shape)->layout;
     if (!layout || layout->minor_to_major.count != (*shape)->rank) {
-        *shape = lay_out(settling, *shape, NULL);
+        *shape = lay_out(resolution, *shape, NULL);
         return HLO_SUCCESS;
     }
     bool descending = layout->tile_count == 0;
     for (int32_t i = 0; i < (*shape)->rank; i++)
         descending &= layout->minor_to_major.items[i] == (*shape)->rank - 1 - i;
-    HLO_FAIL_IF(target_memory_kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST && !descending, HLO_INVALID_ARGUMENT,
+    HLO_FAIL_IF(hlo_shape_memory_space(*shape) == HLO_SPACE_UNPINNED_HOST && !descending, HLO_INVALID_ARGUMENT,
                 "an argument or result in unpinned_host memory wants another order than row-major");
-    if (layout->tile_count == 0) *shape = lay_out(settling, *shape, &layout->minor_to_major);
+    if (layout->tile_count == 0) *shape = lay_out(resolution, *shape, &layout->minor_to_major);
     return HLO_SUCCESS;
 }
 
@@ -218,7 +211,7 @@ static HloInts free_order(HloArena *arena, const HloInstruction *at) {
     return (HloInts){order, rank};
 }
 
-// Of free arguments, where nothing says more.
+// The order of free arguments, where nothing says more.
 static HloInts row_major(HloArena *arena, int32_t rank) {
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, rank + 1);
     for (int32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;
@@ -228,30 +221,35 @@ static HloInts row_major(HloArena *arena, int32_t rank) {
 // ---- arguments and results
 
 // `made_by` is a result's instruction, NULL for an argument.
-static HloStatus settle(const Settling *settling, Mode mode, const HloInstruction *made_by, const HloShape **shape) {
+static HloStatus resolve(const Resolution *resolution, CompileLayoutMode mode, const HloInstruction *made_by,
+                         const HloShape **shape) {
     if (!hlo_shape_is_array(*shape)) return HLO_SUCCESS;
-    if (mode == MODE_GIVEN) return keep_given(settling, shape);
-    if (mode == MODE_DEFAULT || target_memory_kind_of(*shape) == TARGET_MEMORY_UNPINNED_HOST) {
-        *shape = lay_out(settling, *shape, NULL);
+    if (mode == COMPILE_LAYOUT_GIVEN) return keep_given(resolution, shape);
+    if (mode == COMPILE_LAYOUT_DEFAULT || hlo_shape_memory_space(*shape) == HLO_SPACE_UNPINNED_HOST) {
+        *shape = lay_out(resolution, *shape, NULL);
         return HLO_SUCCESS;
     }
-    HloArena *arena = settling->module->arena;
+    HloArena *arena = resolution->module->arena;
     const HloInts order = made_by ? free_order(arena, made_by) : row_major(arena, (*shape)->rank);
-    *shape = lay_out(settling, *shape, &order);
+    *shape = lay_out(resolution, *shape, &order);
     return HLO_SUCCESS;
 }
 
-// The parameter's instruction gets the same shape as the entry's layout, or the verifier would find them at odds. Modes
-// are used up in the order of parameters.
-static HloStatus settle_parameters(const Settling *settling, const char *modes) {
-    HloModule *module = settling->module;
+// The mode of array number `index` of a list; the default after its end.
+static CompileLayoutMode mode_at(const CompileLayoutMode *modes, int64_t count, int64_t index) {
+    return index < count ? modes[index] : COMPILE_LAYOUT_DEFAULT;
+}
+
+// The parameter's instruction gets the same shape as the entry's layout, or the verifier would find them at odds.
+static HloStatus resolve_parameters(const Resolution *resolution, const CompileEntryLayouts *entry) {
+    HloModule *module = resolution->module;
     const int64_t count = module->entry->parameters.count;
     const HloShape **shapes = HLO_ARENA_NEW(module->arena, const HloShape *, count + 1);
     const bool given = module->entry_parameter_layouts && module->entry_parameter_layout_count == count;
     for (int64_t i = 0; i < count; i++) {
         HloInstruction *parameter = module->entry->parameters.items[i];
         shapes[i] = given ? module->entry_parameter_layouts[i] : parameter->shape;
-        HLO_TRY(settle(settling, next_mode(&modes), NULL, &shapes[i]));
+        HLO_TRY(resolve(resolution, mode_at(entry->arguments, entry->argument_count, i), NULL, &shapes[i]));
         parameter->shape = shapes[i];
     }
     module->entry_parameter_layouts = shapes;
@@ -261,33 +259,30 @@ static HloStatus settle_parameters(const Settling *settling, const char *modes) 
 
 // A root that is no tuple instruction (a while, a call) hides where its elements come from; their free layouts fall
 // back to the default.
-static HloStatus settle_results(const Settling *settling, const char *modes) {
-    HloModule *module = settling->module;
+static HloStatus resolve_results(const Resolution *resolution, const CompileEntryLayouts *entry) {
+    HloModule *module = resolution->module;
     const HloInstruction *root = module->entry->root;
     const HloShape *result = module->entry_result_layout ? module->entry_result_layout : root->shape;
     if (!hlo_shape_is_tuple(result)) {
-        HLO_TRY(settle(settling, next_mode(&modes), root, &result));
+        HLO_TRY(resolve(resolution, mode_at(entry->results, entry->result_count, 0), root, &result));
         module->entry_result_layout = result;
         return HLO_SUCCESS;
     }
     const bool listed = hlo_is(root, HLO_OP_TUPLE) && root->operand_count == result->element_count;
     const HloShape **elements = HLO_ARENA_NEW(module->arena, const HloShape *, result->element_count + 1);
     for (int32_t i = 0; i < result->element_count; i++) {
-        Mode mode = next_mode(&modes);
-        if (mode == MODE_AUTO && !listed) mode = MODE_DEFAULT;  // nothing tells where the result comes from
+        CompileLayoutMode mode = mode_at(entry->results, entry->result_count, i);
+        if (mode == COMPILE_LAYOUT_AUTO && !listed) mode = COMPILE_LAYOUT_DEFAULT;
         elements[i] = result->elements[i];
-        HLO_TRY(settle(settling, mode, listed ? root->operands[i] : NULL, &elements[i]));
+        HLO_TRY(resolve(resolution, mode, listed ? root->operands[i] : NULL, &elements[i]));
     }
     module->entry_result_layout = hlo_shape_tuple(module->arena, elements, result->element_count);
     return HLO_SUCCESS;
 }
 
-// To be called once a module: the attributes that say what is open are taken away.
-HloStatus pjrt_settle_layouts(HloModule *module, const TargetDevice *device) {
-    assert(module->entry && device);
-    const Settling settling = {module, device};
-    const char *arguments = take_attribute(module, HLO_ARGUMENT_LAYOUT_MODES);
-    const char *results = take_attribute(module, HLO_RESULT_LAYOUT_MODES);
-    HLO_TRY(settle_parameters(&settling, arguments));
-    return settle_results(&settling, results);
+HloStatus compile_resolve_layouts(HloModule *module, const CompileLayouts *layouts, const CompileEntryLayouts *entry) {
+    assert(module->entry && layouts->machine);
+    const Resolution resolution = {module, layouts};
+    HLO_TRY(resolve_parameters(&resolution, entry));
+    return resolve_results(&resolution, entry);
 }

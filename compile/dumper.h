@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing the dumps of one run of the pipeline. Private to compile/.
+#ifndef MESHLO_COMPILE_DUMPER_H_
+#define MESHLO_COMPILE_DUMPER_H_
+
+#include <regex.h>
+
+#include "compile/dump.h"
+#include "hlo/pass/pass.h"
+
+// The dumps of one run. Zero-initialised, it writes nothing.
+typedef struct CompileDumper {
+    const CompileDump *options;
+    bool writes;  // the folder is there, and the module is one of those that are wanted
+    regex_t passes;
+    bool has_pass_pattern;
+    const char *stage;  // that runs now
+    int64_t count;      // dumps so far that have a number
+    HloStatus failure;  // the first one; NULL: none
+} CompileDumper;
+
+// Makes the folder. INVALID_ARGUMENT for expressions that are none, whatever the options say of failures.
+HLO_NODISCARD HloStatus compile_dumper_open(CompileDumper *dumper, const CompileDump *options, const HloModule *module);
+// Writes the module as DIR/module_NNNN.NAME.WHAT.txt. An error only if dumps must succeed.
+HLO_NODISCARD HloStatus compile_dump(CompileDumper *dumper, const HloModule *module, const char *what);
+// Writes it after the stage that runs now, if that was asked for.
+HLO_NODISCARD HloStatus compile_dump_after_stage(CompileDumper *dumper, const HloModule *module);
+// For HloPassOptions: writes the module after each pass that the expression matches. `context` is the dumper.
+void compile_dump_observe(void *context, const HloPassEvent *event);
+// Frees what the dumper holds; returns its failure, which is the caller's.
+HloStatus compile_dumper_close(CompileDumper *dumper);
+
+#endif

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0
+// The compile pipeline: what its stages leave, through each front end of the library; and that what is left computes
+// the same, is compiled once and for all, and keeps its source lines.
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "compile/donors.h"
+#include "compile/pipeline.h"
+#include "emulator/simulate.h"
+#include "hlo/base/file.h"
+#include "hlo/eval/eval.h"
+#include "hlo/text/text.h"
+#include "hlo/verify/verify.h"
+#include "targets/program.h"
+
+// ---- programs
+
+typedef struct Case {
+    const char *name, *body;
+    int64_t operations;
+} Case;
+
+static const Case kCases[] = {
+#define SIMPLIFIES(name, body, operations) {name, body, operations},
+#include "tests/compile/cases.def"
+#undef SIMPLIFIES
+};
+
+static HloModule *parse(const char *text) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), NULL, &module);
+    if (!status) status = hlo_verify(module);
+    cr_assert_null(status, "%s in\n%s", hlo_status_message(status), text);
+    return module;
+}
+
+// The case as a module, its parameters annotated with `sharding` ("" for none).
+static HloModule *module_of(const Case *test, const char *sharding) {
+    HloText text = {0};
+    hlo_text_format(&text, "HloModule t\nENTRY e {\n p = f32[6] parameter(0)%s\n n = s32[6] parameter(1)%s\n %s\n}\n",
+                    sharding, sharding, test->body);
+    HloModule *module = parse(text.data);
+    hlo_text_free(&text);
+    return module;
+}
+
+static CompiledModule *compile(const HloModule *module, const CompileOptions *options) {
+    CompiledModule *compiled = NULL;
+    HloStatus status = compile_module(module, options, &compiled);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return compiled;
+}
+
+// The text without the marks of the boundary, which are not part of what is computed.
+static char *print(const HloModule *module) {
+    HloText text = {0};
+    cr_assert_null(hlo_print(module, NULL, &text));
+    return text.data;
+}
+
+// Operations of all computations that compute something.
+static int64_t count_operations(const HloModule *module) {
+    int64_t count = 0;
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            count += !hlo_is(at, HLO_OP_PARAMETER) && !hlo_is(at, HLO_OP_CONSTANT) && !hlo_is(at, HLO_OP_TUPLE);
+    }
+    return count;
+}
+
+// The result is one of the parameters, which a partitioned program hands on by a copy.
+static int64_t expected_operations(const Case *test, const HloModule *module) {
+    return test->operations + (test->operations == 0 && hlo_is(module->entry->root, HLO_OP_COPY));
+}
+
+static void expect_operations(const Case *test, const char *door, const HloModule *module) {
+    char *text = print(module);
+    cr_expect_eq(count_operations(module), expected_operations(test, module), "%s, %s:\n%s", test->name, door, text);
+    hlo_free(text);
+}
+
+// ---- what is left
+
+Test(compile_pipeline, leaves_what_xla_leaves) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+        HloModule *module = module_of(&kCases[i], "");
+        CompiledModule *compiled = compile(module, NULL);
+        expect_operations(&kCases[i], "compile_module", compiled->module);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
+Test(compile_pipeline, leaves_the_same_of_a_program_of_several_devices) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+        const CompileOptions options = {.spmd = {.num_partitions = 2}};
+        HloModule *module = module_of(&kCases[i], ", sharding={replicated}");
+        CompiledModule *compiled = compile(module, &options);
+        expect_operations(&kCases[i], "compile_module on 2 devices", compiled->module);
+        cr_expect_eq(compiled->report->collective_count, 0);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
+Test(compile_pipeline, leaves_the_same_to_the_c_interface) {
+    TargetClient *client = NULL;
+    cr_assert_null(target_client_new("cpu:1", &client));
+    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+        HloModule *module = module_of(&kCases[i], "");
+        TargetProgram *program = NULL;
+        HloStatus status = target_program_new(client, module, NULL, &program);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        expect_operations(&kCases[i], "target_program_new", target_program_module(program));
+        target_program_free(program);
+        hlo_module_free(module);
+    }
+    target_client_release(client);
+}
+
+// The chain of nine is timed as the one sine that a compiler makes of it.
+Test(compile_pipeline, leaves_the_same_to_the_emulator) {
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v5e-1", &topology));
+    HloModule *modules[] = {module_of(&kCases[HLO_COUNT_OF(kCases) - 1], ""),
+                            parse("HloModule t\nENTRY e {\n p = f32[6] parameter(0)\n n = s32[6] parameter(1)\n"
+                                  " ROOT s = f32[6] sine(p)\n}\n")};
+    EmuReport *reports[2];
+    for (int i = 0; i < 2; i++) {
+        CompiledModule *compiled = compile(modules[i], NULL);
+        cr_assert_null(emu_simulate(compiled->module, topology, NULL, &reports[i]));
+        compiled_module_free(compiled);
+        hlo_module_free(modules[i]);
+    }
+    cr_expect_eq(reports[0]->op_count, 1);
+    cr_expect_eq(reports[0]->step_picoseconds, reports[1]->step_picoseconds);
+    cr_expect_eq(reports[0]->flops_per_device, reports[1]->flops_per_device);
+    for (int i = 0; i < 2; i++) emu_report_free(reports[i]);
+    emu_topology_free(topology);
+}
+
+Test(compile_pipeline, keeps_everything_when_told_not_to_optimise) {
+    const CompileOptions options = {.no_optimise = true};
+    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+        HloModule *module = module_of(&kCases[i], "");
+        CompiledModule *compiled = compile(module, &options);
+        cr_expect_eq(count_operations(compiled->module), count_operations(module), "%s", kCases[i].name);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
+// ---- that it is right
+
+static HloLiteral *evaluate(const HloModule *module, const HloLiteral *const *arguments) {
+    HloLiteral *result = NULL;
+    HloStatus status = hlo_evaluate(module, arguments, 2, NULL, &result);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return result;
+}
+
+Test(compile_pipeline, computes_the_same_bits) {
+    static const float kValues[] = {-0.0F, 0.0F, 1.5F, -3.25F, 1e-30F, 3e38F};
+    HloArena *arena = hlo_arena_new();
+    HloLiteral *floats = hlo_literal_new(hlo_shape_array(arena, HLO_F32, (const int64_t[]){6}, 1));
+    HloLiteral *integers = hlo_literal_new(hlo_shape_array(arena, HLO_S32, (const int64_t[]){6}, 1));
+    memcpy(floats->data, kValues, sizeof kValues);
+    for (int64_t i = 0; i < 6; i++) hlo_literal_set_int64(integers, i, i - 3);
+    const HloLiteral *const arguments[] = {floats, integers};
+    for (size_t i = 0; i < HLO_COUNT_OF(kCases); i++) {
+        HloModule *module = module_of(&kCases[i], "");
+        CompiledModule *compiled = compile(module, NULL);
+        HloLiteral *expected = evaluate(module, arguments), *actual = evaluate(compiled->module, arguments);
+        cr_expect_arr_eq(expected->data, actual->data, (size_t)hlo_shape_bytes(expected->shape), "%s", kCases[i].name);
+        hlo_literal_free(expected);
+        hlo_literal_free(actual);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+    hlo_literal_free(floats);
+    hlo_literal_free(integers);
+    hlo_arena_free(arena);
+}
+
+// Compiling the result once more finds nothing to do, also where the result is read back from its text.
+Test(compile_pipeline, finds_nothing_to_do_in_its_own_result) {
+    for (size_t i = 0; i < 2 * HLO_COUNT_OF(kCases); i++) {
+        const Case *test = &kCases[i / 2];
+        const CompileOptions options = {.spmd = {.num_partitions = 1 + (int64_t)(i % 2)}};
+        HloModule *module = module_of(test, i % 2 ? ", sharding={replicated}" : "");
+        CompiledModule *once = compile(module, &options);
+        char *text = print(once->module);
+        HloModule *again = parse(text);
+        CompiledModule *twice = compile(again, NULL);
+        char *second = print(twice->module);
+        cr_expect(twice->was_per_device);
+        cr_expect_str_eq(second, text, "%s", test->name);
+        hlo_free(text);
+        hlo_free(second);
+        compiled_module_free(twice);
+        hlo_module_free(again);
+        compiled_module_free(once);
+        hlo_module_free(module);
+    }
+}
+
+// A bf16 product's operands and result are rounded; nothing may take a rounding away or add one. A product of constants
+// is rounded by the machine that runs it, which is not known here.
+Test(compile_pipeline, leaves_the_roundings_of_products_to_the_machine) {
+    HloModule *module = parse(
+        "HloModule t\nENTRY e {\n a = f32[2,2] constant({{1.001,1},{1,1}})\n p = f32[2,2] parameter(0)\n"
+        " d = f32[2,2] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT r = f32[2,2] dot(d, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n");
+    CompiledModule *compiled = compile(module, NULL);
+    int64_t dots = 0;
+    for (const HloInstruction *at = compiled->module->entry->first; at; at = at->next) dots += hlo_is(at, HLO_OP_DOT);
+    cr_expect_eq(dots, 2);
+    compiled_module_free(compiled);
+    hlo_module_free(module);
+}
+
+Test(compile_pipeline, keeps_source_lines_on_what_it_rewrites) {
+    HloModule *module = parse(
+        "HloModule t\nENTRY e {\n p = f32[6] parameter(0)\n a = f32[2,3] reshape(p)\n"
+        " b = f32[3,2] reshape(a), metadata={op_name=\"fold\" source_file=\"model.py\" source_line=7}\n"
+        " ROOT c = f32[3,2] sine(b), metadata={op_name=\"sin\" source_file=\"model.py\" source_line=8}\n}\n");
+    CompiledModule *compiled = compile(module, NULL);
+    for (const HloInstruction *at = compiled->module->entry->first; at; at = at->next) {
+        const char *file = NULL;
+        int64_t line = 0;
+        hlo_instruction_source(at, &file, &line);
+        if (!hlo_is(at, HLO_OP_PARAMETER)) cr_expect(file && !strcmp(file, "model.py"), "%s", at->name);
+    }
+    compiled_module_free(compiled);
+    hlo_module_free(module);
+}
+
+// What another compiler has scheduled is timed and run as that compiler left it.
+Test(compile_pipeline, changes_nothing_in_a_scheduled_program) {
+    HloModule *module = parse(
+        "HloModule t, is_scheduled=true\nENTRY e {\n p = f32[6] parameter(0)\n a = f32[6] negate(p)\n"
+        " ROOT b = f32[6] negate(a)\n}\n");
+    CompiledModule *compiled = compile(module, NULL);
+    cr_expect_eq(count_operations(compiled->module), 2);
+    compiled_module_free(compiled);
+    hlo_module_free(module);
+}
+
+Test(compile_pipeline, inlines_calls) {
+    HloModule *module = parse(
+        "HloModule t\nf { x = f32[6] parameter(0)\n ROOT n = f32[6] negate(x) }\n"
+        "ENTRY e { p = f32[6] parameter(0)\n a = f32[6] call(p), to_apply=f\n ROOT b = f32[6] call(a), to_apply=f }\n");
+    CompiledModule *compiled = compile(module, NULL);
+    cr_expect_eq(count_operations(compiled->module), 0);
+    compiled_module_free(compiled);
+    hlo_module_free(module);
+}
+
+// ---- donation
+
+typedef struct Donation {
+    const char *header, *wanted;  // of the module; "result:argument" of each alias afterwards, in order of results
+} Donation;
+
+// Arguments: f32[4], f32[8], f32[4], f32[2,2]; results: f32[8], f32[4], f32[2,2], f32[4].
+static const Donation kDonations[] = {
+    {"", ""},
+    {", buffer_donor={ (0, {}) }", "1:0"},
+    {", buffer_donor={ (1, {}), (0, {}) }", "0:1 1:0"},
+    {", buffer_donor={ (2, {}), (0, {}), (3, {}) }", "1:0 2:2 3:3"},
+    {", input_output_alias={ {3}: (0, {}, may-alias) }, buffer_donor={ (2, {}) }", "1:2 3:0"},
+    {", input_output_alias={ {0}: (1, {}, must-alias) }, buffer_donor={ (0, {}) }", "0:1 1:0"},
+};
+
+static void list_aliases(const HloModule *module, HloText *text) {
+    for (int64_t result = 0; result < 4; result++) {
+        for (int64_t i = 0; i < module->aliases.count; i++) {
+            const HloAlias *alias = &module->aliases.items[i];
+            if (alias->output_index.items[0] != result) continue;
+            hlo_text_format(text, "%s%d:%d", text->length ? " " : "", (int)result, (int)alias->operand);
+        }
+    }
+}
+
+// The first result that fits, in the order in which donors are listed. Arrays of one size take each other's place.
+Test(compile_pipeline, matches_donors_with_results) {
+    for (size_t i = 0; i < HLO_COUNT_OF(kDonations); i++) {
+        HloText text = {0}, aliases = {0};
+        hlo_text_format(&text,
+                        "HloModule t%s\nENTRY e {\n a = f32[4] parameter(0)\n b = f32[8] parameter(1)\n"
+                        " c = f32[4] parameter(2)\n d = f32[2,2] parameter(3)\n w = f32[8] sine(b)\n"
+                        " x = f32[4] sine(a)\n y = f32[2,2] sine(d)\n z = f32[4] cosine(c)\n"
+                        " ROOT t = (f32[8], f32[4], f32[2,2], f32[4]) tuple(w, x, y, z)\n}\n",
+                        kDonations[i].header);
+        HloModule *module = parse(text.data);
+        CompiledModule *compiled = compile(module, NULL);
+        list_aliases(compiled->module, &aliases);
+        cr_expect_str_eq(aliases.data ? aliases.data : "", kDonations[i].wanted, "%s: %s", kDonations[i].header,
+                         aliases.data);
+        cr_expect_eq(compiled->module->donor_count, 0);
+        cr_expect_null(hlo_verify(compiled->module));
+        hlo_text_free(&text);
+        hlo_text_free(&aliases);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
+// Memory holds elements in one order: a result in another order cannot reuse it, nor one in another memory.
+Test(compile_pipeline, donors_need_results_of_their_layout_and_memory) {
+    static const char *const kResults[] = {"{1,0}", "{0,1}", "{1,0:S(5)}"};
+    for (int i = 0; i < 3; i++) {
+        HloText text = {0};
+        hlo_text_format(
+            &text,
+            "HloModule t, buffer_donor={ (0, {}) }, entry_computation_layout={(f32[2,3]{1,0})->f32[2,3]%s}\n"
+            "ENTRY e {\n a = f32[2,3]{1,0} parameter(0)\n ROOT b = f32[2,3]%s sine(a)\n}\n",
+            kResults[i], kResults[i]);
+        HloModule *module = parse(text.data);
+        CompiledModule *compiled = compile(module, NULL);
+        cr_expect_eq(compiled->module->aliases.count, i == 0, "%s", kResults[i]);
+        hlo_text_free(&text);
+        compiled_module_free(compiled);
+        hlo_module_free(module);
+    }
+}
+
+// ---- dumps
+
+static bool exists(const char *folder, const char *name) {
+    HloText path = {0};
+    hlo_text_format(&path, "%s/%s", folder, name);
+    const bool found = access(path.data, R_OK) == 0;
+    if (found) unlink(path.data);
+    hlo_text_free(&path);
+    return found;
+}
+
+Test(compile_pipeline, dumps_under_the_names_of_xla) {
+    char folder[] = "/tmp/meshlo_dump_XXXXXX";
+    cr_assert_not_null(mkdtemp(folder));
+    HloModule *module = module_of(&kCases[HLO_COUNT_OF(kCases) - 1], ", sharding={replicated}");
+    const CompileOptions options = {.spmd = {.num_partitions = 2},
+                                    .dump = {.folder = folder,
+                                             .stages = "inline,simplify",
+                                             .pass_pattern = "^cse$",
+                                             .as_text = true,
+                                             .as_proto = true,
+                                             .must_succeed = true,
+                                             .number = 7}};
+    CompiledModule *compiled = compile(module, &options);
+    cr_expect_null(compiled->dump_failure);
+    cr_expect(exists(folder, "module_0007.t.before_optimizations.txt"));
+    cr_expect(exists(folder, "module_0007.t.before_optimizations.hlo.pb"));
+    cr_expect(exists(folder, "module_0007.t.after_spmd_partitioning.txt"));
+    cr_expect(exists(folder, "module_0007.t.after_optimizations.txt"));
+    cr_expect(exists(folder, "module_0007.t.after_optimizations.hlo.pb"));
+    cr_expect(exists(folder, "module_0007.t.0001.inline.after_inline.txt"));
+    cr_expect(exists(folder, "module_0007.t.0002.simplify-before-partitioning.after_cse.txt"));
+    cr_expect_not(exists(folder, "module_0007.t.0003.partition.after_partition.txt"));
+    compiled_module_free(compiled);
+    hlo_module_free(module);
+    cr_expect_eq(system("rm -r /tmp/meshlo_dump_*"), 0);
+}
+
+// A by-product does not stop the compiler; what was asked for on the command line does.
+Test(compile_pipeline, a_dump_that_cannot_be_written_is_told) {
+    HloModule *module = module_of(&kCases[0], "");
+    CompileOptions options = {.dump = {.folder = "/dev/null/dumps"}};
+    CompiledModule *compiled = compile(module, &options);
+    cr_expect_not_null(compiled->dump_failure);
+    compiled_module_free(compiled);
+    options.dump.must_succeed = true;
+    HloStatus status = compile_module(module, &options, &compiled);
+    cr_expect_not_null(status);
+    hlo_status_free(status);
+    options.dump = (CompileDump){.folder = "/tmp", .stages = "partition,simplyfy", .must_succeed = true};
+    status = compile_module(module, &options, &compiled);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_not_null(strstr(hlo_status_message(status), "'simplyfy' is no stage"));
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+Test(compile_pipeline, the_environment_asks_for_dumps) {
+    HloArena *arena = hlo_arena_new();
+    CompileDump dump;
+    unsetenv("MESHLO_DUMP");
+    setenv("XLA_FLAGS",
+           "--xla_other=3 --xla_dump_to='some folder' --xla_dump_hlo_as_proto --xla_dump_hlo_pass_re=spmd.*", 1);
+    compile_dump_from_environment(arena, &dump);
+    cr_expect_str_eq(dump.folder, "some folder");
+    cr_expect_str_eq(dump.pass_pattern, "spmd.*");
+    cr_expect(dump.as_proto && !dump.as_text && !dump.must_succeed);
+    setenv("MESHLO_DUMP", "here:inline,layouts", 1);
+    compile_dump_from_environment(arena, &dump);
+    cr_expect_str_eq(dump.folder, "here");
+    cr_expect_str_eq(dump.stages, "inline,layouts");
+    unsetenv("MESHLO_DUMP");
+    setenv("XLA_FLAGS", "--xla_dump_to=-", 1);
+    compile_dump_from_environment(arena, &dump);
+    cr_expect_null(dump.folder);
+    unsetenv("XLA_FLAGS");
+    hlo_arena_free(arena);
+}
+
+Test(compile_pipeline, refuses_programs_that_are_not_well_formed) {
+    HloModule *module = parse("HloModule t\nENTRY e {\n ROOT p = f32[6] parameter(0)\n}\n");
+    CompiledModule *compiled = NULL;
+    module->replica_count = 0;
+    HloStatus status = compile_module(module, NULL, &compiled);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    cr_expect_null(compiled);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
