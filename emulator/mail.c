@@ -10,11 +10,11 @@
 #include "hlo/base/vector.h"
 #include "hlo/ir/transfer.h"
 
-// What goes from one device to another. Without pairs nobody knows who they are: both numbers are -1.
+// A channel from one device to another. Both numbers are -1 if the devices are unknown, as without pairs.
 typedef struct Wire {
     int64_t channel, source, target;
     int64_t waiting;  // messages sent and not yet received
-    bool endless;     // or more, by sends that nobody counts
+    bool endless;     // or more, from sends whose number is unknown
     int64_t next;     // wire of the same hash, -1 at the end
 } Wire;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages between devices while a program is timed: how many were sent over each channel, so that a device that would
-// wait for ever is named instead of being given a time. What cannot be counted (messages of loops and branches) is
-// given the benefit of the doubt: only certain deadlocks are errors, as targets/cpu/check.h finds them before a run.
+// Messages between devices while a program is timed. The number of messages sent over each channel is counted, so that
+// a device that would wait forever is reported instead of being given a time. Messages of loops and branches cannot be
+// counted and are assumed to arrive: only certain deadlocks are errors, as targets/cpu/check.h finds them before a run.
 #ifndef MESHLO_EMULATOR_MAIL_H_
 #define MESHLO_EMULATOR_MAIL_H_
 
@@ -9,13 +9,15 @@
 
 typedef struct EmuMail EmuMail;
 
-// The channels over which `module` sends; nothing is under way. Lives in `arena`, which must outlive it.
-// INVALID_ARGUMENT for a list of pairs that is none. Memory errors jump to hlo_protect().
+// Collects the channels over which `module` sends; no message is in flight yet. The result is allocated in `arena`.
+// INVALID_ARGUMENT for an invalid list of pairs. Memory errors jump to hlo_protect().
 HloStatus emu_mail_new(HloArena *arena, const HloModule *module, EmuMail **mail);
-// A send that is no transfer with the host. `once` says that it runs exactly once; else it may send any number.
+// Records a send that is not a transfer with the host. `once` means that it runs exactly once; else it may run any
+// number of times.
 HloStatus emu_mail_send(EmuMail *mail, const HloInstruction *send, bool once);
-// A recv-done that is no transfer with the host. ABORTED, naming the device, if its message never comes: it
-// runs once and everything sent before has been received, or nobody sends over its channel to that device at all.
+// Receives for a recv-done that is not a transfer with the host. ABORTED, naming the device, if its message never
+// arrives: it runs once and either everything sent before has been received, or no device ever sends to it over its
+// channel.
 HloStatus emu_mail_receive(EmuMail *mail, const HloInstruction *done, bool once);
 
 #endif

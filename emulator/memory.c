@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which buffers are alive together. Every kernel makes new buffers for its results, except where
-// the compiler works in place: views, tuples, loop states, updates of arrays that nobody else
-// needs.
+// Determines which buffers are alive together. Every kernel makes new buffers for its results, except where the
+// compiler works in place: views, tuples, loop states, and updates of arrays that have no other use.
 //
-// Which buffer stands behind each leaf of each value is followed through a computation in the order
-// of its plan (program.h); from first and last use comes the most that is alive at once:
+// The pass follows the buffer of each leaf of each value through a computation in the order of its plan (program.h).
+// The first and last uses give the most that is alive at the same time:
 //
 //   kernel         0   1   2   3             change[]   +a  +b  +c-a  -b
 //   a             [=======]                  alive       a  a+b  b+c   c     peak: the greatest of these, with what
 //   b                 [=======]                                              the kernel's own calls have at their peak
 //   c                     [=======]
 //
-// A computation that is called adds its own peak at the point of the call; peaks are kept by
-// computation, so that the whole is linear in instructions and leaves. Sizes are padded to the
-// chip's tiles (layout.h).
+// A called computation adds its own peak at the point of the call. Peaks are kept per computation, so that the whole
+// analysis is linear in instructions and leaves. Sizes are padded to the chip's tiles (layout.h).
 //
 //   peak = arguments + outputs - outputs in donated arguments + temporaries
 //
@@ -34,7 +32,7 @@ typedef struct Live {
 
 typedef HLO_VECTOR(Live *) LiveVector;
 
-// The buffers behind the leaves of one value.
+// The buffers of the leaves of one value.
 typedef struct Leaves {
     Live **items;
     int64_t count;
@@ -46,15 +44,15 @@ typedef struct Liveness {
     const EmuChip *chip;
     HloArena *arena;
     EmuPlan *plan;
-    HloIntMap positions;  // instruction id to place in the plan's order
-    Leaves *leaves;       // by place
+    HloIntMap positions;  // instruction id to position in the plan's order
+    Leaves *leaves;       // by position
     LiveVector buffers;
     int64_t now;  // kernel being run
 } Liveness;
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation);
 
-// The buffers behind a value of the computation under analysis.
+// The buffers of a value in the computation under analysis.
 static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) {
     const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)instruction->id);
     assert(position);  // every instruction of the computation is in the plan's order
@@ -109,9 +107,9 @@ static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *ins
     return leaves;
 }
 
-// What a done instruction gives: of a start's (operands, results, …) the results. copy-start and
-// recv have their result in front; other starts begin with their operands. A start that says less
-// than it should (an unknown async form) makes new buffers for its results.
+// The buffers of a done instruction: the results among its start's (operands, results, …). copy-start and recv have
+// their result first; other starts begin with their operands. A start whose tuple lacks the results (an unknown async
+// form) makes new buffers for them.
 static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     assert(done->operand_count >= 1);
     const HloInstruction *start = done->operands[0];
@@ -157,7 +155,7 @@ static bool passes_unchanged(const HloInstruction *root, int64_t leaf) {
     return hlo_is(value, HLO_OP_PARAMETER) && place == leaf;
 }
 
-// The state of a loop is kept in place; but what the body changes is copied first where it is an argument of the
+// The state of a loop is updated in place, but a leaf that the body changes is copied first if it is an argument of the
 // program or still needed elsewhere.
 static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
@@ -173,8 +171,8 @@ static Leaves leaves_of_loop(Liveness *liveness, const HloInstruction *loop) {
     return leaves;
 }
 
-// The operand whose buffer an instruction may write its result into: the array of an update (also of one at the root of
-// a fusion); NULL where there is none.
+// The operand whose buffer an instruction may write its result into: the array of an in-place update (also one at the
+// root of a fusion); NULL if there is none.
 static const HloInstruction *updated_operand(const HloInstruction *instruction) {
     const HloInstruction *update = instruction;
     if (instruction->opcode == HLO_OP_FUSION) {
@@ -189,9 +187,9 @@ static const HloInstruction *updated_operand(const HloInstruction *instruction) 
     return array->opcode == HLO_OP_PARAMETER ? instruction->operands[hlo_parameter_number(array)] : NULL;
 }
 
-// Whether the buffers of a value may be overwritten by its only user: no argument of the program,
-// whose memory is the caller's. Parameters of a called computation may be written: its caller has
-// copied what must stay.
+// Whether the only user of a value may overwrite its buffers. Arguments of the program may not be overwritten, since
+// the caller owns their memory. Parameters of a called computation may be: its caller has copied whatever it still
+// needs.
 static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     const Leaves *leaves = leaves_of(liveness, value);
     if (value->users.count != 1 || !leaves->count) return false;
@@ -260,8 +258,8 @@ static void touch(Liveness *liveness, const HloInstruction *instruction) {
     }
 }
 
-// Marks parameters: those of the entry are arguments, those of others belong to the caller and cost
-// nothing here. Before everything else, since parameters may stand anywhere in the list.
+// Marks parameters. Those of the entry are arguments; those of other computations belong to the caller and cost nothing
+// here. Runs before everything else, since parameters may appear anywhere in the list.
 static void define_parameters(Liveness *liveness, bool entry) {
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of devices in a mesh, as JAX's mesh_utils (create_device_mesh,
-// create_hybrid_device_mesh) makes it: which device stands at each place of a mesh of given sizes,
-// so that neighbours along an axis are neighbours on the torus.
+// The order of devices in a mesh, as JAX's mesh_utils (create_device_mesh, create_hybrid_device_mesh) computes it:
+// which device is at each position of a mesh of given sizes, so that neighbours along an axis are neighbours on the
+// torus.
 //
-// Three steps, the first that applies:
+// The first of three steps that applies is used:
 //
 // - Small slices of some kinds have a fixed ring (the handlers): 2x2 chips are walked 0 1 3 2,
 //   eight as
@@ -12,19 +12,18 @@
 //       |           |      0 1 2 3 7 6 5 4: each step goes to a neighbour, and so does the last one
 //       4 - 5 - 6 - 7
 //
-// - Devices that are no TPUs stay in their order.
+// - Devices that are not TPUs stay in their order.
 //
-// - Else the physical axes of the torus are handed out to the mesh's axes, whole ones where that is
+// - Otherwise the physical axes of the torus are assigned to the mesh axes, whole ones where
 //   possible: from the last mesh axis, which communicates most, to the first, each takes as many
-//   physical axes as multiply to its size (emu_mesh_assign()). Where none do, an axis may be split
-//   between mesh axes (mesh_split.c), if the caller allows it.
+//   physical axes as multiply to its size (emu_mesh_assign()). Where no combination does, an axis may
+//   be split between mesh axes (mesh_split.c), if the caller allows it.
 //   A 4x4x8 torus as mesh (16, 8): axis 1 takes z, axis 0 takes x and y.
 //
-// Over several slices the mesh of one slice is repeated, and the slices are the outer part of each
-// axis.
+// Over several slices the mesh of one slice is repeated, and the slices are the outer part of each axis.
 //
-// Tables and tie-breaks are JAX's, including those that look arbitrary: programs rely on the order
-// of device ids.
+// Tables and tie-breaks are those of JAX, including those that look arbitrary: programs rely on the order of device
+// ids.
 #include "emulator/mesh_order.h"
 
 #include <assert.h>
@@ -55,8 +54,8 @@ static void print_tuple(HloText *text, const int64_t *sizes, int64_t count) {
     hlo_text_string(text, count == 1 ? ",)" : ")");
 }
 
-// The places in lexicographic order of (z, y, x), equal ones in list order.
-// Insertion: at most 16 devices are sorted.
+// The positions in lexicographic order of (z, y, x), equal ones in list order. Insertion sort: there are at most 16
+// devices.
 static int64_t *sort_by_coords(const Placement *placement) {
     int64_t *order = HLO_ARENA_NEW(placement->arena, int64_t, placement->device_count);
     for (int64_t i = 0; i < placement->device_count; i++) {
@@ -209,11 +208,11 @@ static HloStatus physical_mesh(const Placement *placement, EmuPhysicalMesh *mesh
     return HLO_SUCCESS;
 }
 
-// Rearranges the grid so that the hosts' devices stay together, where such an order is known.
+// Rearranges the grid so that the devices of a host are contiguous, if such an order is known.
 static HloStatus make_contiguous(const Placement *placement, EmuPhysicalMesh *mesh) {
     static const struct {
         int64_t shape[3], logical[2];
-        bool swap;  // y and z change places
+        bool swap;  // exchange y and z
     } tricks[] = {{{2, 2, 1}, {2, 2}, false},    {{2, 2, 4}, {4, 4}, false},   {{4, 4, 4}, {16, 4}, true},
                   {{4, 8, 8}, {64, 4}, true},    {{4, 8, 8}, {4, 64}, true},   {{8, 8, 8}, {64, 8}, true},
                   {{8, 16, 16}, {256, 8}, true}, {{8, 16, 16}, {8, 256}, true}};
@@ -236,8 +235,8 @@ static HloStatus make_contiguous(const Placement *placement, EmuPhysicalMesh *me
                      (long long)mesh->sizes[0], (long long)mesh->sizes[1], (long long)mesh->sizes[2]);
 }
 
-// Finds the first set of `want` free physical axes, in ascending order, whose sizes multiply to `size`; a bit set, or
-// 0.
+// Finds the first set of `want` free physical axes, in ascending order, whose sizes multiply to `size`. Returns a bit
+// set, or 0.
 static unsigned find_axes(const int64_t *remaining, int64_t rank, int64_t want, int64_t size) {
     assert(rank >= 0 && want >= 0 && size > 0);
     // Combinations in lexicographic order of their ascending indices: with few axes, try all of them and keep the
@@ -293,9 +292,9 @@ HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes,
     return HLO_SUCCESS;
 }
 
-// Lays the grid out by an assignment: each physical axis is cut into its factors (logical axes from major to minor),
-// and the factors are put together by logical axis, inside one by physical axis.
-// assignment->sizes[axis * axes + logical] is what mesh axis `logical` has of physical axis `axis`.
+// Arranges the grid by an assignment: each physical axis is split into its factors (logical axes from major to minor),
+// and the factors are grouped by logical axis and ordered by physical axis in each group. assignment->sizes[axis * axes
+// + logical] is the part of physical axis `axis` that belongs to mesh axis `logical`.
 static void lay_by_assignment(const Placement *placement, const EmuPhysicalMesh *mesh,
                               const EmuMeshAssignment *assigned) {
     int64_t strides[4 * EMU_MAX_MESH_AXES], stride = 1;
@@ -342,7 +341,7 @@ static HloStatus place(void *argument) {
     return place_on_torus(placement);
 }
 
-// The places of a mesh; INVALID_ARGUMENT for sizes below 1 and products beyond int64_t.
+// The number of positions in a mesh; INVALID_ARGUMENT for sizes below 1 and products beyond int64_t.
 static HloStatus product_of(const int64_t *sizes, int64_t count, int64_t *product) {
     int64_t total = 1;
     for (int64_t i = 0; i < count; i++)

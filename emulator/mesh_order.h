@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device stands where in a mesh: the orders that jax.make_mesh, mesh_utils.create_device_mesh and
+// The order of devices in a mesh: the orders that jax.make_mesh, mesh_utils.create_device_mesh and
 // mesh_utils.create_hybrid_device_mesh choose, reproduced exactly (JAX 0.10.2 to 0.11; the algorithm is described in
 // docs/machine-model.md).
 #ifndef MESHLO_EMULATOR_MESH_ORDER_H_
@@ -12,20 +12,20 @@ HLO_BEGIN_C
 // The most axes that a mesh may have here.
 #define EMU_MAX_MESH_AXES 16
 
-// The number of places in a mesh of these sizes. INVALID_ARGUMENT when a size is below one or the machine has fewer
+// The number of positions in a mesh of these sizes. INVALID_ARGUMENT when a size is below one or the machine has fewer
 // devices.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int64_t count,
                                                    int64_t *places);
 
 // jax.make_mesh: writes the device ids of a mesh with `count` axes of the given sizes, row-major, to `ids_out`, which
-// has room for their product. A mesh smaller than the slice uses the first devices. Physical axes are split when
-// `allow_split` says so, and always on v5e, as JAX does. INVALID_ARGUMENT when the slice has fewer devices;
-// UNIMPLEMENTED, with the reason, for a mesh that JAX refuses to place: axes that are no products of whole physical
-// axes, several slices, devices that are no box.
+// must hold their product. A mesh smaller than the slice uses the first devices. Physical axes are split if
+// `allow_split` is set, and always on v5e, as in JAX. INVALID_ARGUMENT when the slice has fewer devices; UNIMPLEMENTED,
+// with the reason, for a mesh that JAX does not place: axes that are not products of whole physical axes, several
+// slices, devices that do not form a box.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int64_t count,
                                                   bool allow_split, int64_t *ids_out);
 
-// create_hybrid_device_mesh: slices stand in a mesh of `dcn_sizes`, the devices of each in one of `sizes`; the result
+// create_hybrid_device_mesh: slices form a mesh of `dcn_sizes`, the devices of each slice one of `sizes`. The result
 // has sizes[i] * dcn_sizes[i] along axis i with the slice as its major part. Errors as above.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes,
                                                          const int64_t *dcn_sizes, int64_t count, bool allow_split,
@@ -37,13 +37,13 @@ typedef struct EmuMeshOptions {
     bool contiguous_submeshes;
 } EmuMeshOptions;
 
-// create_device_mesh over any list of devices of one kind: writes places in the list. The product of the sizes must be
-// `device_count`. Errors as above.
+// create_device_mesh over any list of devices of one kind: writes positions in the list. The product of the sizes must
+// be `device_count`. Errors as above.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count,
                                                    const char *device_kind, const int64_t *sizes, int64_t count,
                                                    EmuMeshOptions options, int64_t *places_out);
 
-// A grid of devices as the algorithms see it: places in the device list, the last axis fastest.
+// A grid of devices for the mesh algorithms: positions in the device list, the last axis fastest.
 typedef struct EmuPhysicalMesh {
     int64_t rank;      // 3 or 4
     int64_t sizes[4];  // x, y, z, core (on v2 and v3: x, y, core)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placing a mesh whose axes are not products of whole physical axes: every way to spread the prime
-// factors of a logical axis over the physical ones is compared. The order of preference is total,
-// so the order of the search does not matter.
+// Places a mesh whose axes are not products of whole physical axes. The search compares all ways to distribute the
+// prime factors of a logical axis over the physical ones. The order of preference is total, so the order of the search
+// does not matter.
 #include <assert.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ HloStatus emu_mesh_assign_split(const EmuPhysicalMesh *physical, const int64_t *
         int64_t choice[4] = {1, 1, 1, 1};
         search.found = false;
         search_axis(&search, choice, 0, sizes[logical]);
-        // What is left of the physical axes multiplies to what is left of the mesh, so each prime of a size is there.
+        // The remaining physical axes multiply to the remaining mesh, so every prime of a size is available.
         assert(search.found);
         for (int64_t axis = 0; axis < physical->rank; axis++) {
             assignment->sizes[axis * count + logical] = search.best[axis];

@@ -15,7 +15,7 @@ static const OpRow rows[HLO_OPCODE_COUNT] = {
 #undef EMU_OP
 };
 
-// As many rows as opcodes; a second row for one of them is a warning of the compiler.
+// Counts the rows: there must be one per opcode, and the compiler warns of a second row for the same opcode.
 #define EMU_OP(opcode, kind, cost) +1
 static_assert((0
 #include "emulator/op_class.def"
@@ -27,7 +27,7 @@ EmuOpClass emu_op_class(HloOpcode opcode) {
     return rows[opcode].op_class;
 }
 
-// Stacks of slices lie in the host's memory whole: what is moved is the slice.
+// Stacks of slices are in the host's memory as a whole, but only the slice is moved.
 static bool crosses_to_host(const HloInstruction *instruction) {
     if (hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE)) return hlo_shape_in_host_memory(instruction->shape);
     if (!hlo_is(instruction, HLO_OP_COPY) && !hlo_is(instruction, HLO_OP_DYNAMIC_SLICE)) return false;

@@ -27,15 +27,15 @@ HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
 // The class of an instruction: a copy, or a slice of an array, between the device's memory and the host's is
 // EMU_OP_HOST_COPY, everything else what its opcode is.
 HLO_EXPORT EmuOpClass emu_instruction_class(const HloInstruction *instruction);
-// Whether an instruction gives the bytes of its first operand another name: reshapes, bitcasts, elements of tuples, and
-// transposes whose layouts say that no element changes its place.
+// Whether an instruction only renames the bytes of its first operand: reshapes, bitcasts, elements of tuples, and
+// transposes whose layouts leave every element where it is.
 HLO_EXPORT bool emu_is_view(const HloInstruction *instruction);
 // Vector instructions for one element.
 HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
-// The opcode that moves the data of an asynchronous start (`all-gather-start` gives `all-gather`, an `async-start` what
-// it wraps); other opcodes are themselves.
+// The opcode that moves the data of an asynchronous start (`all-gather` for `all-gather-start`, the wrapped opcode for
+// `async-start`). Other opcodes are returned unchanged.
 HLO_EXPORT HloOpcode emu_synchronous_opcode(const HloInstruction *instruction);
-// The collective whose attributes count: the wrapped one of an `async-start`, else the instruction itself.
+// The collective whose attributes apply: the wrapped one of an `async-start`, else the instruction itself.
 HLO_EXPORT const HloInstruction *emu_synchronous_instruction(const HloInstruction *instruction);
 
 HLO_END_C

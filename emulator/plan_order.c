@@ -41,8 +41,8 @@ static void note_reads(Orderer *orderer, Node *node, const HloInstruction *opera
     }
 }
 
-// What is left to look through stands in a list, as chains of tuples may be as long as the program. The order in which
-// needs are found does not matter: sort_needs() gives them another.
+// The pending values are in a list, because chains of tuples may be as long as the program. The order in which needs
+// are found does not matter: sort_needs() reorders them.
 static void look_through(Orderer *orderer, Node *node, HloInstructionVector *through) {
     assert(node && through);
     while (through->count) {
@@ -96,7 +96,8 @@ static void visit(Orderer *orderer, int64_t kernel, HloInt64Vector *order) {
     }
 }
 
-// Links the kernels and adds up what leads to each; they stand in an order that works already.
+// Links the kernels, and adds up the bytes and extra users of the needs of each. The given order is already valid, so
+// needs come first.
 static void make_nodes(Orderer *orderer, const EmuChip *chip) {
     const EmuPlan *plan = orderer->plan;
     for (int64_t k = 0; k < plan->kernel_count; k++) {
@@ -119,15 +120,15 @@ static void make_nodes(Orderer *orderer, const EmuChip *chip) {
     }
 }
 
-// The kernels in the order in which the result asks for them, depth first: a branch is finished before the next is
-// begun, so that fewer arrays are alive at once. Of a kernel's needs that goes first whose branch has the most users
-// elsewhere, then the one of the most bytes (sort_needs()), as in XLA's scheduler.
+// Orders the kernels depth first from the result: a branch is finished before the next begins, so that fewer arrays are
+// alive at the same time. Of the needs of a kernel, the one whose branch has the most users elsewhere comes first, then
+// the one with the most bytes (sort_needs()), as in XLA's scheduler.
 EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
     assert(plan && chip && kernel_of);
     Orderer orderer = {.arena = arena, .plan = plan, .kernel_of = kernel_of};
     orderer.nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
     make_nodes(&orderer, chip);
-    // The result comes last; what it does not need keeps its place among the rest.
+    // The result comes last; kernels that it does not need keep their relative order.
     Node result = {0};
     HloInt64Vector order = {0};
     orderer.seen = (HloIntMap){0};

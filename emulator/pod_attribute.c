@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libxml2 says of most elements only that they "failed to validate attributes", and not always which. Which attribute
-// it was is found by the same grammar: an element's attributes are compared by name, then each value is validated
-// alone, as the only attribute of the element.
+// For most elements libxml2 only reports that they "failed to validate attributes", and not always which. This file
+// finds the attribute with the same grammar: it compares the attributes of an element by name and then validates each
+// value separately, as the only attribute of the element.
 #include "emulator/pod_attribute.h"
 
 #include <assert.h>
@@ -92,7 +92,7 @@ static bool may_be(xmlDoc *grammar, const char *element, xmlNode *pattern, const
     return good;
 }
 
-// About the attributes of one element; nothing of those that the grammar does not know.
+// Describes errors in the attributes of one element; adds nothing for elements that the grammar does not define.
 static void complain_of(xmlDoc *grammar, const xmlNode *element, HloText *text) {
     const char *name = (const char *)element->name;
     xmlNode *pattern = find_element(xmlDocGetRootElement(grammar), name);
@@ -115,7 +115,7 @@ static void complain_of(xmlDoc *grammar, const xmlNode *element, HloText *text) 
     }
 }
 
-// The first element of the description, children behind their parent, that there is something to say about.
+// The first element of the description, parents before children, that has an error to report.
 static const xmlNode *complain(xmlDoc *grammar, const xmlNode *at, HloText *text) {
     for (; at; at = at->next) {
         if (at->type != XML_ELEMENT_NODE) continue;

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pod descriptions in XML: parsed by libxml2 without network and without entities, validated
-// against emulator/pod.rng (a copy of which is built in), then checked for what a grammar cannot
-// say.
+// Reads pod descriptions in XML. libxml2 parses them without network and without entities, they are validated against
+// emulator/pod.rng (a copy of which is built in), and then checked for what a grammar cannot express.
 //
-// A file is read in four steps: parse (no network, no entities: a document type is refused),
-// validate against pod.rng, copy what is there over a known generation, build as for a name. The
-// schema is what makes the reading code short: an element that is there has the attributes that it
-// must have.
+// A file is read in four steps: parse (no network, no entities; a document type is rejected), validate against pod.rng,
+// copy the given values over a known generation, build as for a name. The schema keeps the reading code short: every
+// element has its required attributes.
 //
 //   <tpupod version="1"> <chip kind="TPU v5 lite"> .. </chip> .. <slice name="half" dims="8 16"/> </tpupod>
 //   is what --topology pod.xml#half names
 //
-// Everything that comes from libxml2 is copied into the arena and freed here; its messages go into
-// the reader, never to standard error.
+// Everything from libxml2 is copied into the arena and freed here. Its messages are stored in the reader, never written
+// to standard error.
 #include <errno.h>
 #include <libxml/parser.h>
 #include <libxml/relaxng.h>
@@ -77,7 +75,7 @@ static HloStatus parse_document(PodReader *reader) {
     HLO_TRY(hlo_file_read(reader->path, MAX_BYTES, &content));
     xmlParserCtxtPtr context = xmlNewParserCtxt();
     if (context) {
-        // Of this context alone: the handler of the process, or of the thread, is the host program's.
+        // Set only on this context: the handler of the process, or of the thread, belongs to the host program.
         context->_private = reader;
         context->sax->serror = (xmlStructuredErrorFunc)keep_parse_complaint;
         reader->document = xmlCtxtReadMemory(context, content.data, (int)content.size, reader->path, NULL,
@@ -85,7 +83,7 @@ static HloStatus parse_document(PodReader *reader) {
         xmlFreeParserCtxt(context);
     }
     hlo_file_content_free(&content);
-    // Of what is wrong with a file libxml2 says something; where it says nothing, it has not come so far.
+    // libxml2 reports an error for every bad file; without one it ran out of memory before parsing.
     const bool silent = !reader->document && !reader->message[0];
     HLO_FAIL_IF(!context || reader->no_memory || silent, HLO_RESOURCE_EXHAUSTED, "%s: no memory to parse it",
                 reader->path);
@@ -184,7 +182,7 @@ static HloStatus read_core(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
-// What the file says is a chip's; devices share it.
+// The file describes the memory of a chip; the devices of a chip share it.
 static HloStatus read_hbm(PodReader *reader, const xmlNode *node) {
     EmuChip *chip = &reader->chip;
     int64_t bytes = 0, usable = 0;
@@ -206,9 +204,8 @@ static void read_peak(PodReader *reader, const xmlNode *node) {
     read_real(reader, node, "flops", peak);
 }
 
-// Starts from the generation that `kind` or `like` names and overwrites what the file says. `like`
-// names the generation whose numbers stand in for those that the file leaves out; without it the
-// chip's kind must be a known one.
+// Starts from the generation that `kind` or `like` names and overwrites it with the values in the file. `like` names
+// the generation that supplies the missing values; without it the chip's kind must be a known one.
 static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
     const char *kind = attribute(reader, node, "kind"), *like = attribute(reader, node, "like");
     const EmuChip *base = emu_chip_by_kind(kind);
@@ -255,7 +252,7 @@ static void read_ici(PodReader *reader, const xmlNode *node) {
     reader->explicit_wrap = wrap && !strcmp(wrap, "explicit");
 }
 
-// Overwrites one fitted constant. The schema knows the keys; what values a key allows it cannot say.
+// Overwrites one fitted constant. The schema defines the keys but cannot restrict the values of each.
 static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
     EmuChip *chip = &reader->chip;
     const struct {
@@ -289,7 +286,7 @@ static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
-// Takes the slice that was asked for, or the first; the others are passed over.
+// Reads the requested slice, or the first; the others are skipped.
 static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     const char *name = attribute(reader, node, "name");
     if (reader->plan.name || (reader->slice && strcmp(reader->slice, name))) return HLO_SUCCESS;
@@ -316,8 +313,8 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     return HLO_SUCCESS;
 }
 
-// Reads every element of a kind: 0 the chip, which others overwrite, 1 its surroundings, 2 slices.
-// In stages, because elements may stand in any order and later ones depend on the chip.
+// Reads all elements of one stage: 0 the chip, which others overwrite, 1 its surroundings, 2 slices. Stages are needed
+// because elements may appear in any order and later stages depend on the chip.
 static HloStatus read_elements(PodReader *reader, int stage) {
     for (const xmlNode *node = xmlDocGetRootElement(reader->document)->children; node; node = node->next) {
         if (node->type != XML_ELEMENT_NODE) continue;
@@ -338,7 +335,7 @@ static HloStatus read_elements(PodReader *reader, int stage) {
     return HLO_SUCCESS;
 }
 
-// A user's slice is as large as he says: the pod's bounds grow with it.
+// A user's slice may have any size: the bounds of the pod grow with it.
 static void grow_pod(PodReader *reader) {
     EmuChip *chip = &reader->chip;
     const int64_t *shape = reader->plan.shape;

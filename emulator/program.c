@@ -20,8 +20,8 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     return program;
 }
 
-// Whether the order of a computation may be changed: nothing says it is a schedule, and no asynchronous work was
-// placed.
+// Whether the order of a computation may be changed: it is not marked as a schedule, and no asynchronous work was
+// placed in it.
 static bool may_reorder(const EmuProgram *program, const EmuPlan *plan) {
     if (program->module->is_scheduled || plan->kernel_count < 3) return false;
     for (int64_t i = 0; i < plan->kernel_count; i++)

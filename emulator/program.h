@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the room: a per-device module as it is simulated; the plans of its computations are made when first needed.
+// Internal: a per-device module as it is simulated; the plans of its computations are made when first needed.
 #ifndef MESHLO_EMULATOR_PROGRAM_H_
 #define MESHLO_EMULATOR_PROGRAM_H_
 
@@ -38,7 +38,7 @@ typedef struct EmuMemory {
     const int64_t *alive;  // bytes of temporaries while each kernel of the entry computation runs, in the plan's order
 } EmuMemory;
 
-// The most bytes of temporaries alive at once in a called computation when it runs by `plan`, which is its current one.
+// The most bytes of temporaries alive at the same time in a called computation that runs by `plan`, its current plan.
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan);
 
 // Adds up the memory of a program, all in padded bytes.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report for programs (JSON, with the keys that the command promises) and for people. Inside of the emulator time
-// is in whole picoseconds, so that sums do not depend on their order; seconds begin here.
+// Writes the report for programs (JSON, with the documented keys) and for people. Inside the emulator time is in whole
+// picoseconds, so that sums do not depend on their order; only the report converts it to seconds.
 //
-// Four forms of one EmuReport, which is complete when it comes here and is only read: JSON for programs, a Chrome trace
-// (tracks of operations and of asynchronous ones, a counter of memory), the summary for people, and, for a program that
-// does not fit, the list of what takes its memory. A summary has few rows of each list, as many as say where the time
-// goes; JSON has all.
+// There are four forms of one EmuReport, which is complete by now and only read: JSON for programs, a Chrome trace
+// (tracks of operations and of asynchronous ones, a counter of memory), a summary for people, and, for a program that
+// does not fit, a list of the buffers that take its memory. The summary has a few rows of each list, enough to show
+// where the time is spent; JSON has all.
 #include "emulator/report.h"
 
 #include <assert.h>
@@ -43,8 +43,8 @@ static void json_count(HloJsonWriter *writer, const char *key, double value) {
         hlo_json_double(writer, value);
 }
 
-// In the order of the timeline; `depth` tells the bodies of loops from what stands beside them, `count` how often they
-// run.
+// Writes operations in the order of the timeline. `depth` distinguishes the bodies of loops from the operations beside
+// them, `count` is the number of times that they run.
 static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_key(writer, "ops");
     hlo_json_begin_array(writer);
@@ -167,8 +167,8 @@ static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, co
     hlo_json_end_object(writer);
 }
 
-// One operation as a complete event; times in microseconds. Durations are of one round; `count`
-// says how often an operation inside of a loop runs.
+// Writes one operation as a complete event; times in microseconds. Durations are those of one iteration; `count` is the
+// number of times that an operation in a loop runs.
 static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "X");
@@ -291,7 +291,7 @@ static void print_longest(const EmuReport *report, HloText *text) {
     hlo_free(shown);
 }
 
-// Of equally busy ones the first.
+// Prints the first of the busiest links.
 static void print_busiest_link(const EmuReport *report, HloText *text) {
     const EmuLinkUse *busiest = NULL;
     double total = 0;
@@ -308,7 +308,7 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
                     100 * (double)busiest->busy / (double)(report->step_picoseconds ? report->step_picoseconds : 1));
 }
 
-// Notes at the end say where the model had to guess: loops counted once, calls counted by their arrays.
+// Notes at the end report the model's assumptions: loops counted once, calls counted by their arrays.
 void emu_report_write_summary(const EmuReport *report, HloText *text) {
     assert(report && text);
     hlo_text_format(text, "%s on %s (%s), %lld device%s\nstep: ", report->module, report->topology, report->device_kind,

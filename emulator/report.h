@@ -21,7 +21,7 @@ HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *
 HLO_EXPORT void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text);
 // A table for people: the step and its parts, memory, the longest operations, the busiest links.
 HLO_EXPORT void emu_report_write_summary(const EmuReport *report, HloText *text);
-// What the TPU compiler says when a program does not fit, in its shape: used and capacity, program and arguments, the
+// Writes an out-of-memory report in the format of the TPU compiler: used and capacity, program and arguments, the
 // largest buffers with padded and unpadded sizes and their source lines. Empty when the program fits.
 HLO_EXPORT void emu_report_write_out_of_memory(const EmuReport *report, HloText *text);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report as one HTML page that needs nothing else: tiles with the step's parts, the timeline as a drawing with a
-// line for the device and one for the network, memory, the slice with its links coloured by how busy they are, tables.
+// Writes the report as one self-contained HTML page: tiles with the parts of the step, the timeline as a drawing with a
+// line for the device and one for the network, memory, the slice with its links coloured by utilisation, tables.
 //
-// No script and no other file: the page must open from a mail or an archive of results in ten years. What moves is left
-// to the browser (titles of bars appear under the pointer). Everything that comes from the program (names, sources,
-// shapes) goes through print_escaped(): a name may hold what a browser would take for a tag.
+// The page has no scripts and loads no other file: it must open from an email or an archive of results in ten years.
+// Interaction is left to the browser (titles of bars appear under the pointer). All text from the program (names,
+// sources, shapes) passes through print_escaped(), since a name may contain text that a browser would take for a tag.
 //
 // Numbers are those of the report and of its JSON; only their units are chosen here.
 #include <assert.h>
@@ -88,7 +88,8 @@ static void print_tiles(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "</div>\n");
 }
 
-// Colours say what the roofline found to bound the operation (emulator/cost.h): arithmetic, memory or the network.
+// The colour shows the bound that the roofline found for the operation (emulator/cost.h): arithmetic, memory or
+// network.
 static const char *bar_colour(const EmuOp *op) {
     switch (op->bound) {
         case EMU_BOUND_NETWORK:
@@ -101,9 +102,9 @@ static const char *bar_colour(const EmuOp *op) {
     return "#b9bec8";
 }
 
-// Bars of the operations that stand on the top level, narrowest left out when there are too many to see.
-// A quarter of a pixel is the narrowest that is drawn once there are more than TIMELINE_BARS bars: a page with a
-// hundred thousand rectangles does not scroll any more. Bodies of loops (depth > 0) lie under the bar of their loop.
+// Draws a bar for each operation at the top level, without the narrowest if there are too many to see. The limit is a
+// quarter of a pixel once there are more than TIMELINE_BARS bars: a page with a hundred thousand rectangles is too slow
+// to scroll. Bodies of loops (depth > 0) are below the bar of their loop.
 static void print_timeline(HloText *text, const EmuReport *report) {
     double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1;
     double narrowest = report->op_count > TIMELINE_BARS ? step / TIMELINE_WIDTH / 4 : 0;
@@ -156,9 +157,9 @@ static void print_memory_curve(HloText *text, const EmuReport *report) {
                     TIMELINE_WIDTH, height, TIMELINE_WIDTH, capacity + 1, capacity + 1);
 }
 
-// The next longest operation below `limit` (by total time, then by place), or -1.
-// Called TABLE_ROWS times, O(operations) each: cheaper than sorting a copy of a long list for its first forty. Ties
-// come in the order of the list, and each operation once.
+// The next longest operation below `limit` (by total time, then by position), or -1. It is called TABLE_ROWS times,
+// O(operations) each: cheaper than sorting a copy of a long list for its first forty. Ties come in the order of the
+// list, and each operation once.
 static int64_t next_longest(const EmuReport *report, int64_t after) {
     assert(after >= -1);
     int64_t best = -1;
@@ -216,8 +217,8 @@ static void print_buffers(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "</table>\n");
 }
 
-// The slice with each link coloured by the share of the step in which it is busy.
-// `busy` may exceed the step where a link's last transfer ends after it; shares are cut at 1.
+// Draws the slice with each link coloured by the share of the step in which it is busy. `busy` may exceed the step if
+// the last transfer of a link ends after it; shares are clamped to 1.
 static void print_links(HloText *text, const EmuReport *report, const EmuTopology *topology) {
     int64_t limit = emu_link_limit(topology);
     double *load = hlo_allocate_zeroed((size_t)limit, sizeof *load);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links have numbers: six for each chip (both directions of three axes), one for each core's way to
-// its neighbour on the chip, two for each host's way to the data centre. A route goes x, then y,
-// then z, the shorter way round where an axis wraps; in a twisted torus, where wrapping around a
-// short axis moves along the long ones too, the shortest way is searched.
+// Links are numbered: six for each chip (both directions of three axes), one from each core to its neighbour on the
+// chip, two from each host to the data centre's network. A route follows x, then y, then z, in the shorter direction
+// where an axis wraps. In a twisted torus, where wrapping around a short axis also moves along the long ones, the
+// shortest route is searched.
 //
 //   number     0 .. 6 chips      ..+ devices      ..+ 2 hosts
 //              chip * 6 + axis * 2 + (downwards)   |      to (0) and from (1) the data centre
 //                                the device's way to the other core of its chip
 //
-// Routes are fixed (dimension order), as a TPU's are: load is not spread but for ties, which
-// alternate by sender. A route is O(hops) long, at most EMU_MAX_ROUTE.
+// Routes are fixed (dimension order), as on a TPU: load is not balanced except that ties alternate by sender. A route
+// is O(hops) long, at most EMU_MAX_ROUTE.
 #include "emulator/route.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ int64_t emu_link_limit(const EmuTopology *topology) {
     return topology->chip_count * 6 + topology->device_count + topology->host_count * 2;
 }
 
-// The place of a chip's first device.
+// The position of a chip's first device.
 static int64_t first_place(const EmuTopology *topology, int64_t chip) {
     const int64_t per_slice = emu_topology_slice_chips(topology), slice = chip / per_slice;
     int64_t id = chip % per_slice * topology->devices_per_chip;
@@ -47,7 +47,7 @@ static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, in
     return chip;
 }
 
-// A link that leads beyond an end does not exist, but has a number all the same.
+// A link that leads beyond an end does not exist, but has a number anyway.
 static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
     const int64_t chip = link / 6, step = link & 1 ? -1 : 1;
     const int axis = (int)(link % 6 / 2);

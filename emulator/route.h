@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The links of a slice and the ways through them. Links are directed and numbered:
+// The links of a slice and the routes through them. Links are directed and numbered:
 //   chip * 6 + axis * 2 + direction   from a chip to its neighbour along x, y, z; direction 0 goes up, 1 goes down
-//   package_base + device place       from a device to the other device of its chip
+//   package_base + device position    from a device to the other device of its chip
 //   dcn_base + host * 2 + direction   a host's connection to the network between slices; 0 goes out, 1 comes in
 // Numbers of links that do not exist (beyond the end of an axis that does not wrap) are skipped.
 #ifndef MESHLO_EMULATOR_ROUTE_H_
@@ -17,7 +17,7 @@ typedef enum EmuLinkKind { EMU_LINK_ICI, EMU_LINK_PACKAGE, EMU_LINK_DCN } EmuLin
 typedef struct EmuLink {
     EmuLinkKind kind;
     bool exists;
-    int64_t from, to;  // places of devices (their chip's first for ICI); -1: the network between slices
+    int64_t from, to;  // positions of devices (their chip's first for ICI); -1: the network between slices
 } EmuLink;
 
 // Numbers are below this one.
@@ -26,7 +26,7 @@ HLO_EXPORT int64_t emu_link_limit(const EmuTopology *topology);
 static inline int64_t emu_ici_link(int64_t chip, int64_t axis, int64_t direction) {
     return chip * 6 + axis * 2 + direction;
 }
-// The link from the device at `place` to the other one of its chip.
+// The link from the device at position `place` to the other one of its chip.
 static inline int64_t emu_package_link(const EmuTopology *topology, int64_t place) {
     return topology->chip_count * 6 + place;
 }
@@ -47,9 +47,10 @@ static inline bool emu_axis_is_twisted(const EmuTopology *topology, int axis) {
     return topology->twisted && 2 * topology->shape[axis] == topology->shape[2];
 }
 
-// The way from one device to another, both given by place: core, then x, y, z on the shorter side (where several ways
-// are equally short, senders take turns: even coordinates go up, odd ones down), through the network between slices
-// where they differ. Writes at most EMU_MAX_ROUTE link numbers and returns how many; 0 for a device to itself.
+// The route from one device to another, both given by position: core, then x, y, z in the shorter direction (where both
+// are equally short, senders alternate: even coordinates go up, odd ones down), through the network between slices if
+// they are on different slices. Writes at most EMU_MAX_ROUTE link numbers and returns how many; 0 for a device to
+// itself.
 HLO_EXPORT int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links);
 
 // Chips crossed along one axis from coordinate `from` to `to`: positive up, negative down, on the shorter side. Where

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one step. All devices run the same program, so one timeline stands for all: kernels
-// follow each other on it in program order, each with the time that emulator/cost.h gives it, and
-// transfers run beside them on the links (as far as the chip can do that) until somebody waits:
+// Computes the time of one step. All devices run the same program, so one timeline represents all of them. Kernels
+// follow each other on it in program order, each with the time from emulator/cost.h. Transfers run in parallel on the
+// links (as far as the chip supports that) until an instruction waits for them:
 //
-//   device    | k1 | k2 |    k3    |..wait..| k4 |            all-gather-start stands in front of k2,
-//   links          |==== all-gather ======= |                 its done behind k3; only ..wait.. is exposed
+//   device    | k1 | k2 |    k3    |..wait..| k4 |            all-gather-start comes before k2, its
+//   links          |==== all-gather ======= |                 done after k3; only ..wait.. is exposed
 //                  start                    done
 //
-// A transfer starts as soon as the resources that it uses (directions of the torus, package, data
-// centre network) are free, and holds all of them until it ends. Copies to and from the host have
-// engines of their own.
+// A transfer starts as soon as the resources that it uses (directions of the torus, package, data centre network) are
+// free, and occupies all of them until it ends. Copies to and from the host have engines of their own.
 //
-// The body of a loop is timed once and multiplied; branches are timed each and the longest counts.
-// `repeat` is how often the current computation runs in all, by which amounts are multiplied but
-// times of the timeline are not. So a step of thousands of layers costs as many kernels as the text
-// has: O(kernels), but for computations that are called from several places.
+// The body of a loop is timed once and multiplied; all branches are timed and the longest counts. `repeat` is the
+// number of times that the current computation runs in total, by which amounts are multiplied, but not times of the
+// timeline. So a step of thousands of layers costs as much to simulate as its text has kernels: O(kernels), except for
+// computations that are called from several places.
 //
-// All times are whole picoseconds and saturate (emu_add, emu_times): a program that would run for
-// years is still a number.
+// All times are whole picoseconds and saturate (emu_add, emu_times): the time of a program that would run for years is
+// still a valid number.
 #include "emulator/simulate.h"
 
 #include <assert.h>
@@ -55,7 +54,7 @@ typedef struct Simulation {
     EmuNetwork *network;
     EmuMail *mail;
     EmuReport *report;
-    HloText *text;  // for printing; whoever called hlo_protect() frees it
+    HloText *text;  // for printing; freed by the caller of hlo_protect()
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
     double *link_bytes;     // by link
@@ -101,7 +100,7 @@ static int64_t record(Simulation *simulation, const HloInstruction *instruction,
     return simulation->ops.count - 1;
 }
 
-// Notes the first custom call whose cost nothing says.
+// Records the first custom call whose cost is unknown.
 static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     for (int64_t i = 0; i < kernel->member_count && !report->unknown_call; i++) {
@@ -147,9 +146,8 @@ static void wait_until(Simulation *simulation, int64_t when, bool is_copy) {
     simulation->now = when;
 }
 
-// When all resources of a transfer are free. Resources are the directions of the torus, the package
-// and the network of the data centre: two transfers that use one of them follow each other, others
-// run at the same time.
+// The time when all resources of a transfer are free. Resources are the directions of the torus, the package and the
+// network of the data centre: two transfers that share one follow each other, others run at the same time.
 static int64_t resources_free(const Simulation *simulation, unsigned resources) {
     int64_t free_at = simulation->now;
     for (int i = 0; i < 32; i++)
@@ -182,7 +180,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
-// Whether an array of a copy's operands or result lies in the host's memory.
+// Whether an array of a copy's operands or result is in the host's memory.
 static bool meets_host(const HloInstruction *copy) {
     if (emu_instruction_class(copy) == EMU_OP_HOST_COPY) return true;
     const int64_t leaves = hlo_shape_leaf_count(copy->shape);
@@ -198,8 +196,9 @@ static double moved_bytes(const HloInstruction *inner) {
     return inner->operand_count ? (double)hlo_shape_bytes(inner->operands[0]->shape) : 0;
 }
 
-// A copy between memories: it runs beside the device, at PCIe speed where one of them is the host's, else at HBM speed.
-// Copies of either kind wait for those before them; the two ways to the host, in and out, do not share a link.
+// Starts a copy between memories: it runs in parallel to the device, at PCIe speed if one of the memories is the
+// host's, else at HBM speed. Copies of either kind wait for earlier ones of the same kind; the two directions to and
+// from the host do not share a link.
 static void start_copy(Simulation *simulation, const HloInstruction *start, int64_t *end) {
     const EmuChip *chip = &simulation->program->topology->chip;
     const HloInstruction *inner = emu_synchronous_instruction(start);
@@ -216,8 +215,7 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
 }
 
-// A slice of a stack that lies in the host's memory (pass/host_offloader.c makes them
-// asynchronous): a copy, not work.
+// A slice of a stack in the host's memory (pass/host_offloader.c makes these asynchronous) is a copy, not work.
 static bool is_host_slice(const HloInstruction *start) {
     const HloOpcode opcode = emu_synchronous_opcode(start);
     return (opcode == HLO_OP_DYNAMIC_SLICE || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE) && meets_host(start);
@@ -228,12 +226,12 @@ static bool is_peer(const HloInstruction *at, HloOpcode opcode) {
     return hlo_is(at, opcode) && !hlo_transfer_is_host(at);
 }
 
-// Whether what runs now runs exactly once: it stands in the entry itself, not in a loop, a branch or a call.
+// Whether the current instruction runs exactly once: it is in the entry itself, not in a loop, a branch or a call.
 static bool runs_once(const Simulation *simulation) {
     return simulation->depth == 1;
 }
 
-// An asynchronous start costs the device nothing now; what is in flight is remembered until its done waits for it.
+// An asynchronous start costs the device nothing now; the flight is recorded until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
@@ -245,7 +243,7 @@ static HloStatus begin_flight(Simulation *simulation, const HloInstruction *star
         start_copy(simulation, start, &end);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
-    // On chips whose cores take part in every transfer, nothing runs beside it.
+    // On chips whose cores take part in every transfer, nothing runs in parallel to it.
     if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false);
     hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, is_copy}));
     return HLO_SUCCESS;
@@ -258,8 +256,8 @@ static const HloInstruction *start_of(const HloInstruction *done) {
     return at;
 }
 
-// What arrives on a channel arrives when its send is over: all devices do the same at the same time. Where the send
-// stands in another round of a loop, the message is there.
+// A message on a channel arrives when its send ends: all devices do the same at the same time. If the send is in
+// another iteration of a loop, the message is already there.
 static void await_message(Simulation *simulation, const HloInstruction *done) {
     const int64_t channel = HLO_ATTRIBUTES(done, Transfer)->channel_id;
     for (int64_t i = 0; i < simulation->flights.count; i++) {
@@ -297,7 +295,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     const int64_t start = simulation->now;
     simulation->repeat = repeat * (double)trips;
     HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
-    // The condition is looked at once even where it lets no round begin.
+    // The condition is evaluated once even if no iteration runs.
     if (!trips) simulation->repeat = repeat;
     if (!status) status = run_computation(simulation, loop->called[0]);
     simulation->repeat = repeat;
@@ -306,7 +304,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     return status;
 }
 
-// Runs every branch and goes on after the longest; traffic counts for all of them.
+// Runs every branch and continues after the longest; the traffic of all of them counts.
 static HloStatus run_branches(Simulation *simulation, const HloInstruction *conditional) {
     assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
     EmuReport *report = simulation->report;
@@ -330,14 +328,14 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
         memcpy(longest_free, simulation->free_at, sizeof longest_free);
     }
     memcpy(simulation->free_at, longest_free, sizeof longest_free);
-    assert(longest >= start);  // the verifier asks for a branch at least
+    assert(longest >= start);  // the verifier requires at least one branch
     *report = longest_report;
     report->collective_bytes_per_device = sent;
     simulation->now = longest;
     return HLO_SUCCESS;
 }
 
-// Recorded before its body, so that the outer stands before the inner in the report.
+// The operation is recorded before its body, so that the outer one precedes the inner ones in the report.
 static HloStatus run_control(Simulation *simulation, const HloInstruction *instruction) {
     const int64_t start = simulation->now;
     const int64_t op = record(simulation, instruction, start, 0, EMU_BOUND_NONE);
@@ -435,7 +433,7 @@ static void collect_curve(Simulation *simulation, const EmuMemory *memory) {
     report->memory_count = points.count;
 }
 
-// Copies what the report says about memory out of the scratch arena.
+// Copies the memory section of the report out of the scratch arena.
 static void collect_memory(Simulation *simulation) {
     static const char *const kinds[] = {"argument", "output", "temporary"};
     EmuReport *report = simulation->report;
@@ -500,8 +498,8 @@ typedef struct SimulateCall {
     EmuReport *report;
 } SimulateCall;
 
-// Sets everything up, runs the entry computation on one clock, waits for what is still on its way, and fills the
-// report. The slowest device sets the pace for all: they run the same program and meet at every collective.
+// Sets everything up, runs the entry computation on one clock, waits for all transfers in flight, and fills the report.
+// The slowest device sets the pace for all: they run the same program and synchronise at every collective.
 static HloStatus simulate(void *argument) {
     SimulateCall *call = argument;
     EmuReport *report = call->report;
@@ -514,7 +512,7 @@ static HloStatus simulate(void *argument) {
     HLO_FAIL_IF(participants > call->topology->device_count, HLO_INVALID_ARGUMENT,
                 "%s: the program is for %lld devices, %s has %lld", module->name, (long long)participants,
                 call->topology->name, (long long)call->topology->device_count);
-    // A computation that is called from several places is timed for each, since what is on its way then differs.
+    // A computation that is called from several places is timed for each, since the transfers in flight differ.
     HLO_TRY(hlo_check_call_copies(module, call->scratch));
     int64_t *places = HLO_ARENA_NEW(call->scratch, int64_t, participants);
     HLO_TRY(find_places(call->scratch, call->topology, call->options, places, participants));

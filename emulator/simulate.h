@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step of a per-device program on a slice: how long it takes and where the time goes, what it holds in memory, what
-// crosses which link. All devices run the same program, so one of them is simulated, with the collectives of all.
+// Simulates one step of a per-device program on a slice: how long it takes and where the time is spent, its memory, and
+// the traffic on each link. All devices run the same program, so one of them is simulated, with the collectives of all.
 #ifndef MESHLO_EMULATOR_SIMULATE_H_
 #define MESHLO_EMULATOR_SIMULATE_H_
 
@@ -15,7 +15,7 @@ typedef struct EmuOptions {
     // emu_default_assignment() gives the order of JAX's mesh.
     const int64_t *device_assignment;
     int64_t device_assignment_count;
-    const char *faults;  // what is broken (emulator/fault.h); NULL: nothing
+    const char *faults;  // faults to simulate (emulator/fault.h); NULL: none
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.
@@ -68,7 +68,7 @@ typedef struct EmuReport {
     int64_t memory_picoseconds;      // kernels bound by HBM
     int64_t collective_picoseconds;  // the network's work
     int64_t exposed_picoseconds;     // the part of it that the device waits for
-    int64_t copy_picoseconds;        // what it waits for copies between memories, such as the host's
+    int64_t copy_picoseconds;        // waits for copies between memories, such as the host's
     double flops_per_device;
     double matrix_flops_per_device;
     double hbm_bytes_per_device;
@@ -77,7 +77,7 @@ typedef struct EmuReport {
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
     int64_t unknown_trip_counts;          // loops whose body was counted once
-    int64_t unknown_calls;                // custom calls that nobody gives a cost for: only their arrays are counted
+    int64_t unknown_calls;                // custom calls without a known cost: only their arrays are counted
     const char *unknown_call;             // the first of them, "\"target\" (%name at file:line)", or NULL
     bool unknown_call_runs;               // whether something here could run that one
     const char *faults;                   // as given, or ""
@@ -110,10 +110,9 @@ HLO_EXPORT HLO_NODISCARD HloStatus emu_simulate(const HloModule *module, const E
 // Frees a report; accepts NULL.
 HLO_EXPORT void emu_report_free(EmuReport *report);
 
-// The device ids on which a program with this mesh stands unless something else is said: JAX's make_mesh order; over
-// several slices the hybrid order with the slices along the first axis that they divide; where JAX refuses the mesh,
-// the order of jax.devices(). `ids_out` has room for the product of the sizes. INVALID_ARGUMENT when the slice has
-// fewer devices.
+// The default device ids for a program with this mesh: JAX's make_mesh order; over several slices the hybrid order with
+// the slices along the first axis that they divide; where JAX rejects the mesh, the order of jax.devices(). `ids_out`
+// must hold the product of the sizes. INVALID_ARGUMENT when the slice has fewer devices.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes,
                                                           int64_t count, int64_t *ids_out);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a plan (a chip, a shape in chips, how many slices) to the list of devices. The list's order, ids, coordinates
-// and hosts are JAX's for the same slice: ids run through the whole slice, x fastest, while the list goes host by host,
-// so the two orders differ wherever a host has more than one row. Which axes close to rings depends on the kind of chip
-// (chips.def says by which rule).
+// Builds the list of devices from a plan (a chip, a shape in chips, a number of slices). The order of the list, ids,
+// coordinates and hosts are those of JAX for the same slice. Ids run through the whole slice, x fastest, while the list
+// is ordered host by host, so the two orders differ wherever a host has more than one row. The kind of chip determines
+// which axes close to rings (chips.def records the rule).
 #include "emulator/topology.h"
 
 #include <assert.h>
@@ -61,7 +61,7 @@ static void choose_wrap(const EmuTopologyPlan *plan, bool wrap[3]) {
             case EMU_WRAP_FULL_AXIS: wraps = plan->shape[axis] == pod[axis]; break;
             case EMU_WRAP_CUBES: wraps = cubes; break;
         }
-        // Two chips have one link between them, whatever is asked for.
+        // Two chips always have only one link between them, even if the plan sets a wrap.
         wrap[axis] = (plan->wrap_given ? plan->wrap[axis] : wraps) && plan->shape[axis] > 2;
     }
 }
@@ -121,8 +121,8 @@ static void split_cores(EmuChip *chip) {
     chip->hbm_reserved_bytes_per_device /= parts;
 }
 
-// From a plan (a name or an XML file, read by others) to the list of devices in jax.devices() order, and back from the
-// number of a device in its slice to its place in that list.
+// Builds the list of devices in jax.devices() order from a plan (parsed elsewhere from a name or an XML file), and the
+// map from the number of a device in its slice to its position in that list.
 HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **result) {
     assert(arena && plan && result);
     HLO_TRY(check_shape(plan));

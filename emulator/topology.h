@@ -38,7 +38,7 @@ typedef struct EmuTopology {
     EmuChip chip;             // zeroed on host processors
     int64_t shape[3];         // chips along x, y, z of one slice
     bool wrap[3];             // whether an axis has links from its end to its start
-    bool twisted;             // a twisted torus was asked for by name
+    bool twisted;             // a twisted torus was requested by name
     int64_t host_bounds[3];   // chips of one host along x, y, z
     int64_t slice_count;
     int64_t devices_per_chip;
@@ -60,7 +60,7 @@ static inline bool emu_topology_is_tpu(const EmuTopology *topology) {
     return topology->chip.name != NULL;
 }
 
-// The place in `devices` of the device with this id, or -1.
+// The position in `devices` of the device with this id, or -1.
 HLO_EXPORT int64_t emu_topology_find_device(const EmuTopology *topology, int64_t id);
 
 // Chips of one slice.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the room: how a topology is put together once its numbers are known.
+// Internal: builds a topology once its numbers are known.
 #ifndef MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
 #define MESHLO_EMULATOR_TOPOLOGY_BUILD_H_
 
@@ -9,7 +9,7 @@
 // What owns the memory of a topology.
 typedef struct EmuTopologyStorage {
     HloArena *arena;
-    int64_t *position_by_local_id;  // per slice: place of a device in its slice's part of the list, by its id
+    int64_t *position_by_local_id;  // per slice: position of a device in its slice's part of the list, by its id
 } EmuTopologyStorage;
 
 // What a topology is made from.
@@ -17,7 +17,7 @@ typedef struct EmuTopologyPlan {
     const char *name;
     const EmuChip *chip;  // copied
     int64_t shape[3];
-    int64_t host_bounds[3];  // 0: what the chip says
+    int64_t host_bounds[3];  // 0: as on the chip
     int64_t slice_count;
     bool cores_are_devices;  // no megacore: a chip of two cores is two devices
     bool wrap_given;         // else the chip's rule decides

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the name of a slice to its numbers.
+// Parses the name of a slice into its numbers.
 //
-// Names: an accelerator type (v5e-16: a number of chips, or of cores for the generations whose names count cores), a
-// runtime shape (v4:2x2x2, libtpu's spelling, also with '=' or '_'), a number of slices in front (2xv5e-16), options
-// behind (,hosts=2x2x1,wrap=xy,megacore=no), cpu:N, and a path to an XML file (pod_xml.c). What is not understood is
-// refused with the nearest name that is; sizes are checked before they are multiplied.
+// Names are an accelerator type (v5e-16: a number of chips, or of cores for the generations whose names count cores), a
+// runtime shape (v4:2x2x2, the spelling of libtpu, also with '=' or '_'), a number of slices before the name
+// (2xv5e-16), options after it (,hosts=2x2x1,wrap=xy,megacore=no), cpu:N, and a path to an XML file (pod_xml.c).
+// Unknown names are rejected with the nearest known one; sizes are checked before they are multiplied.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static const Family families[] = {
 typedef struct Spelling {
     const char *spec;
     int slices;        // characters of the number of slices in front
-    const char *name;  // behind them
+    const char *name;  // the text after them
 } Spelling;
 
 // Levenshtein's distance of two short words, case apart, by one row of the table. Words of 64
@@ -103,9 +103,8 @@ static bool small_cube_shape(const EmuChip *chip, int64_t chips, int64_t shape[3
     return false;
 }
 
-// The shape of a slice of 4x4x4 cubes: of the ascending factorings inside the pod, the one with the
-// least surface, which means the most neighbours inside and is how such slices are handed out.
-// O(cubes) at most, and pods have some 140.
+// The shape of a slice of 4x4x4 cubes: the ascending factorisation inside the pod with the least surface, which has the
+// most inner links and is how such slices are allocated. O(cubes) at most, and pods have some 140.
 static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     assert(chips > 0);
     const int64_t cubes = chips / 64;
@@ -132,7 +131,7 @@ static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     return sold && shape[0] * shape[1] == chips && shape[0] <= chip->pod_x && shape[1] <= chip->pod_y;
 }
 
-// The shape that an accelerator type of `chips` chips has, if there is such a type.
+// The shape of an accelerator type of `chips` chips, if there is one.
 static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     if (chips < 1) return false;  // "v4-0"
     if (chip->torus_axes == 2) return plane_shape(chip, chips, shape);
@@ -160,8 +159,8 @@ static HloStatus unknown_size(const Spelling *given, const Family *family, int64
     return status;
 }
 
-// The error for what stands behind '-' and is no number: the accelerator types with the digits in it that are spelled
-// nearest but for the '-', such as v5e-16 for v5-e16.
+// The error for text after '-' that is not a number: suggests the accelerator types with the same digits whose spelling
+// without the '-' is nearest, such as v5e-16 for v5-e16.
 static HloStatus unknown_number(const Spelling *given, const Family *family, const char *rest) {
     const size_t count = strspn(rest, "0123456789");
     if (count && !rest[count]) return unknown_size(given, family, INT32_MAX);  // more digits than anything counts
@@ -215,8 +214,8 @@ static bool can_twist(const int64_t shape[3]) {
     return k >= 4 && shape[2] == 2 * k && (shape[1] == k || shape[1] == 2 * k);
 }
 
-// Reads `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`. Two sizes are a plane, whose
-// third is 1. A twisted torus has to be asked for by name.
+// Parses `AxB` or `AxBxC` with an optional `_twisted` or `_untwisted`. Two sizes are a plane, whose third size is 1. A
+// twisted torus must be requested by name.
 static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopologyPlan *plan) {
     int axes = 0;
     plan->shape[0] = plan->shape[1] = plan->shape[2] = 1;
@@ -241,7 +240,7 @@ static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopolo
     return HLO_SUCCESS;
 }
 
-// The number of slices before the name: "2x" in "2xv5e-16". 1 where there is none.
+// The number of slices before the name: "2x" in "2xv5e-16". 1 if there is none.
 static int64_t parse_slice_count(const char **at) {
     const char *scan = *at;
     const int64_t count = read_number(&scan);
@@ -251,7 +250,7 @@ static int64_t parse_slice_count(const char **at) {
     return count;
 }
 
-// ---- options behind a name
+// ---- options after a name
 
 // The value of option `name` at `at` ("name=value"), or NULL.
 static const char *option_value(const char *at, const char *name) {
@@ -316,7 +315,7 @@ static HloStatus parse_options(const char *spec, char *options, EmuTopologyPlan 
     return HLO_SUCCESS;
 }
 
-// The spec is copied, since options are cut apart in place.
+// The spec is copied, since options are split in place.
 static HloStatus parse_tpu(HloArena *arena, const char *spec, EmuTopology **topology) {
     EmuTopologyPlan plan = {.name = spec};
     char *options = strchr(hlo_arena_text(arena, spec), ',');
