@@ -372,7 +372,7 @@ static int compare_buffers(const void *left, const void *right) {
     return (a->instruction->id > b->instruction->id) - (a->instruction->id < b->instruction->id);
 }
 
-// Bytes of outputs that take over an argument's buffer. Donors have become aliases when the program was compiled.
+// Bytes of outputs that take over an argument's buffer. Compilation has already turned donors into aliases.
 static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     int64_t total = 0;
     const HloModule *module = program->module;

@@ -581,8 +581,7 @@ static HloStatus simulate_once(const HloModule *module, const EmuTopology *topol
     return status;
 }
 
-// Simulates with the faults of the options and, where there are any, without.
-// The report can then say what they cost.
+// Simulates with the faults of the options and, if there are any, also without, so that the report can show their cost.
 static HloStatus simulate_with_and_without(const HloModule *module, const EmuTopology *topology,
                                            const EmuOptions *options, EmuReport **report) {
     HLO_TRY(simulate_once(module, topology, options, report));

@@ -99,12 +99,12 @@ static inline bool emu_report_out_of_memory(const EmuReport *report) {
 }
 
 // Simulates one step of `module`, the program of one device (replica_count * num_partitions participants), on
-// `topology`. It is timed as it is: compile/pipeline.h makes the program that a compiler would run of one as written
+// `topology`, as it is: compile/pipeline.h first turns a program as written into the one that a compiler would run
 // (calls inlined, donors matched with results). On success *report is new. `options` may be NULL. INVALID_ARGUMENT when
 // the participants do not fit the slice or a collective names devices that do not take part; UNIMPLEMENTED for host
-// processors, which have no machine model, for arrays without bounds, and for loops and calls within one another more
-// than 64 deep or more than 16 million kernels long; UNAVAILABLE when a fault keeps it from running; RESOURCE_EXHAUSTED
-// when memory is short. Running out of the device's memory is no error: ask emu_report_out_of_memory(). Any thread.
+// processors, which do not have a machine model, for arrays without bounds, and for loops and calls nested more than 64
+// deep or more than 16 million kernels long; UNAVAILABLE when a fault keeps it from running; RESOURCE_EXHAUSTED when
+// memory is short. Running out of the device's memory is not an error: use emu_report_out_of_memory(). Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_simulate(const HloModule *module, const EmuTopology *topology,
                                                 const EmuOptions *options, EmuReport **report);
 // Frees a report; accepts NULL.
