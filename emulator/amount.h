@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside the room: times and sizes that may grow beyond any machine. They stop at EMU_MOST instead of overflowing.
+// Internal: times and sizes that may grow beyond any machine. They saturate at EMU_MOST instead of overflowing.
 #ifndef MESHLO_EMULATOR_AMOUNT_H_
 #define MESHLO_EMULATOR_AMOUNT_H_
 
@@ -8,7 +8,7 @@
 // The largest amount: picoseconds of 53 days, bytes of 4 EiB.
 #define EMU_MOST (INT64_C(1) << 62)
 
-// The integer nearest to a number that is not negative; EMU_MOST for what is larger, or no number.
+// The integer nearest to a non-negative number; EMU_MOST for larger values and NaN.
 static inline int64_t emu_amount(double value) {
     return value < 0x1p62 ? (int64_t)(value + 0.5) : EMU_MOST;
 }

@@ -19,7 +19,7 @@ typedef enum EmuWrapRule {
     EMU_WRAP_CUBES,      // all axes, when every one is a multiple of 4
 } EmuWrapRule;
 
-// A chip generation. Integers, reals and their units are described by their names; sources stand in chips.def.
+// A chip generation. Field names give the meaning and unit of integers and reals; chips.def gives the sources.
 typedef struct EmuChip {
     const char *name;         // "v5e"
     const char *device_kind;  // what jax.Device.device_kind says: "TPU v5 lite"

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective is a few stages, each of which puts bytes on links; the busiest link of a stage sets
-// its time, and stages follow each other:
+// A collective runs in a few stages, each of which puts bytes on links. The busiest link of a stage determines its
+// time, and stages run one after the other:
 //
 //   time = start-up + steps (hops) * latency of one + sum over stages of max over links of bytes * slowness / rate
 //
-// Ring algorithms (all-gather, reduce-scatter, all-reduce as both) go over the torus axes of a
-// group that is a grid, in as many parts as there are axes, so that all links work at once; groups
-// that are no grid use one ring by the torus' routes. On a closed ring of n members that hold a
-// block each, each link carries block * (n - 1) / 2 in either direction; on an open line the link
-// between member i and i + 1 carries what lies on one side of it:
+// Ring algorithms (all-gather, reduce-scatter, and all-reduce as both) use the torus axes of a group that is a grid.
+// They split the data into as many parts as there are axes, so that all links are busy at the same time. Groups that
+// are not grids use one ring along the routes of the torus. On a closed ring of n members that hold a block each, each
+// link carries block * (n - 1) / 2 in either direction. On an open line the link between members i and i + 1 carries
+// the blocks of all members on one side of it:
 //
 //   closed   0 - 1 - 2 - 3 - (0)     3/2 block on every link, both ways
 //   open     0 - 1 - 2 - 3           to the right 1, 2, 3 blocks, to the left 3, 2, 1
 //
-// Over several slices the members of the same rank exchange over the data centre's network first
-// (gather), or last (scatter). Exchanges and permutes follow the routes of their pairs. Latency is
-// counted by steps and hops beside the bytes. Nothing is kept between collectives but the tables of
-// EmuNetwork, which are all zero again when a stage ends.
+// Over several slices the members of the same rank exchange over the data centre's network first (gather) or last
+// (scatter). All-to-alls and permutes follow the routes of their pairs. Latency is counted by steps and hops,
+// separately from the bytes. Nothing is kept between collectives except the tables of EmuNetwork, which are all zero
+// again when a stage ends.
 #include "emulator/collective.h"
 
 #include <assert.h>
@@ -30,13 +30,13 @@
 
 typedef HLO_VECTOR(EmuLinkBytes) LinkBytesVector;
 
-// Members of an irregular group whose routes are followed one by one.
+// The number of members of an irregular group whose routes are followed one by one.
 #define MAX_ROUTED_SENDERS 1024
 
 // Directions in which the data of a ring algorithm flows.
 typedef enum RingKind {
     RING_GATHER,   // from each member to all others
-    RING_SCATTER,  // sums on the way; the same links the other way round
+    RING_SCATTER,  // sums on the way; uses the same links in the opposite direction
 } RingKind;
 
 // A collective while it is timed.
@@ -72,8 +72,7 @@ static void load_link(EmuNetwork *network, int64_t link, double bytes) {
     network->stage_bytes[link] += bytes;
 }
 
-// Puts bytes on every link of the way between two places.
-// Returns the number of links.
+// Puts bytes on every link of the route between two positions. Returns the number of links.
 static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double bytes) {
     int64_t links[EMU_MAX_ROUTE];
     const int64_t count = emu_route(network->topology, from, to, links);
@@ -115,9 +114,9 @@ static void end_stage(Timing *timing) {
     timing->seconds += longest;
 }
 
-// One line of members along an axis of a grid: puts the bytes of a ring algorithm on the links between neighbours, when
-// each member starts with `block` bytes. A closed ring goes both ways round with half the data each; on an open line
-// all that lies on one side crosses each gap.
+// Puts the bytes of a ring algorithm on the links between neighbours on one line of members along a grid axis. Each
+// member starts with `block` bytes. A closed ring sends half the data in each direction; on an open line all blocks
+// from one side cross each gap.
 static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, bool closed, RingKind kind,
                       double block) {
     assert(count > 0 && block >= 0);
@@ -150,9 +149,9 @@ static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKi
     }
 }
 
-// Gathers or scatters over the torus axes of a grid: the data is cut into as many parts as there are axes, and each
-// part goes over the axes in another order, so that all links work at once. `block` is what a member holds before
-// (gather) or after (scatter).
+// Gathers or scatters over the torus axes of a grid. The data is split into as many parts as there are axes, and each
+// part visits the axes in a different order, so that all links work at the same time. `block` is the size that a member
+// holds before a gather or after a scatter.
 static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, double block) {
     assert(block >= 0);
     int axes[3], count = 0;
@@ -168,7 +167,7 @@ static void load_torus(EmuNetwork *network, const EmuGrid *grid, RingKind kind, 
     }
 }
 
-// A ring over members in their order, each way to the next by the torus' routes, both ways round.
+// Loads a ring over the members in their order, in both directions, where each hop follows the routes of the torus.
 static void load_ring(EmuNetwork *network, const int64_t *members, int64_t count, double block) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t next = members[(i + 1) % count];
@@ -192,7 +191,7 @@ static int64_t ring_steps(const EmuGrid *grid) {
 typedef struct SplitGroup {
     int64_t slices;
     int64_t each;            // members in a slice
-    const int64_t *members;  // places; slice s has `each` of them from s * each on
+    const int64_t *members;  // positions; slice s has `each` of them from s * each on
 } SplitGroup;
 
 // Sorts a group by slice; `slices` is 0 when the slices hold different numbers of members.
@@ -217,7 +216,7 @@ static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
     return (SplitGroup){present, each, members};
 }
 
-// Where a stage of a ring collective takes place.
+// The level of the network that a stage of a ring collective uses.
 typedef enum StageKind { STAGE_PACKAGE, STAGE_TORUS, STAGE_SLICES } StageKind;
 
 // Loads one stage of one group. `bytes` is the full array, of which every member holds a share before a gather and
@@ -324,7 +323,7 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
         int64_t hops = 0;
         for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
             hops += load_exchange_axis(network, &grid, axis, block);
-        // Of very large groups every so-and-so-many-th member sends for its neighbours in the list too.
+        // In very large groups only every stride-th member is routed; it also sends for the members up to the next one.
         const int64_t stride = group.count / MAX_ROUTED_SENDERS + 1;
         for (int64_t i = 0; !grid.is_grid && i < group.count; i += stride)
             for (int64_t j = 0; j < group.count; j++) {
@@ -349,7 +348,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
     bool across = network->partition_count > 1;
     if (hlo_is(inner, HLO_OP_SEND)) {
         HLO_TRY(hlo_transfer_route(network->arena, inner, &route));
-        // Nobody knows who it goes to: a neighbour, then.
+        // The receiver is unknown, so assume a neighbour.
         if (!route.has_pairs && (across ? network->partition_count : network->replica_count) > 1)
             route.pairs = (HloPairs){&NEIGHBOUR, 1};
         list = &route.pairs;

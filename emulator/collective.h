@@ -11,10 +11,10 @@
 
 HLO_BEGIN_C
 
-// The devices that a program runs on, and room to work.
+// The devices that a program runs on, and scratch tables.
 typedef struct EmuNetwork {
     const EmuTopology *topology;
-    const int64_t *places;  // of each participant (replica * num_partitions + partition): place in the device list
+    const int64_t *places;  // position in the device list of each participant (replica * num_partitions + partition)
     int64_t replica_count;
     int64_t partition_count;
     HloArena *arena;
@@ -24,7 +24,8 @@ typedef struct EmuNetwork {
     const EmuFaults *faults;
 } EmuNetwork;
 
-// Makes a network in `arena`; `places` and `faults` are kept. Memory errors jump to hlo_protect().
+// Makes a network in `arena`; `places` and `faults` are borrowed and must outlive it. Memory errors jump to
+// hlo_protect().
 HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places,
                                        int64_t replica_count, int64_t partition_count, const EmuFaults *faults);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who takes part in a collective, and whether its members form a grid on the torus. What the numbers in replica groups
-// mean is said in hlo/ir/collective.h; here all of them become places on the slice.
+// Finds the participants of a collective and whether they form a grid on the torus. hlo/ir/collective.h explains what
+// the numbers in replica groups mean; here all of them become positions on the slice.
 #include "emulator/collective_groups.h"
 
 #include <assert.h>
@@ -73,8 +73,8 @@ EmuGrid emu_find_grid(EmuNetwork *network, const int64_t *places, int64_t count)
     return grid;
 }
 
-// No groups at all means one of everybody. Each list stands for as many groups as there are copies of it: one in each
-// partition, or in each replica.
+// An empty list of groups means one group of all participants. Each list describes as many groups as there are copies
+// of it: one in each partition, or in each replica.
 HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, EmuGroups *groups) {
     assert(network && groups);
     const HloInstruction *inner = emu_synchronous_instruction(collective);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of one kernel: a roofline. Matrix unit, vector unit and memory each need a time for what the
-// kernel asks of them; they work side by side, so the slowest decides, and what the chip needs to
-// begin an operation comes on top:
+// Computes the time of one kernel with a roofline model. The matrix unit, the vector unit and memory each need some
+// time for the kernel's work. They run in parallel, so the slowest of them dominates, and the chip's overhead per
+// operation is added:
 //
 //   time = op + max(matrix, vector, memory) + ramp * min(matrix, memory)
 //
@@ -9,9 +9,9 @@
 //   vector   padded elements * instructions an element (op_class.def) / (128 x 8 lanes x ALUs x clock)
 //   memory   bytes that the kernel reads from outside and writes, each array once / (HBM bandwidth * efficiency)
 //
-// Members of a kernel hand values on in registers, so only its inputs and roots touch memory;
-// slices read what they cut out and updates in place write the update, also through views and
-// fusions. The ramp is measured (docs/machine-model.md). Constants of the chips: chips.def.
+// Members of a kernel pass values on in registers, so only its inputs and roots touch memory. Slices read only the part
+// that they extract, and in-place updates write only the update, also through views and fusions. The ramp is measured
+// (docs/machine-model.md). The constants of the chips are in chips.def.
 #include "emulator/cost.h"
 
 #include <assert.h>
@@ -81,7 +81,7 @@ static double alone_elements(const Sum *sum, const HloInstruction *instruction, 
     return fmax(elements, instruction->operand_count ? vector_elements(sum->chip, shape) : 0);
 }
 
-// A custom call does what its author says, or what the instruction does that it stands for.
+// Adds the author's estimate of a custom call, or the cost of the instruction that it is equivalent to.
 static void add_custom_call(Sum *sum, const HloInstruction *call) {
     const HloOpcode opcode = emu_call_opcode(call);
     EmuCallEstimate estimate;
@@ -134,13 +134,13 @@ static void add_computation(Sum *sum, const HloComputation *computation) {
     for (const HloInstruction *i = computation->first; i; i = i->next) add_member(sum, i);
 }
 
-// As HBM sees them: padded to tiles, nothing for what is kept in VMEM.
+// The bytes of an array in HBM: padded to tiles, 0 for arrays kept in VMEM.
 static double bytes_of(const EmuChip *chip, const HloShape *shape) {
     return (double)emu_hbm_bytes(chip, shape);
 }
 
-// Bytes that `user` reads of its operand number `index`: a slice reads what it cuts out, an update in place nothing of
-// the array that it changes, a fusion what its inside reads.
+// The bytes that `user` reads of its operand number `index`. A slice reads the part that it extracts, an in-place
+// update reads nothing of the array that it changes, and a fusion reads what its body reads.
 static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t index, double full, int depth) {
     assert(index >= 0 && index < user->operand_count && full >= 0 && depth >= 0);
     double bytes = 0;
@@ -170,7 +170,7 @@ static double read_by(const EmuChip *chip, const HloInstruction *user, int64_t i
     return fmin(bytes, full);
 }
 
-// Bytes that an instruction writes when its result goes to memory: an update in place writes the update.
+// The bytes that an instruction writes when its result is stored in memory: an in-place update writes only the update.
 static double written_by(const EmuChip *chip, const HloInstruction *instruction, int depth) {
     assert(depth >= 0);
     const int update = instruction->opcode == HLO_OP_DYNAMIC_UPDATE_SLICE ? 1
@@ -231,7 +231,7 @@ static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
     return total;
 }
 
-// Whether a kernel does nothing but give data another name.
+// Whether a kernel only gives data another name.
 static bool is_nothing(const EmuKernel *kernel) {
     for (int64_t i = 0; i < kernel->member_count; i++)
         if (!emu_is_view(kernel->members[i]) && !emu_call_is_annotation(kernel->members[i])) return false;

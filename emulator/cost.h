@@ -31,7 +31,7 @@ typedef struct EmuCost {
     double ramp;                       // share of the shorter of memory and matrix time that does not overlap
     int64_t picoseconds;               // of the whole kernel
     EmuBound bound;
-    bool unknown;  // a custom call of which nobody says what it does: only its arrays are counted
+    bool unknown;  // a custom call whose work is not known: only its arrays are counted
 } EmuCost;
 
 // The cost of a kernel on one device of a slice with chips like `chip`.
@@ -46,24 +46,24 @@ typedef struct EmuProduct {
 
 // The sizes of a dot or convolution instruction (also ragged and scaled dots).
 HLO_EXPORT EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction);
-// Seconds that a product takes on padded sizes: rows to 8, depth and columns to the array's side, or the other way
-// round where that is less.
+// Seconds that a product takes on padded sizes: rows are padded to 8, depth and columns to the array's side, or with
+// the roles of rows and columns swapped where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);
 
-// What a custom call's author says that it does: the `cost_estimate` of a Pallas kernel's backend_config.
+// The author's cost estimate of a custom call: the `cost_estimate` of a Pallas kernel's backend_config.
 typedef struct EmuCallEstimate {
     double flops;            // counted at the rate of the systolic arrays
     double transcendentals;  // counted as exponentials
     double bytes;            // moved between HBM and the device, of all operands and results together
 } EmuCallEstimate;
 
-// Reads the estimate of a custom call; false where there is none that can be read. Source of the names: jax
+// Reads the estimate of a custom call; false if it has none or it cannot be read. Source of the names: jax
 // _src/tpu_custom_call.py, CostEstimate.to_json. Any thread.
 HLO_EXPORT bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate);
 // Whether a custom call only carries an annotation: it takes no time.
 HLO_EXPORT bool emu_call_is_annotation(const HloInstruction *call);
-// The opcode whose work a known custom call does: mhlo.erf that of erf, a decomposition that of cholesky;
-// HLO_OPCODE_COUNT for the others.
+// The opcode that does the same work as a known custom call: erf for mhlo.erf, cholesky for a decomposition.
+// HLO_OPCODE_COUNT for other calls.
 HLO_EXPORT HloOpcode emu_call_opcode(const HloInstruction *call);
 
 HLO_END_C

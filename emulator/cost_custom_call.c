@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What custom calls cost. The table of known calls (hlo/ir/custom_calls.def) says how a call is partitioned, and that
-// tells enough about its work; kernels that users write themselves say what they do in their configuration.
+// The cost of custom calls. The table of known calls (hlo/ir/custom_calls.def) records how a call is partitioned, which
+// tells enough about its work. Kernels that users write themselves declare their cost in their configuration.
 #include <assert.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ typedef enum CallKind {
     CALL_UNKNOWN
 } CallKind;
 
-// CALL_UNKNOWN for targets that stand in no row.
+// CALL_UNKNOWN for targets that are not in the table.
 static CallKind kind_of(const HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
     static const CallKind kinds[] = {
@@ -64,12 +64,12 @@ static double estimated(const HloJsonValue *estimate, const char *name) {
 
 bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate) {
     const char *config = call->backend_config;
-    // The configuration also holds the kernel's program, often 100 kB: most calls are settled without reading it.
+    // The configuration also holds the kernel's program, often 100 kB: this test decides most calls without parsing it.
     if (call->opcode != HLO_OP_CUSTOM_CALL || !config || !strstr(config, "cost_estimate")) return false;
     HloArena *arena = hlo_arena_new();
     HloJsonValue *root = NULL;
     HloStatus status = arena ? hlo_json_parse(arena, "backend_config", config, strlen(config), &root) : NULL;
-    // What is no JSON says nothing about costs; the program may be fine all the same.
+    // A configuration that is not JSON gives no costs; the program may still be valid.
     if (status) hlo_status_free(status);
     const HloJsonValue *found = hlo_json_get(hlo_json_get(root, "custom_call_config"), "cost_estimate");
     if (found)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products and convolutions on the systolic arrays.
 //
-// A product of a batch, rows x depth times depth x columns, is cut into tiles of the systolic
-// array: sizes are rounded up to its side, and rows to the eight that go in together. Types that
-// the array cannot multiply are done in passes of those that it can. Convolutions are products
-// whose depth is the window.
+// A batched product, rows x depth times depth x columns, is divided into tiles of the systolic array: depth and columns
+// are rounded up to its side, and rows to the eight that enter together. Types that the array cannot multiply are
+// computed in passes of types that it can. Convolutions are products whose depth is the window.
 #include <assert.h>
 #include <math.h>
 
@@ -22,7 +21,8 @@ static double sizes_of(const HloShape *shape, HloInts dims) {
     return product;
 }
 
-// bf16 passes for one multiplication of f32: by the algorithm if one is named, else by the highest precision asked for.
+// The number of bf16 passes for one f32 multiplication: set by the algorithm if one is named, else by the highest
+// requested precision.
 static int64_t f32_passes(HloPrecisions precision, int32_t algorithm) {
     switch (algorithm) {
         case HLO_DotAlgorithm_BF16_BF16_F32_X3:

@@ -15,7 +15,8 @@ typedef struct EmuShard {
     int64_t limit[2];
 } EmuShard;
 
-// How a dimension of an array is cut: by the mesh axes with these indices, major first; none where it is whole.
+// How a dimension of an array is sharded: over the mesh axes with these indices, major first; none if it is not
+// sharded.
 typedef struct EmuSpecDimension {
     const int64_t *axes;
     int64_t count;
@@ -33,8 +34,8 @@ typedef enum EmuBoxStyle {
     EMU_BOX_PLAIN,  // no lines and one more blank around each label, as JAX lays it out on coloured ground
 } EmuBoxStyle;
 
-// Draws an array of 1 or 2 dimensions cut into `count` shards: equal parts of several devices share a box. `label` goes
-// before the device numbers ("TPU"). Boxes are as JAX draws them up to its 80 columns; where that is too little they
+// Draws an array of 1 or 2 dimensions split into `count` shards; devices with equal shards share a box. `label`
+// precedes the device numbers ("TPU"). Boxes are as JAX draws them, up to its 80 columns; where that is too little they
 // become wider rather than losing their labels. INVALID_ARGUMENT when the parts do not tile the array as a grid.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_draw_sharding(const char *label, const int64_t *dims, int64_t rank,
                                                      const EmuShard *shards, int64_t count, EmuBoxStyle style,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which device holds what, drawn as jax.debug.visualize_array_sharding() draws it: the shards' starts make a grid of
-// cells, each cell lists its devices in its middle line, and the sizes follow JAX's rules so that the pictures agree to
-// the letter.
+// Draws which device holds which part of an array, as jax.debug.visualize_array_sharding() does. The starts of the
+// shards form a grid of cells, each cell lists its devices in its middle line, and the sizes follow JAX's rules, so
+// that the output matches JAX's to the letter.
 //
-// The rules are those of jax/_src/debugging.py: base height 10, 2.5 characters a line's height, at least 9 columns a
-// cell, at most 80 in all, and the same halving of blanks; examples of JAX's documentation are among the tests. Shards
-// come as ranges of the array, so that any tiling can be drawn whose parts form a grid; replicas share a cell.
+// The rules are those of jax/_src/debugging.py: base height 10, 2.5 characters per line of height, at least 9 columns
+// per cell, at most 80 in total, and the same halving of blanks. The tests contain examples from JAX's documentation.
+// Shards are ranges of the array, so that any tiling can be drawn whose parts form a grid; replicas share a cell.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -19,8 +19,8 @@
 #define MIN_WIDTH 9
 #define MAX_WIDTH 80
 
-// The mesh is row-major, its last axis fastest; a dimension over several axes is cut by the first of them first, as in
-// a PartitionSpec. Only even cuts, as jax.sharding refuses others here.
+// The mesh is row-major with its last axis fastest. A dimension that is sharded over several axes is split by the first
+// of them first, as in a PartitionSpec. Only even splits are accepted, as in jax.sharding.
 HloStatus emu_shards_of_spec(const int64_t *ids, const int64_t *mesh_sizes, int64_t mesh_rank, const int64_t *dims,
                              int64_t rank, const EmuSpecDimension *spec, EmuShard *shards) {
     assert(ids && shards);
@@ -104,14 +104,14 @@ static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *co
     return starts;
 }
 
-// `start` is one of them: they were made from the same shards.
+// `start` is always found: the starts were made from the same shards.
 static int64_t find_start(const int64_t *starts, int64_t count, int64_t start) {
     return (const int64_t *)bsearch(&start, starts, (size_t)count, sizeof(*starts), compare_numbers) - starts;
 }
 
-// Puts every shard into its cell and writes the labels.
-// A grid has as many cells as pairs of starts, and every one of them a shard: more cells than shards, or an empty one,
-// is no grid. Widths and heights are shares of the array, which the last shard of an uneven cut has less of.
+// Puts every shard into its cell and writes the labels. A grid has as many cells as pairs of starts, and a shard in
+// each: more cells than shards, or an empty cell, means that the shards do not form a grid. Widths and heights are
+// proportional to the array; the last shard of an uneven split is smaller.
 static HloStatus fill_cells(Drawing *drawing) {
     const bool flat = drawing->rank == 1;
     int64_t *row_starts = flat ? NULL : distinct_starts(drawing, 0, &drawing->rows);
@@ -145,17 +145,17 @@ static HloStatus fill_cells(Drawing *drawing) {
     return HLO_SUCCESS;
 }
 
-// Splits what a side has beyond the label; the second half gets the odd one. Negative: no blanks.
-// JAX divides with Python's //, which rounds down also below zero, where C rounds towards zero.
+// Splits the blanks of a cell beyond its label between the two sides; the second side gets the odd one. No blanks if
+// negative. JAX divides with Python's //, which rounds down also below zero, where C rounds towards zero.
 static void spread(int64_t extra, int64_t more, int64_t *first, int64_t *second) {
     const int64_t half = extra >= 0 ? extra / 2 : -((1 - extra) / 2);
     *first = half + more > 0 ? half + more : 0;
     *second = extra - half + more > 0 ? extra - half + more : 0;
 }
 
-// Chooses the blanks of every cell as JAX does, from the array's proportions.
-// base_width is cut before it becomes an integer: a row of 2^40 elements has an aspect that no integer holds. The
-// widest cell of a column sets the column, the highest of a row the row.
+// Chooses the blanks of every cell as JAX does, from the proportions of the array. base_width is clamped before it
+// becomes an integer, because the aspect of a row of 2^40 elements does not fit into one. The widest cell sets the
+// width of its column, and the highest the height of its row.
 static void size_cells(Drawing *drawing) {
     const double aspect = (drawing->rank == 2 ? (double)drawing->dims[1] : 1.0) / (double)drawing->dims[0];
     const double scaled = BASE_HEIGHT * aspect;

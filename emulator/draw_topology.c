@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices drawn: chips and wrap-around links as text, and with the load of each link as SVG. Planes of constant z stand
-// one below the other.
+// Draws slices: as text with chips and wrap-around links, and as SVG with the load of each link. Planes of constant z
+// are drawn one below the other.
 #include <assert.h>
 #include <math.h>
 
@@ -48,8 +48,8 @@ static void draw_plane(const EmuTopology *topology, int64_t z, int width, HloTex
     }
 }
 
-// Planes of z one below the other, each with its chips and the lines of their links, "=" and ":" where they wrap. All
-// ids have the width of the widest, so that columns stand under each other.
+// Draws planes of z one below the other, each with its chips and links, with "=" and ":" for links that wrap. All ids
+// are padded to the width of the widest, so that columns line up.
 void emu_draw_topology(const EmuTopology *topology, HloText *text) {
     assert(topology && text);
     if (!emu_topology_is_tpu(topology)) {
@@ -142,8 +142,9 @@ static void draw_chip(const EmuTopology *topology, int64_t x, int64_t y, int64_t
                     (long long)z, (long long)device->process_index);
 }
 
-// Links first, so that chips cover their ends. Links along z are not drawn: planes stand beside each other, and a
-// bundle of parallel lines between them would tell nothing. What XML reads as markup is left out of the name.
+// Links come first, so that chips cover their ends. Links along z are not drawn: planes are side by side, and a bundle
+// of parallel lines between them would not show anything. Characters that XML reads as markup are dropped from the
+// name.
 void emu_draw_topology_svg(const EmuTopology *topology, const double *link_load, HloText *text) {
     assert(topology && text);
     const int64_t *shape = topology->shape;

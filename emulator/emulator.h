@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine model: what a TPU slice is and how long a program takes on it. This header is the room's manual; it
-// brings in the parts:
+// The machine model: what a TPU slice is and how long a program takes on it. This header documents the library and
+// includes its parts:
 //
 //   chip.h        generations of chips and every number about them, with sources (emulator/chips.def)
 //   topology.h    slices by name or from XML: shape, wrapping links, hosts, devices as JAX lists them
-//   mesh_order.h  which device stands where in a mesh, as JAX chooses it
-//   route.h       links of the torus and ways through it
+//   mesh_order.h  the position of each device in a mesh, as JAX chooses it
+//   route.h       links of the torus and routes through it
 //   draw.h        drawings of slices and of sharded arrays
 //   export_hwloc.h  a slice as an hwloc topology
 //   layout.h      padded sizes and default layouts of arrays
-//   cost.h        how long a kernel takes; fusion.h which instructions make a kernel; op_class.h what an opcode costs
+//   cost.h        the time of a kernel; fusion.h which instructions form a kernel; op_class.h the cost of an opcode
 //   collective.h  collectives as transfers on links
 //   fault.h       what-if: slow links, stragglers, dead chips
 //   simulate.h    one step of a program: emu_simulate() and its EmuReport
 //   report.h      JSON, traces, tables and out-of-memory texts from a report
 //
-// Nothing here prints, starts threads or keeps state: all calls may be made from any thread on objects that no other
-// thread changes. Times are integers in picoseconds, sizes in bytes, unless a name says otherwise.
+// Nothing here prints, starts threads or keeps state: all functions may be called from any thread on objects that no
+// other thread changes. Times are integers in picoseconds, sizes in bytes, unless a name says otherwise.
 #ifndef MESHLO_EMULATOR_EMULATOR_H_
 #define MESHLO_EMULATOR_EMULATOR_H_
 

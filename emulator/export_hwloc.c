@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A slice as a machine of hwloc's, in its XML: what lstopo draws, and schedulers read. hwloc makes the tree from a line
-// of its synthetic form, for v5e-8 (one host of eight chips with one core each)
+// Writes a slice as an hwloc machine in XML, which lstopo draws and schedulers read. hwloc builds the tree from a line
+// in its synthetic format, for v5e-8 (one host of eight chips with one core each):
 //
 //   group:1 pack:8 [numa(memory=..)] l2:1(size=..) core:1 pu:1
 //
-// in which a group is a host, a package a chip, its NUMA node the HBM, its L2 the VMEM and a core a device;
-// coordinates, ids and the hops between chips are then added to the objects. Functions give 0, or not, as hwloc's do.
+// Here a group is a host, a package is a chip, the package's NUMA node is the HBM and its L2 the VMEM, and a core is a
+// device. Coordinates, ids and the hops between chips are then added to the objects. Functions return 0 on success and
+// nonzero on failure, as those of hwloc do.
 #include "emulator/export_hwloc.h"
 
 #include <assert.h>
@@ -17,7 +18,7 @@
 #include "emulator/route.h"
 #include "hlo/base/memory.h"
 
-// An export under way; chips are numbered host by host, as the device list goes.
+// An export in progress; chips are numbered host by host, in the order of the device list.
 typedef struct Export {
     const EmuTopology *slice;
     hwloc_topology_t topology;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that a user wants to see the price of: slower links, slower devices, dead chips. They are
-// read into tables by link, device and chip, which are NULL where there are none, so that a healthy
-// slice costs nothing.
+// Faults whose cost a user wants to see: slower links, slower devices, dead chips. They are parsed into tables by link,
+// device and chip. A table is NULL if it would be empty, so that a healthy slice costs nothing.
 //
 //   link:0-2:0.5     the link between devices 0 and 2, both directions, at half its speed
 //   straggler:3:1.5  device 3 takes one and a half times as long, and all others wait for it
 //   dead:5           the chip of device 5: a program with a part there cannot run, nor a route across it
 //
-// Several faults are separated by commas, and multiply where they meet.
+// Several faults are separated by commas; those that affect the same link or device multiply.
 #include "emulator/fault.h"
 
 #include <assert.h>
@@ -39,7 +38,7 @@ static double *ones(HloArena *arena, int64_t count) {
     return values;
 }
 
-// Reads a device id and gives its place.
+// Reads a device id and returns its position.
 static HloStatus read_device(Reader *reader, int64_t *place) {
     char *end = NULL;
     if (!isdigit((unsigned char)*reader->at)) return expected(reader, "a device id is missing");
@@ -102,7 +101,7 @@ static HloStatus read_dead(Reader *reader) {
     return HLO_SUCCESS;
 }
 
-// A list separated by commas; NULL is none.
+// Parses a list separated by commas; NULL is an empty list.
 HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const char *spec, EmuFaults *faults) {
     static const struct {
         const char *word;
@@ -122,8 +121,8 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
     }
 }
 
-// Says before anything is timed that a program cannot run, by whom it loses (the first eight), since it would otherwise
-// be told by whichever collective first meets the hole.
+// Reports before anything is timed that a program cannot run, with the first eight participants that are lost.
+// Otherwise the first collective that reaches the dead chip would report it.
 HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology, const int64_t *places,
                                   int64_t count) {
     assert(faults && count >= 0);

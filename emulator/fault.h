@@ -16,16 +16,16 @@ HLO_BEGIN_C
 // Faults of a slice. Zero-initialised: none.
 typedef struct EmuFaults {
     double *link_slowness;    // by link: how many times longer a byte takes; NULL when all are as specified
-    double *device_slowness;  // by place; NULL when all are equal
+    double *device_slowness;  // by position; NULL when all are equal
     bool *dead_chips;         // by chip number; NULL when all live
 } EmuFaults;
 
-// Reads a specification (NULL or "": no faults) into `arena`. INVALID_ARGUMENT with what is expected when it cannot be
-// understood, names devices that do not exist, or a link that is none. Memory errors jump to hlo_protect().
+// Parses a specification (NULL or "": no faults) into `arena`. INVALID_ARGUMENT with the expected form when it cannot
+// be parsed, or names devices or links that do not exist. Memory errors jump to hlo_protect().
 HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const char *spec,
                                                     EmuFaults *faults);
 
-// UNAVAILABLE, saying which participants are lost, when one of the `count` places stands on a dead chip.
+// UNAVAILABLE, with the participants that are lost, when one of the `count` positions is on a dead chip.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *topology,
                                                            const int64_t *places, int64_t count);
 

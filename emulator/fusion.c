@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups instructions into kernels as a TPU compiler would, without its heuristics in detail:
-// walking from the users to the producers, an instruction joins its consumers' kernels if computing
-// it there (again in each of them) is cheaper than writing it to memory. What neither fuses nor
-// takes producers is a kernel of its own. Afterwards reductions are moved into the kernels that
-// make what they reduce. Rules and limits: docs/machine-model.md.
+// Groups instructions into kernels as a TPU compiler would, without its detailed heuristics. The pass walks from users
+// to producers. An instruction joins the kernels of its consumers if computing it there (again in each of them) is
+// cheaper than writing it to memory. An instruction that neither fuses nor accepts producers is a kernel by itself.
+// Afterwards reductions are moved into the kernels that produce their operands. Rules and limits:
+// docs/machine-model.md.
 //
 //   b = exp(a)
 //   c = add(b, bias)        ->   where c is a result too: one kernel of members c, s, b, whose roots c and s are
 //   s = reduce(c)                written to memory; b stays inside, and s is made while c is written
 //
-// A kernel is a list of members, roots first; a member may be in several kernels, which then
-// compute it again. The first part is one walk over the instructions; looking for members is linear
-// in a kernel's size, which MAX_MEMBERS bounds.
+// A kernel is a list of members, roots first. An instruction may be a member of several kernels, each of which computes
+// it again. The first part is one walk over the instructions; a search for a member is linear in the size of a kernel,
+// which MAX_MEMBERS bounds.
 #include "emulator/fusion.h"
 
 #include <assert.h>
@@ -106,7 +106,7 @@ static bool contains(const Holders *holders, const Draft *draft) {
 // Users have been placed before their operands.
 static Holders *holders_of(Planner *planner, const HloInstruction *instruction) {
     const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
-    assert(position);  // users stand in the same computation, which was ordered whole
+    assert(position);  // users are in the same computation, all of which was ordered
     return &planner->holders[*position];
 }
 
@@ -242,8 +242,8 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
             kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
-// Drafts are made from the last instruction to the first, and numbered the other way round, so that kernels stand in
-// program order by their roots.
+// Drafts are made from the last instruction to the first and numbered in reverse, so that kernels are in program order
+// by their roots.
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
     assert(computation->root && chip && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);

@@ -11,7 +11,7 @@
 
 HLO_BEGIN_C
 
-// A kernel. Its first `root_count` members are what it writes; members[0] gives it its name.
+// A kernel. Its first `root_count` members are its results; it is named after members[0].
 typedef struct EmuKernel {
     HloInstruction **members;
     int64_t member_count;
@@ -28,9 +28,9 @@ typedef struct EmuPlan {
     int64_t kernel_count;
 } EmuPlan;
 
-// Plans a computation for `chip`, whose balance decides what is worth computing twice, in `arena`. `kernel_of` has an
-// entry for each instruction id of the module; it is set to the number of the kernel one of whose roots an instruction
-// is, -1 for the others. Memory errors jump to hlo_protect().
+// Plans a computation for `chip` in `arena`; the chip's balance of compute and bandwidth decides what is worth
+// computing twice. `kernel_of` has an entry for each instruction id of the module: the number of the kernel that has
+// the instruction as a root, -1 for the others. Memory errors jump to hlo_protect().
 HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip,
                              int32_t *kernel_of);
 

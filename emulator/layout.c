@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dimensions are minor, and in which tiles an array is stored on a TPU. Facts: what the real
-// compiler prints for arrays of all ranks and types (docs/machine-model.md, Memory).
+// Chooses the minor dimensions and tiles of an array on a TPU. The facts are those that the real compiler prints for
+// arrays of all ranks and types (docs/machine-model.md, Memory).
 //
-// A matrix lies in tiles of rows x 128 lanes, each of them in one piece, and its two minor
-// dimensions are rounded up to whole tiles: f32[10,200]{1,0:T(8,128)} takes 16 x 256 elements.
-// Types below 32 bits are packed along the rows, which a second level of tiles says:
-// bf16[16,128]{1,0:T(8,128)(2,1)}. A vector lies in pieces of up to 1024 lanes: f32[300]
-// {0:T(512)}. Of all pairs of dimensions the one that pads least becomes the minor ones, row-major
-// first among equals: O(rank^3) an array.
+// A matrix is stored in tiles of rows x 128 lanes, each of them contiguous, and its two minor dimensions are rounded up
+// to whole tiles: f32[10,200]{1,0:T(8,128)} takes 16 x 256 elements. Types below 32 bits are packed along the rows,
+// which a second level of tiles expresses: bf16[16,128]{1,0:T(8,128)(2,1)}. A vector is stored in pieces of up to 1024
+// lanes: f32[300]{0:T(512)}. The pair of dimensions that pads least becomes the minor pair, row-major first among
+// equals: O(rank^3) per array.
 //
-// Byte counts are computed in double and capped at 2^50, so that sums of thousands of arrays do not
-// overflow.
+// Byte counts are computed in double and capped at 2^50, so that sums of thousands of arrays do not overflow.
 #include "emulator/layout.h"
 
 #include <assert.h>
@@ -90,7 +88,8 @@ static Choice choose(const EmuChip *chip, const HloShape *shape) {
     return best;
 }
 
-// The tiles of a layout whose minor dimensions are chosen: rows and lanes, then what packs narrow types into words.
+// Sets the tiles of a layout whose minor dimensions are chosen: rows and lanes, then the packing of narrow types into
+// words.
 static void set_tiles(HloArena *arena, const Choice *choice, HloLayout *layout) {
     const bool matrix = choice->second >= 0, packed = choice->bits < 32;
     assert(choice->lanes >= 128); /* a tile is never narrower than the vector unit */
@@ -122,7 +121,7 @@ const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const 
     return layout;
 }
 
-// The caller's order with the tiles that the machine gives to such minor dimensions.
+// The caller's order, with the tiles that the machine uses for these minor dimensions.
 const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                      HloInts minor_to_major) {
     assert(hlo_shape_is_array(shape));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How arrays lie in a TPU's memory: the layout the compiler would choose, and what tiles make of their sizes.
+// The storage of arrays in a TPU's memory: the layout that the compiler would choose, and their sizes in tiles.
 #ifndef MESHLO_EMULATOR_LAYOUT_H_
 #define MESHLO_EMULATOR_LAYOUT_H_
 
@@ -8,13 +8,13 @@
 
 HLO_BEGIN_C
 
-// The layout of an array as the TPU compiler chooses it where nothing is said: the two most minor dimensions are those
-// that pad least (row-major when equal), tiled by 8 rows of 128 lanes, fewer rows where the array has fewer, with the
-// packing tiles of narrow types. Made in `arena`.
+// The layout of an array that the TPU compiler chooses by default: the two most minor dimensions are those that pad
+// least (row-major when equal), tiled by 8 rows of 128 lanes, fewer rows where the array has fewer, with the packing
+// tiles of narrow types. Allocated in `arena`.
 HLO_EXPORT const HloLayout *emu_default_layout(HloArena *arena, const EmuChip *chip, const HloShape *shape);
 
-// The layout of an array whose dimensions somebody has ordered, the most minor one first (each of them once): the same
-// order, with the tiles that emu_default_layout() would give it. Made in `arena`.
+// The layout of an array whose dimension order is given, the most minor one first (each of them once): the same order,
+// with the tiles that emu_default_layout() would give it. Allocated in `arena`.
 HLO_EXPORT const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *chip, const HloShape *shape,
                                                 HloInts minor_to_major);
 
@@ -23,10 +23,10 @@ HLO_EXPORT const HloLayout *emu_layout_in_order(HloArena *arena, const EmuChip *
 // array counts with 1 PiB at most. `chip` NULL (host processors): dense.
 HLO_EXPORT int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape);
 
-// The same of what lies in HBM: nothing for arrays whose layout puts them into VMEM or the host's memory.
+// The padded bytes of an array in HBM: 0 for arrays whose layout puts them into VMEM or the host's memory.
 HLO_EXPORT int64_t emu_hbm_bytes(const EmuChip *chip, const HloShape *shape);
 
-// The same of one dense array, wherever it lies, without tiles.
+// The bytes of one dense array in any memory, without tiles.
 HLO_EXPORT int64_t emu_unpadded_bytes(const HloShape *shape);
 
 // Whether the layout puts an array into VMEM, so that using it costs no HBM traffic.

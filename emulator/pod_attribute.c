@@ -64,14 +64,17 @@ static xmlDoc *grammar_of_one(xmlDoc *grammar, const char *element, xmlNode *att
     return made;
 }
 
-// Drops libxml2's messages: the caller only needs to know whether validation succeeds.
+// Drops libxml2's messages: the caller only needs to know whether validation succeeds. A lack of memory is noted in
+// `user`.
 static void keep_quiet(void *user, xmlErrorPtr error) {
-    (void)user;
-    (void)error;
+    bool *no_memory = user;
+    *no_memory |= error->code == XML_ERR_NO_MEMORY;
 }
 
 // Whether an attribute may have this value; also true when memory is short.
+// libxml2 does not say no to an empty list, it fails.
 static bool may_be(xmlDoc *grammar, const char *element, xmlNode *pattern, const char *value) {
+    bool no_memory = false;
     xmlDoc *one = grammar_of_one(grammar, element, pattern), *document = xmlNewDoc(BAD_CAST "1.0");
     xmlNode *root = document ? xmlNewDocNode(document, NULL, BAD_CAST element, NULL) : NULL;
     if (root) {
@@ -79,12 +82,12 @@ static bool may_be(xmlDoc *grammar, const char *element, xmlNode *pattern, const
         xmlNewProp(root, BAD_CAST value_of(pattern, "name"), BAD_CAST value);
     }
     xmlRelaxNGParserCtxtPtr parser = root && one ? xmlRelaxNGNewDocParserCtxt(one) : NULL;
-    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_quiet, NULL);
+    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_quiet, &no_memory);
     xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
     xmlRelaxNGFreeParserCtxt(parser);
     xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
-    if (validator) xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_quiet, NULL);
-    const bool good = !validator || xmlRelaxNGValidateDoc(validator, document) <= 0;
+    if (validator) xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_quiet, &no_memory);
+    const bool good = !validator || xmlRelaxNGValidateDoc(validator, document) == 0 || no_memory;
     xmlRelaxNGFreeValidCtxt(validator);
     xmlRelaxNGFree(schema);
     xmlFreeDoc(document);

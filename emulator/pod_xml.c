@@ -40,7 +40,8 @@ typedef struct PodReader {
     bool explicit_wrap;
     char message[512];  // first complaint of libxml2
     int line;
-    bool no_memory;  // libxml2 had too little
+    bool no_memory;      // libxml2 had too little
+    int64_t slice_line;  // of the slice that was taken
 } PodReader;
 
 // An error at a line of the file.
@@ -93,9 +94,35 @@ static HloStatus parse_document(PodReader *reader) {
     return HLO_SUCCESS;
 }
 
+// The first element in which an attribute that is a list is blank, and that attribute; NULL where there is none.
+// libxml2 fails at such a list as if memory were short, whatever the grammar says of it.
+static const xmlNode *find_blank_list(const xmlNode *at, const xmlAttr **blank) {
+    static const char *const lists[] = {"dims", "bounds", "wrap"};
+    for (; at; at = at->next) {
+        for (const xmlAttr *attr = at->type == XML_ELEMENT_NODE ? at->properties : NULL; attr; attr = attr->next)
+            for (size_t i = 0; i < HLO_COUNT_OF(lists); i++) {
+                const char *text = attr->children ? (const char *)attr->children->content : NULL;
+                if (strcmp((const char *)attr->name, lists[i]) || (text && text[strspn(text, " \t\r\n")])) continue;
+                *blank = attr;
+                return at;
+            }
+        const xmlNode *found = at->type == XML_ELEMENT_NODE ? find_blank_list(at->children, blank) : NULL;
+        if (found) return found;
+    }
+    return NULL;
+}
+
 // Validates reader->document against the built-in schema. libxml2's return values: 0 valid, above
 // it invalid, below it a failure of its own.
 static HloStatus validate_document(PodReader *reader) {
+    const xmlAttr *blank = NULL;
+    const xmlNode *holder = find_blank_list(xmlDocGetRootElement(reader->document), &blank);
+    if (holder) {  // on the stack: the document is freed by the caller, whom a jump out of the arena would pass over
+        char message[128];
+        snprintf(message, sizeof(message), "attribute %s of %.60s is empty", (const char *)blank->name,
+                 (const char *)holder->name);
+        return pod_error(reader, xmlGetLineNo(holder), message);
+    }
     xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
     if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
     xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
@@ -108,10 +135,11 @@ static HloStatus validate_document(PodReader *reader) {
     }
     xmlRelaxNGFreeValidCtxt(validator);
     xmlRelaxNGFree(schema);
-    HLO_FAIL_IF(outcome < 0 || reader->no_memory, HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it", reader->path);
-    if (outcome == 0) return HLO_SUCCESS;
+    if (outcome == 0 && !reader->no_memory) return HLO_SUCCESS;
     HloText complaint = {0};
-    const xmlNode *element = emu_pod_attribute_complaint(reader->document, &complaint);
+    const xmlNode *element = reader->no_memory ? NULL : emu_pod_attribute_complaint(reader->document, &complaint);
+    HLO_FAIL_IF(!element && (outcome < 0 || reader->no_memory), HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it",
+                reader->path);
     const HloStatus status = element && complaint.data
                                  ? pod_error(reader, xmlGetLineNo(element), complaint.data)
                                  : pod_error(reader, reader->line, reader->message[0] ? reader->message : "not a pod");
@@ -291,6 +319,7 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     const char *name = attribute(reader, node, "name");
     if (reader->plan.name || (reader->slice && strcmp(reader->slice, name))) return HLO_SUCCESS;
     reader->plan.name = reader->spec;
+    reader->slice_line = xmlGetLineNo(node);
     HLO_TRY(read_sizes(reader, node, "dims", reader->plan.shape));
     reader->plan.slice_count = 1;
     HLO_TRY(read_integer(reader, node, "count", &reader->plan.slice_count));
@@ -352,10 +381,11 @@ static HloStatus read_pod(void *argument) {
     HLO_FAIL_IF(!reader->plan.name, HLO_INVALID_ARGUMENT, "%s: there is no slice named '%s'", reader->path,
                 reader->slice);
     const int64_t *shape = reader->plan.shape;
-    HLO_FAIL_IF(shape[0] > EMU_MAX_AXIS || shape[1] > EMU_MAX_AXIS || shape[2] > EMU_MAX_AXIS, HLO_INVALID_ARGUMENT,
-                "%s: an axis of a slice has at most %d chips", reader->path, EMU_MAX_AXIS);
-    HLO_FAIL_IF(shape[0] * shape[1] * shape[2] * reader->plan.slice_count > EMU_MAX_DEVICES / 2, HLO_INVALID_ARGUMENT,
-                "%s: the slices have too many chips", reader->path);
+    if (shape[0] > EMU_MAX_AXIS || shape[1] > EMU_MAX_AXIS || shape[2] > EMU_MAX_AXIS)
+        return pod_error(reader, reader->slice_line,
+                         hlo_arena_format(reader->arena, "an axis of a slice has at most %d chips", EMU_MAX_AXIS));
+    if (shape[0] * shape[1] * shape[2] * reader->plan.slice_count > EMU_MAX_DEVICES / 2)
+        return pod_error(reader, reader->slice_line, "the slices have too many chips");
     grow_pod(reader);
     memcpy(reader->plan.host_bounds, reader->host_bounds, sizeof(reader->host_bounds));
     reader->plan.chip = &reader->chip;
@@ -375,5 +405,9 @@ HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology *
     if (!status) status = hlo_protect(read_pod, reader);
     xmlFreeDoc(reader->document);
     if (status) return status;
-    return emu_topology_build(arena, &reader->plan, topology);
+    status = emu_topology_build(arena, &reader->plan, topology);
+    if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    const HloStatus placed = pod_error(reader, reader->slice_line, hlo_status_message(status));
+    hlo_status_free(status);
+    return placed;
 }

@@ -352,8 +352,8 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_longest(report, text);
 }
 
-// One buffer of the out-of-memory report, in the wording of XLA:TPU's report
-// (shared/reference/users.md), which people and scripts search for.
+// One buffer of the out-of-memory report, in the wording of XLA:TPU's report, which people and
+// scripts search for.
 static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *text) {
     assert(number >= 0);
     hlo_text_format(text, "\n  %lld. Size: ", (long long)number);

@@ -56,7 +56,7 @@ static int64_t add_counts(int64_t a, int64_t b) {
     return a > INT64_MAX - b ? INT64_MAX : a + b;
 }
 
-// The ring algorithm's amounts, as CLI.md defines them for --json: with g members and an operand of n bytes an
+// The ring algorithm's amounts, as docs/cli.md defines them for --json: with g members and an operand of n bytes an
 // all-gather sends n(g-1), an all-reduce 2n(g-1)/g, a reduce-scatter or all-to-all n(g-1)/g, a permute n. Counts that
 // leave 62 bits end at the greatest.
 int64_t spmd_collective_bytes(const HloInstruction *collective, int64_t group_size) {
@@ -275,7 +275,7 @@ void spmd_report_print(HloText *text, const SpmdReport *report) {
     hlo_text_string(text, " sent by each device\n");
 }
 
-// The keys are those of CLI.md; a baseline of `meshlo check` is read back by them.
+// The keys are those of docs/cli.md; a baseline of `meshlo check` is read back by them.
 void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);

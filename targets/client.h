@@ -277,6 +277,9 @@ typedef struct TargetCompileOptions {
     // Device ids, replica_count rows of partition_count; NULL: the client's first devices in order.
     const int64_t *device_assignment;
     TargetNumerics numerics;
+    // Set to true when a program is refused because a device has less memory than it needs, as RESOURCE_EXHAUSTED is
+    // also what the lack of this machine's memory for compiling gives; NULL for callers who need not know.
+    bool *exceeds_device;
 } TargetCompileOptions;
 
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is

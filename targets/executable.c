@@ -111,12 +111,13 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
 // All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
 // Dense bytes: the padding of tiles, which emulator/memory.h counts, comes on top on a real chip. So this is lenient:
 // what passes here may still not fit there.
-static HloStatus check_capacity(const TargetExecutable *executable) {
+static HloStatus check_capacity(const TargetExecutable *executable, const TargetCompileOptions *options) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
     target_executable_memory_analysis(executable, &analysis);
     target_device_memory_statistics(executable->devices[0], &statistics);
     if (statistics.bytes_limit == 0 || analysis.peak_bytes <= statistics.bytes_limit) return HLO_SUCCESS;
+    if (options->exceeds_device) *options->exceeds_device = true;
     return hlo_error(
         HLO_RESOURCE_EXHAUSTED,
         "Ran out of memory on HBM, the total memory required for HLO temporaries (%s, arguments and results "
@@ -186,7 +187,7 @@ static HloStatus fill_executable(void *argument) {
         hlo_hash_mix(hlo_hash_mix(hlo_module_hash(module), (uint64_t)executable->numerics),
                      hlo_hash_mix((uint64_t)executable->replica_count, (uint64_t)executable->partition_count));
     HLO_TRY(read_memories(module, executable));
-    HLO_TRY(check_capacity(executable));
+    HLO_TRY(check_capacity(executable, options));
     return analyse_cost(module, executable);
 }
 

@@ -3,8 +3,8 @@
 // machine, see `meshlo run --help`), writing results, and comparing two sets with tolerances that follow from the
 // types.
 //
-// The made-up inputs are part of the contract (`meshlo run --help`, CLI.md): anybody can make the same numbers with a
-// few lines of Python, and a comparison between machines needs no files. Changing a formula here changes results that
+// The made-up inputs are part of the contract (`meshlo run --help`, docs/cli.md): anyone can make the same numbers with
+// a few lines of Python, and a comparison between machines needs no files. Changing a formula here changes results that
 // others have written down.
 #include "tools/arrays.h"
 
@@ -96,7 +96,9 @@ static HloStatus unknown_input(CliContext *context, const HloModule *module, con
     for (int64_t i = 0; i < hlo_parameter_count(module->entry); ++i) {
         hlo_vector_push(context->arena, &names, module->entry->parameters.items[i]->name);
     }
-    const char *nearest = cli_nearest(key, names.items, names.count);
+    const char *digits = key[0] == 'p' ? key + 1 : key;
+    const bool is_place = *digits && strspn(digits, "0123456789") == strlen(digits);  // and no misspelt name
+    const char *nearest = is_place ? NULL : cli_nearest(key, names.items, names.count);
     if (nearest) return cli_usage_error(context, "--input: no parameter '%s'; did you mean %s?", key, nearest);
     return cli_usage_error(context, "--input: no parameter '%s'; the program has %lld inputs", key, (long long)count);
 }
@@ -156,7 +158,29 @@ static HloStatus read_one(CliContext *context, const HloModule *module, const ch
     return read_array(wanted, index, NULL, equals + 1, &inputs->items[index]);
 }
 
+// Numbers that no one gave are said to be made up, unless --seed asks for them.
+static void say_what_is_missing(CliContext *context, const HloShape *const *shapes, const CliArrays *inputs) {
+    enum { kMostNamed = 8 };
+    int64_t missing = 0, total = 0;
+    HloText list = {0};
+    for (int64_t i = 0; i < inputs->count; ++i) {
+        if (!hlo_shape_is_array(shapes[i])) continue;
+        ++total;
+        if (inputs->items[i]) continue;
+        if (++missing <= kMostNamed) hlo_text_format(&list, "%s%lld", missing > 1 ? ", " : "", (long long)i);
+    }
+    if (missing && !cli_flag(context, "seed"))
+        hlo_text_format(
+            &context->complaint,
+            "note: %lld of %lld inputs %s not given (%s%s): made from seed 0 (--seed 0 says so without this "
+            "note, --input gives them)\n",
+            (long long)missing, (long long)total, missing == 1 ? "is" : "are", list.data ? list.data : "",
+            missing > kMostNamed ? ", …" : "");
+    hlo_text_free(&list);
+}
+
 static HloStatus fill_missing(CliContext *context, const HloShape *const *shapes, CliArrays *inputs) {
+    say_what_is_missing(context, shapes, inputs);
     uint64_t seed = (uint64_t)cli_integer(context, "seed", 0);
     for (int64_t i = 0; i < inputs->count; ++i) {
         if (inputs->items[i]) continue;
@@ -178,6 +202,8 @@ HloStatus cli_inputs_read(CliContext *context, const HloModule *module, const Hl
     HloStatus status = HLO_SUCCESS;
     for (int64_t i = 0; i < options.count && !status; ++i) {
         status = read_one(context, module, options.items[i], &wanted, inputs);
+        if (status && strncmp(hlo_status_message(status), "--input", 7) != 0)
+            status = hlo_status_annotate(status, "--input %s", cli_printable(context, options.items[i]));
     }
     if (!status) status = fill_missing(context, shapes, inputs);
     if (status) cli_arrays_free(inputs);

@@ -134,7 +134,7 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
 
 // Says why, then gives the exit code of a status. Takes ownership.
 // Errors that name an instruction but no place in the text get it here: the program's text is still in the context, and
-// FILE:LINE:COL with the line and a caret is the form that the contract (CLI.md) promises.
+// FILE:LINE:COL with the line and a caret is the form that the contract (docs/cli.md) promises.
 static int report_status(const CliContext *context, HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (place && place->instruction && !place->line_text && context->source.data) {

@@ -14,7 +14,7 @@ static const struct {
     {CLI_EXIT_OK, "all went well"},
     {CLI_EXIT_CHECK_FAILED, "a comparison or a check failed"},
     {CLI_EXIT_USAGE, "the command line is wrong, or a file cannot be opened or written"},
-    {CLI_EXIT_PROGRAM, "the program does not parse or verify"},
+    {CLI_EXIT_PROGRAM, "a program, or the description of a pod, does not parse or verify"},
     {CLI_EXIT_UNSUPPORTED, "something is not supported; the message names it"},
     {CLI_EXIT_OUT_OF_MEMORY, "the program is predicted to run out of device memory"},
     {CLI_EXIT_RUN_TIME, "the run failed: deadlock, bad buffer, NaN trap, no memory left"},

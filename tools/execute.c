@@ -221,16 +221,19 @@ static void job_free(Job *job) {
 // Times are of compiling only: making the client (finding the machine) is not the program's doing.
 static HloStatus job_compile(Job *job, CliTimes *times) {
     const CliExecution *execution = job->execution;
+    bool exceeds_device = false;
     TargetCompileOptions options = {.replica_count = execution->program->replica_count,
                                     .partition_count = execution->program->num_partitions,
                                     .device_assignment = execution->assignment,
-                                    .numerics = execution->numerics};
+                                    .numerics = execution->numerics,
+                                    .exceeds_device = &exceeds_device};
     HLO_TRY(target_client_new(execution->machine, &job->client));
     cli_progress(job->context, "compiling");
     double start = cli_seconds();
-    job->context->stage = CLI_STAGE_COMPILE;
-    HLO_TRY(target_compile(job->client, execution->program->per_device, &options, &job->executable));
     job->context->stage = CLI_STAGE_RUN;
+    const HloStatus status = target_compile(job->client, execution->program->per_device, &options, &job->executable);
+    if (exceeds_device) job->context->stage = CLI_STAGE_COMPILE;  // a prediction; all else is this machine's lack
+    HLO_TRY(status);
     times->compile_seconds = cli_seconds() - start;
     return HLO_SUCCESS;
 }

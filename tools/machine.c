@@ -38,7 +38,7 @@ static HloStatus parse_axis(CliContext *context, const char *text, const char *i
     axis->name = equals ? hlo_arena_string(context->arena, item, (size_t)(equals - item))
                         : hlo_arena_format(context->arena, "axis%lld", (long long)index);
     if (!*axis->name || !read_count(size, &axis->size) || axis->size < 1 || axis->size > kMaxDevices) {
-        return cli_usage_error(context, "bad mesh '%s': '%s' is no axis like x=4", text, item);
+        return cli_usage_error(context, "--mesh %s: '%s' is no axis like x=4", text, item);
     }
     return HLO_SUCCESS;
 }
@@ -54,12 +54,12 @@ HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
         HLO_TRY(parse_axis(context, text, item, axes.count, &axis));
         for (int64_t i = 0; i < axes.count; ++i) {
             if (strcmp(axes.items[i].name, axis.name) == 0) {
-                return cli_usage_error(context, "bad mesh '%s': the axis %s is there twice", text, axis.name);
+                return cli_usage_error(context, "--mesh %s: the axis %s is there twice", text, axis.name);
             }
         }
         mesh->devices *= axis.size;
         if (mesh->devices > kMaxDevices)
-            return cli_usage_error(context, "the mesh '%s' is larger than any slice", text);
+            return cli_usage_error(context, "--mesh %s: the mesh is larger than any slice", text);
         hlo_vector_push(context->arena, &axes, axis);
     }
     mesh->axes = axes.items;
@@ -82,13 +82,26 @@ HloStatus cli_numbers_parse(CliContext *context, const char *option, const char 
     return HLO_SUCCESS;
 }
 
-// `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Mistakes in a name are usage, with the nearest names in the message.
+// `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Mistakes in a name are usage, with the nearest names in the message;
+// those in a pod's description, which have a place in its file, are errors of reading it.
 HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {
-    if (!spec) spec = getenv("MESHLO_TOPOLOGY");
+    const char *given = cli_has_option(context->verb, "topology") ? "topology" : "on";
+    const char *source = !spec || !cli_has_option(context->verb, given) || cli_text(context, given) != spec
+                             ? NULL
+                             : hlo_arena_format(context->arena, "--%s", given);
+    if (!spec) {
+        spec = getenv("MESHLO_TOPOLOGY");
+        source = "MESHLO_TOPOLOGY";
+    }
     if (!spec || !*spec) spec = otherwise;
     if (!spec) return cli_usage_error(context, "no topology given, and MESHLO_TOPOLOGY is not set");
     context->stage = CLI_STAGE_USAGE;
-    return emu_topology_parse(spec, topology);
+    const HloStatus status = emu_topology_parse(spec, topology);
+    if (status && hlo_status_place(status)) {
+        context->stage = CLI_STAGE_PROGRAM;
+        return status;
+    }
+    return status && source && spec != otherwise ? hlo_status_annotate(status, "%s", source) : status;
 }
 
 HloStatus cli_mesh_ids(CliContext *context, const EmuTopology *topology, const int64_t *sizes, int64_t count,

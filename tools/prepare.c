@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "compile/xla_flags.h"
+#include "tools/execute.h"
 #include "tools/machine.h"
 
 // More devices than any machine has that can be named.
@@ -33,7 +34,7 @@ const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 static const CliOption kMachineOptions[] = {
     {"on", CLI_TEXT, "TOPOLOGY", "The machine: cpu, cpu:N or a slice like v5e-16 (default: MESHLO_TOPOLOGY, or cpu)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
-     "Device of each partition (default: make_mesh order of the program's mesh)."},
+     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
 };
 const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
 
@@ -80,13 +81,19 @@ static HloStatus count_devices(CliProgram *program, int64_t num_partitions) {
 
 // The machine that was named must have a device for each partition of each replica.
 // Before partitioning, which may take long. The topology is opened again when it is needed: parsing a name is cheap.
+// The devices that are named for the partitions are checked here for every verb, also where they change nothing.
 static HloStatus check_machine(CliContext *context, const CliProgram *program) {
-    const char *spec = cli_machine(context);
+    const char *spec = cli_machine(context), *assignment = cli_text(context, "device-assignment");
     EmuTopology *topology = NULL;
-    if (!spec) return HLO_SUCCESS;
+    if (!spec && !assignment) return HLO_SUCCESS;
+    if (!spec) spec = hlo_arena_format(context->arena, "cpu:%lld", (long long)program->device_count);
     HLO_TRY(cli_topology_open(context, spec, NULL, &topology));
-    int64_t devices = topology->device_count;
+    const int64_t devices = topology->device_count, *ids;
+    HloStatus status = HLO_SUCCESS;
+    if (assignment && devices >= program->device_count)
+        status = cli_device_assignment(context, topology, program, &ids);
     emu_topology_free(topology);
+    HLO_TRY(status);
     context->stage = CLI_STAGE_PROGRAM;
     if (devices >= program->device_count) return HLO_SUCCESS;
     return cli_usage_error(context, "the program needs %lld devices, %s has %lld", (long long)program->device_count,

@@ -22,41 +22,12 @@ const char *cli_format_name(CliFormat format) {
     return kNames[format];
 }
 
-static bool starts_with(const char *data, size_t size, const char *word) {
-    size_t length = strlen(word);
-    return size >= length && memcmp(data, word, length) == 0;
-}
-
-// Skips blanks and // comments.
-// Programs of test suites begin with // RUN lines.
-static void skip_comments(const char **data, size_t *size) {
-    assert(*data);
-    for (;;) {
-        size_t blanks = 0;
-        while (blanks < *size && memchr(" \t\r\n", (*data)[blanks], 4)) ++blanks;
-        *data += blanks;
-        *size -= blanks;
-        if (!starts_with(*data, *size, "//")) return;
-        const char *newline = memchr(*data, '\n', *size);
-        size_t length = newline ? (size_t)(newline - *data) : *size;
-        *data += length;
-        *size -= length;
-    }
-}
-
-// By content, as names lie: magic numbers first, then the first word of the text. HLO text is what is left, so that its
-// parser gives the error for text that is neither.
+// By content, as names lie: magic numbers first, then the first words of the text. HLO text is what is left, so that
+// its parser gives the error for text that is neither.
 CliFormat cli_format_detect(const char *data, size_t size) {
-    static const char *const kMlirWords[] = {"module @", "module {",  "module attributes",  "builtin.module",
-                                             "#",        "func.func", "\"builtin.module\"", "\"func.func\"",
-                                             "sdy.mesh", "!"};
     if (hlo_looks_like_mlir_bytecode(data, size)) return CLI_FORMAT_BYTECODE;
     if (hlo_looks_like_proto(data, size)) return CLI_FORMAT_HLO_PROTO;
-    skip_comments(&data, &size);
-    for (size_t i = 0; i < HLO_COUNT_OF(kMlirWords); ++i) {
-        if (starts_with(data, size, kMlirWords[i])) return CLI_FORMAT_STABLEHLO_TEXT;
-    }
-    return CLI_FORMAT_HLO_TEXT;
+    return hlo_looks_like_mlir_text(data, size) ? CLI_FORMAT_STABLEHLO_TEXT : CLI_FORMAT_HLO_TEXT;
 }
 
 static const CliOption kProgramOptions[] = {
@@ -86,6 +57,16 @@ static HloStatus read_sizes(CliContext *context, const char *option, HloInts *si
     return HLO_SUCCESS;
 }
 
+// Reads StableHLO in either form; what is passed over is said when the verb is done.
+static HloStatus decode_stablehlo(CliContext *context, const char *name, const HloFileContent *content,
+                                  const HloInts *sizes, int64_t count, HloModule **module) {
+    const HloStablehloOptions options = {
+        .file = name, .sizes = sizes, .size_count = count, .notes = &context->complaint};
+    HloStatus status = hlo_module_from_stablehlo(content->data, content->size, &options, module);
+    const bool has_lines = cli_format_detect(content->data, content->size) == CLI_FORMAT_STABLEHLO_TEXT;
+    return has_lines ? status : hlo_status_annotate(status, "%s", name);
+}
+
 // With --sizes: only StableHLO has sizes that are open.
 static HloStatus decode_sized(CliContext *context, const char *name, const HloFileContent *content,
                               HloModule **module) {
@@ -96,8 +77,7 @@ static HloStatus decode_sized(CliContext *context, const char *name, const HloFi
     if (format != CLI_FORMAT_STABLEHLO_TEXT && format != CLI_FORMAT_BYTECODE)
         return cli_usage_error(context, "--sizes: %s is %s, which leaves none open", name, cli_format_name(format));
     for (int64_t i = 0; i < options.count; ++i) HLO_TRY(read_sizes(context, options.items[i], sizes, &count));
-    HloStatus status = hlo_module_from_stablehlo_sized(content->data, content->size, name, sizes, count, module);
-    return format == CLI_FORMAT_BYTECODE ? hlo_status_annotate(status, "%s", name) : status;
+    return decode_stablehlo(context, name, content, sizes, count, module);
 }
 
 // Binary formats have no lines: their errors get the file's name in front.
@@ -111,11 +91,9 @@ static HloStatus decode_program(CliContext *context, const char *name, const Hlo
         case CLI_FORMAT_HLO_PROTO:
             return hlo_status_annotate(hlo_module_from_proto(content->data, content->size, module), "%s", name);
         case CLI_FORMAT_BYTECODE:
-            return hlo_status_annotate(hlo_module_from_stablehlo_bytecode(content->data, content->size, module), "%s",
-                                       name);
         case CLI_FORMAT_STABLEHLO_TEXT: break;
     }
-    return hlo_module_from_stablehlo_text(content->data, content->size, name, module);
+    return decode_stablehlo(context, name, content, NULL, 0, module);
 }
 
 // A program is verified at once, whatever it came from: every later step takes that for granted.

@@ -116,7 +116,8 @@ static HloStatus parse_bytes(CliContext *context, const char *text, double *byte
     return cli_usage_error(context, "--max-bytes wants a number with KiB, MiB or GiB or without, not '%s'", text);
 }
 
-// Bytes as the report counts them: what one device sends, by the ring algorithm (CLI.md), loops of unknown length once.
+// Bytes as the report counts them: what one device sends, by the ring algorithm (docs/cli.md), loops of unknown length
+// once.
 static HloStatus check_bytes(CliContext *context, const SpmdReport *report, double limit) {
     if ((double)report->total_bytes_per_device <= limit) return HLO_SUCCESS;
     return broken(context, NULL,

@@ -4,6 +4,8 @@
 // Partition i stands on the i-th device of JAX's make_mesh order unless --device-assignment says otherwise, as for
 // `run` and `explain`; the times come from emulator/simulate.h. Over HBM is a finding and not an error: the report is
 // still printed, and the exit code is 5.
+#include <string.h>
+
 #include "emulator/report.h"
 #include "hlo/base/file.h"
 #include "tools/execute.h"
@@ -12,7 +14,7 @@
 static const CliOption kOptions[] = {
     {"topology", CLI_TEXT, "T", "The slice, like v5e-16 (default: MESHLO_TOPOLOGY)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
-     "Device of each partition (default: make_mesh order of the program's mesh)."},
+     "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
     {"sync", CLI_FLAG, NULL, "Leave collectives in one piece also on chips that compute beside them."},
     {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
@@ -69,7 +71,10 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     options.device_assignment_count = options.device_assignment ? program->device_count : 0;
     options.faults = cli_text(context, "fault");
     cli_progress(context, "emulating");
-    HLO_TRY(emu_simulate(program->per_device, topology, &options, &report));
+    const HloStatus simulated = emu_simulate(program->per_device, topology, &options, &report);
+    if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
+        return hlo_status_annotate(simulated, "--fault");
+    HLO_TRY(simulated);
     HloStatus status = write_results(context, topology, report);
     emu_report_free(report);
     return status;

@@ -90,6 +90,12 @@ static HloStatus optimise(CliContext *context, const HloStringVector *names) {
 
 static HloStatus run_opt(CliContext *context) {
     HloStringVector names = {0};
+    static const char *const kOfRuns[] = {"passes", "dump-to", "dump-pass-re", "sizes", "o"};
+    for (size_t i = 0; i < HLO_COUNT_OF(kOfRuns) && cli_flag(context, "list-passes"); ++i) {
+        if (cli_flag(context, kOfRuns[i]))
+            return cli_usage_error(context, "%s%s says nothing about --list-passes", kOfRuns[i][1] ? "--" : "-",
+                                   kOfRuns[i]);
+    }
     if (cli_flag(context, "list-passes")) {
         list_passes(&context->out);
         return HLO_SUCCESS;

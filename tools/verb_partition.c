@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo partition and meshlo explain: the program of one device, and why its collectives are there.
+#include "tools/machine.h"
 #include "tools/prepare.h"
 #include "tools/program.h"
 
@@ -15,6 +16,11 @@ static const CliOptionTable kTable = CLI_TABLE(kOptions);
 static HloStatus propagate_only(CliContext *context) {
     HloModule *module = NULL, *annotated = NULL;
     SpmdOptions options;
+    if (cli_machine(context)) {  // propagation needs no machine; one that is named must be one
+        EmuTopology *topology = NULL;
+        HLO_TRY(cli_topology_open(context, cli_machine(context), NULL, &topology));
+        emu_topology_free(topology);
+    }
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = cli_spmd_options(context, module, &options);
     if (!status) status = cli_blame_options(context, module, spmd_propagate(module, &options, &annotated));
@@ -43,9 +49,16 @@ static HloStatus print_partitioned(CliContext *context) {
 }
 
 static HloStatus run_partition(CliContext *context) {
-    if (cli_flag(context, "propagate-only") && (cli_flag(context, "json") || cli_flag(context, "explain"))) {
-        return cli_usage_error(context, "--%s reports on a partitioned program, --propagate-only makes none",
-                               cli_flag(context, "json") ? "json" : "explain");
+    static const char *const kOfPartitioned[] = {"json", "explain"};
+    static const char *const kOfDevices[] = {"device-assignment", "async", "partitioned"};
+    for (size_t i = 0; i < HLO_COUNT_OF(kOfPartitioned) && cli_flag(context, "propagate-only"); ++i) {
+        if (cli_flag(context, kOfPartitioned[i]))
+            return cli_usage_error(context, "--%s reports on a partitioned program, --propagate-only makes none",
+                                   kOfPartitioned[i]);
+    }
+    for (size_t i = 0; i < HLO_COUNT_OF(kOfDevices) && cli_flag(context, "propagate-only"); ++i) {
+        if (cli_flag(context, kOfDevices[i]))
+            return cli_usage_error(context, "--%s says nothing about --propagate-only", kOfDevices[i]);
     }
     return cli_flag(context, "propagate-only") ? propagate_only(context) : print_partitioned(context);
 }

@@ -23,8 +23,9 @@ static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int
     const HloSharding *sharding;
     const HloShape *local;
     const HloShape *global = hlo_shape_array(context->arena, HLO_F32, dims, rank);
-    HLO_TRY(
-        spmd_spec_parse(context->arena, mesh->axes, mesh->count, cli_text_or(context, "spec", ""), rank, &sharding));
+    HLO_TRY(hlo_status_annotate(
+        spmd_spec_parse(context->arena, mesh->axes, mesh->count, cli_text_or(context, "spec", ""), rank, &sharding),
+        "--spec"));
     HLO_TRY(spmd_shard_shape(context->arena, global, sharding, &local));
     for (int64_t i = 0; i < mesh->devices; ++i) {
         shards[i].device_id = ids[i];
@@ -43,7 +44,7 @@ static HloStatus draw(CliContext *context, const EmuTopology *topology, const Cl
     const int64_t *ids;
     HLO_TRY(cli_numbers_parse(context, "shape", cli_text_or(context, "shape", ""), 2, dims, &rank));
     if (rank == 0) return cli_usage_error(context, "--shape is missing: one or two dimensions");
-    HLO_TRY(hlo_shape_check_dims(HLO_F32, dims, rank));
+    HLO_TRY(hlo_status_annotate(hlo_shape_check_dims(HLO_F32, dims, rank), "--shape"));
     for (int64_t i = 0; i < mesh->count; ++i) sizes[i] = mesh->axes[i].size;
     HLO_TRY(cli_mesh_ids(context, topology, sizes, mesh->count, false, &ids));
     EmuShard *shards = HLO_ARENA_NEW(context->arena, EmuShard, mesh->devices);

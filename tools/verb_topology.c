@@ -37,7 +37,7 @@ static void count_links(Report *report) {
     }
 }
 
-// The keys are those of CLI.md, more may be added. `ids` is flat, row-major over the mesh.
+// The keys are those of docs/cli.md, more may be added. `ids` is flat, row-major over the mesh.
 static void print_json(HloText *text, const Report *report) {
     const EmuTopology *topology = report->topology;
     HloJsonWriter json = {.text = text, .lines = 1};

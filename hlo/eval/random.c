@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: rng-bit-generator as XLA defines it bit for bit (reference hlo-and-spmd.md 5.1),
+// Random numbers: rng-bit-generator as XLA defines it bit for bit (its operation semantics, RngBitGenerator),
 // rng, and the state of rng-get-and-update-state.
 //
 // Both generators are functions of a key and a counter (Salmon et al., "Parallel random numbers: as

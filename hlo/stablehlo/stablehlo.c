@@ -21,10 +21,8 @@
 typedef struct ImportRequest {
     const void *bytes;
     size_t length;
-    const char *file;
     bool is_text;
-    const HloInts *sizes;  // see hlo_module_from_stablehlo_sized()
-    int64_t size_count;
+    HloStablehloOptions options;
     HloModule *module;
 } ImportRequest;
 
@@ -33,12 +31,14 @@ static HloStatus import_request(void *argument) {
     ImportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();
     MlirOperation *top = NULL;
-    HloStatus status = request->is_text ? mlir_read_text(arena, request->file, request->bytes, request->length, &top)
-                                        : mlir_read_file(arena, request->bytes, request->length, &top);
+    HloStatus status = request->is_text
+                           ? mlir_read_text(arena, request->options.file, request->bytes, request->length, &top)
+                           : mlir_read_file(arena, request->bytes, request->length, &top);
     if (!status) {
         const char *begin = request->bytes;
-        const AsmText text = {request->file, begin, begin + request->length};
-        const ImportOptions options = {request->is_text ? &text : NULL, request->sizes, request->size_count};
+        const AsmText text = {request->options.file, begin, begin + request->length};
+        const ImportOptions options = {request->is_text ? &text : NULL, request->options.sizes,
+                                       request->options.size_count, request->options.notes};
         status = mlir_import_module(top, &options, arena, request->module);
     }
     hlo_arena_free(arena);
@@ -63,24 +63,73 @@ HloStatus hlo_module_from_stablehlo_bytecode(const void *bytes, size_t length, H
 }
 
 HloStatus hlo_module_from_stablehlo_text(const char *text, size_t length, const char *file, HloModule **module) {
-    ImportRequest request = {.bytes = text, .length = length, .file = file, .is_text = true};
+    ImportRequest request = {.bytes = text, .length = length, .is_text = true, .options = {.file = file}};
+    return import_new_module(&request, module);
+}
+
+HloStatus hlo_module_from_stablehlo(const void *data, size_t length, const HloStablehloOptions *options,
+                                    HloModule **module) {
+    static const HloStablehloOptions none = {0};
+    if (!options) options = &none;
+    assert(options->size_count >= 0 && (options->sizes || options->size_count == 0));
+    ImportRequest request = {
+        .bytes = data, .length = length, .is_text = !hlo_looks_like_mlir_bytecode(data, length), .options = *options};
     return import_new_module(&request, module);
 }
 
 HloStatus hlo_module_from_stablehlo_sized(const void *data, size_t length, const char *file, const HloInts *sizes,
                                           int64_t count, HloModule **module) {
-    assert(count >= 0 && (sizes || count == 0));
-    ImportRequest request = {.bytes = data,
-                             .length = length,
-                             .file = file,
-                             .is_text = !hlo_looks_like_mlir_bytecode(data, length),
-                             .sizes = sizes,
-                             .size_count = count};
-    return import_new_module(&request, module);
+    const HloStablehloOptions options = {.file = file, .sizes = sizes, .size_count = count};
+    return hlo_module_from_stablehlo(data, length, &options, module);
 }
 
 bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
     return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
+}
+
+// Behind white space and comments, those of HLO too.
+static const char *skip_blanks(const char *at, const char *end) {
+    for (;;) {
+        while (at < end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) at++;
+        if (end - at < 2 || at[0] != '/') return at;
+        if (at[1] == '/') {
+            while (at < end && *at != '\n' && *at != '\r') at++;
+        } else if (at[1] == '*') {
+            at += 2;
+            while (at < end && !(*at == '*' && end - at > 1 && at[1] == '/')) at++;
+            at = end - at < 2 ? end : at + 2;
+        } else {
+            return at;
+        }
+    }
+}
+
+static const char *skip_word(const char *at, const char *end) {
+    while (at < end && (*at == '_' || *at == '.' || *at == '$' || (*at >= '0' && *at <= '9') ||
+                        ((*at | 32) >= 'a' && (*at | 32) <= 'z')))
+        at++;
+    return at;
+}
+
+// A name of HLO may have a dot too, but an equals sign, a brace or parameters behind it.
+bool hlo_looks_like_mlir_text(const char *text, size_t length) {
+    static const char *const dialects[] = {"builtin.", "func.", "stablehlo.", "chlo.", "sdy.", "mhlo."};
+    const char *end = text + length, *at = skip_blanks(asm_skip_byte_order_mark(text, length), end);
+    if (at == end) return false;
+    if (strchr("#!\"", *at)) return true;
+    if (*at == '{') return end - at > 2 && at[1] == '-' && at[2] == '#';
+    const char *behind = skip_word(at, end), *next = skip_blanks(behind, end);
+    const size_t word = (size_t)(behind - at), rest = (size_t)(end - next);
+    const bool is_module = (word == 6 && !memcmp(at, "module", 6)) || (word == 14 && !memcmp(at, "builtin.module", 14));
+    const bool is_function = word == 4 && !memcmp(at, "func", 4);
+    if (is_module && rest && (*next == '@' || *next == '{')) return true;
+    if (is_module && rest >= 10 && !memcmp(next, "attributes", 10) && skip_word(next, end) == next + 10) return true;
+    if (is_function) return rest && (*next == '@' || skip_word(next, end) > next);
+    for (size_t i = 0; i < HLO_COUNT_OF(dialects); i++) {
+        const size_t prefix = strlen(dialects[i]);
+        if (word > prefix && !memcmp(at, dialects[i], prefix)) return !rest || !strchr("={(", *next);
+    }
+    return false;
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

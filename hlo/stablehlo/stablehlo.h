@@ -60,8 +60,25 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_to_stablehlo_bytecode(const HloMod
 #define HLO_ARGUMENT_LAYOUT_MODES "arg_layout_modes"
 #define HLO_RESULT_LAYOUT_MODES "out_layout_modes"
 
+// What a caller may say of a program that is read; zeros say nothing.
+typedef struct HloStablehloOptions {
+    const char *file;  // its name for messages, or NULL
+    const HloInts *sizes;
+    int64_t size_count;  // as for hlo_module_from_stablehlo_sized()
+    // Gets a line "FILE:LINE:COLUMN: note: ..." for what is passed over because it says nothing about the computation:
+    // operations of unknown dialects at the top of the module, as llvm.module_flags. NULL: no one is told.
+    HloText *notes;
+} HloStablehloOptions;
+
+// Reads either form with these options (NULL: none). The module is the caller's: hlo_module_free().
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_module_from_stablehlo(const void *data, size_t length,
+                                                             const HloStablehloOptions *options, HloModule **module);
+
 // True if the bytes begin with MLIR's bytecode magic.
 HLO_EXPORT bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length);
+// True if the text begins as MLIR does, behind white space and comments: with a module, an operation of builtin, func,
+// StableHLO, CHLO or Shardy, an operation in quotes, an alias or a section of resources. HLO text begins with none.
+HLO_EXPORT bool hlo_looks_like_mlir_text(const char *text, size_t length);
 
 HLO_END_C
 

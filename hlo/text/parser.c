@@ -261,6 +261,7 @@ static HloStatus run_job(void *argument) {
     lexer->begin = hlo_arena_string(parser->arena, parser->original, job->length);
     lexer->end = lexer->begin + job->length;
     lexer->at = lexer->begin;
+    if (job->length >= 3 && !memcmp(lexer->at, "\xEF\xBB\xBF", 3)) lexer->at += 3;  // a byte-order mark
     hlo_parser_index_opcodes(parser);
     hlo_vector_reserve(parser->scratch, &parser->operands, 16);
     hlo_vector_reserve(parser->scratch, &parser->numbers, 16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random numbers without communication: every element is computed from its place in the whole
 // array, so that the bits do not depend on the sharding. Block layouts as in
-// reference/hlo-and-spmd.md §5.1.
+// XLA's operation semantics, RngBitGenerator.
 //
 // The bit generators' algorithms are written out as graphs over the element's global index (a
 // counter), which is why any cut gives the same bits: only the index of the first local element

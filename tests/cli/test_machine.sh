@@ -33,9 +33,9 @@ exits 1 "one mesh over two slices" meshlo topology 2xv5e-16 --mesh 32
 exits 2 "drawing that cannot be written" meshlo topology v5e:4x4 --svg /nonexistent/slice.svg
 exits 2 "missing XML file" meshlo topology ./missing.xml
 echo "<pod" >broken.xml
-exits 2 "broken XML file" meshlo topology ./broken.xml
+exits 3 "broken XML file" meshlo topology ./broken.xml
 echo '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><pod>&x;</pod>' >entity.xml
-exits 2 "XML with entities" meshlo topology ./entity.xml
+exits 3 "XML with entities" meshlo topology ./entity.xml
 # boxes SPEC: the drawing of an 8192x8192 array on v2-8 under SPEC is that of the tutorial, on standard input.
 boxes() {
     exits 0 "boxes of $1" meshlo shardings --mesh a=4,b=2 --shape 8192,8192 --spec "$1" --on v2-8

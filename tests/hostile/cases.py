@@ -2,7 +2,7 @@
 """What a case is, and the programs and helpers that the groups share."""
 import collections
 
-# name; arguments of the command; files: name -> text or bytes; codes: exit codes that are right (CLI.md); says: text that
+# name; arguments of the command; files: name -> text or bytes; codes: exit codes that are right (docs/cli.md); says: text that
 # stderr must hold; survive: exit 0 is right too; environment: variables to set.
 Case = collections.namedtuple("Case", "name arguments files codes says survive environment",
                               defaults=({}, frozenset({2, 3, 4, 5, 6}), "", False, {}))

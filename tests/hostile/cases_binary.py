@@ -182,6 +182,18 @@ def header(descr="'<f4'", order="False", shape="(8, 16)"):
 FULL = b"\0" * 512
 
 
+def seeds():
+    """Good arrays and an archive, (name, bytes) each, for the fuzzers to begin with."""
+    yield "plain.npy", npy(header(), FULL)
+    yield "fortran.npy", npy(header(order="True"), FULL)
+    for name, method in (("stored.npz", zipfile.ZIP_STORED), ("deflated.npz", zipfile.ZIP_DEFLATED)):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", method) as archive:
+            for member in ("arr_0.npy", "arr_1.npy"):
+                archive.writestr(zipfile.ZipInfo(member), npy(header(), FULL), method)
+        yield name, out.getvalue()
+
+
 def npy_cases():
     cases = {
         "nothing": b"", "magic alone": b"\x93NUMPY", "another magic": b"\x93NUMPZ\x01\x00" + b" " * 100,

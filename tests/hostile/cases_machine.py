@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines, meshes, shardings, faults, pods in XML, baselines in JSON, and programs that must not be run."""
-from cases import DOT, NAMED, PARSE_OR_NAMED, RUN, SCALAR_ADD, USAGE, Case, program
+import re
+
+from cases import DOT, NAMED, PARSE, PARSE_OR_NAMED, RUN, SCALAR_ADD, USAGE, Case, program
 
 TOPOLOGIES = [
     "", " ", "v", "v2", "v2-", "v2-0", "v2--8", "v2-7", "v2-9999999999", "v2-99999999999999999999", "v9-8", "v4:", "v4:2",
@@ -107,6 +109,18 @@ def running():
         "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=f4999\n}\n"}, PARSE_OR_NAMED)
 
 
+# Each attribute of a description without its value, or with one of these; only attributes that are free text may have some.
+ODD_VALUES = ["", " ", "-1", "0", "x", "9" * 40, "1e400", "NaN", "4 4 4 4", "1" * 5000, "\u00e9", "&#10;", "4,4", "0x10", "true"]
+
+
+def odd_pods():
+    for number, match in enumerate(re.finditer(r' (\w+)="[^"]*"', POD)):
+        for value in [*ODD_VALUES, None]:
+            attribute = "" if value is None else f' {match.group(1)}="{value}"'
+            yield Case(f"pod: {match.group(1)} {number} {str(value)[:12]!r}", ["devices", "./pod.xml"],
+                       {"pod.xml": POD[:match.start()] + attribute + POD[match.end():]}, PARSE, says="./pod.xml:", survive=True)
+
+
 def all_cases(_):
     program_file = {"dot.hlo": DOT}
     for i, name in enumerate(TOPOLOGIES):
@@ -131,7 +145,8 @@ def all_cases(_):
     for name, (old, new) in PODS.items():
         assert old in POD, name
         yield Case(f"pod: {name}", ["devices", "./pod.xml"],
-                   {"pod.xml": POD.replace(old, new, 1).encode("utf-8", "surrogateescape")}, USAGE)
+                   {"pod.xml": POD.replace(old, new, 1).encode("utf-8", "surrogateescape")}, PARSE, says="./pod.xml:")
+    yield from odd_pods()
     for i, text in enumerate(BASELINES):
         yield Case(f"baseline {i}: {text[:20]!r}", ["check", "dot.hlo", "--mesh", "a=4", "--shard", "p0=a,-", "--baseline", "b.json"],
                    {**program_file, "b.json": text.encode("utf-8", "surrogateescape")}, frozenset({2, 3}))

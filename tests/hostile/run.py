@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: tests/hostile/run.py MESHLO [GROUP…]     Gives the command inputs that it must refuse, through every door.
 
-Each case runs in a folder and a process of its own. It passes when the exit code is one that CLI.md gives for this kind of
+Each case runs in a folder and a process of its own. It passes when the exit code is one that docs/cli.md gives for this kind of
 input, standard error says why, and the process took neither long nor much memory. A crash, a sanitizer's report, exit 0
 and exit 70 (our bug) fail. `survive` cases are mutations that may happen to be good programs: they may also succeed.
 The last line has the form of Criterion's.

@@ -34,4 +34,54 @@ mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("a", "b"))
 whole = np.arange(64.0).reshape(8, 8)
 parts = jax.device_put(whole, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("a", "b")))
 np.testing.assert_array_equal(jax.jit(lambda v: v @ v)(parts), whole @ whole)
+
+# Pallas kernels for TPUs are interpreted: blocks, scratch memory, a copy with its semaphore.
+from jax.experimental import pallas as pl  # noqa: E402
+from jax.experimental.pallas import tpu as pltpu  # noqa: E402
+
+
+def add_blocks(x, out, total):
+    @pl.when(pl.program_id(1) == 0)
+    def _():
+        total[...] = jnp.zeros_like(total)
+
+    total[...] += x[...]
+    out[...] = total[...]
+
+
+def copy(x, out, semaphore):
+    moving = pltpu.make_async_copy(x, out, semaphore)
+    moving.start()
+    moving.wait()
+
+
+blocks = np.arange(16 * 512, dtype=np.float32).reshape(16, 512)
+summed = jax.jit(lambda x: pl.pallas_call(
+    add_blocks, grid=(2, 4), in_specs=[pl.BlockSpec((8, 128), lambda i, j: (i, j))], out_specs=pl.BlockSpec((8, 128), lambda i, j: (i, 0)),
+    scratch_shapes=[pltpu.VMEM((8, 128), jnp.float32)], out_shape=jax.ShapeDtypeStruct((16, 128), jnp.float32))(x))(blocks)
+np.testing.assert_array_equal(summed, blocks.reshape(16, 4, 128).sum(axis=1))
+copied = jax.jit(lambda x: pl.pallas_call(
+    copy, in_specs=[pl.BlockSpec(memory_space=pl.ANY)], out_specs=pl.BlockSpec(memory_space=pl.ANY),
+    scratch_shapes=[pltpu.SemaphoreType.DMA], out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x))(blocks)
+np.testing.assert_array_equal(copied, blocks)
+
+# JAX registers its custom partitioner with a plugin that it finds by its entry point.
+from jax.experimental.custom_partitioning import custom_partitioning  # noqa: E402
+
+asked = []
+
+
+@custom_partitioning
+def double(v):
+    return v * 2
+
+
+def partition(mesh, arguments, result):
+    asked.append(arguments[0].sharding)
+    return mesh, lambda v: v * 2, result.sharding, (arguments[0].sharding,)
+
+
+double.def_partition(partition, sharding_rule="i j -> i j")
+np.testing.assert_array_equal(jax.jit(double)(parts), whole * 2)
+assert asked
 print("the wheel works")

@@ -616,3 +616,85 @@ Test(stablehlo_text, numbers_at_the_ends_of_their_types) {
         hlo_text_free(&printed);
     }
 }
+
+#define IDENTITY "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}"
+
+// White space, comments and marks where MLIR takes them; `notes` is what is said of what is passed over.
+static const struct {
+    const char *text, *notes;
+} spellings[] = {
+    {"module{" IDENTITY "}", NULL},
+    {"module\t@m {" IDENTITY "}", NULL},
+    {"module\r\n@m\r\n{\r\n" IDENTITY "\r\n}\r\n", NULL},
+    {"// c\rmodule @m {\r" IDENTITY "\r}\r", NULL},
+    {"module\nattributes\n{mhlo.num_partitions = 1 : i32}\n{" IDENTITY "}", NULL},
+    {"module@m attributes{}{" IDENTITY "}", NULL},
+    {"// a\nmodule // b\n// c\n@m // d \"\n{ // e {\n" IDENTITY " // f\n} // g", NULL},
+    {"\xEF\xBB\xBFmodule @m {\n" IDENTITY "}", NULL},
+    {"\xEF\xBB\xBF#loc = loc(unknown)\nmodule {\n" IDENTITY "} loc(#loc)\n", NULL},
+    {"  #loc = loc(\"x\")\n\t#loc1\n  = loc(fused[#loc])\nmodule{" IDENTITY "} loc(#loc1)", NULL},
+    {"!t = tensor<4xf32>\nfunc.func @main(%a: !t) -> !t {return %a : !t}", NULL},
+    {"func @main(%a: tensor\n<4xf32>) -> tensor <4xf32> {return %a : tensor<4xf32>}", NULL},
+    {"\"builtin.module\"()({" IDENTITY "}){}:()->()", NULL},
+    {"builtin.module{" IDENTITY "}loc(unknown)", NULL},
+    {"{-# dialect_resources: {} #-}\nmodule{" IDENTITY "}", NULL},
+    {"sdy.mesh @m = <[\"x\"=2]>\n" IDENTITY, NULL},
+    {"module @m {\nllvm.module_flags [#llvm.mlir.module_flag<warning, \"D ]\", 3>,\n  #llvm.x<2>] // c ]\n" IDENTITY
+     "}",
+     "t.mlir:2:1: note: llvm.module_flags is of a dialect that is not known, and is passed over\n"},
+    {"module {" IDENTITY " llvm.module_flags [#llvm.mlir.module_flag<warning, \"D\", 3>]}",
+     "t.mlir:3:3: note: llvm.module_flags is of a dialect that is not known, and is passed over\n"},
+    {"module {\n\"foo.bar\"() <{flags = [#foo.x<a, \"D\", 3>]}> : () -> ()\n" IDENTITY "}",
+     "t.mlir:2:1: note: foo.bar is of a dialect that is not known, and is passed over\n"},
+};
+
+Test(stablehlo_text, white_space_and_what_says_nothing) {
+    for (size_t i = 0; i < HLO_COUNT_OF(spellings); i++) {
+        const char *text = spellings[i].text;
+        HloText notes = {0};
+        HloModule *module = NULL;
+        const HloStablehloOptions options = {.file = "t.mlir", .notes = &notes};
+        cr_expect(hlo_looks_like_mlir_text(text, strlen(text)), "%s", text);
+        HloStatus status = hlo_module_from_stablehlo(text, strlen(text), &options, &module);
+        cr_assert_null(status, "%s: %s", text, hlo_status_message(status));
+        cr_expect_str_eq(notes.data ? notes.data : "", spellings[i].notes ? spellings[i].notes : "", "%s", text);
+        hlo_module_free(module);
+        hlo_text_free(&notes);
+    }
+}
+
+// What a dialect that is not known may mean something by.
+Test(stablehlo_text, unknown_operations_that_carry_something_are_refused) {
+    static const char *const texts[] = {
+        "module {\nllvm.func @f() -> i32\n" IDENTITY "}",
+        "module {\n%0 = foo.bar 3 : i32\n" IDENTITY "}",
+        "module {\n\"foo.bar\"() ({ \"foo.x\"() : () -> () }) : () -> ()\n" IDENTITY "}",
+        "module {\n\"foo.bar\"() {sym_name = \"f\"} : () -> ()\n" IDENTITY "}",
+        "module {\nstablehlo.module_flags []\n" IDENTITY "}",
+        "module {\n\"stablehlo.foo\"() : () -> ()\n" IDENTITY "}",
+        "module {\nllvm.module_flags [\n" IDENTITY "}",
+        "module {\nflags []\n" IDENTITY "}",
+        "func.func @main() {\n llvm.flags []\n return\n}",
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++) {
+        HloModule *module = NULL;
+        HloStatus status = hlo_module_from_stablehlo_text(texts[i], strlen(texts[i]), NULL, &module);
+        cr_expect_not_null(status, "accepted: %s", texts[i]);
+        hlo_status_free(status);
+    }
+}
+
+Test(stablehlo_text, hlo_text_does_not_look_like_mlir) {
+    static const char *const texts[] = {"HloModule m\nENTRY e { ROOT p = f32[] parameter(0) }",
+                                        "/* module @m */ HloModule m",
+                                        "module.1 { ROOT p = f32[] parameter(0) }",
+                                        "func.1 (p: f32[]) -> f32[] { ROOT p = f32[] parameter(0) }",
+                                        "sdy.x = f32[] parameter(0)",
+                                        "modulex {",
+                                        "// module {",
+                                        "{",
+                                        "module",
+                                        ""};
+    for (size_t i = 0; i < HLO_COUNT_OF(texts); i++)
+        cr_expect_not(hlo_looks_like_mlir_text(texts[i], strlen(texts[i])), "%s", texts[i]);
+}

@@ -349,6 +349,25 @@ HloStatus import_function(const ImportPlace *place, const char *name, HloInstruc
 // ---------------------------------------------------------------------------------------------------------------------
 // The module
 
+// True for what a dialect that is not known says about the module alone (llvm.module_flags): it has neither values nor
+// regions, and no symbol by which others could mean it.
+static bool carries_nothing(const MlirOperation *operation) {
+    return mlir_is_foreign(operation->name) && operation->operand_count == 0 && operation->result_count == 0 &&
+           operation->region_count == 0 && !mlir_attribute(operation, "sym_name");
+}
+
+static void note_skipped(Importer *importer, const MlirOperation *operation) {
+    if (!importer->notes) return;
+    HloStatus status = with_place(importer, operation, hlo_error(HLO_UNIMPLEMENTED, "note"));
+    const HloPlace *place = hlo_status_place(status);
+    if (place && place->file)
+        hlo_text_format(importer->notes, "%s:%lld:%lld: ", place->file, (long long)place->line,
+                        (long long)place->column);
+    hlo_text_format(importer->notes, "note: %s is of a dialect that is not known, and is passed over\n",
+                    operation->name);
+    hlo_status_free(status);
+}
+
 // Functions by name, and meshes in their order; anything else at the top of a module has no meaning that we could keep.
 static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
     HLO_VECTOR(const MlirAttribute *) meshes = {0};
@@ -376,6 +395,8 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             function->operation = operation;
             function->is_refined = operation->region_count == 1 && operation->regions[0].is_open;
             hlo_string_map_set(importer->arena, &importer->functions, name->string, strlen(name->string), function);
+        } else if (carries_nothing(operation)) {
+            note_skipped(importer, operation);
         } else {
             return with_place(importer, operation,
                               hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name));
@@ -491,6 +512,7 @@ HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *opti
                              HloModule *module) {
     Importer importer = {.module = module,
                          .text = options->text,
+                         .notes = options->notes,
                          .arena = arena,
                          .repeats = import_repeats_new(arena),
                          .sizes = options->sizes,

@@ -14,6 +14,7 @@ typedef struct Importer {
     HloStringMap rows;              // operation -> ImportRow
     HloIntMap plans;                // address of an operation name -> ImportPlan
     struct ImportRepeats *repeats;  // what operations became that may come again
+    HloText *notes;                 // what is passed over, a line each; or NULL
     HloStringMap shardings;         // text of an annotation -> HloSharding in the module
     HloIntMap known;                // integer instruction's address -> HloInts that it always gives, or 0
     HloIntMap same;                 // parameter's (or its tuple element's) address -> instruction outside
@@ -236,6 +237,7 @@ typedef struct ImportOptions {
     const struct AsmText *text;  // the source, for messages with a place in it; NULL for bytecode
     const HloInts *sizes;        // see hlo_module_from_stablehlo_sized()
     int64_t size_count;
+    HloText *notes;  // see HloStablehloOptions; or NULL
 } ImportOptions;
 // Converts the operation builtin.module `top` into the empty `module`. Scratch memory comes from `arena`.
 HLO_NODISCARD HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *options, HloArena *arena,

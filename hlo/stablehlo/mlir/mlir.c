@@ -335,6 +335,13 @@ const MlirAttribute *mlir_entry(const MlirAttribute *dictionary, const char *nam
 // ---------------------------------------------------------------------------------------------------------------------
 // Marks
 
+bool mlir_is_foreign(const char *name) {
+    static const char *const known[] = {"builtin.", "func.", "stablehlo.", "mhlo.", "chlo.", "vhlo.", "sdy."};
+    for (size_t i = 0; i < HLO_COUNT_OF(known); i++)
+        if (!strncmp(name, known[i], strlen(known[i]))) return false;
+    return strchr(name, '.') != NULL;
+}
+
 bool mlir_is_cast(const char *name) {
     return name[0] == 'b' && strcmp(name, "builtin.unrealized_conversion_cast") == 0;
 }

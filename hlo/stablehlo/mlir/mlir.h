@@ -206,6 +206,8 @@ int64_t mlir_accuracy_mode(const HloAccuracy *accuracy);
 // The reverse: sets the two fields that the mode is made of.
 void mlir_accuracy_set_mode(HloAccuracy *accuracy, int64_t ordinal);
 
+// True for an operation of a dialect that nothing here knows: "llvm.module_flags".
+bool mlir_is_foreign(const char *name);
 // True for the name of a cast between dialects, builtin.unrealized_conversion_cast.
 bool mlir_is_cast(const char *name);
 // What can be said only when all has been read: lets the users of casts (one result an operand) use the operands

@@ -75,15 +75,19 @@ bool asm_enter(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Blanks and marks
 
-// A comment goes to the end of its line. At the end of a text without a newline `at` is put before the NUL, where the
-// loop's step takes it to the end.
+const char *asm_skip_byte_order_mark(const char *text, size_t length) {
+    return length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
+}
+
+// A comment goes to the end of its line, whatever its line ends with.
 void asm_skip_slow(AsmParser *parser) {
     const char *at = parser->at;
     for (;; at++) {
         if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') continue;
         if (*at != '/' || at[1] != '/') break;
-        const char *newline = memchr(at, '\n', (size_t)(parser->end - at));
-        at = newline ? newline : parser->end - 1;
+        // A NUL may be in a comment.
+        while (at < parser->end && *at != '\n' && *at != '\r') at++;
+        at--;
     }
     parser->at = at;
 }
@@ -337,6 +341,8 @@ bool asm_skip_balanced(AsmParser *parser, char open) {
         if (at >= parser->end) return asm_fail_at(parser, start - 1, "'%c' is not closed", open);
         if (*at == '"') {
             for (at++; at < parser->end && *at != '"'; at++) at += *at == '\\';
+        } else if (*at == '/' && at[1] == '/') {
+            while (at + 1 < parser->end && at[1] != '\n' && at[1] != '\r') at++;
         } else if (*at == '-' && at[1] == '>') {
             at++;
         } else if (strchr("([{<", *at) && *at) {

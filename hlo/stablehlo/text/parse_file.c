@@ -19,7 +19,7 @@ static void note_alias(AsmParser *parser, const char *line) {
         at++;
     }
     const char *behind = at;
-    while (*behind == ' ') behind++;
+    while (*behind == ' ' || *behind == '\t' || *behind == '\r' || *behind == '\n') behind++;
     if (*behind != '=' || at == line + 1) return;
     AsmAlias *alias = HLO_ARENA_NEW(parser->arena, AsmAlias, 1);
     alias->at = behind + 1;
@@ -50,8 +50,9 @@ static const char *note_resources(AsmParser *parser, const char *at) {
 // A line's first character says enough: strings of MLIR have no line breaks in them, and operations begin with % or ".
 // A section of resources is read once, whatever its own lines begin with.
 static void note_definitions(AsmParser *parser) {
-    const char *line = parser->begin;
+    const char *line = parser->at;
     while (line < parser->end) {
+        while (*line == ' ' || *line == '\t' || *line == '\r') line++;
         if (*line == '#' || *line == '!') note_alias(parser, line);
         if (line[0] == '{' && line[1] == '-' && line[2] == '#') line = note_resources(parser, line);
         const char *newline = memchr(line, '\n', (size_t)(parser->end - line));
@@ -129,6 +130,7 @@ HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, si
     parser->file = file;
     parser->begin = parser->at = hlo_arena_string(arena, text, length);
     parser->end = parser->begin + length;
+    parser->at = asm_skip_byte_order_mark(parser->begin, length);
     parser->unknown_location = mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_LOCATION});
     note_ops(parser);
     note_definitions(parser);

@@ -4,6 +4,7 @@
 // no graph semantics (programs with branches between blocks are refused; HLO has no form for them). Names of values are
 // mostly numbers, as MLIR prints them, and those are an array's index instead of a map's key.
 #include <assert.h>
+#include <string.h>
 
 #include "hlo/stablehlo/text/parser.h"
 
@@ -357,6 +358,37 @@ static const MlirOpInfo *find_op(AsmParser *parser, AsmSlice word, const char **
     return info;
 }
 
+// Operations of the module itself: what they say is about all of it.
+static bool is_at_top(const AsmParser *parser) {
+    return parser->depth == 1 || (parser->depth == 3 && parser->in_module);
+}
+
+// Goes past the rest of an operation of a dialect that is not known, at the top of a module. MLIR alone knows where it
+// ends: here it is where a line does, unless what follows cannot begin an operation. False, with nothing said, if it
+// takes values or has a symbol, so that it may mean something to others.
+static bool skip_unknown(AsmParser *parser) {
+    for (;;) {
+        while (*parser->at == ' ' || *parser->at == '\t') parser->at++;
+        const char next = *parser->at;
+        const bool is_comment = next == '/' && parser->at[1] == '/';
+        if (next == '\n' || next == '\r' || is_comment) {
+            asm_skip(parser);
+            if (!*parser->at || !strchr("([<{,=:-+*", *parser->at)) return true;
+            if (parser->at[0] == '{' && parser->at[1] == '-' && parser->at[2] == '#') return true;
+        } else if (!next || next == '}') {
+            return true;
+        } else if (next == '@' || next == '%' || next == '^') {
+            return false;
+        } else if (next == '"') {
+            const char *string;
+            if (!asm_string(parser, &string)) return false;
+        } else {
+            parser->at++;
+            if (strchr("([<{", next) && !asm_skip_balanced(parser, next)) return false;
+        }
+    }
+}
+
 // In quotes any operation can be read; a name that no table has fails later, in the importer, which can say more.
 // Without quotes it must be known, as there is no telling where it ends.
 static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes *attributes) {
@@ -367,6 +399,7 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
         AsmSlice word = {spelled, strlen(spelled)};
         const MlirOpInfo *info = hlo_string_map_get(&parser->ops, word.text, word.length);
         *result = asm_new_operation(parser, info ? info->name : spelled);
+        if (parser->depth == 1) parser->in_module = !strcmp((*result)->name, "builtin.module");
         return parse_generic(parser, *result, attributes);
     }
     AsmSlice word = asm_word(parser);
@@ -374,6 +407,11 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
     const char *name;
     const MlirOpInfo *info = find_op(parser, word, &name);
     *result = asm_new_operation(parser, name);
+    if (parser->depth == 1) parser->in_module = !strcmp(name, "builtin.module");
+    if (!info && is_at_top(parser) && mlir_is_foreign(name)) {
+        if (skip_unknown(parser)) return true;
+        if (parser->status) return false;
+    }
     // `cross-replica-sum` has a dash, which no word has: it is only ever written in quotes.
     if (!info || (!info->pretty && info->types != MLIR_TYPES_OWN)) {
         return asm_fail_at(parser, start, "the operation '%.*s' is unknown, or has no form without quotes",

@@ -184,7 +184,7 @@ static const MlirType *parse_dialect_type(AsmParser *parser) {
 // Words that begin a type only with their angle bracket; *known is false for all others.
 static const MlirType *parse_with_body(AsmParser *parser, AsmSlice word, bool *known) {
     *known = true;
-    bool has_body = *parser->at == '<';
+    bool has_body = asm_peek(parser) == '<';
     if (has_body && asm_slice_is(word, "tensor")) {
         parser->at++;
         return cached_tensor(parser);

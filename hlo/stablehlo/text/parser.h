@@ -77,6 +77,7 @@ typedef struct AsmParser {
     int64_t scope, scope_count;      // the innermost isolated region that is open; how many there were
     HLO_VECTOR(AsmUndo) undo;
     const MlirAttribute *unknown_location;
+    bool in_module;  // the operation at the top that is being read is builtin.module
 } AsmParser;
 
 // The attributes of an op while it is parsed.
@@ -163,6 +164,8 @@ bool asm_double(AsmParser *parser, double *value);
 bool asm_bool(AsmParser *parser, bool *value);
 // [1, 2]; ? gives HLO_UNBOUNDED.
 bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints);
+// Skips the byte-order mark with which a text may begin.
+const char *asm_skip_byte_order_mark(const char *text, size_t length);
 // Behind one of ( [ { <: goes to behind the mark that closes it. Marks in strings do not count.
 bool asm_skip_balanced(AsmParser *parser, char open);
 // Counts a level of nesting; false (and an error) when it is too deep. Every success needs an asm_leave().

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells JAX of the platform `meshlo`. JAX finds this module by its entry point and calls initialize() before it looks for devices."""
+import collections.abc
 import os
 import pathlib
 
@@ -14,6 +15,51 @@ def _options():
     return options
 
 
+def _interpret_pallas(ctx, *nodes, interpret, **params):
+    """Lowers a Pallas kernel as interpret=True does: there is no TPU core to compile it for."""
+    from jax._src.pallas import pallas_call
+
+    if not interpret and os.environ.get("MESHLO_PALLAS", "interpret") == "interpret":
+        try:
+            return pallas_call._pallas_call_lowering(ctx, *nodes, interpret=True, **params)
+        except Exception as problem:
+            raise NotImplementedError(
+                f"the Pallas kernel {params.get('name_and_src_info', '')} cannot be interpreted by JAX's interpreter of HLO: "
+                "trace it under pltpu.force_tpu_interpret_mode(), which simulates a TPU's memories, DMAs and semaphores"
+            ) from problem
+    return pallas_call._pallas_call_lowering(ctx, *nodes, interpret=interpret, **params)
+
+
+class _Lowerings(collections.abc.MutableMapping):
+    """JAX's table of lowering rules for TPUs, with one more for Pallas kernels.
+
+    Rules that libraries register later, under either name, go to JAX's own table. The rule for pallas_call is found by the
+    primitive's name, so that Pallas need not be imported here.
+    """
+
+    def __init__(self, rules, entry):
+        self._rules = rules
+        self._pallas = entry(_interpret_pallas, True)
+
+    def __getitem__(self, primitive):
+        return self._pallas if primitive.name == "pallas_call" else self._rules[primitive]
+
+    def __contains__(self, primitive):
+        return primitive.name == "pallas_call" or primitive in self._rules
+
+    def __setitem__(self, primitive, rule):
+        self._rules[primitive] = rule
+
+    def __delitem__(self, primitive):
+        del self._rules[primitive]
+
+    def __iter__(self):
+        return iter(self._rules)
+
+    def __len__(self):
+        return len(self._rules)
+
+
 def initialize():
     """Registers the plugin, and lets JAX lower programs for it as it does for TPUs: the devices are those of a slice."""
     from jax._src import xla_bridge
@@ -22,6 +68,12 @@ def initialize():
     # Below every other platform: a program that names none keeps running where it ran.
     xla_bridge.register_plugin("meshlo", priority=-100, library_path=LIBRARY, options=_options)
     # One table for both names: rules that are registered later, by libraries not yet imported, hold for both.
-    mlir._platform_specific_lowerings["meshlo"] = mlir._platform_specific_lowerings["tpu"]
+    rules = mlir._platform_specific_lowerings["tpu"]
+    if not isinstance(rules, _Lowerings):
+        rules = _Lowerings(rules, mlir.LoweringRuleEntry)
+    mlir._platform_specific_lowerings["meshlo"] = rules
+    # The platform tpu is ours too if this library, or another build of it, stands in for libtpu.
+    if os.path.basename(os.environ.get("TPU_LIBRARY_PATH", "")) == os.path.basename(LIBRARY):
+        mlir._platform_specific_lowerings["tpu"] = rules
     if "meshlo" not in mlir._platforms_with_donation:
         mlir._platforms_with_donation.append("meshlo")
