@@ -26,7 +26,8 @@ typedef struct ImportRequest {
     HloModule *module;
 } ImportRequest;
 
-// Picture and scratch share an arena that goes away with it; what the module keeps has been copied into the module's.
+// The MLIR module and scratch data share an arena, which is freed afterwards; the HLO module has copies of what it
+// needs.
 static HloStatus import_request(void *argument) {
     ImportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();
@@ -87,7 +88,7 @@ bool hlo_looks_like_mlir_bytecode(const void *bytes, size_t length) {
     return length >= MLIR_MAGIC_BYTES && memcmp(bytes, MLIR_MAGIC, MLIR_MAGIC_BYTES) == 0;
 }
 
-// Behind white space and comments, those of HLO too.
+// Skips white space and comments, including those of HLO.
 static const char *skip_blanks(const char *at, const char *end) {
     for (;;) {
         while (at < end && (*at == ' ' || *at == '\t' || *at == '\r' || *at == '\n')) at++;
@@ -111,7 +112,7 @@ static const char *skip_word(const char *at, const char *end) {
     return at;
 }
 
-// A name of HLO may have a dot too, but an equals sign, a brace or parameters behind it.
+// A name in HLO may have a dot too, but an equals sign, a brace or parameters follow it.
 bool hlo_looks_like_mlir_text(const char *text, size_t length) {
     static const char *const dialects[] = {"builtin.", "func.", "stablehlo.", "chlo.", "sdy.", "mhlo."};
     const char *end = text + length, *at = skip_blanks(asm_skip_byte_order_mark(text, length), end);
@@ -140,10 +141,10 @@ typedef struct ExportRequest {
     HloText *text;
     bool locations, is_generic;
     const char *release;  // of bytecode; NULL for text
-    HloModule *scratch;   // of bytecode, which has no chlo: for what stands for its operations
+    HloModule *scratch;   // of bytecode, which has no chlo: holds the decompositions of its operations
 } ExportRequest;
 
-// Everything of the picture is in one scratch arena, which is gone when the text is there.
+// The MLIR module is in one scratch arena, which is freed once the text is complete.
 static HloStatus export_request(void *argument) {
     ExportRequest *request = argument;
     HloArena *arena = hlo_arena_scratch_new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of chlo in portable artifacts, which have no chlo: as composites.
+// Writes chlo operations as composites: portable artifacts have no chlo.
 //
 // JAX and XLA agree on this form (StableHLO's ChloLegalizeToStablehlo, "chlo-preserve-high-level-ops"): the operation
 // becomes stablehlo.composite with the name of the chlo operation, its attributes and a function that computes the
@@ -8,8 +8,9 @@
 //   chlo.erf %x : tensor<8xf32>
 //   ->  stablehlo.composite "chlo.erf" %x {decomposition = @chlo.erf.impl, version = 1 : i32}
 //
-// A reader that knows chlo.erf takes it by its name, any other the function. The functions are made as HLO in a scratch
-// module by the same code that imports chlo, and exported from there; releases older than composites get calls of them.
+// A reader that knows chlo.erf uses its name; any other reader uses the function. The functions are made as HLO in a
+// scratch module by the same code that imports chlo, and exported from there. Releases older than composites get calls
+// of the functions.
 #include "hlo/stablehlo/composite/composite.h"
 
 #include <assert.h>
@@ -23,7 +24,7 @@
 // The first release that has composites.
 enum { FIRST_COMPOSITES = 10900 };
 
-// `made` has one decomposition for each name, what it is told and types, however often the operation occurs.
+// `made` has one decomposition for each combination of name, attributes and types, however often it occurs.
 typedef struct Composites {
     HloArena *arena;
     bool only_calls;    // the release is older than composites
@@ -32,7 +33,7 @@ typedef struct Composites {
     HLO_VECTOR(HloComputation *) all;
 } Composites;
 
-// A copy in the picture's arena.
+// Copies an attribute into the module's arena.
 static const MlirAttribute *make(Composites *composites, MlirAttribute attribute) {
     return mlir_new_attribute(composites->arena, attribute);
 }
@@ -51,7 +52,7 @@ static const MlirAttribute *words_of(Composites *composites, const MlirAttribute
     return make(composites, (MlirAttribute){.kind = MLIR_ARRAY, .items = items, .count = precisions->count});
 }
 
-// A list of numbers as a tensor.
+// Converts a list of numbers to a tensor.
 static const MlirAttribute *tensor_of(Composites *composites, HloInts ints) {
     const HloShape *shape = hlo_shape_array(composites->arena, HLO_S64, &ints.count, 1);
     HloLiteral *literal = hlo_literal_in_arena(composites->arena, shape);
@@ -73,7 +74,7 @@ static const MlirAttribute *dimensions_of(Composites *composites, const MlirOper
     return make(composites, (MlirAttribute){.kind = MLIR_ARRAY, .items = lists.items, .count = lists.count});
 }
 
-// What the operation is told, as the composite's dictionary, in XLA's form; NULL for nothing.
+// The operation's attributes as the composite's dictionary, in XLA's form; NULL if there are none.
 static const MlirAttribute *options_of(Composites *composites, const MlirOperation *operation) {
     const MlirOpInfo *info = mlir_op_info(operation->name, strlen(operation->name));
     assert(info); /* the exporter writes no operation that the table has not */
@@ -98,7 +99,7 @@ static const MlirAttribute *options_of(Composites *composites, const MlirOperati
         (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys.items, .items = items.items, .count = keys.count});
 }
 
-// The computation that does what the operation does, found by a text of all that it depends on.
+// Finds or makes the computation that decomposes the operation; the key is a text of everything that it depends on.
 static HloStatus decomposition_of(Composites *composites, const MlirOperation *operation, const MlirAttribute *options,
                                   HloComputation **computation) {
     HloText key = {0};
@@ -117,7 +118,7 @@ static HloStatus decomposition_of(Composites *composites, const MlirOperation *o
     return HLO_SUCCESS;
 }
 
-// Releases without composites call the decomposition.
+// Turns the operation into a call of its decomposition, for releases without composites.
 static void make_call(Composites *composites, MlirOperation *operation, const HloComputation *decomposition) {
     const MlirAttribute *callee = make(composites, (MlirAttribute){.kind = MLIR_SYMBOL, .string = decomposition->name});
     static const char *const callee_name[] = {"callee"};
@@ -127,7 +128,7 @@ static void make_call(Composites *composites, MlirOperation *operation, const Hl
     operation->attribute_count = 1;
 }
 
-// The operation becomes a composite of version 1, as XLA writes them, with its own attributes in one dictionary.
+// Turns the operation into a composite of version 1, as XLA writes them, with its own attributes in one dictionary.
 static HloStatus make_composite(Composites *composites, MlirOperation *operation) {
     enum { MOST = 4 };
     HloArena *arena = composites->arena;
@@ -154,7 +155,7 @@ static HloStatus make_composite(Composites *composites, MlirOperation *operation
     values[count++] = make(
         composites, (MlirAttribute){.kind = MLIR_INTEGER, .integer = 1, .type = mlir_element_type(arena, HLO_S32)});
     assert(count <= MOST);
-    // Shardings and the like, which have a dot in their names, stay where they are.
+    // Shardings and similar attributes, which have a dot in their names, remain attributes of the operation.
     for (int64_t i = 0; i < operation->attribute_count; i++) {
         if (!strchr(operation->attribute_names[i], '.')) continue;
         names[count] = operation->attribute_names[i];
@@ -167,7 +168,7 @@ static HloStatus make_composite(Composites *composites, MlirOperation *operation
     return HLO_SUCCESS;
 }
 
-// Inner operations first: what an operation becomes has no regions.
+// Visits inner operations first: composites have no regions.
 static HloStatus walk(Composites *composites, MlirOperation *operation) {
     for (int64_t r = 0; r < operation->region_count; r++) {
         for (int64_t b = 0; b < operation->regions[r].block_count; b++) {
@@ -185,7 +186,7 @@ HloStatus mlir_make_composites(HloArena *arena, MlirOperation *top, const char *
         .only_calls = number < FIRST_COMPOSITES, .arena = arena, .importer = {.module = scratch, .arena = arena}};
     assert(top->region_count == 1 && top->regions[0].block_count == 1); /* a module */
     MlirBlock *block = &top->regions[0].blocks[0];
-    // A function of the program may be called as a decomposition: those get other names then.
+    // A function of the program may have the name of a decomposition; the decomposition is then renamed.
     for (int64_t i = 0; i < block->operation_count; i++) {
         const MlirAttribute *name = mlir_attribute(block->operations[i], "sym_name");
         if (!name || !name->string) continue;

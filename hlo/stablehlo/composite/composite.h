@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of chlo as composites of StableHLO: how a portable artifact, which has no chlo, says them. A reader that
-// knows the name takes the operation, any other one what it is decomposed into. Private to hlo/stablehlo.
+// Operations of chlo as composites of StableHLO, the form they have in portable artifacts, which have no chlo. A reader
+// that knows the name uses the operation; any other reader uses its decomposition. Private to hlo/stablehlo.
 #ifndef MESHLO_HLO_STABLEHLO_COMPOSITE_COMPOSITE_H_
 #define MESHLO_HLO_STABLEHLO_COMPOSITE_COMPOSITE_H_
 
@@ -11,14 +11,14 @@
 // not equal bit for bit.
 HLO_NODISCARD HloStatus composite_decompose(Importer *importer, const MlirOperation *operation,
                                             HloComputation **computation);
-// The body of that for chlo.ragged_dot (ragged.c): appends what it computes from its three operands to
+// The body of composite_decompose() for chlo.ragged_dot (ragged.c): appends the computation on its three operands to
 // `place`.
 HLO_NODISCARD HloStatus composite_decompose_ragged(ImportPlace *place, const MlirOperation *operation,
                                                    HloInstruction *const *operands, HloInstruction **result);
 
-// Turns all chlo operations below `top` into composites, or calls where the release is older than those (1.9.0), and
-// appends their decompositions to it, each once. `scratch` is an empty module which holds the decompositions'
-// constants: it must live as long as `top` is used. INVALID_ARGUMENT for an unknown release.
+// Turns all chlo operations below `top` into composites, or calls for releases older than composites (1.9.0), and
+// appends each decomposition to it once. `scratch` is an empty module that holds the decompositions' constants: it must
+// live as long as `top` is used. INVALID_ARGUMENT for an unknown release.
 HLO_NODISCARD HloStatus mlir_make_composites(HloArena *arena, MlirOperation *top, const char *release,
                                              HloModule *scratch);
 

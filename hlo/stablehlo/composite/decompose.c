@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operations of chlo are made of: the bodies of composites, for readers that do not know the operation. Formulas
-// are the textbook ones, arranged so that nothing large cancels (the comment at each says which); the error function is
-// Cephes' (ndtr.c).
+// Decompositions of chlo operations: the bodies of composites, for readers that do not know the operation. The formulas
+// are the textbook ones, arranged so that nothing large cancels (the comment at each one explains how); the error
+// function is Cephes' (ndtr.c).
 //
-// The body is a computation of its own, a graph of HLO ops on whole arrays, as StableHLO has them too. Constants are
-// given in double and rounded to the array's type; half precision is computed in single precision and rounded at the
-// end.
+// Each body is a separate computation, a graph of HLO ops on whole arrays, which StableHLO has too. Constants are given
+// in double and rounded to the array's type; half precision is computed in single precision and rounded at the end.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -35,7 +34,7 @@ static HloInstruction *acos_of(Math *math, HloInstruction *x) {
     return binary(math, HLO_OP_ATAN2, other_leg(math, x), x);
 }
 
-// The same triangle, seen from the other corner.
+// The same triangle from its other corner.
 static HloInstruction *asin_of(Math *math, HloInstruction *x) {
     return binary(math, HLO_OP_ATAN2, x, other_leg(math, x));
 }
@@ -80,14 +79,14 @@ static void half_powers(Math *math, HloInstruction *x, HloInstruction **up, HloI
     *down = unary(math, HLO_OP_EXP, subtract(math, half, x));
 }
 
-// Halves before the sum: exp(x) alone overflows at 88.7 in single precision, cosh(x) only at 89.4.
+// Halves before adding: exp(x) by itself overflows at 88.7 in single precision, cosh(x) only at 89.4.
 static HloInstruction *cosh_of(Math *math, HloInstruction *x) {
     HloInstruction *up, *down;
     half_powers(math, x, &up, &down);
     return add(math, up, down);
 }
 
-// For small arguments the two powers cancel: (e + e / (e + 1)) / 2 with e = expm1(x) does not.
+// For small arguments the two powers cancel; (e + e / (e + 1)) / 2 with e = expm1(x) does not.
 static HloInstruction *sinh_of(Math *math, HloInstruction *x) {
     HloInstruction *up, *down, *one = number(math, 1), *grown = unary(math, HLO_OP_EXPM1, x);
     half_powers(math, x, &up, &down);
@@ -116,13 +115,13 @@ static HloInstruction *erf_of(Math *math, HloInstruction *x) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Complex numbers, by logarithms and powers
 
-// log(z + sqrt(z^2 + 1)), the definition of the principal value; not accurate where z is large and negative, for which
-// the operation itself is there.
+// log(z + sqrt(z^2 + 1)), the definition of the principal value. It is inaccurate where z is large and negative; the
+// operation itself exists for accuracy there.
 static HloInstruction *complex_asinh(Math *math, HloInstruction *z) {
     return logarithm(math, add(math, z, root(math, add(math, multiply(math, z, z), number(math, 1)))));
 }
 
-// Two roots, not the root of a product: that would be the other branch for half of all numbers.
+// Two roots, not the root of a product: that would choose the other branch for half of all numbers.
 static HloInstruction *complex_acosh(Math *math, HloInstruction *z) {
     HloInstruction *one = number(math, 1);
     HloInstruction *legs = multiply(math, root(math, add(math, z, one)), root(math, subtract(math, z, one)));
@@ -167,14 +166,14 @@ static HloInstruction *complex_sinh(Math *math, HloInstruction *z) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Integers
 
-// Arithmetic for signed types, so that the upper halves of mulhi_of() keep their sign.
+// Shifts arithmetically for signed types, so that the upper halves of mulhi_of() keep their sign.
 static HloInstruction *shifted(Math *math, HloInstruction *x, int by) {
     const bool is_signed = hlo_type_info(math->shape->type)->kind == HLO_KIND_SIGNED;
     return binary(math, is_signed ? HLO_OP_SHIFT_RIGHT_ARITHMETIC : HLO_OP_SHIFT_RIGHT_LOGICAL, x, number(math, by));
 }
 
-// The upper half of a product. Halves are multiplied: a = a1 2^n + a0, where a1 has the sign and a0 has none; what is
-// carried from the lower products fits, since (2^n - 1)^2 + 2 (2^n - 1) < 2^2n.
+// The upper half of a product, by multiplying halves: a = a1 2^n + a0, where a1 has the sign and a0 has none. The carry
+// from the lower products fits, since (2^n - 1)^2 + 2 (2^n - 1) < 2^2n.
 static HloInstruction *mulhi_of(Math *math, HloInstruction *a, HloInstruction *b) {
     const int half = hlo_type_info(math->shape->type)->bits / 2;
     HloInstruction *mask = number(math, (double)((UINT64_C(1) << half) - 1));
@@ -190,7 +189,7 @@ static HloInstruction *mulhi_of(Math *math, HloInstruction *a, HloInstruction *b
 // ---------------------------------------------------------------------------------------------------------------------
 // The largest elements
 
-// a > b in an order that has a place for every number: NaNs first, and zero before minus zero.
+// a > b in a total order: NaNs come first, and zero before minus zero.
 static HloStatus make_comparator(ImportPlace *place, HloType type, HloComputation **result) {
     HloArena *arena = import_arena(place);
     const HloType types[] = {type, type, HLO_S32, HLO_S32};
@@ -210,7 +209,7 @@ static HloStatus make_comparator(ImportPlace *place, HloType type, HloComputatio
     return HLO_SUCCESS;
 }
 
-// Sorts the elements with their places, and takes the first k of both.
+// Sorts the elements with their indices, and takes the first k of both.
 static HloStatus decompose_top_k(ImportPlace *place, HloInstruction *x, const MlirAttribute *k,
                                  HloInstruction **result) {
     assert(k && k->kind == MLIR_INTEGER); /* the exporter gives it */
@@ -248,7 +247,7 @@ typedef HloInstruction *UnaryFormula(Math *math, HloInstruction *x);
 
 typedef struct Formula {
     const char *name;
-    UnaryFormula *of_real, *of_complex;  // NULL: there is none for such numbers
+    UnaryFormula *of_real, *of_complex;  // NULL: none for this kind of number
 } Formula;
 
 static const Formula formulas[] = {
@@ -262,7 +261,7 @@ static const Formula formulas[] = {
     {"chlo.sinh", sinh_of, complex_sinh},
 };
 
-// NULL where the operation, or its form for that kind of numbers, has no decomposition.
+// The formula; NULL where the operation, or its form for this kind of number, has no decomposition.
 static UnaryFormula *find_formula(const char *name, HloType type) {
     for (size_t i = 0; i < HLO_COUNT_OF(formulas); i++) {
         if (strcmp(formulas[i].name, name) != 0) continue;
@@ -284,7 +283,7 @@ static HloStatus apply_formula(ImportPlace *place, UnaryFormula *formula, HloIns
     return math.status;
 }
 
-// The function's arguments, which have the shapes of the operation's operands.
+// Adds the function's parameters, which have the shapes of the operation's operands.
 static void add_parameters(ImportPlace *place, const MlirOperation *operation, HloInstruction **parameters) {
     HloArena *arena = import_arena(place);
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -296,8 +295,8 @@ static void add_parameters(ImportPlace *place, const MlirOperation *operation, H
     }
 }
 
-// What the composite's function holds for readers that do not know the composite: a formula of one operand, a sort that
-// is cut (top_k), the upper half of a product by parts (mulhi), or a product of what is masked (ragged_dot).
+// Makes the composite's function, which readers use that do not know the composite: a formula of one operand, a
+// truncated sort (top_k), the upper half of a product by parts (mulhi), or a product of a masked operand (ragged_dot).
 HloStatus composite_decompose(Importer *importer, const MlirOperation *operation, HloComputation **computation) {
     enum { MOST_OPERANDS = 3 };
     MlirOperation bare = {.name = operation->name};  // without a location, sharding and the like

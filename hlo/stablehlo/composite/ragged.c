@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What chlo.ragged_dot is made of, for readers that do not know it: one product, of a left side that has a copy for
-// each group, in which all elements but those of the group are zeros. G groups, r the ragged dimension:
+// The decomposition of chlo.ragged_dot, for readers that do not know it: one product whose left side has a copy for
+// each group, with zeros outside the group. G groups, r the ragged dimension:
 //
 //   r kept         [M,K] x [G,K,N] -> [M,N]        masked [M,K,G], contracted over K and G
 //   r contracting  [M,K] x [K,N]   -> [G,M,N]      masked [M,K,G], contracted over K; G comes to the front
 //   r a batch      [B,M,K] x [B,K,N] -> [B,M,N]    the product as it is
 //
-// XLA makes a product for each group instead: a program that grows with their number. As there, an infinite number in
-// the right side of one group makes NaNs of the zeros of all others.
+// XLA makes one product per group instead, a program that grows with the number of groups. As in XLA, an infinity in
+// the right side of one group turns the zeros of all others into NaNs.
 #include <assert.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static HloInstruction *spread(Math *math, HloInstruction *x, HloInts dims) {
                 1, &attributes);
 }
 
-// Where each group ends: the sizes times a triangle of ones adds up those before it.
+// The end of each group: the sizes times a triangle of ones adds up the sizes before it.
 static HloInstruction *ends_of(Math *math, HloInstruction *sizes) {
     HloArena *arena = import_arena(math->place);
     const int64_t last = sizes->shape->rank - 1, groups = sizes->shape->dims[last], first = 0;
@@ -48,7 +48,7 @@ static HloInstruction *ends_of(Math *math, HloInstruction *sizes) {
     return emit(math, HLO_OP_DOT, sizes->shape, operands, 2, &dot);
 }
 
-// The left side with a copy for each group as its last dimension, zero where the group is not.
+// The left side with a copy for each group along its last dimension, zero outside the group.
 static HloInstruction *masked(Math *math, HloInstruction *lhs, HloInstruction *sizes, const HloDotAttributes *dot) {
     HloArena *arena = import_arena(math->place);
     const HloShape *shape = lhs->shape;
@@ -73,7 +73,7 @@ static HloInstruction *masked(Math *math, HloInstruction *lhs, HloInstruction *s
     return select(math, inside, spread(math, lhs, (HloInts){kept, shape->rank}), number(math, 0));
 }
 
-// The product that gives `shape`, before the dimension of groups, which stands at `groups_at`, came to its front.
+// The product with the result `shape`; its dimension of groups, at `groups_at`, is then moved to the front.
 static HloInstruction *product_by_groups(Math *math, HloInstruction *const *sides, const HloDotAttributes *dot,
                                          const HloShape *shape, int64_t groups_at) {
     HloArena *arena = import_arena(math->place);
@@ -109,7 +109,7 @@ HloStatus composite_decompose_ragged(ImportPlace *place, const MlirOperation *op
         HLO_TRY(math.status);
     }
     if (contracting) {
-        // The copies are the last of the left side's free dimensions, which stand behind the batches.
+        // The copies are the last free dimension of the left side; free dimensions follow the batches.
         *result = product_by_groups(&math, sides, &plain, shape, rank - dot.lhs_contracting.count);
         return math.status;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of each operation and attribute of StableHLO, chlo and func: the rows of dialect.def as tables, and how
-// their columns are read (dialect.def says what stands in them).
+// The rows of dialect.def as tables: the properties of each operation and attribute of StableHLO, chlo and func, and
+// functions that read their columns (dialect.def describes the format).
 //
-// Look-ups compare with each row in turn; the reader of text, which asks for every operation of a file, keeps a map of
-// its own (text/parse_file.c).
+// Look-ups compare with each row in turn. The text parser, which looks up every operation of a file, keeps a map of its
+// own (text/parse_file.c).
 #include "hlo/stablehlo/mlir/dialect.h"
 
 #include <assert.h>
@@ -48,7 +48,7 @@ const MlirOpInfo *mlir_op_table(int64_t *count) {
     return op_table;
 }
 
-// Whether a name is exactly the `length` characters of a text.
+// True if a name equals the `length` characters of a text.
 static bool is_called(const char *name, const char *text, size_t length) {
     return strncmp(name, text, length) == 0 && name[length] == 0;
 }

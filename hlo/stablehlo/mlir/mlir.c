@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building and reading the picture of an MLIR module: types, tensors and look-ups that both doors share.
+// Builds and inspects in-memory MLIR modules: types, tensors and look-ups that the readers and the writers share.
 //
-// "Both doors" are the readers (text/parse_*.c, bytecode/read*.c), which make the picture, and the writers
-// (text/print_*.c, bytecode/write*.c), which are given one by export/. Everything is in one arena and, once made, does
-// not change but for marks.
+// The readers (text/parse_*.c, bytecode/read*.c) build a module; the writers (text/print_*.c, bytecode/write*.c)
+// receive one from export/. Everything is in one arena and does not change once made, except for marks.
 //
-// Constants are the large part of a file. One whose elements are all equal stays a splat (one element and a type) for
-// as long as nobody asks for the others, and every constant is checked before it is made: a few bytes of dense<0> :
+// Constants are the large part of a file. One whose elements are all equal stays a splat (one element and a type) until
+// its elements are requested, and every constant is checked before it is made: a few bytes of dense<0> :
 // tensor<1000000x1000000xf32> must not take all memory.
 #include "hlo/stablehlo/mlir/mlir.h"
 
@@ -57,7 +56,7 @@ const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part) {
     return mlir_other_type(arena, "complex of another type");
 }
 
-// All shapes of a program pass here: rank, sizes and bytes are checked once, by hlo_shape_check_dims().
+// All shapes of a program pass through here: rank, sizes and bytes are checked once, by hlo_shape_check_dims().
 HloStatus mlir_tensor_type(HloArena *arena, const MlirType *element, const int64_t *sizes, int64_t rank,
                            const HloInts *bounds, const MlirType **result) {
     assert(element && rank >= 0 && result);
@@ -121,7 +120,7 @@ static bool equal_lists(const MlirType *const *a, const MlirType *const *b, int6
     return true;
 }
 
-// By structure. Layouts do not count: MLIR's types have none.
+// Compares by structure. Layouts do not count: MLIR's types have none.
 bool mlir_type_equal(const MlirType *a, const MlirType *b) {
     if (a == b) return true;
     if (!a || !b || a->kind != b->kind || a->is_future != b->is_future) return false;
@@ -148,7 +147,7 @@ static void unpack_bits(HloLiteral *literal, const unsigned char *bytes, int64_t
     for (int64_t i = 0; i < count; i++) out[i] = bytes[i / 8] >> (i % 8) & 1;
 }
 
-// Narrow signed integers come as bytes whose high bits need not be the sign.
+// Narrow signed integers are stored as bytes whose high bits need not be the sign.
 static void extend_signs(HloLiteral *literal) {
     const HloTypeInfo *info = hlo_type_info(literal->shape->type);
     if (info->kind != HLO_KIND_SIGNED || info->bits >= 8) return;
@@ -156,7 +155,7 @@ static void extend_signs(HloLiteral *literal) {
     for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, ((const signed char *)literal->data)[i]);
 }
 
-// The elements as they stand in a file, byte for byte.
+// Copies the elements byte for byte, as they are stored in a file.
 static void take_bytes(HloLiteral *literal, const unsigned char *bytes) {
     const int64_t count = hlo_shape_elements(literal->shape);
     if (count) memcpy(literal->data, bytes, (size_t)hlo_shape_bytes(literal->shape));
@@ -173,7 +172,7 @@ HloStatus mlir_tensor_check(const MlirType *type) {
     HLO_FAIL_IF(!type || type->kind != MLIR_TYPE_SHAPE || !hlo_shape_is_array(type->shape), HLO_INVALID_ARGUMENT,
                 "a constant has no tensor type");
     HLO_FAIL_IF(hlo_shape_is_dynamic(type->shape), HLO_INVALID_ARGUMENT, "a constant has dynamic dimensions");
-    // A splat makes much of little, and may be written out after all: a few bytes must not take all memory.
+    // A splat makes a large constant from a few bytes, and may be written out later: it must not take all memory.
     HLO_FAIL_IF(hlo_shape_bytes(type->shape) > MLIR_LARGEST_CONSTANT_BYTES, HLO_INVALID_ARGUMENT,
                 "a constant is larger than %lld bytes", (long long)MLIR_LARGEST_CONSTANT_BYTES);
     return HLO_SUCCESS;
@@ -187,7 +186,7 @@ HloStatus mlir_tensor_new(HloArena *arena, const MlirType *type, HloLiteral **li
     return HLO_SUCCESS;
 }
 
-// Few elements are written out at once, which later code need not tell apart.
+// Writes small constants out immediately, so that later code need not distinguish them.
 HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLiteral *scalar, MlirAttribute *attribute) {
     HLO_TRY(mlir_tensor_check(type));
     assert(hlo_shape_elements(scalar->shape) == 1 && scalar->shape->type == type->shape->type);
@@ -198,7 +197,7 @@ HloStatus mlir_tensor_splat(HloArena *arena, const MlirType *type, const HloLite
     return HLO_SUCCESS;
 }
 
-// All elements: what is filled already is copied to twice its length, until the array is full.
+// Writes all elements: the filled part is copied to twice its length until the array is full.
 const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attribute) {
     assert(attribute->kind == MLIR_TENSOR);
     if (!attribute->splat) return attribute->literal;
@@ -212,7 +211,7 @@ const HloLiteral *mlir_tensor_literal(HloArena *arena, const MlirAttribute *attr
     return literal;
 }
 
-// What the bytes are follows from how many there are: packed bits of i1, one element for all, or all elements.
+// The number of bytes determines their meaning: packed bits of i1, one element for all, or all elements.
 HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const unsigned char *bytes, uint64_t length,
                                  MlirAttribute *attribute) {
     assert(arena && attribute);
@@ -239,9 +238,9 @@ HloStatus mlir_tensor_from_bytes(HloArena *arena, const MlirType *type, const un
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What can be written
+// Whether an attribute can be written
 
-// Tuples have no form in StableHLO's types of values; futures are read only.
+// StableHLO's value types cannot express tuples; futures are only read.
 static bool can_write_type(const MlirType *type) {
     if (!type || type->is_future) return false;
     switch (type->kind) {
@@ -262,7 +261,7 @@ static bool can_write_type(const MlirType *type) {
     return false;
 }
 
-// A number's type is a number's: text may say 5 : none.
+// The type of a number must be numeric: text may contain 5 : none.
 static bool can_write_number(const MlirAttribute *number) {
     const MlirType *type = number->type;
     if (!type) return false;
