@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers of MLIR's bytecode that its reader (bytecode*.c) and its writer (write*.c) have to agree on. They are a
-// promise of MLIR's, StableHLO's and Shardy's to old files: none ever changes its meaning. Private to hlo/stablehlo.
+// Constants of MLIR's bytecode that the reader (read*.c) and the writer (write*.c) share. MLIR, StableHLO and Shardy
+// guarantee compatibility with old files: no number ever changes its meaning. Private to hlo/stablehlo.
 //
 // Sources: mlir/docs/BytecodeFormat.md and mlir/include/mlir/Bytecode/Encoding.h (sections, operations),
 // mlir/include/mlir/IR/BuiltinDialectBytecode.td (builtin), stablehlo/dialect/VhloBytecode.cpp (vhlo),
 // shardy/dialect/sdy/ir/bytecode.td (sdy).
 //
-// A file is sections one behind the other: a byte with the section's number, a varint with its length, its content.
+// A file is a sequence of sections: a byte with the section's number, a varint with its length, its content.
 //
-//   4D 4C EF 52  0D  "StableHLO_v1.9.0\0"   magic, container's version 6 as a varint, who wrote it
+//   4D 4C EF 52  0D  "StableHLO_v1.9.0\0"   magic, container's version 6 as a varint, producer
 //   01 ..                                   dialects and operations' names, as numbers of strings
-//   02 ..                                   entries of the attributes, then of the types: what they are made of
-//   03 ..                                   how long each of these entries is
-//   04 ..                                   operations, as numbers of all that
+//   02 ..                                   entries of the attributes, then of the types: their contents
+//   03 ..                                   length of each of these entries
+//   04 ..                                   operations, as numbers of all of the above
 //   00 ..                                   strings
 //   08 ..                                   properties: runs of numbers of attributes
 //
-// An entry is a code of the enumerations below and its parts. tensor<2x3xf32> of vhlo, for one:
+// An entry is a code of the enumerations below and its parts. tensor<2x3xf32> of vhlo, for example:
 //
 //   20 2 4 6 n     code of a ranked tensor, rank, sizes as signed varints (twice the number), number of the element's
 //                  type
 //
-// Numbers are varints: the position of the lowest set bit of the first byte says how many bytes there are, and the rest
-// of them is the number, little endian:
+// Numbers are varints: the position of the lowest set bit of the first byte gives the number of bytes, and the
+// remaining bits are the number, little endian:
 //
 //   0..127             xxxxxxx1
 //   up to 14 bits      xxxxxx10 xxxxxxxx
 //   ..
 //   64 bits            00000000 and eight bytes
 //
-// Signed ones are zigzag: 0 -1 1 -2 becomes 0 1 2 3.
+// Signed numbers are zigzag: 0 -1 1 -2 becomes 0 1 2 3.
 #ifndef MESHLO_HLO_STABLEHLO_BYTECODE_FORMAT_H_
 #define MESHLO_HLO_STABLEHLO_BYTECODE_FORMAT_H_
 
-// The first bytes of a file: "ML" and two that are no text.
+// The first bytes of a file: "ML" and two that are not text.
 #define MLIR_MAGIC "ML\xEFR"
 
 enum {
@@ -51,8 +51,8 @@ typedef enum MlirSection {
     MLIR_SECTION_COUNT = 9,  // 5 to 7, resources and dialects' versions, are passed over
 } MlirSection;
 
-// An operation is its name's number, this byte, its location's number, and then the parts that the byte says it has, in
-// the order: dictionary, properties, results, operands, successors, orders of uses, regions.
+// An operation is its name's number, this byte, its location's number, and then the parts that the byte announces, in
+// this order: dictionary, properties, results, operands, successors, orders of uses, regions.
 enum {
     MLIR_OP_HAS_ATTRIBUTES = 0x01,  // a dictionary
     MLIR_OP_HAS_RESULTS = 0x02,
@@ -101,7 +101,7 @@ typedef enum BuiltinTypeCode {
     BUILTIN_UNRANKED_TENSOR_TYPE = 18,
 } BuiltinTypeCode;
 
-// vhlo_encoding::AttributeCode. Those of enumerations have one varint behind them, the ordinal.
+// vhlo_encoding::AttributeCode. After the code of an enumeration follows one varint, the ordinal.
 typedef enum VhloAttributeCode {
     VHLO_ARRAY = 1,
     VHLO_BOOL = 2,
@@ -130,7 +130,7 @@ typedef enum VhloAttributeCode {
     VHLO_MESH = 25,
 } VhloAttributeCode;
 
-// vhlo_encoding::TypeCode, but for the element types, which vhlo_types.def has.
+// vhlo_encoding::TypeCode, except for the element types, which are in vhlo_types.def.
 typedef enum VhloTypeCode {
     VHLO_COMPLEX_TYPE = 1,
     VHLO_FUNCTION_TYPE = 8,
@@ -149,7 +149,8 @@ typedef enum VhloTypeCode {
     VHLO_FUTURE_TYPE = 42,
 } VhloTypeCode;
 
-// Codes of sdy that mlir/mlir.h's MlirSdyCode has not: parts of a sharding rule, and newer forms of older attributes.
+// Codes of sdy that mlir/mlir.h's MlirSdyCode does not have: parts of a sharding rule, and newer forms of older
+// attributes.
 enum {
     SDY_DIM_MAPPING = 8,
     SDY_TENSOR_MAPPING = 9,
@@ -157,7 +158,7 @@ enum {
     SDY_NEWER_PER_VALUE = 16,
 };
 
-// The one type of StableHLO's own that stands in a portable file, where operations of sdy take tokens.
+// The only type of StableHLO itself that occurs in a portable file, where operations of sdy take tokens.
 enum { STABLEHLO_TOKEN_TYPE = 0 };
 
 #endif

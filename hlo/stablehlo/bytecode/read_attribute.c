@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of the builtin, vhlo and sdy dialects as entries of bytecode: a code (format.h) and the parts
-// that belong to it.
+// Reads the attributes of the builtin, vhlo and sdy dialects as entries of bytecode: a code (format.h) and its parts.
 //
-// Entries refer to each other by number, in any order, and are decoded when somebody asks for them first. So a code
-// that is not known is an error only where a program needs the attribute; entries that nothing refers to may be
-// anything.
+// Entries refer to each other by number, in any order, and are decoded on first use. So an unknown code is an error
+// only where a program needs the attribute; the content of unused entries does not matter.
 #include <assert.h>
 #include <string.h>
 
@@ -20,7 +18,7 @@ static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *en
 // The tables, decoded on demand
 
 // The entry's own cursor ends where the next entry begins, so that a wrong length cannot read another entry's bytes.
-// Entries that refer to themselves, over any number of others, are found by `is_busy`.
+// Entries that refer to themselves, directly or through others, are detected by `is_busy`.
 static const void *decode_new_entry(MlirFile *file, MlirCursor *from, MlirEntry *entry, bool is_type) {
     if (entry->is_busy || file->depth >= DEEPEST_NESTING) {
         mlir_cursor_fail(from, "attributes or types nest too deep or contain themselves");
@@ -77,7 +75,7 @@ static const MlirAttribute *new_attribute(MlirFile *file, MlirAttribute attribut
     return hlo_arena_copy(file->arena, &attribute, sizeof(attribute));
 }
 
-// A list of attributes, as an attribute of that kind without anything else set.
+// A list of attributes, as an attribute of this kind with no other field set.
 static MlirAttribute read_list(MlirFile *file, MlirCursor *cursor, MlirAttributeKind kind) {
     int64_t count = mlir_read_count(cursor);
     const MlirAttribute **items = HLO_ARENA_NEW(file->arena, const MlirAttribute *, count);
@@ -111,15 +109,15 @@ static int64_t read_wide(MlirCursor *cursor, int bits) {
     return bits <= 8 ? (int64_t)mlir_read_byte(cursor) : mlir_read_signed(cursor);
 }
 
-// How many bits a number of the type has in the file. The index type has 64, and a boolean one.
+// The number of bits that a number of the type has in the file. The index type has 64, and a boolean one.
 static int type_bits(const MlirType *type) {
     if (!type || type->kind == MLIR_TYPE_INDEX) return 64;
     if (type->kind != MLIR_TYPE_ELEMENT) return 64;
     return type->element == HLO_PRED ? 1 : hlo_type_info(type->element)->bits;
 }
 
-// The bits of a number of `bits` bits. Writers give them without a sign (a byte, or MLIR's own numbers of up to 64
-// bits) or, as others do, with it; anything wider than the type is an error.
+// The bits of a number of `bits` bits. Some writers write them without a sign (a byte, or MLIR's own numbers of up to
+// 64 bits), others with it; anything wider than the type is an error.
 static bool read_pattern(MlirCursor *cursor, int bits, uint64_t *pattern) {
     const int64_t value = read_wide(cursor, bits);
     const uint64_t mask = UINT64_MAX >> (64 - bits);
@@ -129,7 +127,7 @@ static bool read_pattern(MlirCursor *cursor, int bits, uint64_t *pattern) {
     return fits;
 }
 
-// The sign is put on here.
+// Extends the sign.
 static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
     const int bits = type_bits(type);
@@ -142,7 +140,7 @@ static const MlirAttribute *read_integer(MlirFile *file, MlirCursor *cursor) {
                          (MlirAttribute){.kind = bits == 1 ? MLIR_BOOL : MLIR_INTEGER, .integer = value, .type = type});
 }
 
-// Floats travel as their bit pattern.
+// Floats are stored as their bit pattern.
 static const MlirAttribute *read_float(MlirFile *file, MlirCursor *cursor) {
     const MlirType *type = mlir_read_type(file, cursor);
     uint64_t pattern;
@@ -162,7 +160,7 @@ static double double_from_bits(int64_t bits) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Tensors
 
-// An error of another room becomes one of the cursor, with the offset.
+// Turns an error of another module into one of the cursor, with the offset.
 static const MlirAttribute *tensor_attribute(MlirFile *file, MlirCursor *cursor, const MlirType *type,
                                              const unsigned char *bytes, uint64_t length) {
     if (cursor->error) return NULL;
@@ -222,7 +220,7 @@ static const MlirAttribute *read_fused(MlirFile *file, MlirCursor *cursor, bool 
     return new_attribute(file, location);
 }
 
-// A range is a list of one to four numbers, of which the first is the line (MLIR's FileLineColRange).
+// A range is a list of one to four numbers; the first is the line (MLIR's FileLineColRange).
 static const MlirAttribute *read_file_line(MlirFile *file, MlirCursor *cursor, bool is_range) {
     const MlirAttribute *name = mlir_read_attribute(file, cursor);
     int64_t line;
@@ -255,7 +253,7 @@ static const MlirAttribute *read_call_site(MlirFile *file, MlirCursor *cursor) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Dialects
 
-// MLIR's own and vhlo's dictionaries have attributes as keys.
+// The dictionaries of both MLIR and vhlo have attributes as keys.
 static const MlirAttribute *read_dictionary(MlirFile *file, MlirCursor *cursor, bool keys_are_attributes) {
     int64_t count = mlir_read_count(cursor);
     const char **keys = HLO_ARENA_NEW(file->arena, const char *, count);
@@ -267,7 +265,7 @@ static const MlirAttribute *read_dictionary(MlirFile *file, MlirCursor *cursor, 
     return new_attribute(file, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = count});
 }
 
-// The type of a string says nothing to HLO.
+// The type of a string has no meaning in HLO.
 static const MlirAttribute *read_typed_string(MlirFile *file, MlirCursor *cursor) {
     const char *string = mlir_read_string(file, cursor);
     mlir_read_type(file, cursor);
@@ -367,7 +365,7 @@ static const MlirAttribute *read_mesh_part(MlirFile *file, MlirCursor *cursor, u
                                                .ints = {devices.items, devices.count}});
 }
 
-// Enumerations are all one varint, whose meaning the attribute's reader knows.
+// Every enumeration is one varint; the code that uses the attribute knows its meaning.
 static const MlirAttribute *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
     switch (code) {
@@ -448,9 +446,9 @@ static const MlirAttribute *read_axis_ref(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, axis);
 }
 
-// ---- sharding rules, put together as Shardy prints them
+// ---- sharding rules, assembled as Shardy prints them
 
-// Parts are shared, so that a short file may hold rules without end.
+// Parts are shared, so a short file may describe rules of unlimited length.
 enum { LONGEST_RULE = 1 << 16 };
 
 // Factors are i, j … z, then z_1, z_2 …
@@ -571,12 +569,12 @@ static const MlirAttribute *decode_sdy(MlirFile *file, MlirCursor *cursor) {
     return new_attribute(file, result);
 }
 
-// Decodes what `cursor` holds; errors are left there, and the result is NULL then. Attributes of unknown dialects and
-// codes are errors.
+// Decodes the entry in `cursor`; on an error, which the cursor keeps, the result is NULL. Attributes of unknown
+// dialects and unknown codes are errors.
 static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {
     assert(entry && cursor);
     if (!entry->is_custom) {
-        // Assembly text: kept as a string, which is what attributes that nobody reads are good for.
+        // Assembly text: kept as a string, which suffices for attributes that are never interpreted.
         const char *text = hlo_arena_string(file->arena, (const char *)entry->data, entry->length);
         return new_attribute(file, (MlirAttribute){.kind = MLIR_STRING, .string = text});
     }

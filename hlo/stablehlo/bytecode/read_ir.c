@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IR section: operations, regions and the numbering of values.
+// Reads the IR section: operations, regions and the numbering of values.
 //
-// A region owns `numValues` consecutive value numbers, which start behind those of the regions around it in the same
-// isolation scope; inside, numbers go in order of definition. An isolated operation starts a scope at 0.
+// A region owns `numValues` consecutive value numbers, which follow those of the enclosing regions in the same
+// isolation scope; inside, numbers are in order of definition. An isolated operation starts a scope at 0.
 #include <assert.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
 
 enum { DEEPEST_REGION = 100 };
 
-// Values of one isolation scope: the regions on the way to the current point share it.
+// Values of one isolation scope, shared by the regions that enclose the current point.
 typedef struct Scope {
     MlirValue **values;
     int64_t count;  // numbers given to regions so far on this path
@@ -24,7 +24,7 @@ typedef struct IrReader {
     MlirFile *file;
     MlirCursor *cursor;
     int depth;
-    int64_t values;  // that all regions so far have said they own
+    int64_t values;  // total number that all regions so far claim to own
 } IrReader;
 
 // The value with this number in the scope, defined or not yet.
@@ -36,7 +36,7 @@ static MlirValue *value_at(IrReader *reader, const Scope *scope, uint64_t number
     return scope->values[number];
 }
 
-// Room for `more` numbers behind those in use; the values exist before they are defined, since uses may come first.
+// Adds `more` numbers after those in use; the values exist before they are defined, since uses may come first.
 static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
     assert(more >= 0);
     int64_t total = scope->count + more;
@@ -54,8 +54,8 @@ static void open_numbers(IrReader *reader, Scope *scope, int64_t more) {
 // ---------------------------------------------------------------------------------------------------------------------
 // One operation
 
-// The names of `op`'s properties with the values that run `index` of the properties section gives them. Operations of
-// one name with equal properties share both, which are read once.
+// The names of `op`'s properties, with the values from run `index` of the properties section. Operations of one name
+// with equal properties share both, which are read once.
 static const MlirProperties *properties_at(IrReader *reader, const MlirOpName *op, uint64_t index) {
     MlirFile *file = reader->file;
     if (!reader->cursor->error && index >= (uint64_t)file->property_count) {
@@ -80,8 +80,8 @@ static const MlirProperties *properties_at(IrReader *reader, const MlirOpName *o
     return run;
 }
 
-// An operation has attributes in a dictionary, properties, or both; to the rest of the importer they are one list.
-// Where there is one source only its arrays are shared, which import/repeat.c compares by address.
+// An operation has attributes in a dictionary, properties, or both; the rest of the importer sees one list. If there is
+// only one source, its arrays are shared, which import/repeat.c compares by address.
 static void read_attributes(IrReader *reader, MlirOperation *operation, const MlirOpName *op, unsigned char mask) {
     const MlirAttribute *dictionary =
         mask & MLIR_OP_HAS_ATTRIBUTES ? mlir_read_attribute(reader->file, reader->cursor) : NULL;
@@ -112,7 +112,7 @@ static void read_attributes(IrReader *reader, MlirOperation *operation, const Ml
     operation->attribute_count = count;
 }
 
-// Lists of permutations that restore the order of uses, which nothing here depends on.
+// Skips the permutations that restore the order of uses: nothing here depends on it.
 static void skip_use_orders(IrReader *reader, int64_t value_count) {
     MlirCursor *cursor = reader->cursor;
     int64_t lists = value_count > 1 ? mlir_read_count(cursor) : 1;
@@ -125,8 +125,8 @@ static void skip_use_orders(IrReader *reader, int64_t value_count) {
 
 static void read_region(IrReader *reader, Scope *scope, MlirRegion *region);
 
-// An isolated operation starts a numbering of its own and, from version 2 on, its regions stand in a nested section, so
-// that readers may skip them; the reader's cursor is exchanged meanwhile, and its error handed back.
+// An isolated operation starts its own numbering and, from version 2 on, its regions are in a nested section, so that
+// readers may skip them. The reader's cursor is exchanged for the nested one meanwhile, and its error is passed back.
 static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operation) {
     MlirCursor *cursor = reader->cursor;
     uint64_t tagged = mlir_read_varint(cursor);
@@ -156,14 +156,14 @@ static void read_regions(IrReader *reader, Scope *scope, MlirOperation *operatio
     }
 }
 
-// Results take the next numbers of the region that the operation stands in.
+// Results take the next numbers of the region that contains the operation.
 static void read_results(IrReader *reader, Scope *scope, int64_t *next_value, MlirOperation *operation) {
     assert(operation);
     int64_t count = mlir_read_count(reader->cursor);
     if (count > scope->count - *next_value)
         mlir_cursor_fail(reader->cursor, "there is no value %lld", (long long)scope->count);
     if (reader->cursor->error || count == 0) return;
-    // The pointers stay where they are: a region has an array of its own.
+    // The pointers are stable: a region has its own array.
     operation->results = &scope->own[*next_value - scope->first];
     operation->result_count = count;
     *next_value += count;
@@ -181,7 +181,7 @@ static void read_operands(IrReader *reader, Scope *scope, MlirOperation *operati
     operation->operand_count = count;
 }
 
-// A name, a byte that says which parts follow, then the parts in a fixed order.
+// A name, a byte that announces which parts follow, then the parts in a fixed order.
 static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *next_value) {
     MlirFile *file = reader->file;
     MlirCursor *cursor = reader->cursor;
@@ -205,7 +205,7 @@ static MlirOperation *read_operation(IrReader *reader, Scope *scope, int64_t *ne
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks and regions
 
-// From version 4 on the lowest bit of the type says whether a location follows.
+// From version 4 on, the lowest bit of the type indicates whether a location follows.
 static void read_arguments(IrReader *reader, Scope *scope, int64_t *next_value, MlirBlock *block) {
     MlirCursor *cursor = reader->cursor;
     int64_t count = mlir_read_count(cursor);
@@ -248,7 +248,7 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     if (count == 0) return;
     if (++reader->depth > DEEPEST_REGION) mlir_cursor_fail(cursor, "regions nest more than %d deep", DEEPEST_REGION);
     int64_t values = mlir_read_count(cursor);
-    // A value takes a byte at least, that of its type: regions side by side must not each claim all that follows.
+    // A value takes at least one byte, for its type: sibling regions must not each claim all remaining bytes.
     reader->values += values;
     if (reader->values > reader->file->cursor.end - reader->file->cursor.begin)
         mlir_cursor_fail(cursor, "the regions have more values than the file has bytes");
@@ -259,7 +259,7 @@ static void read_region(IrReader *reader, Scope *scope, MlirRegion *region) {
     region->blocks = HLO_ARENA_NEW(reader->file->arena, MlirBlock, count);
     region->block_count = count;
     for (int64_t i = 0; i < count && !cursor->error; i++) read_block(reader, scope, &next_value, &region->blocks[i]);
-    scope->count -= values;  // the numbers are free again behind the region; the values live on
+    scope->count -= values;  // the numbers are free again after the region; the values remain valid
     scope->own = outside.own;
     scope->first = outside.first;
     reader->depth--;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of the builtin and vhlo dialects. Codes: format.h.
-// As with attributes, a type that HLO has no word for is kept by a name that says what it is (MLIR_TYPE_OTHER) and
-// refused only where a value is of it. Unknown codes are no errors here: a type's entry has its own length, and nothing
-// follows.
+// Reads the types of the builtin and vhlo dialects. Codes: format.h. As with attributes, a type that HLO cannot express
+// is kept by a descriptive name (MLIR_TYPE_OTHER) and refused only where a value has it. Unknown codes are not errors
+// here: a type's entry has its own length, and nothing follows.
 #include <assert.h>
 
 #include "hlo/stablehlo/bytecode/format.h"
@@ -28,7 +27,7 @@ static const MlirType *read_function(MlirFile *file, MlirCursor *cursor) {
     return mlir_new_type(file->arena, type);
 }
 
-// Leaves an error of another room in the cursor, which gives it the offset.
+// Records an error of another module in the cursor, which adds the offset.
 static void take_status(MlirCursor *cursor, HloStatus status) {
     if (!status) return;
     mlir_cursor_fail(cursor, "%s", hlo_status_message(status));
@@ -43,7 +42,7 @@ static const MlirType *read_tuple(MlirFile *file, MlirCursor *cursor) {
     return cursor->error ? NULL : tuple;
 }
 
-// A future of one value; StableHLO's own operations give no others.
+// A future of one value; StableHLO's own operations produce no others.
 static const MlirType *read_future(MlirFile *file, MlirCursor *cursor) {
     int64_t count;
     const MlirType *const *types = read_types(file, cursor, &count);
@@ -52,8 +51,8 @@ static const MlirType *read_future(MlirFile *file, MlirCursor *cursor) {
                       : mlir_other_type(file->arena, "future of several values");
 }
 
-// `encoded`: with an encoding attribute, which vhlo has before the sizes and builtin behind the element type. Bounds
-// are the only encoding that means something here.
+// `encoded`: with an encoding attribute, which vhlo has before the sizes and builtin after the element type. Bounds are
+// the only encoding that has a meaning here.
 static const MlirType *read_tensor(MlirFile *file, MlirCursor *cursor, bool encoded, bool encoding_first) {
     const MlirAttribute *encoding = encoded && encoding_first ? mlir_read_attribute(file, cursor) : NULL;
     HloInt64Vector dims = {0};
@@ -122,7 +121,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
         case VHLO_F6E3M2FN_TYPE: return mlir_other_type(file->arena, "6-bit float type");
         case VHLO_FUTURE_TYPE: return read_future(file, cursor);
         case VHLO_BUFFER_TYPE:
-            return read_tensor(file, cursor, false, false);  // a buffer (what Pin gives) is its array
+            return read_tensor(file, cursor, false, false);  // a buffer (the result of Pin) is its array
         default: break;
     }
     return mlir_other_type(file->arena, "a vhlo type that HLO does not know");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The container: header, sections and the string, dialect, attribute and type tables.
-// Every number that says how many things follow is checked against the bytes that are left before anything is allocated
-// for them (mlir_read_count()): a thing takes a byte at least, so that a file cannot make us allocate more than some
-// hundred times its own size. Versions 0 to 6 of the container differ in where bits are added; the comparisons with
-// `version` below are those of mlir/lib/Bytecode/Reader/BytecodeReader.cpp.
+// Reads the container: header, sections and the string, dialect, attribute and type tables. Every count is checked
+// against the remaining bytes before anything is allocated for it (mlir_read_count()): each item takes at least one
+// byte, so a file cannot make us allocate more than some hundred times its own size. Versions 0 to 6 of the container
+// differ in where bits are added; the comparisons with `version` below are those of
+// mlir/lib/Bytecode/Reader/BytecodeReader.cpp.
 #include "hlo/stablehlo/bytecode/reader.h"
 
 #include <assert.h>
@@ -27,7 +27,7 @@ void mlir_cursor_fail(MlirCursor *cursor, const char *format, ...) {
                               (long long)(cursor->next - cursor->begin), what);
 }
 
-// The one place that moves a cursor: all reads end here, or in a check of the same kind.
+// The only function that moves a cursor: all reads end here, or in a check of the same kind.
 const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length) {
     if (cursor->error) return NULL;
     if (length > (uint64_t)(cursor->end - cursor->next)) {
@@ -39,10 +39,10 @@ const unsigned char *mlir_read_bytes(MlirCursor *cursor, uint64_t length) {
     return bytes;
 }
 
-// The number of trailing zero bits of the first byte says how many bytes follow.
+// The number of trailing zero bits of the first byte is the number of bytes that follow.
 uint64_t mlir_read_long_varint(MlirCursor *cursor) {
     if (!cursor->error && cursor->end - cursor->next > 8) {
-        // All that the number can have is there: no loop, no call.
+        // All bytes that the number can have are available: no loop, no call.
         unsigned char mark = *cursor->next;
         uint64_t rest;
         memcpy(&rest, cursor->next + 1, sizeof(rest));
@@ -98,7 +98,7 @@ static void read_strings(MlirFile *file, MlirCursor *cursor) {
     file->string_lengths = HLO_ARENA_NEW(file->arena, int64_t, count);
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *bytes = mlir_read_bytes(cursor, lengths[i]);
-        // Each ends with NUL; one that does not would run into the next.
+        // Each ends with a NUL; one that does not would run into the next.
         if (bytes && (lengths[i] == 0 || bytes[lengths[i] - 1] != 0)) mlir_cursor_fail(cursor, "a string has no end");
         file->strings[i] = cursor->error ? "" : (const char *)bytes;
         file->string_lengths[i] = cursor->error || lengths[i] == 0 ? 0 : (int64_t)lengths[i] - 1;
@@ -130,13 +130,13 @@ MlirCursor mlir_read_section(MlirCursor *cursor, int *id) {
     return section;
 }
 
-// NULL with an error for an index behind the end.
+// NULL with an error for an index past the end.
 static const MlirDialect *dialect_at(const MlirFile *file, MlirCursor *cursor, uint64_t index) {
     if (!cursor->error && index >= (uint64_t)file->dialect_count) mlir_cursor_fail(cursor, "there is no such dialect");
     return cursor->error ? NULL : &file->dialects[index];
 }
 
-// Takes a list of names with blanks between them apart.
+// Splits a list of names separated by blanks.
 static void set_properties(HloArena *arena, const char *names, MlirOpName *op) {
     HloStringVector list = {0};
     while (*names) {
@@ -149,7 +149,7 @@ static void set_properties(HloArena *arena, const char *names, MlirOpName *op) {
 }
 
 // "add_v1" -> the name without version, and the names of its properties: those of the newest row of vhlo.def that is
-// not newer than the version in the name. An operation without rows has no properties that we know, and none are read.
+// not newer than the version in the name. An operation without rows has no known properties, and none are read.
 static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     static const struct {
         const char *name;
@@ -176,8 +176,8 @@ static void describe_vhlo(MlirFile *file, const char *spelled, MlirOpName *op) {
     op->name = hlo_arena_format(file->arena, "%s.%.*s", is_function ? "func" : "stablehlo", (int)stem, spelled);
 }
 
-// Which properties an operation of builtin or sdy has, in the order in which MLIR's generated code writes them: by
-// name, as in the ODS declarations. `optional_properties` marks those whose writer puts a presence bit before each.
+// The properties of an operation of builtin or sdy, in the order in which MLIR's generated code writes them: by name,
+// as in the ODS declarations. `optional_properties` marks those whose writer puts a presence bit before each.
 static void describe_op(MlirFile *file, MlirDialect dialect, const char *dialect_name, const char *spelled,
                         MlirOpName *op) {
     static const struct {
@@ -245,7 +245,7 @@ static void read_dialects(MlirFile *file, MlirCursor *cursor) {
     file->op_name_count = names.count;
 }
 
-// One of the two halves of the offset section: `count` entries in groups of one dialect.
+// One of the two halves of the offset section: `count` entries in groups by dialect.
 static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *data, int64_t count) {
     assert(count >= 0);
     MlirEntry *entries = HLO_ARENA_NEW(file->arena, MlirEntry, count);
@@ -263,7 +263,7 @@ static MlirEntry *read_entries(MlirFile *file, MlirCursor *offsets, MlirCursor *
     return entries;
 }
 
-// Only their places: what they hold depends on the operation that refers to them.
+// Reads only their positions: their content depends on the operation that refers to them.
 static void read_properties(MlirFile *file, MlirCursor *cursor) {
     int64_t count = mlir_read_count(cursor);
     file->properties = HLO_ARENA_NEW(file->arena, MlirProperties, count);
@@ -276,8 +276,8 @@ static void read_properties(MlirFile *file, MlirCursor *cursor) {
     file->property_count = count;
 }
 
-// Operations of StableHLO itself have no stable form in bytecode: what their properties are depends on the release that
-// wrote them, and nothing in the file says which that was. Portable artifacts have those of vhlo in their place.
+// Operations of StableHLO itself have no stable form in bytecode: their properties depend on the release that wrote
+// them, and the file does not record which release that was. Portable artifacts use operations of vhlo instead.
 static HloStatus check_portable(const MlirFile *file) {
     for (int64_t i = 0; i < file->op_name_count; i++) {
         const MlirOpName *op = &file->op_names[i];
@@ -290,7 +290,7 @@ static HloStatus check_portable(const MlirFile *file) {
     return HLO_SUCCESS;
 }
 
-// Strings first: all others refer to them.
+// Reads the strings first: all other tables refer to them.
 static HloStatus read_tables(MlirFile *file, MlirCursor sections[MLIR_SECTION_COUNT]) {
     read_strings(file, &sections[MLIR_SECTION_STRING]);
     HLO_TRY(sections[MLIR_SECTION_STRING].error);
@@ -309,7 +309,7 @@ static HloStatus read_tables(MlirFile *file, MlirCursor sections[MLIR_SECTION_CO
     return sections[MLIR_SECTION_PROPERTIES].error;
 }
 
-// Sections may come in any order, and unknown ones are skipped, as newer writers add them. Resources are among those:
+// Sections may come in any order, and unknown ones are skipped, as newer writers add them. Resources are skipped too:
 // StableHLO's artifacts have none.
 static HloStatus read_sections(MlirFile *file) {
     MlirCursor sections[MLIR_SECTION_COUNT] = {{0}};

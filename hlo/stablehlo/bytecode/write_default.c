@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that StableHLO lets out and VHLO needs: VHLO, the versioned dialect of portable bytecode, has no optional
-// attributes, so that each is written with the value that leaving it out means. Source:
+// Defaults of attributes that StableHLO omits and VHLO requires: VHLO, the versioned dialect of portable bytecode, has
+// no optional attributes, so each is written with the value that its absence implies. Source:
 // stablehlo/transforms/StablehloLegalizeToVhlo.cpp.
 #include <string.h>
 
@@ -24,7 +24,7 @@ typedef enum DefaultKind {
     DEFAULT_API,     // of a custom call
 } DefaultKind;
 
-// By attribute, not by operation: a name means the same wherever it occurs.
+// By attribute, not by operation: a name has the same meaning wherever it occurs.
 static const struct {
     const char *name;
     DefaultKind kind;
@@ -74,21 +74,21 @@ static const struct {
     {"res_attrs", DEFAULT_LIST},
 };
 
-// How many dimensions the window of an operation has.
+// The number of dimensions of an operation's window.
 static int64_t window_rank(const MlirOperation *operation) {
     const MlirAttribute *sizes = mlir_attribute(operation, "window_dimensions");
     if (!sizes) sizes = mlir_attribute(operation, "input_spatial_dimensions");
     return sizes ? sizes->ints.count : 0;
 }
 
-// One value a dimension.
+// The same value for each dimension.
 static HloInts repeated(Writer *writer, int64_t value, int64_t count) {
     int64_t *items = HLO_ARENA_NEW(writer->arena, int64_t, count);
     for (int64_t i = 0; i < count; i++) items[i] = value;
     return (HloInts){items, count};
 }
 
-// The value; those of a window have one number (or two) a dimension of the operation's window.
+// The value; attributes of a window have one number (or two) per dimension of the operation's window.
 static MlirAttribute make_default(Writer *writer, const MlirOperation *operation, DefaultKind kind) {
     static const HloAccuracy accuracy = {0};
     HloArena *arena = writer->arena;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strings, types, attributes and locations as entries of the bytecode's tables.
+// Writes strings, types, attributes and locations as entries of the bytecode's tables.
 //
-// An entry is written as its bytes and found again by them, so that equal attributes and types get one number whatever
-// they were made of. Entries may only refer to entries that are made before: the parts of one are put into the table
-// first. What an entry is made of, and the varints that it is written in, format.h shows.
+// An entry is written as bytes and looked up by them, so that equal attributes and types get one number regardless of
+// how they were made. Entries may only refer to earlier entries: the parts of one are put into the table first.
+// format.h describes the entries and the varints that they consist of.
 #include <assert.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ void write_byte(Writer *writer, WriteBytes *bytes, unsigned value) {
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length) {
     if (length <= 0) return;
     if (bytes->count + length > bytes->capacity) {
-        enum { SMALLEST_RUN = 16 };  // most entries are of a few bytes: room for those at once
+        enum { SMALLEST_RUN = 16 };  // most entries have a few bytes: allocate these at the start
         const int64_t wanted = bytes->count + length;
         hlo_vector_reserve(writer->arena, bytes, wanted > SMALLEST_RUN ? wanted : SMALLEST_RUN);
     }
@@ -60,7 +60,7 @@ static uint64_t add_entry(Writer *writer, WriteTable *table, WriteDialect dialec
     return (uint64_t)table->entries.count - 1;
 }
 
-// As write_string_index(), for a string of so many bytes, which may hold NULs.
+// The same as write_string_index() for a string of `length` bytes, which may include NULs.
 static uint64_t write_bytes_index(Writer *writer, const char *bytes, int64_t length) {
     assert(bytes && length >= 0);
     uintptr_t known = (uintptr_t)hlo_string_map_get(&writer->string_index, bytes, (size_t)length);
@@ -126,7 +126,7 @@ static uint64_t tensor_of(Writer *writer, uint64_t element, const int64_t *dims,
     return add_entry(writer, &writer->types, WRITE_VHLO, &bytes);
 }
 
-// Dimensions without a bound are ShapedType::kDynamic, the smallest number of 64 bits.
+// Dimensions without a bound are ShapedType::kDynamic, the smallest 64-bit number.
 static uint64_t bounds_index(Writer *writer, const HloShape *shape) {
     assert(shape);
     WriteBytes bytes = {0};
@@ -167,7 +167,7 @@ static void write_type_list(Writer *writer, WriteBytes *bytes, const MlirType *c
     for (int64_t i = 0; i < count; i++) write_varint(writer, bytes, write_type_index(writer, types[i]));
 }
 
-// The exporter has no types but these (and none that only mlir_can_write() lets through).
+// The exporter uses no other types (and mlir_can_write() allows no others).
 static uint64_t make_type(Writer *writer, const MlirType *type) {
     assert(type);
     WriteBytes bytes = {0};
@@ -206,7 +206,7 @@ static void pack_bits(Writer *writer, WriteBytes *bytes, const unsigned char *fl
     }
 }
 
-// Element type, sizes and raw values: one of them if all are the same; predicates as bits.
+// Element type, sizes and raw values: one of them if all are equal; predicates as bits.
 static uint64_t add_tensor(Writer *writer, uint64_t type, HloType element, const void *data, int64_t count) {
     assert(count >= 0);
     WriteBytes bytes = {0};
@@ -243,7 +243,7 @@ static uint64_t tensor_index(Writer *writer, const MlirAttribute *attribute) {
     return add_tensor(writer, type, literal->shape->type, literal->data, hlo_shape_elements(literal->shape));
 }
 
-// vhlo has no dense arrays: they are tensors there.
+// vhlo has no dense arrays: it has tensors instead.
 static uint64_t ints_index(Writer *writer, const MlirAttribute *attribute) {
     bool is_pred =
         attribute->type && attribute->type->kind == MLIR_TYPE_ELEMENT && attribute->type->element == HLO_PRED;
@@ -326,7 +326,7 @@ static void write_int_list(Writer *writer, WriteBytes *bytes, HloInts ints) {
     for (int64_t i = 0; i < ints.count; i++) write_signed(writer, bytes, ints.items[i]);
 }
 
-// Which part of which operand a part of the result shares its buffer with.
+// The part of an operand that shares its buffer with a part of the result.
 static uint64_t alias_index(Writer *writer, const MlirAttribute *alias) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, VHLO_OUTPUT_OPERAND_ALIAS);
@@ -372,7 +372,7 @@ static uint64_t dictionary_index(Writer *writer, const MlirAttribute *dictionary
     return add_entry(writer, &writer->attributes, WRITE_VHLO, &bytes);
 }
 
-// One varint behind a code.
+// A code followed by one varint.
 static uint64_t coded_index(Writer *writer, VhloAttributeCode code, uint64_t value) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, code);
@@ -423,7 +423,7 @@ uint64_t write_dictionary_index(Writer *writer, const uint64_t *names, const uin
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
 
-// A signless integer type: width and two bits that say so.
+// A signless integer type: the width, and two bits for the sign.
 static uint64_t builtin_integer_type(Writer *writer, int bits) {
     WriteBytes bytes = {0};
     write_varint(writer, &bytes, BUILTIN_INTEGER_TYPE);
@@ -458,7 +458,7 @@ static uint64_t builtin_index_tensor(Writer *writer, const HloLiteral *numbers) 
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
 
-// The module is of the builtin dialect and has builtin attributes, of the few kinds that export/export.c gives it.
+// The module is of the builtin dialect and has builtin attributes, of the few kinds that export/export.c creates.
 uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     WriteBytes bytes = {0};
     if (attribute->kind == MLIR_STRING) return write_builtin_string(writer, attribute->string);
@@ -482,7 +482,7 @@ uint64_t write_builtin_index(Writer *writer, const MlirAttribute *attribute) {
     return write_dictionary_index(writer, names, values, attribute->count);
 }
 
-// The kinds of location that export/export.c makes: a file's line, a name around another, a call site, unknown.
+// The kinds of location that export/export.c creates: a file's line, a name around another, a call site, unknown.
 static uint64_t new_location_index(Writer *writer, const MlirAttribute *location) {
     WriteBytes bytes = {0};
     if (location->string && location->count == 0) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Portable bytecode: operations, regions, and the sections of the file (format.h has the format). The
-// container is MLIR's (mlir/docs/BytecodeFormat.md), the operations are those of vhlo, StableHLO's versioned dialect.
+// Writes portable bytecode: operations, regions, and the sections of the file (format.h describes the format). The
+// container is MLIR's (mlir/docs/BytecodeFormat.md); the operations are those of vhlo, StableHLO's versioned dialect.
 //
-// Sections come in the order that MLIR's writer has: dialects, entries, lengths of entries, IR, strings, properties.
-// Readers take any. The tables fill while the IR is written, which therefore comes first in time. A release decides on
-// the container's version and on which version of each operation is written (vhlo.def); what a release cannot say is an
+// Sections are in the order of MLIR's writer: dialects, entries, lengths of entries, IR, strings, properties. Readers
+// accept any order. The tables fill while the IR is written, so the IR is written first. The release determines the
+// container's version and the version of each operation (vhlo.def); anything that the release cannot express is an
 // error that names it.
 #include "hlo/stablehlo/bytecode/writer.h"
 
@@ -15,7 +15,7 @@
 
 #include "hlo/stablehlo/bytecode/format.h"
 
-// The releases that can be written for, as numbers (mlir_release_number()).
+// The oldest and newest supported releases, as numbers (mlir_release_number()).
 enum { OLDEST_RELEASE = 900, NEWEST_RELEASE = 12099 };
 
 void write_fail(Writer *writer, const char *format, ...) {
@@ -49,7 +49,7 @@ static const VersionedOp versioned_ops[] = {
 };
 
 // The newest row that the release knows; version 1 without attributes for ops that have no rows. Rows of one operation
-// stand in the order of their versions.
+// are in the order of their versions.
 static VersionedOp find_version(Writer *writer, const char *name) {
     assert(name);
     VersionedOp best = {name, 0, 0, "", 0};
@@ -79,7 +79,7 @@ static uint64_t op_name_index(Writer *writer, const char *name) {
     return (uint64_t)writer->op_names.count - 1;
 }
 
-// Names of operations are constants of the exporter, so that their address stands for them.
+// Names of operations are constants of the exporter, so their addresses identify them.
 static const VersionedOp *version_of(Writer *writer, const MlirOperation *operation) {
     const int64_t *known = hlo_int_map_find(&writer->versions, (uintptr_t)operation->name);
     if (known) return (const VersionedOp *)(intptr_t)*known;
@@ -97,7 +97,7 @@ static bool says_nothing(const MlirAttribute *attribute, const char *name) {
     return attribute->kind == MLIR_ARRAY && attribute->count == 0;
 }
 
-// An attribute that the chosen version has no place for must not say anything.
+// Checks that an attribute which the chosen version lacks has no effect.
 static void check_said(Writer *writer, const MlirOperation *operation, const VersionedOp *op) {
     for (int64_t i = 0; i < operation->attribute_count; i++) {
         const char *name = operation->attribute_names[i];
@@ -119,7 +119,7 @@ static void check_said(Writer *writer, const MlirOperation *operation, const Ver
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-// Numbers of values begin at 0 in every isolated region.
+// Numbering of values restarts at 0 in every isolated region.
 typedef struct IrWriter {
     Writer *writer;
     HloIntMap numbers;  // value -> number in its isolated region
@@ -148,7 +148,7 @@ static uint64_t make_dictionary(Writer *writer, NamedIndices *entries) {
     return write_dictionary_index(writer, names, values, entries->count);
 }
 
-// The op's own attributes in the order of its row. Every property has to be written: what the program does not say has
+// The op's own attributes in the order of its row. Every property has to be written: one that the program omits gets
 // its default (write_default()).
 static void collect_properties(Writer *writer, const MlirOperation *operation, const VersionedOp *op,
                                NamedIndices *entries) {
@@ -157,7 +157,7 @@ static void collect_properties(Writer *writer, const MlirOperation *operation, c
         const char *name = hlo_arena_string(writer->arena, at, length);
         const MlirAttribute *attribute = mlir_attribute(operation, name);
         if (!attribute) attribute = write_default(writer, operation, name);
-        HLO_BUG_IF(!attribute);  // the exporter gives all that has no default
+        HLO_BUG_IF(!attribute);  // the exporter sets every attribute without a default
         if (writer->status) return;
         NamedIndex entry = {name, write_attribute_index(writer, attribute)};
         hlo_vector_push(writer->arena, entries, entry);
@@ -176,7 +176,7 @@ static void collect_others(Writer *writer, const MlirOperation *operation, bool 
     }
 }
 
-// Appends a run of property bytes and gives its number.
+// Appends a run of property bytes and returns its number.
 static uint64_t add_properties(Writer *writer, const WriteBytes *bytes) {
     hlo_vector_push(writer->arena, &writer->properties, *bytes);
     return (uint64_t)writer->properties.count - 1;
@@ -238,7 +238,7 @@ static OpParts op_parts(Writer *writer, const MlirOperation *operation) {
 
 static void write_region(IrWriter *ir, const MlirRegion *region, WriteBytes *bytes);
 
-// Values are numbered when their block is begun, arguments before results.
+// Numbers the values when their block begins, arguments before results.
 static void define(IrWriter *ir, const MlirValue *value) {
     hlo_int_map_set(ir->writer->arena, &ir->numbers, (uintptr_t)value, ir->next++);
 }
@@ -252,7 +252,7 @@ static void write_regions(IrWriter *ir, const MlirOperation *operation, WriteByt
     WriteBytes *to = nested ? &inside : bytes;
     int64_t outer = ir->next;
     for (int64_t r = 0; r < operation->region_count; r++) {
-        // Numbers are free again behind a region: the regions of one operation use the same.
+        // Numbers are free again after a region: the regions of one operation use the same.
         ir->next = isolated ? 0 : outer;
         write_region(ir, &operation->regions[r], to);
     }
@@ -263,7 +263,7 @@ static void write_regions(IrWriter *ir, const MlirOperation *operation, WriteByt
     write_run(writer, bytes, inside.items, inside.count);
 }
 
-// The reverse of read_ir.c's read_operation(): the mask says which parts follow.
+// The reverse of read_ir.c's read_operation(): the mask announces which parts follow.
 static void write_operation(IrWriter *ir, const MlirOperation *operation, WriteBytes *bytes) {
     Writer *writer = ir->writer;
     OpParts parts = op_parts(writer, operation);
@@ -310,7 +310,7 @@ static void write_region(IrWriter *ir, const MlirRegion *region, WriteBytes *byt
             write_varint(writer, bytes, writer->version >= 4 ? type << 1 | 1 : type);
             write_varint(writer, bytes, write_location_index(writer, block->arguments[i]->location));
         }
-        if (writer->version >= 3) write_byte(writer, bytes, 0);  // uses stand in their natural order
+        if (writer->version >= 3) write_byte(writer, bytes, 0);  // uses are in their natural order
     }
     for (int64_t i = 0; i < block->operation_count && !writer->status; i++) {
         write_operation(ir, block->operations[i], bytes);
@@ -357,7 +357,7 @@ static WriteBytes dialect_section(Writer *writer) {
     return bytes;
 }
 
-// The sizes of the entries, in groups of one dialect.
+// The sizes of the entries, in groups by dialect.
 static void write_offsets(Writer *writer, const WriteTable *table, WriteBytes *bytes) {
     for (int64_t i = 0; i < table->entries.count;) {
         int64_t end = i;
@@ -422,7 +422,7 @@ HloStatus mlir_release_number(const char *release, int64_t *number) {
     return HLO_SUCCESS;
 }
 
-// Also the version of the container that the release writes.
+// Sets the release, and the container version that it uses.
 static HloStatus set_target(Writer *writer, const char *release) {
     int64_t target;
     HLO_TRY(mlir_release_number(release, &target));
@@ -431,7 +431,7 @@ static HloStatus set_target(Writer *writer, const char *release) {
     return HLO_SUCCESS;
 }
 
-// Nothing is appended to the file until the whole IR is known to have a form.
+// Appends nothing to the file until the whole IR is known to be expressible.
 HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *release, HloText *file) {
     assert(arena && top && release && file);
     Writer *writer = HLO_ARENA_NEW(arena, Writer, 1);

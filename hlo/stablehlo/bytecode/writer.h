@@ -22,7 +22,7 @@ typedef struct WriteTable {
     HloStringMap index;  // bytes, the dialect first -> index + 1
 } WriteTable;
 
-// A string may hold NULs; its length leaves out the one behind it.
+// A string may include NULs; its length does not count the terminating one.
 typedef struct WriteString {
     const char *bytes;
     int64_t length;
@@ -38,7 +38,7 @@ typedef struct Writer {
     HloStringVector op_names;  // without dialect; those of vhlo but for the first, `module`
     HloStringMap op_index;
     HLO_VECTOR(WriteBytes) properties;
-    // What has been put into the tables before, by address: MlirType -> index, location -> index.
+    // Table indices by address: MlirType -> index, location -> index.
     HloIntMap type_index, location_index;
     HloIntMap versions;  // address of an operation's name -> VersionedOp
     HloStatus status;    // the first error
@@ -46,12 +46,12 @@ typedef struct Writer {
 
 // Appends to a run of bytes.
 void write_byte(Writer *writer, WriteBytes *bytes, unsigned value);
-// A number of 1 to 9 bytes, whose low bits say how many.
+// A number of 1 to 9 bytes; its low bits give the number of bytes.
 void write_varint(Writer *writer, WriteBytes *bytes, uint64_t value);
-// `length` bytes as they are.
+// `length` bytes, unchanged.
 void write_run(Writer *writer, WriteBytes *bytes, const void *data, int64_t length);
 
-// Puts something into its table and gives its index. `builtin` attributes are those of the module, which no vhlo op
+// Puts an item into its table and returns its index. `builtin` attributes are those of the module, which no vhlo op
 // has.
 uint64_t write_string_index(Writer *writer, const char *string);
 // A type.
@@ -71,14 +71,15 @@ uint64_t write_builtin_string(Writer *writer, const char *string);
 // Records an error unless there is one.
 void write_fail(Writer *writer, const char *format, ...) HLO_PRINTF(2, 3);
 
-// What an attribute of an op is when it is not given; NULL when it has to be. `operation` says how many dimensions.
+// The value of an op's attribute when it is omitted; NULL if it is required. `operation` determines the number of
+// dimensions.
 const MlirAttribute *write_default(Writer *writer, const MlirOperation *operation, const char *name);
 
-// The number of a release of StableHLO, "1.9.0" as 10900. INVALID_ARGUMENT for what is none, or not known.
+// The number of a release of StableHLO, "1.9.0" as 10900. INVALID_ARGUMENT if it is malformed or unknown.
 HLO_NODISCARD HloStatus mlir_release_number(const char *release, int64_t *number);
 
 // Appends a portable artifact for a StableHLO release, "1.9.0". INVALID_ARGUMENT for releases that are unknown,
-// UNIMPLEMENTED naming what the release has no word for.
+// UNIMPLEMENTED naming what the release cannot express.
 HLO_NODISCARD HloStatus mlir_write(HloArena *arena, const MlirOperation *top, const char *release, HloText *bytes);
 
 #endif

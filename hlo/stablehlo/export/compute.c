@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots, convolutions, windows, top-k, random numbers: instructions that compute. What is nothing but fields of the
-// table mlir/fields.def (reductions, sorting, linear algebra) has no handler here. Attributes that have their default
-// are left out where MLIR's printer leaves them out, since the text must be its byte for byte.
+// Exports dots, convolutions, windows, top-k and random numbers. Instructions that the table mlir/fields.def describes
+// fully (reductions, sorting, linear algebra) have no handler here. Attributes that have their default are omitted
+// where MLIR's printer omits them, since the text must match its output byte for byte.
 #include <assert.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
 
-// HLO_INVALID stands for the type that HLO has not.
+// HLO_INVALID represents the type that HLO does not have.
 static const MlirAttribute *type_attribute(const ExportPlace *place, HloType type) {
     HloArena *arena = place->exporter->arena;
     const MlirType *named = type == HLO_INVALID ? mlir_other_type(arena, MLIR_TF32) : mlir_element_type(arena, type);
     return mlir_new_attribute(arena, (MlirAttribute){.kind = MLIR_TYPE, .type = named});
 }
 
-// What StableHLO says instead of a name (mlir/dot_algorithms.def).
+// StableHLO's parameters for the name of a dot algorithm (mlir/dot_algorithms.def).
 typedef struct DotAlgorithm {
     int32_t algorithm;
     HloType lhs, rhs, accumulation;  // HLO_INVALID: tf32
@@ -25,13 +25,13 @@ typedef struct DotAlgorithm {
     bool imprecise;
 } DotAlgorithm;
 
-// Any type of 8 bits says the same: that of the operand, if it has one.
+// All types of 8 bits are equivalent here: the operand's, if it has one.
 static HloType f8_of(const HloInstruction *operand) {
     const HloType type = operand->shape->type;
     return hlo_type_is_float(type) && hlo_type_info(type)->bits == 8 && type != HLO_F8E8M0FNU ? type : HLO_F8E5M2;
 }
 
-// What the algorithm's name says.
+// The parameters of a named algorithm.
 static DotAlgorithm find_algorithm(const ExportPlace *place, int32_t algorithm) {
     static const DotAlgorithm table[] = {
 #define DOT_ALGORITHM(name, operands, accumulation, operations) \
@@ -62,7 +62,7 @@ static void add_algorithm(ExportPlace *place, int32_t algorithm, MlirOperation *
     export_attribute(place, operation, "allow_imprecise_accumulation", export_bool(place, found.imprecise));
 }
 
-// Sparse dots have a third operand, which StableHLO has not.
+// Sparse dots have a third operand, which StableHLO does not have.
 static HloStatus export_dot(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_DOT));
     const HloDotAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Dot);
@@ -84,8 +84,8 @@ static HloStatus export_ragged_dot(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Windows
 
-// One property of every dimension of a window, as a list; *differs tells whether any is not `fallback`.
-// By the member's offset, since HLO keeps a record a dimension and StableHLO a list a property.
+// One property of every dimension of a window, as a list; *differs is set if any is not `fallback`. Addressed by the
+// member's offset, since HLO keeps a record per dimension and StableHLO a list per property.
 static HloInts window_list(const ExportPlace *place, const HloWindow *window, size_t offset, int64_t fallback,
                            bool *differs) {
     assert(window);
@@ -153,7 +153,7 @@ static HloStatus export_select_and_scatter(ExportPlace *place, ExportLeaves *res
     return export_window(place, "stablehlo.select_and_scatter", result);
 }
 
-// Group counts of 0 are HLO's way to leave out a 1.
+// A group count of 0 is HLO's way to omit a 1.
 static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CONVOLUTION));
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Convolution);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls, loops, branches, custom calls, collectives, tokens and transfers.
+// Exports calls, loops, branches, custom calls, collectives, tokens and transfers.
 //
-// StableHLO has no tuples where HLO has them: an operation takes and gives leaves, and a region has an argument a leaf.
+// StableHLO has no tuples where HLO has them: operations have leaves as operands and results, and a region has one
+// argument per leaf.
 //
 //   w = (s32[], f32[8]) while(init), condition=c, body=b
 //   ->  %0:2 = stablehlo.while(%iterArg = %i, %iterArg_0 = %x) : tensor<i32>, tensor<8xf32> cond {..} do {..}
 //
-// Branches are the exception: their regions take nothing and see the operand's leaves from outside. Halves of
-// asynchronous operations become the whole, where the start stands; what HLO can say and StableHLO cannot is refused
-// with the instruction's name.
+// Branches are the exception: their regions have no arguments and use the operand's leaves from outside. The two halves
+// of an asynchronous operation become one operation at the position of the start. Anything that HLO can express and
+// StableHLO cannot is refused with the instruction's name.
 #include <assert.h>
 #include <string.h>
 
@@ -26,8 +27,8 @@ static const MlirAttribute *symbol(const ExportPlace *place, const char *name) {
     return mlir_new_attribute(place->exporter->arena, (MlirAttribute){.kind = MLIR_SYMBOL, .string = name});
 }
 
-// The dictionary that a text holds; NULL if it holds none, or one with something that we cannot write (text may name
-// any attribute and type of MLIR).
+// The dictionary in a text; NULL if there is none, or if it contains something that we cannot write (text may name any
+// attribute and type of MLIR).
 static const MlirAttribute *parse_dictionary(const ExportPlace *place, const char *text) {
     if (!text || *text != '{') return NULL;
     const MlirAttribute *attribute = NULL;
@@ -36,8 +37,8 @@ static const MlirAttribute *parse_dictionary(const ExportPlace *place, const cha
     return status || !mlir_can_write(attribute) ? NULL : attribute;
 }
 
-// Calls that are composites say so: their frontend attributes (composite.name and so on) are those that
-// import_composite() and XLA write, as text.
+// Composites are calls with frontend attributes (composite.name and so on), which import_composite() and XLA write as
+// text.
 static HloStatus export_composite(ExportPlace *place, const char *function, ExportLeaves *result) {
     const HloInstruction *call = place->instruction;
     const char *name = hlo_instruction_frontend_attribute(call, "composite.name");
@@ -57,7 +58,7 @@ static HloStatus export_composite(ExportPlace *place, const char *function, Expo
     return HLO_SUCCESS;
 }
 
-// Writes the function, if it is not written yet, and a call of it or a composite.
+// Writes the function, unless it is already written, and a call of it or a composite.
 static HloStatus call_function(ExportPlace *place, const HloComputation *computation, ExportLeaves *result) {
     MlirOperation *operation;
     HLO_TRY(export_function(place, computation));
@@ -68,7 +69,7 @@ static HloStatus call_function(ExportPlace *place, const HloComputation *computa
     return HLO_SUCCESS;
 }
 
-// A fusion says how something is computed, not what: it is a call.
+// Exports a fusion as a call: a fusion specifies how something is computed, not what.
 static HloStatus export_call(ExportPlace *place, ExportLeaves *result) {
     return call_function(place, place->instruction->called[0], result);
 }
@@ -89,7 +90,7 @@ static HloStatus export_while(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// Branches see what they are given from outside. A predicate selects the first branch when it is true.
+// Branches use their operands from outside. A predicate selects the first branch when it is true.
 static HloStatus export_conditional(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CONDITIONAL));
     const HloInstruction *instruction = place->instruction;
@@ -117,7 +118,7 @@ static HloStatus export_barrier(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Custom calls
 
-// NULL where nothing is aliased: the attribute is then left out.
+// NULL if nothing is aliased: the attribute is then omitted.
 static const MlirAttribute *alias_list(const ExportPlace *place, HloAliases aliases) {
     HloArena *arena = place->exporter->arena;
     if (aliases.count == 0) return NULL;
@@ -146,7 +147,7 @@ static HloStatus called_list(ExportPlace *place, MlirOperation *operation) {
     return HLO_SUCCESS;
 }
 
-// Text, but for the targets whose configuration was bytes before it was read: what reading made digits of.
+// Text, except for the targets whose configuration was bytes before it was read: the reader turned these into digits.
 static const MlirAttribute *configuration(const ExportPlace *place, const char *target, const char *config) {
     const size_t length = strlen(config);
     if (hlo_custom_call_takes_bytes(target)) {
@@ -156,7 +157,7 @@ static const MlirAttribute *configuration(const ExportPlace *place, const char *
     return export_string(place, config);
 }
 
-// Attributes in the order of their names. Layouts are written for both sides if the operands have some.
+// Attributes in the order of their names. Layouts are written for both sides if the operands have any.
 static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CUSTOM_CALL));
     const HloInstruction *instruction = place->instruction;
@@ -193,16 +194,16 @@ static HloStatus export_custom_call(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Collectives
 
-// Members of a group that is written out though the program left it out.
+// The largest implicit group that is written out.
 enum { MOST_MEMBERS = 1 << 20 };
 
-// An all-to-all says how many pieces there are, which must be as many as a group has members: nobody's group, which
-// stands for everybody's, is written out.
+// An all-to-all gives the number of pieces, which must equal the number of members of a group. So an omitted group,
+// which means all devices, is written out.
 static HloStatus everybody(const ExportPlace *place, const HloInts **group) {
     const HloModule *module = place->exporter->module;
     const int64_t count =
         hlo_group_mode_numbers(hlo_group_mode_of(place->instruction), module->replica_count, module->num_partitions);
-    // The numbers of replicas and partitions are those of a header, which may say anything.
+    // The header's numbers of replicas and partitions are unchecked input.
     if (count > MOST_MEMBERS)
         return export_error(place, HLO_UNIMPLEMENTED, "a group of %lld members", (long long)count);
     int64_t *numbers = HLO_ARENA_NEW(place->exporter->arena, int64_t, count);
@@ -213,7 +214,7 @@ static HloStatus everybody(const ExportPlace *place, const HloInts **group) {
     return HLO_SUCCESS;
 }
 
-// One row a group; shorter groups end with -1. No groups at all is an empty matrix.
+// One row per group; shorter groups end with -1. No groups at all are an empty matrix.
 static HloStatus export_groups(ExportPlace *place, const HloReplicaGroups *groups, const MlirAttribute **matrix) {
     HloArena *arena = place->exporter->arena;
     const HloInts *lists = NULL;
@@ -241,14 +242,14 @@ static HloStatus export_groups(ExportPlace *place, const HloReplicaGroups *group
     return HLO_SUCCESS;
 }
 
-// Channel 0 means none. The type is StableHLO's: 0 where devices are all alike, 1 .. 3 for transfers.
+// Channel 0 means none. The type is StableHLO's: 0 where all devices are alike, 1 .. 3 for transfers.
 static void add_channel(ExportPlace *place, MlirOperation *operation, int64_t channel, int64_t type) {
     if (channel == 0) return;
     export_attribute(place, operation, "channel_id", export_i64(place, channel));
     export_attribute(place, operation, "channel_type", export_i64(place, type));
 }
 
-// What all collectives have: channel, groups, numbering of devices, and the reduction's region.
+// Adds the parts common to all collectives: channel, groups, numbering of devices, and the reduction's region.
 static HloStatus add_collective(ExportPlace *place, MlirOperation *operation) {
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
     const MlirAttribute *groups;
@@ -277,7 +278,7 @@ static HloStatus export_collective_broadcast(ExportPlace *place, ExportLeaves *r
     return add_collective(place, operation);
 }
 
-// HLO has forms for several dimensions or none, which StableHLO has not.
+// HLO has forms for several dimensions or none, which StableHLO does not have.
 static HloStatus collective_dimension(const ExportPlace *place, int64_t *dimension) {
     const HloInts dimensions = HLO_ATTRIBUTES(place->instruction, Collective)->dimensions;
     if (dimensions.count != 1) return export_error(place, HLO_UNIMPLEMENTED, "a form without one dimension");
@@ -306,7 +307,7 @@ static HloStatus export_reduce_scatter(ExportPlace *place, ExportLeaves *result)
     return HLO_SUCCESS;
 }
 
-// HLO's array form splits and joins along one dimension; split_count is what its groups have.
+// HLO's array form splits and concatenates along one dimension; split_count is the group size.
 static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_ALL_TO_ALL));
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
@@ -325,7 +326,7 @@ static HloStatus export_all_to_all(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// StableHLO has no operation for it; XLA reads and writes this call.
+// StableHLO has no operation for this; XLA reads and writes this custom call.
 static HloStatus export_ragged_all_to_all(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RAGGED_ALL_TO_ALL));
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Collective);
@@ -342,7 +343,7 @@ static HloStatus export_ragged_all_to_all(ExportPlace *place, ExportLeaves *resu
     return HLO_SUCCESS;
 }
 
-// Pairs of HLO with more operands are copies within a buffer (dynamic updates), which only XLA's own passes make.
+// HLO's form with more operands copies within a buffer (dynamic updates); only XLA's own passes create it.
 static HloStatus export_collective_permute(ExportPlace *place, ExportLeaves *result) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Permute);
     MlirOperation *operation;
@@ -371,8 +372,8 @@ static HloStatus export_after_all(ExportPlace *place, ExportLeaves *result) {
     return export_plain(place, place->operands.count ? "stablehlo.after_all" : "stablehlo.create_token", result, NULL);
 }
 
-// The two halves of a transfer in HLO are one operation in StableHLO, which stands where the first half stands; the
-// second one is what the first gave.
+// The two halves of a transfer in HLO are one operation in StableHLO, at the position of the first half; the second
+// half has the results of the first.
 static HloStatus export_transfer(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     const HloTransferAttributes *attributes = HLO_ATTRIBUTES(instruction, Transfer);
@@ -397,13 +398,13 @@ static HloStatus export_transfer(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// The first half gave the values already.
+// The first half has already produced the values.
 static HloStatus export_done(ExportPlace *place, ExportLeaves *result) {
     *result = place->operands;
     return HLO_SUCCESS;
 }
 
-// An asynchronous operation is the one that it wraps, at its beginning.
+// An asynchronous operation becomes the operation that it wraps, at the position of its start.
 static HloStatus export_async_start(ExportPlace *place, ExportLeaves *result) {
     const HloComputation *wrapped = place->instruction->called[0];
     MlirOperation *operation;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elementwise ops, constants, shape and data movement, indexed ops.
+// Exports elementwise ops, constants, shape and data movement, indexed ops.
 //
-// The names of elementwise operations follow from the opcode's. Tuples are taken apart on the way: what an instruction
-// gives is a list of values, one a leaf of its shape, and tuple, get-tuple-element, copy and the like only rearrange
-// such lists and write nothing.
+// The names of elementwise operations follow from the opcode's. Tuples are split: the value of an instruction is a list
+// of values, one per leaf of its shape, and tuple, get-tuple-element, copy and the like only rearrange these lists and
+// write nothing.
 #include <assert.h>
 #include <string.h>
 
@@ -28,14 +28,14 @@ static const char *find_elementwise_name(HloOpcode opcode) {
     return NULL;
 }
 
-// The same, looked up once a module.
+// The same, looked up once per module.
 static const char *elementwise_name(const ExportPlace *place, HloOpcode opcode) {
     const char **known = &place->exporter->elementwise_names[opcode];
     if (!*known) *known = find_elementwise_name(opcode);
     return *known;
 }
 
-// Accuracies are StableHLO's only: operations of chlo have none.
+// Accuracies exist only in StableHLO: operations of chlo have none.
 static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     MlirOperation *operation;
@@ -48,7 +48,7 @@ static HloStatus export_elementwise(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// The default type is left out: it follows from the operands.
+// The default type is omitted: it follows from the operands.
 static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_COMPARE));
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(place->instruction, Compare);
@@ -62,8 +62,8 @@ static HloStatus export_compare(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// What only passes values on becomes no operation; where the instruction writes another precision of floats than it is
-// given, the values are converted.
+// Instructions that only pass values on become no operation; if the float precision of the result differs from the
+// operand's, the values are converted.
 static HloStatus convert_leaves(ExportPlace *place, ExportLeaves *leaves) {
     const HloShape *shape = place->instruction->shape;
     if (hlo_shape_leaf_count(shape) != leaves->count) return HLO_SUCCESS;  // the start of a copy has more of them
@@ -81,8 +81,8 @@ static HloStatus convert_leaves(ExportPlace *place, ExportLeaves *leaves) {
     return HLO_SUCCESS;
 }
 
-// Copies, domains and data dependencies say nothing about values: what they are given stands for them. Only a sharding
-// that is written at one is kept, as the constraint that it is; that of a result stands at the result.
+// Copies, domains and data dependencies do not change values: their operands replace them. Only a sharding on one of
+// them is kept, as a sharding constraint; the sharding of a result is kept at the result.
 static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *instruction = place->instruction;
     *result = place->exporter->leaves[instruction->operands[0]->id];
@@ -98,7 +98,7 @@ static HloStatus export_identity(ExportPlace *place, ExportLeaves *result) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Data movement
 
-// The literal is shared with the module, with a shape that has no layout, as the type has none.
+// Shares the literal with the module, with a shape without layout, since the type has none.
 static HloStatus export_constant(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(place->instruction);
@@ -132,7 +132,7 @@ static HloStatus export_bitcast(ExportPlace *place, ExportLeaves *result) {
     return export_plain(place, "stablehlo.reshape", result, NULL);
 }
 
-// Old programs give all start indices in one array: StableHLO has one operand a dimension.
+// Old programs have all start indices in one array: StableHLO has one operand per dimension.
 static HloStatus check_indices(const ExportPlace *place, int64_t first) {
     int64_t rank = place->instruction->operands[0]->shape->rank;
     if (place->operands.count == first + rank) return HLO_SUCCESS;
@@ -149,7 +149,7 @@ static HloStatus export_dynamic_update_slice(ExportPlace *place, ExportLeaves *r
     return export_with_fields(place, result, NULL);
 }
 
-// Three lists where HLO has a record a dimension.
+// Three lists where HLO has a record per dimension.
 static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_PAD));
     const HloPadding padding = HLO_ATTRIBUTES(place->instruction, Pad)->padding;
@@ -170,13 +170,13 @@ static HloStatus export_pad(ExportPlace *place, ExportLeaves *result) {
     return HLO_SUCCESS;
 }
 
-// StableHLO has the sizes in one list: each becomes a list of one, and these are joined.
+// StableHLO has the sizes in one list: each becomes a list of one, and these are concatenated.
 static HloStatus export_dynamic_reshape(ExportPlace *place, ExportLeaves *result) {
     const HloInstruction *reshape = place->instruction;
     assert(hlo_is(reshape, HLO_OP_DYNAMIC_RESHAPE));
     HloArena *arena = place->exporter->arena;
     const int64_t one = 1, count = reshape->shape->rank;
-    // Read back it would be a reshape that looks at no sizes.
+    // When read back, it would be a reshape that ignores the sizes.
     if (!hlo_shape_is_dynamic(reshape->shape))
         return export_error(place, HLO_UNIMPLEMENTED, "sizes of a result that has none of its own");
     const HloShape *size = reshape->operands[1]->shape;

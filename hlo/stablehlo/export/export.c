@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The exporter's frame: the module, functions, regions, locations, and what all handlers use.
-// mlir_export_module() makes the same picture of a module that the readers make (mlir/mlir.h), which print_*.c and
-// write*.c turn into text and bytecode; so there is one exporter for both. Functions are made for called computations
-// that StableHLO calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions
-// in place, again for each instruction that calls them. What the HLO module says and StableHLO has no word for is an
-// error that names it.
+// The exporter's core: the module, functions, regions, locations, and helpers that all handlers use.
+// mlir_export_module() makes the same in-memory module as the readers do (mlir/mlir.h), which print_*.c and write*.c
+// turn into text and bytecode; so both share one exporter. Functions are made for called computations that StableHLO
+// calls by name (calls, fusions, custom calls); bodies of loops, reductions and the like become regions in place, again
+// for each instruction that calls them. Anything in the HLO module that StableHLO cannot express is an error that names
+// it.
 #include "hlo/stablehlo/export/export.h"
 
 #include <assert.h>
@@ -127,7 +127,7 @@ HloStatus export_precisions(const ExportPlace *place, HloPrecisions precisions, 
 // ---------------------------------------------------------------------------------------------------------------------
 // Locations
 
-// The column is kept in `ints`, as the readers have no use for it.
+// The column is stored in `ints`, as the readers have no use for it.
 static const MlirAttribute *file_location(const ExportPlace *place, const char *file, int64_t line, int64_t column) {
     int64_t *position = HLO_ARENA_NEW(place->exporter->arena, int64_t, 1);
     *position = column;
@@ -140,7 +140,7 @@ static const MlirAttribute *name_location(const ExportPlace *place, const char *
     return make(place, (MlirAttribute){.kind = MLIR_LOCATION, .string = name, .items = items, .count = 1});
 }
 
-// NULL for a number that is no frame's, or a frame that does not say where it is.
+// NULL for an invalid frame number, or for a frame without a source position.
 static const HloStackFrame *frame_at(const HloStackTables *stack, int64_t frame_id) {
     if (frame_id < 1 || frame_id > stack->frames.count) return NULL;
     const HloStackFrame *frame = &stack->frames.items[frame_id - 1];
@@ -148,7 +148,7 @@ static const HloStackFrame *frame_at(const HloStackTables *stack, int64_t frame_
     return is_placed ? frame : NULL;
 }
 
-// True if a frame has more callers than we follow; a file may say that one calls itself.
+// True if a frame has more callers than we follow; a file may claim that a frame calls itself.
 static bool is_too_deep(const HloStackTables *stack, int64_t frame_id) {
     const HloStackFrame *frame = frame_at(stack, frame_id);
     for (int depth = 0; frame; depth++) {
@@ -159,7 +159,7 @@ static bool is_too_deep(const HloStackTables *stack, int64_t frame_id) {
 }
 
 // The call stack of a frame, innermost first: callsite(f at callsite(g at ...)). Nearly all instructions share theirs,
-// so each is made once, but for those that are cut off, which depend on where one begins.
+// so each is made once, except for truncated ones, which depend on their starting frame.
 static const MlirAttribute *stack_location(const ExportPlace *place, int64_t frame_id, int depth) {
     assert(depth >= 0);
     Exporter *exporter = place->exporter;
@@ -185,8 +185,8 @@ static const MlirAttribute *stack_location(const ExportPlace *place, int64_t fra
     return location;
 }
 
-// op_name, or the instruction's own name, around the place in the source.
-// Instructions without metadata are located by their own name, so that a message about the exported program names them.
+// op_name, or the instruction's own name, around the source position. Instructions without metadata are located by
+// their own name, so that a message about the exported program names them.
 static const MlirAttribute *location_of(const ExportPlace *place) {
     const HloInstruction *instruction = place->instruction;
     const HloMetadata *metadata = instruction ? instruction->metadata : NULL;
@@ -204,7 +204,7 @@ static const MlirAttribute *location_of(const ExportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-// The arrays have room for MOST_ATTRIBUTES, more than any handler adds; exceeding it is our mistake.
+// The arrays have a capacity of MOST_ATTRIBUTES, more than any handler adds; exceeding it is a bug.
 void export_attribute(const ExportPlace *place, MlirOperation *operation, const char *name,
                       const MlirAttribute *attribute) {
     assert(operation && name);
@@ -294,7 +294,7 @@ static const MlirAttribute *dictionary_of(const ExportPlace *place, HloKeyValues
     return make(place, (MlirAttribute){.kind = MLIR_DICTIONARY, .keys = keys, .items = items, .count = values.count});
 }
 
-// A quick look that spares inference for nearly all instructions.
+// A quick check that avoids inference for nearly all instructions.
 static bool has_float_besides(const HloShape *shape, HloType type) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < leaves; i++) {
@@ -304,8 +304,8 @@ static bool has_float_besides(const HloShape *shape, HloType type) {
     return false;
 }
 
-// True if the result has another precision than follows from the operands: HLO lets passes change it in place. Nearly
-// all instructions have floats of one type only, of which nothing needs to be inferred.
+// True if the result's precision differs from the one that follows from the operands: HLO lets passes change it in
+// place. Nearly all instructions have floats of one type only, for which inference is unnecessary.
 static HloStatus check_mixed(const ExportPlace *place, bool *mixed) {
     const HloInstruction *instruction = place->instruction;
     *mixed = false;
@@ -328,7 +328,7 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
     return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
 }
 
-// Sharding and frontend attributes of the instruction stand at the last operation that it became.
+// Puts the instruction's sharding and frontend attributes on the last operation that it became.
 static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     assert(operations_before >= 0);
     const HloInstruction *instruction = place->instruction;
@@ -339,7 +339,7 @@ static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
         export_attribute(place, operation, "mhlo.frontend_attributes",
                          dictionary_of(place, instruction->frontend_attributes));
     }
-    // HLO repeats the one device of a transfer for its data, context and token; StableHLO says it once.
+    // HLO repeats the one device of a transfer for its data, context and token; StableHLO has it once.
     const bool transfer = hlo_is(instruction, HLO_OP_SEND) || hlo_is(instruction, HLO_OP_RECV);
     const HloSharding *sharding = transfer ? leaf_sharding(instruction->sharding, 0) : instruction->sharding;
     export_attribute(place, operation, "mhlo.sharding", sharding_text(place, sharding));
@@ -350,7 +350,7 @@ static HloStatus annotate(ExportPlace *place, int64_t operations_before) {
     return HLO_SUCCESS;
 }
 
-// One operand's leaves are shared: a wide tuple has a get-tuple-element for each of them.
+// The leaves of a single operand are shared: a wide tuple has a get-tuple-element for each of them.
 static void collect_operands(ExportPlace *place) {
     const HloInstruction *instruction = place->instruction;
     const ExportLeaves *leaves = place->exporter->leaves;
@@ -368,7 +368,7 @@ static void collect_operands(ExportPlace *place) {
     }
 }
 
-// Families are asked in turn; an opcode belongs to one at most. NULL for an op that StableHLO has nothing for.
+// Tries the families in turn; an opcode belongs to at most one. NULL for an op that StableHLO cannot express.
 static ExportHandler *handler_of(Exporter *exporter, HloOpcode opcode) {
     ExportHandler **handler = &exporter->handlers[opcode];
     if (!*handler) *handler = export_fields_handler(opcode);
@@ -395,14 +395,14 @@ static HloStatus export_instruction(Exporter *exporter, ExportBlock *block, cons
 // ---------------------------------------------------------------------------------------------------------------------
 // Blocks
 
-// The return has no instruction, and so no location.
+// The return has no instruction, and therefore no location.
 static void append_return(Exporter *exporter, ExportBlock *block, const char *name, ExportLeaves values) {
     ExportPlace place = {.exporter = exporter, .block = block};
     export_append(&place, name, values.items, values.count, NULL, 0);
 }
 
-// The operations of the block. Post-order, so that operands come first; instructions that the root does not need do not
-// appear.
+// The operations of the block in post-order, so that operands come first; instructions that the root does not need are
+// omitted.
 static HloStatus export_body(Exporter *exporter, const HloComputation *computation, const char *return_name,
                              MlirBlock *block) {
     assert(computation->root);
@@ -485,7 +485,7 @@ static const MlirAttribute *make_entries(const ExportPlace *place, const Entries
     return export_dictionary(place, entries->keys, entries->items, entries->count);
 }
 
-// Which result an argument gives its memory to, or -1.
+// The result that shares an argument's memory, or -1.
 static int64_t aliased_output(const HloModule *module, int64_t parameter) {
     for (int64_t i = 0; i < module->aliases.count; i++) {
         const HloAlias *alias = &module->aliases.items[i];
@@ -528,7 +528,7 @@ static const MlirAttribute *argument_attributes(Exporter *exporter, const HloCom
 static const MlirAttribute *result_attributes(Exporter *exporter, const HloComputation *computation) {
     const HloInstruction *root = computation->root;
     ExportPlace place = {.exporter = exporter, .instruction = root};
-    // Of an operation that stays, the annotation stays there as well; a tuple becomes no operation.
+    // If the root becomes an operation, the annotation stays there as well; a tuple becomes none.
     if (!root->sharding || (!hlo_is(root, HLO_OP_TUPLE) && !hlo_is(root, HLO_OP_COPY))) return NULL;
     int64_t count = hlo_shape_leaf_count(root->shape);
     const MlirAttribute **list = HLO_ARENA_NEW(exporter->arena, const MlirAttribute *, count);
@@ -572,7 +572,7 @@ static HloStatus make_function(Exporter *exporter, const HloComputation *computa
     return HLO_SUCCESS;
 }
 
-// The map is set before the body is made, so that a function that many call is made once.
+// The map is set before the body is made, so that a function with several callers is made once.
 HloStatus export_function(ExportPlace *place, const HloComputation *computation) {
     Exporter *exporter = place->exporter;
     if (hlo_int_map_find(&exporter->functions, (uint64_t)computation->id)) return HLO_SUCCESS;
@@ -617,7 +617,7 @@ HloStatus mlir_export_module(const HloModule *module, HloArena *arena, MlirOpera
     operation->regions = HLO_ARENA_NEW(arena, MlirRegion, 1);
     operation->region_count = 1;
     MlirBlock *block = new_block(&exporter, operation->regions);
-    // The entry comes first, then what it calls, as JAX writes them.
+    // The entry comes first, then the functions that it calls, as JAX writes them.
     int64_t count = exporter.operations.count;
     block->operations = HLO_ARENA_NEW(arena, MlirOperation *, count);
     for (int64_t i = 0; i < count; i++) block->operations[i] = exporter.operations.items[i ? i - 1 : count - 1];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converting HLO instructions to MLIR operations: what the families of handlers share. Private to hlo/stablehlo.
+// Converts HLO instructions to MLIR operations: the interface shared by the families of handlers. Private to
+// hlo/stablehlo.
 //
-// StableHLO passes several values where HLO passes a tuple, so tuples are taken apart: an instruction stands for the
+// StableHLO passes several values where HLO passes a tuple, so tuples are split: an instruction is represented by the
 // list of its leaves, and tuple and get-tuple-element become no operations.
 #ifndef MESHLO_HLO_STABLEHLO_EXPORT_EXPORT_H_
 #define MESHLO_HLO_STABLEHLO_EXPORT_EXPORT_H_
@@ -10,11 +11,11 @@
 
 typedef HLO_VECTOR(MlirOperation *) MlirOperationVector;
 
-// A block while it is made.
+// A block under construction.
 typedef struct ExportBlock {
     MlirOperationVector operations;
-    HloStringMap known;  // of export_known(): what an operation is told -> the first MlirOperation that is told it
-    int64_t noted;       // operations that `known` has been told of
+    HloStringMap known;  // of export_known(): the key of an operation -> the first MlirOperation that has it
+    int64_t noted;       // number of operations that `known` already includes
 } ExportBlock;
 
 // The leaves of one instruction.
@@ -23,7 +24,7 @@ typedef struct ExportLeaves {
     int64_t count;
 } ExportLeaves;
 
-// Converts the instruction: appends operations and says what its leaves are.
+// Converts the instruction: appends operations and sets its leaves.
 typedef struct ExportPlace ExportPlace;
 typedef HloStatus ExportHandler(ExportPlace *place, ExportLeaves *result);
 
@@ -36,13 +37,13 @@ typedef struct Exporter {
     ExportLeaves *leaves;            // by instruction id; those of a region that is exported again are overwritten
     const MlirAttribute *unknown_location;
     const MlirAttribute **frames;  // by stack frame: its location, NULL until it is made
-    // By opcode, NULL until asked for: who converts it, and what elementwise ones are called.
+    // By opcode, NULL until looked up: the handler, and the name of elementwise operations.
     ExportHandler *handlers[HLO_OPCODE_COUNT];
     const char *elementwise_names[HLO_OPCODE_COUNT];
     int depth;
 } Exporter;
 
-// Where operations go, and which instruction they come from.
+// The block that operations are appended to, and the instruction that they come from.
 struct ExportPlace {
     Exporter *exporter;
     ExportBlock *block;
@@ -53,7 +54,7 @@ struct ExportPlace {
 // An error that names the instruction.
 HLO_NODISCARD HloStatus export_error(const ExportPlace *place, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
 
-// The type of a shape that is no tuple. UNIMPLEMENTED for those that StableHLO has none for.
+// The type of a shape that is not a tuple. UNIMPLEMENTED if StableHLO has no such type.
 HLO_NODISCARD HloStatus export_type(const ExportPlace *place, const HloShape *shape, const MlirType **type);
 // The types of a shape's leaves.
 HLO_NODISCARD HloStatus export_leaf_types(const ExportPlace *place, const HloShape *shape, const MlirType ***types,
@@ -62,13 +63,13 @@ HLO_NODISCARD HloStatus export_leaf_types(const ExportPlace *place, const HloSha
 // Appends an operation with these operands and result types. Attributes are added by export_attribute().
 MlirOperation *export_append(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
                              const MlirType *const *results, int64_t result_count);
-// The first operation of the block with this name (reshape, concatenate or constant), operands and type and, of a
+// The first operation of the block with this name (reshape, concatenate or constant), operands and type and, for a
 // constant, with these numbers, which are a list of s64; a new one if there is none yet, without attributes but a
-// constant's value. For operations that an instruction needs beside its own: a program that came from StableHLO has
-// them from there, without users, and another one each time that it is written would make it grow.
+// constant's value. For auxiliary operations of an instruction: a program that came from StableHLO already has them,
+// without users, and would grow each time it is written if they were added again.
 MlirOperation *export_known(ExportPlace *place, const char *name, MlirValue *const *operands, int64_t operand_count,
                             const MlirType *type, const HloLiteral *value);
-// The common case: all operands, and a result a leaf of the instruction's shape.
+// The common case: all operands, and one result per leaf of the instruction's shape.
 HLO_NODISCARD HloStatus export_plain(ExportPlace *place, const char *name, ExportLeaves *result,
                                      MlirOperation **operation);
 // Adds an attribute; `name` must live as long as the arena. NULL attributes are not added.
@@ -85,24 +86,24 @@ const MlirAttribute *export_i32(const ExportPlace *place, int64_t value);
 const MlirAttribute *export_bool(const ExportPlace *place, bool value);
 // "..."; the text is not copied.
 const MlirAttribute *export_string(const ExportPlace *place, const char *string);
-// The same for a string of so many bytes, NULs among them.
+// The same for a string of `length` bytes, which may include NULs.
 const MlirAttribute *export_bytes(const ExportPlace *place, const char *bytes, int64_t length);
 // array<i64: ...>; the numbers are not copied.
 const MlirAttribute *export_ints(const ExportPlace *place, HloInts ints);
-// `kind` as mlir/dialect.def calls it.
+// `kind` is the name in mlir/dialect.def.
 const MlirAttribute *export_enum(const ExportPlace *place, const char *kind, int64_t number);
-// A matrix of i64 numbers, one row after the other.
+// A matrix of i64 numbers, row by row.
 const MlirAttribute *export_matrix(const ExportPlace *place, const int64_t *numbers, int64_t rows, int64_t columns);
 // A list.
 const MlirAttribute *export_array(const ExportPlace *place, const MlirAttribute *const *items, int64_t count);
 // {key = item, ...}; the keys, in order, are not copied.
 const MlirAttribute *export_dictionary(const ExportPlace *place, const char *const *keys,
                                        const MlirAttribute *const *items, int64_t count);
-// A list with the order of dimensions of every leaf of the shapes; row-major where none is said.
+// A list with the order of dimensions of every leaf of the shapes; row-major where the shape has no layout.
 const MlirAttribute *export_layouts(const ExportPlace *place, const HloShape *const *shapes, int64_t shape_count);
-// Adds what the module says of the layouts of its entry's arguments and results, unless all are plain.
+// Adds the module's layouts of its entry's arguments and results, unless all are default.
 void export_entry_layouts(const ExportPlace *place, MlirOperation *module_operation);
-// precision_config; NULL when nothing is said. UNIMPLEMENTED for a precision that StableHLO has no word for.
+// precision_config; NULL if none is set. UNIMPLEMENTED for a precision that StableHLO cannot express.
 HLO_NODISCARD HloStatus export_precisions(const ExportPlace *place, HloPrecisions precisions,
                                           const MlirAttribute **list);
 
@@ -110,20 +111,20 @@ HLO_NODISCARD HloStatus export_precisions(const ExportPlace *place, HloPrecision
 // `bound` is not NULL. It ends with a return of the root's leaves.
 HLO_NODISCARD HloStatus export_region(ExportPlace *place, const HloComputation *computation, const ExportLeaves *bound,
                                       MlirRegion *region);
-// Makes sure that there is a private function for the computation; its name is the computation's.
+// Ensures that there is a private function for the computation; its name is the computation's.
 HLO_NODISCARD HloStatus export_function(ExportPlace *place, const HloComputation *computation);
 
 // Adds the fields of `opcode` to an operation, from the struct that fields.def names for it. Lists are not copied.
-// INVALID_ARGUMENT when a list of one number has not one.
+// INVALID_ARGUMENT if a list that must have one number does not.
 HLO_NODISCARD HloStatus export_fields(ExportPlace *place, MlirOperation *operation, HloOpcode opcode,
                                       const void *attributes);
-// The whole instruction as the operation that fields.def has for its opcode, with a region for each computation that it
-// calls. `operation` may be NULL.
+// Exports the whole instruction as the operation that fields.def has for its opcode, with a region for each computation
+// that it calls. `operation` may be NULL.
 HLO_NODISCARD HloStatus export_with_fields(ExportPlace *place, ExportLeaves *result, MlirOperation **operation);
-// A region for each computation that the instruction calls.
+// Adds a region for each computation that the instruction calls.
 HLO_NODISCARD HloStatus export_regions(ExportPlace *place, MlirOperation *operation);
 
-// The handler of an opcode whose fields are all there is to it; NULL for others.
+// The handler of an opcode that its fields describe fully; NULL for others.
 ExportHandler *export_fields_handler(HloOpcode opcode);
 // The handler of an opcode that moves data; NULL when StableHLO has no such operation.
 ExportHandler *export_data_handler(HloOpcode opcode);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions whose record is the operation's attributes: writes them by the rows of mlir/fields.def.
+// Exports instructions whose record contains the operation's attributes, by the rows of mlir/fields.def.
 #include "hlo/stablehlo/mlir/fields.h"
 
 #include <assert.h>
 
 #include "hlo/stablehlo/export/export.h"
 
-// Makes the attribute of one field; *attribute stays NULL for what is left out.
+// Makes the attribute of one field; *attribute stays NULL if it is omitted.
 static HloStatus export_field(ExportPlace *place, const MlirField *field, const void *member,
                               const MlirAttribute **attribute) {
     HloArena *arena = place->exporter->arena;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that an instruction needs beside its own, each once in a block. They are found by a key of all that they
-// are told; a block's operations get theirs when one is asked for, so that blocks that need none cost nothing.
+// Auxiliary operations of instructions, each once per block. They are found by a key of all their properties; a block's
+// operations get their keys on the first look-up, so that blocks without look-ups cost nothing.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/export/export.h"
 
-// An operation's name, the addresses of its type and operands, and a constant's numbers, one behind the other.
+// An operation's name, the addresses of its type and operands, and a constant's numbers, one after the other.
 typedef HLO_VECTOR(char) Key;
 
 static void add_part(HloArena *arena, Key *key, const void *part, int64_t length) {
@@ -30,7 +30,7 @@ static bool is_list(const HloShape *shape) {
     return shape && shape->type == HLO_S64 && shape->rank == 1;
 }
 
-// Tells the map of the operations that were appended since it was last asked.
+// Adds the operations that were appended since the last look-up to the map.
 static void note_operations(HloArena *arena, ExportBlock *block) {
     for (; block->noted < block->operations.count; block->noted++) {
         MlirOperation *operation = block->operations.items[block->noted];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where arrays lie: lists of orders of dimensions, and what the module says of its entry's arguments and results, in
-// the attributes that XLA writes.
+// Exports layouts: lists of orders of dimensions, and the layouts of the entry's arguments and results, in the
+// attributes that XLA writes.
 #include <assert.h>
 
 #include "hlo/stablehlo/export/export.h"
@@ -50,7 +50,7 @@ static const MlirAttribute *tile_lists(const ExportPlace *place, const HloShape 
     return export_array(place, list.items, list.count);
 }
 
-// True if all arrays are row-major without tiles, which needs no word.
+// True if all arrays are row-major without tiles, which needs no attribute.
 static bool all_plain(const HloShape *const *shapes, int64_t shape_count) {
     for (int64_t s = 0; s < shape_count; s++) {
         const int64_t leaves = hlo_shape_leaf_count(shapes[s]);
