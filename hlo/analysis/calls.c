@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The size of the call graph as a tree, from the sizes of its parts: callees first, each computation is looked at once.
+// Computes the size of the call graph as a tree from the sizes of its parts: callees first, each computation once.
 #include "hlo/analysis/calls.h"
 
 #include <assert.h>
@@ -16,8 +16,9 @@ bool hlo_runs_what_it_calls(const HloInstruction *caller) {
     }
 }
 
-// Notes what a computation calls, functions of elements too: fusions are written out in place, and what a reduction
-// applies runs for each element. Callers come first, so `reached` of a computation is known when it is seen.
+// Marks the computations that a computation calls, including functions of elements: fusions are expanded in place, and
+// the function of a reduction runs for each element. Callers come first, so `reached` of a computation is final when it
+// is visited.
 static void reach(const HloComputation *computation, bool *reached) {
     assert(reached[computation->id]);
     for (const HloInstruction *at = computation->first; at; at = at->next) {

@@ -11,9 +11,9 @@ HLO_BEGIN_C
 // functions that are applied to elements.
 HLO_EXPORT bool hlo_runs_what_it_calls(const HloInstruction *caller);
 // UNIMPLEMENTED, with the name of a caller, when the module would grow by more than a million instructions if every
-// instruction got computations of its own in place of those that it calls. Whoever inlines, copies, times or runs
-// computations for each caller asks this first: calls of calls multiply, and forty computations that each call the next
-// one twice would be 2^40. Takes time and memory of `scratch` in proportion to the module.
+// instruction got its own copy of the computations that it calls. Code that inlines, copies, times or runs computations
+// per caller checks this first: nested calls multiply, and forty computations that each call the next one twice would
+// be 2^40. Takes time and memory of `scratch` in proportion to the module.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_check_call_copies(const HloModule *module, HloArena *scratch);
 
 HLO_END_C

@@ -159,7 +159,7 @@ void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instr
     read_from(instruction, 1, cost);
 }
 
-// In place: what is not overwritten is not touched.
+// The update is in place: elements that are not overwritten are not touched.
 void hlo_cost_update(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));
     (void)analysis;
@@ -193,9 +193,10 @@ typedef struct Steps {
 
 enum { MOST_STEPS = 1 << 20 };
 
-// Pairs of an output and a window position that meet an element of the input (not padding, not a dilation gap). The two
-// are alike, since only the sum of their places counts: the shorter list is walked, and what it meets of the longer one
-// follows from a division. Of more than a million steps only every so many are looked at.
+// Counts the pairs of an output position and a window position that fall on an element of the input (not on padding,
+// not on a dilation gap). The two lists are interchangeable, since only the sum of their positions counts: the shorter
+// one is walked, and a division gives the matching part of the longer one. Beyond a million steps only a sample is
+// examined.
 static double valid_positions(const HloWindowDimension *window, int64_t base, int64_t output) {
     assert(output >= 0);
     double count = 0;
@@ -233,8 +234,8 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
     return looked_at ? count * ((double)walked.count / (double)looked_at) : 0;
 }
 
-// Positions that fall into padding or between dilated elements are not computed: per dimension the pairs that meet an
-// element are counted, and dimensions multiply.
+// Positions that fall into padding or between dilated elements are not computed: the pairs that fall on an element are
+// counted per dimension, and dimensions multiply.
 void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));
     (void)analysis;

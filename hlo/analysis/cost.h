@@ -27,7 +27,8 @@ typedef struct HloCostAnalysis HloCostAnalysis;
 HLO_EXPORT HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module);
 // Frees an analysis; accepts NULL.
 HLO_EXPORT void hlo_cost_analysis_free(HloCostAnalysis *analysis);
-// One run of one instruction, with all that it calls. Any number of threads at once.
+// The cost of one execution of one instruction, including all that it calls. Safe for any number of threads at the same
+// time.
 HLO_EXPORT HloCost hlo_cost_of_instruction(const HloCostAnalysis *analysis, const HloInstruction *instruction);
 // One run of one computation.
 HLO_EXPORT HloCost hlo_cost_of_computation(const HloCostAnalysis *analysis, const HloComputation *computation);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises loops that count. The pattern is what frontends write: the condition compares an element of the state with
-// a constant (or with an element that never changes and starts as one), the body adds a constant to that element.
-// Everything else about the loop may be arbitrary. Trips are then arithmetic, with care for overflow: a counter of s8
-// that steps over its end comes back negative, and such a loop counts as unknown, not as finite.
+// Recognises loops that count. The pattern is what front ends write: the condition compares an element of the state
+// with a constant (or with an element that never changes and starts as one), and the body adds a constant to that
+// element. Everything else about the loop may be arbitrary. The trip count is then arithmetic, with care for overflow:
+// a counter of s8 that steps over its end becomes negative, and the trip count of that loop is unknown, not finite.
 #include "hlo/analysis/loop.h"
 
 #include <assert.h>
@@ -24,14 +24,14 @@ static int64_t state_element(const HloInstruction *instruction) {
     return element ? HLO_ATTRIBUTES(instruction, TupleIndex)->index : -2;
 }
 
-// Element `index` of what the instruction gives (-1: itself); NULL if it cannot be seen.
+// Element `index` of an instruction's value (-1: the value itself); NULL if it cannot be determined.
 static const HloInstruction *element_of(const HloInstruction *instruction, int64_t index) {
     if (index == -1) return instruction;
     if (instruction->opcode != HLO_OP_TUPLE || index >= instruction->operand_count) return NULL;
     return instruction->operands[index];
 }
 
-// The value of a scalar integer constant behind any copies. A u64 beyond 2^63 is none, for lack of an int64_t.
+// The value of a scalar integer constant, also through copies. False for a u64 beyond 2^63, which no int64_t can hold.
 static bool integer_constant(const HloInstruction *instruction, int64_t *value) {
     if (!instruction) return false;
     while (instruction->opcode == HLO_OP_COPY) instruction = instruction->operands[0];

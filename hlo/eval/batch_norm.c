@@ -27,7 +27,7 @@ static Norm describe(const HloInstruction *instruction, const HloShape *shape) {
     norm.features = shape->dims[attributes->feature_index];
     for (int64_t i = 0; i < attributes->feature_index; i++) norm.outer *= shape->dims[i];
     for (int64_t i = attributes->feature_index + 1; i < shape->rank; i++) norm.inner *= shape->dims[i];
-    if (norm.inner == 0) norm.outer = 0;  // no elements: nobody walks through 10^15 empty rows
+    if (norm.inner == 0) norm.outer = 0;  // no elements: do not iterate over 10^15 empty rows
     return norm;
 }
 
@@ -57,7 +57,7 @@ static void feature_sums(const Norm *norm, const double *first, const double *se
     }
 }
 
-// In place.
+// Normalises in place.
 static void normalise(const Norm *norm, double *x, const double *scale, const double *offset, const double *mean,
                       const double *variance) {
     for (int64_t at = 0; at < norm->outer * norm->features * norm->inner; at++) {

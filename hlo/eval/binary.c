@@ -77,7 +77,7 @@ static void narrow_float_kernel(const HloInstruction *instruction, const void *c
 
 // ---- integers: arithmetic wraps; division by zero gives all ones, remainder by zero the dividend
 
-// a to the power of b by squaring; a negative exponent gives what truncation leaves of 1/a^-b.
+// Raises a to the power of b by squaring; a negative exponent gives 1/a^-b, truncated.
 static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
     if (is_signed && exponent < 0) {
         if (base == 1) return 1;
@@ -102,7 +102,7 @@ static uint64_t high_half(uint64_t a, uint64_t b, int bits, bool is_signed) {
     const uint64_t low = UINT64_C(0xFFFFFFFF);
     const uint64_t cross = (a >> 32) * (b & low), middle = (a & low) * (b >> 32) + ((a & low) * (b & low) >> 32);
     uint64_t high = (a >> 32) * (b >> 32) + (cross >> 32) + (((cross & low) + middle) >> 32);
-    // A negative number stands for itself less 2^64.
+    // As a signed number, a negative operand is its unsigned value less 2^64.
     if (is_signed && (int64_t)a < 0) high -= b;
     if (is_signed && (int64_t)b < 0) high -= a;
     return high;
@@ -167,8 +167,8 @@ INTEGER_TYPE(uint64_t, UNSIGNED_OPS)
 
 // ---- integers below 8 bits: one at a time in 64 bits, wrapped afterwards
 
-// The caller wraps the result to the width of the type; only what looks at the width itself (shifts, the upper half of
-// a product) has to know it here.
+// The caller wraps the result to the width of the type; only ops that depend on the width itself (shifts, the upper
+// half of a product) use it here.
 static int64_t apply_narrow(HloOpcode opcode, int64_t a, int64_t b, int bits, bool is_signed) {
     uint64_t mask = (UINT64_C(1) << bits) - 1, low = (uint64_t)a & mask, distance = (uint64_t)b & mask;
     bool far = distance >= (uint64_t)bits;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops on arrays of which less is there than their bounds say. A value keeps all elements up to its bounds, and handlers
-// see those; what an op means for the elements that are there is settled here, in one of three ways:
-//  - ops that look at one element at a time, and those that copy elements to where their index says, run up to the
-//    bounds, and the sizes go along: what lies beyond them stays what the same op made of it, as in XLA's padded
-//    programs;
-//  - ops that mix elements run on arrays that are cut down to their sizes, which is what such a program means, and
-//    their results are laid out in the bounds again, zeros behind;
-//  - calls, tuples and the like hand values on as they are.
+// Ops on arrays whose actual sizes are smaller than their bounds. A value keeps all elements up to its bounds, and
+// handlers see those. This file defines the meaning of an op for the actual elements, in one of three ways:
+// - ops that compute one element at a time, and those that copy elements by index, run up to the bounds and keep the
+//   sizes: elements beyond the sizes are whatever the same op computes from the padding, as in XLA's padded programs;
+// - ops that mix elements run on arrays that are sliced to their sizes, which is what the program means, and their
+//   results are padded to the bounds again with zeros;
+// - calls, tuples and the like pass values on as they are.
 #include <assert.h>
 #include <string.h>
 
@@ -15,13 +14,13 @@
 
 typedef enum Meaning {
     MEANING_UNKNOWN,    // refused
-    MEANING_HANDLER,    // the handler knows about sizes
+    MEANING_HANDLER,    // the handler supports sizes
     MEANING_POINTWISE,  // run on whole bounds, sizes as those of the operands
     MEANING_BLOCK,      // run on whole bounds, sizes where a whole dimension of operand 0 is taken
-    MEANING_ACTUAL,     // run on what is there
+    MEANING_ACTUAL,     // run on the actual elements
 } Meaning;
 
-// Custom calls of one operand whose result looks like it are annotations and elementwise functions.
+// Custom calls with one operand and a result of the same shape are annotations and elementwise functions.
 static Meaning meaning_of_call(const HloInstruction *call) {
     const char *target = HLO_ATTRIBUTES(call, CustomCall)->target;
     if (target && !strcmp(target, "PadToStatic")) return MEANING_HANDLER;
@@ -30,8 +29,8 @@ static Meaning meaning_of_call(const HloInstruction *call) {
     return same ? MEANING_POINTWISE : MEANING_UNKNOWN;
 }
 
-// What an op does with arrays of dynamic size, opcode by opcode. A new op is MEANING_UNKNOWN, and refused by name,
-// until somebody has thought about it.
+// The meaning of an op on arrays of dynamic size, opcode by opcode. A new op is MEANING_UNKNOWN, and rejected by name,
+// until a meaning is chosen for it.
 static Meaning meaning_of(const HloInstruction *instruction) {
     if (hlo_eval_hands_on(instruction->opcode)) return MEANING_HANDLER;
     switch (instruction->opcode) {
@@ -87,7 +86,7 @@ typedef struct Copy {
     bool pack;
 } Copy;
 
-// Copies the part of the array whose first `dim` indices lead to `linear`; `place` counts what lies without gaps.
+// Copies the part of the array whose first `dim` indices lead to `linear`; `place` counts elements in the dense form.
 static void copy_part(const Copy *copy, int32_t dim, int64_t linear, int64_t *place) {
     const HloShape *shape = copy->shape;
     if (dim + 1 < shape->rank) {
@@ -121,7 +120,7 @@ static HloStatus cut_down(HloEvalDevice *device, const HloEvalValue *value, cons
     return HLO_SUCCESS;
 }
 
-// An array laid out in the bounds of `shape`, zeros behind. Takes the reference over.
+// Pads an array to the bounds of `shape` with zeros. Takes over the reference.
 static HloStatus spread_out(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue *value,
                             const HloShape *shape, HloEvalValue **result) {
     if (value->elements) {
@@ -179,14 +178,14 @@ bool hlo_eval_argument_fits(const HloShape *given, const HloShape *wanted) {
     return true;
 }
 
-// ---- ops on what is there
+// ---- ops on the actual elements
 
 // The sizes that attributes name for whole dimensions become those that are there; other attributes stay.
 static HloStatus actual_shape(HloEvalDevice *device, const HloInstruction *at, const HloShape **shape) {
     const HloShape **operands = HLO_ARENA_NEW(device->scratch, const HloShape *, at->operand_count);
     for (int32_t k = 0; k < at->operand_count; k++) operands[k] = at->operands[k]->shape;
     const HloShape *hint = at->shape;
-    if (at->opcode == HLO_OP_BITCAST_CONVERT) {  // a dimension of element parts may come or go behind the others
+    if (at->opcode == HLO_OP_BITCAST_CONVERT) {  // a dimension of element parts may be added or removed at the end
         const HloShape *from = operands[0];
         int64_t *dims = HLO_ARENA_NEW(device->scratch, int64_t, hint->rank);
         for (int32_t d = 0; d < hint->rank; d++)
@@ -209,7 +208,8 @@ static HloStatus actual_shape(HloEvalDevice *device, const HloInstruction *at, c
     return refused;
 }
 
-// Whether operand `index` keeps its bounds: a scatter writes into an array whose sizes are not its business.
+// Whether operand `index` keeps its bounds: the sizes of the array that a scatter writes into do not affect the
+// scatter.
 static bool stays_whole(const HloInstruction *instruction, int64_t index) {
     return instruction->opcode == HLO_OP_SCATTER && index < (instruction->operand_count - 1) / 2;
 }
@@ -225,8 +225,8 @@ static void join(ActualSizes *sizes, int64_t a, int64_t a_dim, int64_t b, int64_
     *left = *right = *left < *right ? *left : *right;
 }
 
-// The first `count` operands have all dimensions in common but `apart`. Joined with each in turn, operand 0 has the
-// smallest size of all, which the second round hands to those that came before it was found.
+// Gives the first `count` operands equal sizes in all dimensions except `apart`. Once joined with each in turn, operand
+// 0 has the smallest size of all; the second iteration passes it to the operands that were joined before it was found.
 static void join_all(ActualSizes *sizes, const HloInstruction *at, int64_t count, int64_t apart) {
     for (int64_t round = 0; round < 2; round++)
         for (int64_t k = 1; k < count; k++)
@@ -302,9 +302,9 @@ static HloStatus cut_operands(HloEvalDevice *device, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
-// The op on the elements that are there: a copy of the instruction whose operands have their actual sizes, which shape
-// inference then reads, so that every handler serves as it is and none knows of bounds. Nothing but the handler sees
-// the copy. What comes out is spread over the bounds again.
+// Runs the op on the actual elements: shape inference sees a copy of the instruction whose operands have their actual
+// sizes, so that every handler works unchanged and does not need to know about bounds. Only the handler sees the copy.
+// The result is padded to the bounds again.
 static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
     const int32_t count = instruction->operand_count;
@@ -333,13 +333,13 @@ static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruc
 
 // ---- ops up to the bounds
 
-// The size of dimension `dim` where two operands meet: the smaller one, but an array of size one serves all.
+// The common size of dimension `dim` of two operands: the smaller one, except that an array of size one broadcasts.
 static int64_t meet(int64_t a, int64_t b) {
     const int64_t low = a < b ? a : b, high = a < b ? b : a;
     return low == 1 ? high : low;
 }
 
-// Copies what is at index 0 of dimension `dim` to all others.
+// Copies the elements at index 0 of dimension `dim` to all other indices.
 static void repeat_first(HloEvalValue *value, int32_t dim) {
     const HloShape *shape = value->shape;
     int64_t inner = hlo_type_bytes(shape->type), outer = 1;
@@ -351,8 +351,8 @@ static void repeat_first(HloEvalValue *value, int32_t dim) {
     }
 }
 
-// Dimension by dimension the result is as large as the smallest operand that has a dynamic size there. A size of 1
-// gives way to any other, as StableHLO's implicit broadcasts have it: its element is repeated first.
+// In each dimension the result is as large as the smallest operand that has a dynamic size there. A size of 1 yields to
+// any other, as in StableHLO's implicit broadcasts: its element is repeated first.
 static HloStatus run_pointwise(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     const HloShape *shape = instruction->shape;

@@ -19,7 +19,7 @@ static int64_t mode_size(const HloEvalWorld *world, HloGroupMode mode) {
     return hlo_group_mode_numbers(mode, world->replica_count, world->partition_count);
 }
 
-// The number by which the device stands in the groups.
+// The number that identifies the device in the groups.
 static int64_t mode_member(const HloEvalDevice *device, HloGroupMode mode) {
     assert(device->number >= 0 && device->number < device->world->device_count);
     switch (mode) {
@@ -63,8 +63,8 @@ static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruc
     return HLO_SUCCESS;
 }
 
-// Each device runs on a thread of its own, which waits here until its group has come; one of them then does the
-// exchange for all.
+// Each device runs on its own thread, which waits here until its group has arrived; one of them then does the exchange
+// for all.
 static HloStatus meet_group(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue *const *operands,
                             HloEvalExchange *exchange, HloEvalValue **result) {
     HloInts group;
@@ -73,7 +73,7 @@ static HloStatus meet_group(HloEvalDevice *device, const HloInstruction *instruc
     return hlo_eval_meet(device, instruction, group, operands, exchange, result);
 }
 
-// The array shape of result number `index`; an -start op's results stand second in its tuple.
+// The array shape of result number `index`; the results of a -start op are second in its tuple.
 static const HloShape *result_shape(const HloInstruction *instruction, int32_t index) {
     const HloShape *shape = instruction->shape;
     bool start = hlo_is(instruction, HLO_OP_ALL_GATHER_START) || hlo_is(instruction, HLO_OP_COLLECTIVE_PERMUTE_START);
@@ -81,7 +81,7 @@ static const HloShape *result_shape(const HloInstruction *instruction, int32_t i
     return shape->type == HLO_TUPLE ? shape->elements[index] : shape;
 }
 
-// Wraps one party's result arrays as the instruction's shape wants them.
+// Wraps the result arrays of one party in the instruction's shape.
 static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *party, HloEvalValue **arrays,
                               int64_t count) {
     HloEvalDevice *device = party->device;
@@ -153,7 +153,7 @@ HloStatus hlo_eval_all_reduce(HloEvalDevice *device, const HloInstruction *instr
     return meet_group(device, instruction, operands, exchange_all_reduce, result);
 }
 
-// A dimension cut out of an array: `outer` rows of `inner` bytes for each of its steps.
+// A split of an array along one dimension: `outer` rows of `inner` bytes for each index of it.
 typedef struct Cut {
     int64_t outer, inner;
 } Cut;
@@ -216,8 +216,8 @@ HloStatus hlo_eval_reduce_scatter(HloEvalDevice *device, const HloInstruction *i
 
 // ---- moving
 
-// Each party gets a copy of its own, since the values of different devices are freed apart. How many parties meet may
-// depend on the run's devices, so sizes are checked here and not by shape inference alone.
+// Each party gets its own copy, since the values of different devices are freed separately. The number of parties may
+// depend on the devices of the run, so sizes are checked here too and not only by shape inference.
 static HloStatus exchange_all_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
     assert(count > 0 && parties);
@@ -247,7 +247,7 @@ HloStatus hlo_eval_all_gather(HloEvalDevice *device, const HloInstruction *instr
     return meet_group(device, instruction, operands, exchange_all_gather, result);
 }
 
-// With a dimension: one array cut into as many parts as there are parties.
+// With a dimension: splits one array into as many parts as there are parties.
 static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                       int64_t count) {
     assert(count > 0 && parties);
@@ -267,7 +267,7 @@ static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstructio
     return HLO_SUCCESS;
 }
 
-// Without: operand i goes to party i.
+// Without a dimension: sends operand i to party i.
 static HloStatus exchange_operands(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                    int64_t count) {
     assert(count > 0 && parties);
@@ -407,8 +407,8 @@ static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty
     return HLO_SUCCESS;
 }
 
-// Each output begins as the operand that is given for it; only what is sent is overwritten. Entry e goes to member e /
-// (entries / members).
+// Each output starts as the operand that is given for it; only the received parts are overwritten. Entry e is sent to
+// member e / (entries / members).
 static HloStatus exchange_ragged(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                  int64_t count) {
     assert(count > 0 && parties);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // compare, select and clamp.
 //
-// compare runs in the operands' own C type where there is one, and through double for the floats
-// that C lacks: double holds each of them exactly, so order and equality are the same. With
-// type=TOTALORDER floats are compared as integers by the trick of hlo_eval_total_order(): the bits
-// of a float, read as a signed number, are in order for positive numbers and in reverse for
-// negative ones, whose other bits are therefore flipped:
+// compare runs in the operands' own C type where there is one. The floats that C lacks are compared as doubles, which
+// hold each of them exactly, so order and equality are the same. With type=TOTALORDER floats are compared as integers,
+// mapped by hlo_eval_total_order(). The bits of a float, read as a signed number, are in order for positive numbers and
+// in reverse for negative ones, so all bits but the sign of negative numbers are flipped:
 //
 //   -NaN < -inf < -1 < -0 < +0 < 1 < inf < NaN
 #include <assert.h>
@@ -45,8 +44,7 @@ DEFINE_COMPARE(uint64_t)
 // it a quiet one. Types of a byte are decoded to double bit by bit, and lose nothing.
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks) {
     assert(hlo_type_is_float(type) && count >= 0);
-    const bool by_float =
-        type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;  // held by float exactly, NaN payloads too
+    const bool by_float = type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;  // exact in float, NaN payloads too
     for (int64_t i = 0; i < count; i++) {
         const char *element = (const char *)data + i * hlo_type_bytes(type);
         double wide;
@@ -114,7 +112,7 @@ static void compare_complex(const HloInstruction *instruction, const void *const
 }
 
 // Types that C has are compared as they are; all other floats, and the total order of any float, by their decoded bits.
-// Integers below a byte stand in a byte each, extended by their sign, and so compare as bytes do.
+// Integers narrower than a byte are stored in a byte each, sign-extended, and so compare as bytes do.
 void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                              int64_t count) {
     assert(hlo_is(instruction, HLO_OP_COMPARE) && count >= 0);
@@ -167,8 +165,8 @@ void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const
     }
 }
 
-// min(max(x, low), high) for operands (low, x, high), a chunk at a time by the kernels of maximum
-// and minimum; `raised` has room for a chunk of the widest type.
+// Computes min(max(x, low), high) for operands (low, x, high), a chunk at a time with the kernels of maximum and
+// minimum; `raised` holds a chunk of the widest type.
 void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     assert(count >= 0);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elementwise ops on complex operands: decoded to double complex, computed there, rounded once to c64 or c128.
 //
-// Products are the plain formula (a c - b d) + (a d + b c) i, as XLA has it: C's own operator would repair infinities
-// (Annex G). Those of c64 round each of the four partial products, so that they overflow where f32 does.
+// Products use the plain formula (a c - b d) + (a d + b c) i, as in XLA: C's own operator would repair infinities
+// (Annex G). For c64 each of the four partial products is rounded, so that they overflow where f32 does.
 #include <math.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ static void unary_kernel(const HloInstruction *instruction, const void *const *o
     }
 }
 
-// Ops whose result is real or a predicate.
+// Computes ops whose result is real or a predicate.
 static void part_kernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count) {
     HloType type = instruction->operands[0]->shape->type, part = instruction->shape->type;
     int64_t bytes = hlo_type_bytes(type);

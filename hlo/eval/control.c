@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Leaves, tuples, calls, loops, branches and the two halves of asynchronous ops.
 //
-// Values are counted references: passing a tuple on, taking it apart or going around a loop copies nothing. What a
-// handler takes over from its operands (hlo_eval_take) it may also overwrite, which is what makes updates of a loop's
-// state happen in place.
+// Values are reference-counted: passing a tuple on, taking it apart or iterating a loop copies nothing. A handler may
+// overwrite a value that it takes over from its operands (hlo_eval_take), which is what makes updates of a loop's state
+// happen in place.
 #include <assert.h>
 #include <string.h>
 
@@ -43,7 +43,7 @@ HloStatus hlo_eval_device_id(HloEvalDevice *device, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-// The elements are shared with whoever else has them.
+// The elements are shared with their other owners.
 HloStatus hlo_eval_tuple(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     return hlo_eval_new_tuple(device, instruction->shape, operands, instruction->operand_count, result);
@@ -74,7 +74,7 @@ HloStatus hlo_eval_token(HloEvalDevice *device, const HloInstruction *instructio
     return hlo_eval_new(device, instruction->shape, result);
 }
 
-// Runs a computation on operands, whose references it gets.
+// Runs a computation on operands and takes over their references.
 static HloStatus call_with(HloEvalDevice *device, const HloComputation *computation, HloEvalValue **operands,
                            int64_t count, HloEvalValue **result) {
     HloEvalValue **arguments = HLO_EVAL_SCRATCH(device, HloEvalValue *, count);
@@ -134,7 +134,7 @@ static HloStatus wrap_start(HloEvalDevice *device, const HloShape *shape, HloEva
     return HLO_SUCCESS;
 }
 
-// The operands are kept in the result as long as the start lives, for whoever reads them there.
+// The result keeps the operands as long as the start lives, since other instructions may read them from its tuple.
 HloStatus hlo_eval_async_start(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_ASYNC_START));

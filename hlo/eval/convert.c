@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions between element types: convert, reduce-precision, stochastic-convert,
-// bitcast-convert.
+// Conversions between element types: convert, reduce-precision, stochastic-convert, bitcast-convert.
 //
-// convert goes through the widest type of the pair's kinds, chunk by chunk: double (or float, where
-// XLA rounds twice) for floats, int64_t for integers, double complex for complex numbers. What the
-// types cannot hold:
+// convert goes through the widest type of the kinds of the pair, chunk by chunk: double (or float, where XLA rounds
+// twice) for floats, int64_t for integers, double complex for complex numbers. Values that do not fit are converted as
+// follows:
 //
-//   float -> integer      cut off towards zero; out of range is the nearest end, NaN is 0
+//   float -> integer      truncated towards zero; out of range is the nearest end, NaN is 0
 //   integer -> integer    the lower bits, in two's complement
 //   anything -> pred      whether it is not 0, so NaN is true
 //   complex -> real       the imaginary part is dropped (but counts for pred)
 //   float -> float        rounded to nearest even; out of range is infinity, or what the narrow type has instead
 //                         (hlo/ir/float.c)
 //
-// bitcast-convert keeps bits: f32[3] <-> u8[3,4], least significant part first, and s4 is packed
-// two to a byte for the purpose although arrays hold it one to a byte.
+// bitcast-convert keeps bits: f32[3] <-> u8[3,4], least significant part first. For this purpose s4 is packed two to a
+// byte, although arrays store it one to a byte.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -23,7 +22,7 @@
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
-// A float as an integer of the type: NaN gives 0, out of range gives the nearest end.
+// Converts a float to an integer of the type: NaN gives 0, out of range gives the nearest end.
 static int64_t saturate(double value, HloType type) {
     int bits = hlo_type_info(type)->bits;
     if (isnan(value)) return 0;
@@ -47,7 +46,7 @@ static void float_to_integer(HloType from, const void *in, HloType to, void *out
     hlo_eval_encode_int64(to, numbers, count, out);
 }
 
-// XLA rounds f64 to bf16 by way of f32, and to all other narrow floats at once.
+// XLA rounds f64 to bf16 by way of f32, and to all other narrow floats directly.
 static void to_float(HloType from, const void *in, HloType to, void *out, int64_t count) {
     if (from == HLO_F64 && to != HLO_BF16) {
         hlo_eval_encode_double(to, in, count, out);
@@ -60,8 +59,8 @@ static void to_float(HloType from, const void *in, HloType to, void *out, int64_
     }
 }
 
-// The pairs of kinds in the order in which they are told apart. Complex to real drops the imaginary part, but a
-// predicate asks about both.
+// The pairs of kinds in the order in which they are distinguished. Complex to real drops the imaginary part, but a
+// predicate depends on both parts.
 static void convert_chunk(HloType from, const void *in, HloType to, void *out, int64_t count) {
     assert(count >= 0);
     HloTypeKind from_kind = hlo_type_kind(from), to_kind = hlo_type_kind(to);
@@ -113,9 +112,9 @@ HloStatus hlo_eval_converted(HloEvalDevice *device, const HloEvalValue *value, c
     return HLO_SUCCESS;
 }
 
-// A double rounded to nearest even with so many exponent and mantissa bits (IEEE-like: overflow to infinity, results
-// below the smallest normal number become zero). Subnormal numbers of the source, whose smallest normal exponent is
-// `lowest`, have fewer bits to begin with.
+// Rounds a double to nearest even with the given numbers of exponent and mantissa bits (IEEE-like: overflow to
+// infinity, results below the smallest normal number become zero). Subnormal numbers of the source, whose smallest
+// normal exponent is `lowest`, have fewer bits to begin with.
 static double reduce_precision(double value, int64_t exponent_bits, int64_t mantissa_bits, int lowest) {
     if (isnan(value) || isinf(value) || value == 0) return value;
     int64_t bias = (INT64_C(1) << (exponent_bits - 1)) - 1;
@@ -133,7 +132,7 @@ static double reduce_precision(double value, int64_t exponent_bits, int64_t mant
     return rounded;
 }
 
-// `keep_exponent`: a range that is at least the type's own changes nothing, and neither does such a mantissa.
+// `keep_exponent`: a range at least as wide as the type's own does not change values, and likewise for the mantissa.
 void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                       int64_t count) {
     const HloReducePrecisionAttributes *precision = HLO_ATTRIBUTES(instruction, ReducePrecision);
@@ -155,11 +154,11 @@ void hlo_eval_reduce_precision_kernel(const HloInstruction *instruction, const v
 }
 
 // Rounds towards the integer away from zero with the probability of the fraction: when the random bits, as a fraction
-// of their range, lie below it.
+// of their range, are below it.
 static int64_t stochastic_round(double value, uint64_t random, int random_bits, HloType type) {
     if (isnan(value) || isinf(value)) return saturate(value, type);
     double size = fabs(value), whole = floor(size), fraction = size - whole;
-    if (random < (uint64_t)ldexp(fraction, random_bits)) whole += 1;  // the fraction in fixed point, cut off
+    if (random < (uint64_t)ldexp(fraction, random_bits)) whole += 1;  // the fraction in fixed point, truncated
     return saturate(value < 0 ? -whole : whole, type);
 }
 
@@ -185,7 +184,7 @@ void hlo_eval_stochastic_convert_kernel(const HloInstruction *instruction, const
 }
 
 // Types below 8 bits are stored one to a byte but count with their own width when bits are regrouped: element i of the
-// narrow array lies at bit i*width, little endian.
+// narrow array is at bit i*width, little endian.
 static uint64_t read_bits(HloType type, const char *data, int64_t index) {
     uint64_t bits = 0;
     int bytes = hlo_type_bytes(type), width = hlo_type_info(type)->bits;

@@ -195,7 +195,7 @@ static void convolve_group(const Convolution *c, int64_t group, int64_t groups) 
     }
 }
 
-// The result stands as [batch][spatial][features]; puts its dimensions where the labels want them.
+// Transposes the result from [batch][spatial][features] to the order of dimensions in the labels.
 static void deliver(const Convolution *c, const HloConvolutionLabels *labels, const HloShape *shape, char *target) {
     int64_t rank = shape->rank, *strides = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
     int64_t *dims = HLO_EVAL_SCRATCH(c->device, int64_t, rank), *order = HLO_EVAL_SCRATCH(c->device, int64_t, rank);
@@ -212,8 +212,8 @@ static void deliver(const Convolution *c, const HloConvolutionLabels *labels, co
     hlo_eval_copy_strided(target, target_strides, c->output, from, dims, rank, hlo_type_bytes(shape->type));
 }
 
-// All three arrays are brought into one order first (batch, spatial dimensions, feature; the kernel's features last),
-// each group is a plain nest of loops there, and the result is put into the order that the labels say.
+// All three arrays are first transposed to one order (batch, spatial dimensions, feature; the kernel's features last).
+// Each group is then a plain nest of loops, and the result is transposed to the order in the labels.
 static HloStatus plain_convolution(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_CONVOLUTION));

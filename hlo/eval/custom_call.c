@@ -26,14 +26,14 @@ HloStatus hlo_eval_call_nothing(HloEvalDevice *device, const HloInstruction *ins
     return hlo_eval_new_zeroed(device, instruction->shape, result);
 }
 
-// A result that nobody defines; zeros are as good as any, and the same everywhere.
+// An unspecified result: zeros are as good as any value, and the same everywhere.
 HloStatus hlo_eval_call_zeros(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     (void)operands;
     return hlo_eval_new_zeroed(device, instruction->shape, result);
 }
 
-// TopK: k follows from the result; a comparator that says `less` asks for the smallest.
+// TopK: k follows from the result; a `less` comparator selects the smallest elements.
 HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
@@ -70,7 +70,7 @@ HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstru
     return HLO_SUCCESS;
 }
 
-// A call whose body stands in the called computation (custom_partitioning, composites).
+// A call whose body is the called computation (custom_partitioning, composites).
 HloStatus hlo_eval_call_called_body(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                     HloEvalValue **result) {
     return hlo_eval_call(device, instruction, operands, result);

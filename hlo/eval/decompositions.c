@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decompositions that programs ask for by custom call (hlo/ir/custom_calls.def gives their
-// shapes): in double complex, matrix by matrix. Options are LAPACK's characters.
+// The decompositions that programs request by custom call (hlo/ir/custom_calls.def gives their shapes): in double
+// complex, matrix by matrix. Options are LAPACK's characters.
 //
-// An operand is a batch of matrices in row-major order, f32[batch.., m, n]. For each matrix of the
-// batch run_matrix() decodes its part of every operand into double complex, runs one function of
-// the table at the end, and encodes what that has put into call->out; the types of the program are
-// therefore no business of the functions, and a real matrix is a complex one whose imaginary parts
-// stay zero. Functions are called by LAPACK's names and keep LAPACK's conventions, on rows instead
-// of columns:
+// An operand is a batch of matrices in row-major order, f32[batch.., m, n]. For each matrix of the batch run_matrix()
+// decodes its part of every operand into double complex, runs one function of the table at the end, and encodes the
+// contents of call->out. So functions do not depend on the types of the program, and a real matrix is a complex one
+// whose imaginary parts stay zero. Functions have the names and conventions of LAPACK, applied to rows instead of
+// columns:
 //
 //   getrf   P A = L U       L below the diagonal (ones on it are not stored), U on and above it; pivots counted from 1
 //   geqrf   A = Q R         R on and above the diagonal; below it the vectors v of the reflections I - tau v v^H,
@@ -16,12 +15,11 @@
 //   syevd   A = V D V^H     sytrd: the tridiagonal form, gehrd: the Hessenberg form, gees: the Schur form Q T Q^H
 //   gesdd   A = U S V^H
 //
-// Where LAPACK has an `info` it is the last result: 0 if all went well.
+// Where LAPACK has an `info` it is the last result: 0 on success.
 //
-// This is the oracle that targets/cpu is compared with, so that algorithms are chosen for accuracy
-// and for their few lines: Jacobi rotations for Hermitian matrices and singular values, O(n^3) for
-// each of some ten sweeps. The CPU target calls hlo_decompose() itself for what it has no kernel
-// for, and cuts the batch among threads (`first`, `count`).
+// This is the oracle that targets/cpu is compared with, so algorithms are chosen for accuracy and brevity: Jacobi
+// rotations for Hermitian matrices and singular values, O(n^3) for each of some ten sweeps. The CPU target itself calls
+// hlo_decompose() where it does not have a kernel, and divides the batch among threads (`first`, `count`).
 #include "hlo/eval/decompositions.h"
 
 #include <assert.h>
@@ -38,7 +36,7 @@ typedef HloEvalComplex Complex;
 
 enum { MOST_ARRAYS = 6 };
 
-// One matrix of a call: operands as they are, results to be filled in (integers too are held as complex numbers).
+// One matrix of a call: the operands, and the results to be filled in (integers too are stored as complex numbers).
 typedef struct Call {
     const HloInstruction *instruction;
     HloArena *arena;  // scratch of this matrix
@@ -112,7 +110,7 @@ static const HloShape *result_shape(const HloInstruction *instruction, int32_t i
     return hlo_shape_is_tuple(instruction->shape) ? instruction->shape->elements[index] : instruction->shape;
 }
 
-// A call without its matrices yet: sizes, and room for one matrix of each array.
+// Makes a call without its matrices: sizes, and memory for one matrix of each array.
 static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena *arena) {
     const HloShape *first = instruction->operands[0]->shape;
     const HloShape *last = instruction->operands[instruction->operand_count - 1]->shape;
@@ -178,10 +176,10 @@ static Complex triangle_at(const Call *call, int64_t order, int64_t i, int64_t j
     return form == 'C' ? conj(value) : value;
 }
 
-// op(A) X = B, or X op(A) = B with side 'R', by substitution: unknown i needs those before it in
-// the direction in which the triangle is walked. Seen from the right the triangle is the transposed
-// one, which is walked the other way round: hence forward = (lower == left). Each right-hand side
-// is a column of B on the left, a row of B on the right.
+// Solves op(A) X = B, or X op(A) = B with side 'R', by substitution: each unknown needs those before it in the
+// direction in which the triangle is traversed. From the right the triangle acts as its transpose, which is traversed
+// in the opposite direction: hence forward = (lower == left). Each right-hand side is a column of B on the left, a row
+// of B on the right.
 static void trsm(const Call *call) {
     const bool left = option(call, "side", 'L') == 'L';
     const bool lower = (option(call, "uplo", 'L') == 'L') == (option(call, "trans_x", 'N') == 'N');
@@ -273,7 +271,7 @@ static void geqrf(const Call *call) {
     hlo_eval_factor_qr(call->out[0], call->m, call->n, call->out[1], scratch(call, call->m));
 }
 
-// Columns whose number is given (not 0) go to the front.
+// Columns with a nonzero number are moved to the front.
 static void geqp3(const Call *call) {
     const int64_t m = call->m, n = call->n;
     int64_t *order = SCRATCH(call, int64_t, n), fixed = 0;
@@ -342,7 +340,7 @@ static bool diagonalise(const Call *call, bool lower, bool sort, Complex *vector
     return finite;
 }
 
-// XLA's "Eigh": the options stand in the call's own backend config, results are (vectors, values).
+// XLA's "Eigh": the options are in the call's own backend config, results are (vectors, values).
 static void eigh(const Call *call) {
     bool lower, sort;
     hlo_custom_call_eigh(call->instruction, &lower, &sort);
@@ -455,7 +453,7 @@ static void geev(const Call *call) {
 
 // ---- singular values
 
-// Of rows >= columns: s, u (rows x u_columns), v^H (columns x columns).
+// The singular values and vectors of a matrix with rows >= columns: s, u (rows x u_columns), v^H (columns x columns).
 static void singular_tall(const Call *call, const Complex *a, int64_t rows, int64_t columns, double *s, Complex *u,
                           int64_t u_columns, Complex *v) {
     Complex *factor = scratch(call, rows * columns), *work = scratch(call, rows * columns), *x = scratch(call, rows);
@@ -525,7 +523,7 @@ static void gesdd(const Call *call) {
 
 typedef struct Routine {
     const char *name;  // in the evaluator column of custom_calls.def
-    int32_t own;       // dimensions of the first operand behind the batch's
+    int32_t own;       // dimensions of the first operand after those of the batch
     CallFunction *run;
 } Routine;
 

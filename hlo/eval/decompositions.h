@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The decompositions that programs ask for by custom call, on plain memory: one implementation for every engine.
+// The decompositions that programs request by custom call, on plain memory: one implementation for every engine.
 #ifndef MESHLO_HLO_EVAL_DECOMPOSITIONS_H_
 #define MESHLO_HLO_EVAL_DECOMPOSITIONS_H_
 
@@ -7,15 +7,15 @@
 
 HLO_BEGIN_C
 
-// Whether the call stands for a decomposition that hlo_decompose() knows, with options that it knows: UNIMPLEMENTED
-// naming the instruction otherwise; INVALID_ARGUMENT when shapes do not fit (hlo_custom_call_check()). Any thread.
+// Checks that the call is a decomposition that hlo_decompose() supports, with supported options: UNIMPLEMENTED naming
+// the instruction otherwise; INVALID_ARGUMENT when shapes do not fit (hlo_custom_call_check()). Any thread.
 HLO_NODISCARD HloStatus hlo_decompose_check(const HloInstruction *call);
 // How many matrices (each of its operands' last dimensions) the call is about. The call must have been checked.
 int64_t hlo_decompose_batch(const HloInstruction *call);
-// Decomposes matrices first, first + 1, … first + count - 1 of a checked call, in double complex arithmetic.
-// `operands` and `results` are the whole row-major arrays, the leaves of the call's result in order. Scratch comes from
-// `scratch`, which jumps to hlo_protect() when memory is short. Several threads may do parts of one call at once, each
-// with scratch of its own.
+// Decomposes matrices first, first + 1, … first + count - 1 of a checked call, in double complex arithmetic. `operands`
+// and `results` are the whole row-major arrays, the leaves of the call's result in order. Temporary memory comes from
+// `scratch`, which jumps to hlo_protect() when memory is short. Several threads may compute parts of one call at the
+// same time, each with its own scratch.
 void hlo_decompose(const HloInstruction *call, const void *const *operands, void *const *results, int64_t first,
                    int64_t count, HloArena *scratch);
 

@@ -2,10 +2,10 @@
 // dot, ragged-dot, scaled-dot.
 //
 // Every dot is a number of matrix products, one for each combination of batch indices: the left side in the order
-// batch, rows, terms, the right side in the order batch, terms, columns, and the result comes out in the order that HLO
-// wants. Numbers are widened before they are multiplied and rounded once at the end (product.c). A ragged dot is a dot
-// whose rows, or terms, fall into consecutive groups with a right side or a result of their own; the sizes of the
-// groups are data and may be anything.
+// batch, rows, terms, the right side in the order batch, terms, columns, and the result in the order that HLO defines.
+// Numbers are widened before they are multiplied and rounded once at the end (product.c). A ragged dot is a dot whose
+// rows or terms fall into consecutive groups, each with its own right side or result; the sizes of the groups are data
+// and may have any value.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -70,7 +70,7 @@ static void multiply_batches(HloEvalDevice *device, const Side *left, const Side
     const char *a_data = arrange(device, left), *b_data = arrange(device, right);
     void *a = hlo_eval_scratch(device, m * k, bytes), *b = hlo_eval_scratch(device, k * n, bytes);
     void *c = hlo_eval_scratch(device, m * n, bytes);
-    // Of products without elements there may be 10^15: a size of zero elsewhere in the shape makes any batch valid.
+    // There may be 10^15 products without elements: a size of zero elsewhere in the shape makes any batch valid.
     for (int64_t batch = 0; batch < left->batch && m * n > 0; batch++) {
         HloArenaMark mark = hlo_arena_mark(device->scratch);
         hlo_eval_to_accumulator(accumulator, lhs, a_data + batch * m * k * hlo_type_bytes(lhs), m * k, a);
@@ -101,7 +101,7 @@ static HloStatus plain_dot(HloEvalDevice *device, const HloInstruction *instruct
     return HLO_SUCCESS;
 }
 
-// The third operand of a sparse dot says which elements are there, in a packing of a GPU's.
+// The third operand of a sparse dot encodes which elements are present, in a GPU's packing.
 HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     if (instruction->operand_count > 2) return hlo_eval_unsupported(instruction, "a sparse dot");
@@ -153,7 +153,7 @@ HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instr
 
 // ---- ragged-dot: group g takes the next sizes[g] steps of the left side's ragged dimension
 
-// A ragged product, of which one batch is computed at a time.
+// A ragged product; one batch of it is computed at a time.
 typedef struct Ragged {
     HloEvalDevice *device;
     HloEvalAccumulator accumulator;
@@ -162,7 +162,7 @@ typedef struct Ragged {
     int64_t m, n, k;
     int64_t size, inner;  // steps of the ragged dimension, rows (or columns) that one step spans
     int64_t groups;
-    int64_t lists;          // of sizes, for each place of the dimensions in front of the ragged one; 0: one for all
+    int64_t lists;          // of sizes, for each index of the dimensions before the ragged one; 0: one list for all
     const int64_t *starts;  // for each list, where its groups start and where the last one ends
 } Ragged;
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dimensions whose size is known only at run time.
 //
-// An array f32[<=4,3] is kept with all of its 12 elements, and a value beside it says how many rows
-// there are (value.c). The bounds are what memory is laid out by, the sizes are what the program
-// means:
+// An array f32[<=4,3] is stored with all of its 12 elements, and a separate value holds the actual number of rows
+// (value.c). The bounds determine the layout in memory, the sizes determine the meaning:
 //
 //   bounds 4 x 3, sizes 2 x 3       a b c      set-dimension-size changes the sizes only;
 //                                   d e f      a reshape to f32[<=12] must move rows together, as the padding
 //                                   . . .      between them is no part of the result
 //                                   . . .
 //
-// What other ops mean for such arrays is settled in bounded.c.
+// bounded.c defines the meaning of other ops on these arrays.
 #include <assert.h>
 #include <string.h>
 
@@ -56,8 +55,9 @@ static int64_t position_of(int64_t linear, const int64_t *dims, const int64_t *s
     return position;
 }
 
-// The sizes of a group of dimensions of a plain reshape: those of the static ones are known, and the dynamic one takes
-// what is left. Of several dynamic ones the attribute names it, or it is the first, and the others are at their bounds.
+// Computes the sizes of a group of dimensions of a plain reshape: those of the static dimensions are known, and the
+// dynamic one takes the rest. If there are several dynamic ones the attribute names it, or it is the first, and the
+// others are at their bounds.
 static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *old_sizes, const HloReshapeGroup *group,
                              int64_t *sizes) {
     assert(group->to_begin <= group->to_end && group->from_begin <= group->from_end);
@@ -98,8 +98,8 @@ static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *cons
     return HLO_SUCCESS;
 }
 
-// Element number i, counted over the sizes in row-major order, becomes element number i of the
-// result. What is behind the sizes is zeros.
+// Element number i, counted over the sizes in row-major order, becomes element number i of the result. The elements
+// after the sizes are zeros.
 HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     const HloEvalValue *operand = operands[0];

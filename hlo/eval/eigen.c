@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues: Jacobi rotations for Hermitian matrices; Hessenberg and Schur forms by shifted QR
-// steps for all others.
+// Eigenvalues: Jacobi rotations for Hermitian matrices; Hessenberg and Schur forms by shifted QR steps for all others.
 //
 // Matrices are n x n in row-major order, in double complex.
 //
-// Hermitian: rotations from both sides, A := J^H A J, which make one pair of elements zero each;
-// over all pairs ("cyclic Jacobi") until the elements off the diagonal are gone, in practice 6 to
-// 10 sweeps of O(n^3). Golub and Van Loan, "Matrix Computations", 8.5.
+// Hermitian: rotations from both sides, A := J^H A J, each of which makes one pair of elements zero. They run over all
+// pairs ("cyclic Jacobi") until the off-diagonal elements vanish, in practice 6 to 10 sweeps of O(n^3). Golub and Van
+// Loan, "Matrix Computations", 8.5.
 //
-// Other matrices: A = Q H Q^H with reflections (H is zero below the first subdiagonal), then QR
-// steps that move rows of H until it is triangular (complex), or has blocks of 2 x 2 for pairs of
-// conjugate eigenvalues (real):
+// Other matrices: A = Q H Q^H with reflections (H is zero below the first subdiagonal), then QR steps that move rows of
+// H until it is triangular (complex), or has blocks of 2 x 2 for pairs of conjugate eigenvalues (real):
 //
 //     x x x x x        x x x x x
 //     x x x x x        . x x x x       a step chases the bulge that a shift makes at the top down along the
@@ -18,12 +16,12 @@
 //     . . x x x        . . x x x       the work goes on in the block [first, last] above
 //     . . . x x        . . . . x
 //
-// The complex form takes single steps with Wilkinson's shift, the real one Francis's double steps,
-// which take two conjugate shifts at once and stay real (Golub and Van Loan 7.5). Eigenvectors come
-// from the triangle by substitution and are turned back by Q.
+// The complex form takes single steps with Wilkinson's shift, the real one Francis's double steps, which take two
+// conjugate shifts in one step and stay real (Golub and Van Loan 7.5). Eigenvectors are computed from the triangle by
+// substitution and transformed back by Q.
 //
-// Vectors are unique up to a factor: hlo_eval_settled_phase() picks one, so that results of
-// different algorithms can be compared.
+// Vectors are unique up to a factor: hlo_eval_settled_phase() picks one, so that results of different algorithms can be
+// compared.
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -81,8 +79,8 @@ int hlo_eval_normalise(Complex *a, int64_t count) {
     return exponent;
 }
 
-// Rotations that each make one pair of elements zero, over all pairs, until what is off the diagonal is below the
-// rounding of a double (1e-16, squared). Slow and accurate: an oracle's choice.
+// Applies rotations that each make one pair of elements zero, over all pairs, until the off-diagonal elements are below
+// the rounding error of a double (1e-16, squared). Slow and accurate: right for an oracle.
 static void jacobi(Complex *a, Complex *v, int64_t n) {
     assert(n >= 0);
     double total = off_diagonal(a, n);
@@ -103,8 +101,8 @@ static void jacobi(Complex *a, Complex *v, int64_t n) {
     }
 }
 
-// The factor of size 1 that makes an element of x real and positive: the first whose size is above
-// 0.9 of the largest. A tie of sizes is then decided by place and not by rounding.
+// The factor of magnitude 1 that makes an element of x real and positive: the first whose magnitude is above 0.9 of the
+// largest. So the position decides ties of magnitude, not rounding.
 Complex hlo_eval_settled_phase(const Complex *x, int64_t n, int64_t stride) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(x[i * stride]));
@@ -198,8 +196,8 @@ static void unpacked_hessenberg(Complex *a, Complex *z, int64_t n, Complex *taus
     }
 }
 
-// Sets negligible elements below the diagonal to zero; returns the first row of the block that ends in row `last`.
-// Negligible is what is below an ulp of its two neighbours on the diagonal.
+// Sets negligible elements below the diagonal to zero; returns the first row of the block that ends in row `last`. An
+// element is negligible if it is below an ulp of its two neighbours on the diagonal.
 static int64_t start_of_block(Complex *h, int64_t n, int64_t last) {
     assert(last >= 0 && last < n);
     for (int64_t i = last; i > 0; i--) {
@@ -265,9 +263,9 @@ static void complex_step(Complex *h, Complex *z, int64_t n, int64_t first, int64
     }
 }
 
-// QR steps from the end: as soon as the last subdiagonal element is negligible one eigenvalue is done. The shift is the
-// eigenvalue of the last two rows that is nearer (Wilkinson's); every tenth step takes another one, since a shift may
-// repeat itself for ever.
+// QR steps from the end: once the last subdiagonal element is negligible, one eigenvalue is found. The shift is the
+// nearer eigenvalue of the last two rows (Wilkinson's). Every tenth step takes another one, since shifts could
+// otherwise cycle forever.
 bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
     assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);
@@ -313,7 +311,7 @@ static void standardise(Complex *t, Complex *z, int64_t n, int64_t i) {
         t[i * n + i] = t[(i + 1) * n + i + 1] = (creal(t[i * n + i]) + creal(t[(i + 1) * n + i + 1])) / 2;
 }
 
-// One double step (two shifts of given sum and product at once) on rows [first, last].
+// Does one double step (two shifts of given sum and product) on rows [first, last].
 static void double_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_t last, double sum, double product,
                         Complex *v) {
     assert(first >= 0 && first <= last && last < n);
@@ -364,8 +362,7 @@ bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Compl
 
 // ---- vectors
 
-// Rotates each 2 x 2 block of a real form to a triangle, after which the eigenvalues stand on the
-// diagonal.
+// Rotates each 2 x 2 block of a real form to a triangle, so that the eigenvalues are on the diagonal.
 void hlo_eval_schur_to_complex(Complex *t, Complex *z, int64_t n) {
     for (int64_t i = 0; i + 1 < n; i++) {
         const Complex c = t[(i + 1) * n + i];

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky, LU and QR factors, and the reflections that other decompositions are made of. The
-// textbook algorithms, unblocked and in place, O(n^3): Golub and Van Loan, "Matrix Computations",
-// 4.2, 3.4 and 5.2; signs, pivots and the form of reflections are LAPACK's (zpotf2, zgetf2,
-// zlarfg), so that results can be compared element by element.
+// Cholesky, LU and QR factors, and the reflections that other decompositions use. These are the textbook algorithms,
+// unblocked and in place, O(n^3): Golub and Van Loan, "Matrix Computations", 4.2, 3.4 and 5.2. Signs, pivots and the
+// form of reflections are those of LAPACK (zpotf2, zgetf2, zlarfg), so that results can be compared element by element.
 //
-// A reflection is H = I - tau v v^H with v[from] = 1. It takes its vector to beta e, where beta is
-// real and has the sign opposite to that of the first element, so that nothing cancels.
+// A reflection is H = I - tau v v^H with v[from] = 1. It maps its vector to beta e, where beta is real and has the sign
+// opposite to that of the first element, so that nothing cancels.
 #include <assert.h>
 #include <math.h>
 
@@ -123,9 +122,8 @@ static double column_norm(const Complex *a, int64_t rows, int64_t columns, int64
     return norm;
 }
 
-// The largest of the columns that are left goes next, but the first `fixed` stay in their order;
-// order[j] goes along with column j. Norms are computed anew at each step, where LAPACK brings them
-// up to date.
+// Selects the largest of the remaining columns next, but the first `fixed` keep their order; order[j] moves with column
+// j. Norms are recomputed at each step, where LAPACK updates them.
 void hlo_eval_factor_pivoted_qr(Complex *a, int64_t rows, int64_t columns, int64_t fixed, Complex *taus, int64_t *order,
                                 Complex *v) {
     assert(fixed >= 0 && fixed <= columns);

@@ -26,8 +26,8 @@ static int64_t smallest_factor(int64_t n) {
     return n;
 }
 
-// out[0..n) = transform of in[0], in[stride], …; roots[k * root_step] = e^(∓2πik/n). Splits by the smallest prime
-// factor, whose sums are plain.
+// Computes out[0..n) = transform of in[0], in[stride], …; roots[k * root_step] = e^(∓2πik/n). Splits by the smallest
+// prime factor; its sums are computed directly.
 static void transform(const Complex *in, int64_t stride, Complex *out, int64_t n, const Complex *roots,
                       int64_t root_step, Complex *spare) {
     assert(n >= 0);

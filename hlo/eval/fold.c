@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running totals of reductions.
 //
-// A fold is an array of accumulators that take inputs a run at a time. Sums and products of floats below f64 are kept
-// in double: their result does not depend on how a reduction is cut into pieces, up to one rounding, which is what
-// makes the oracle an oracle for engines that add in other orders. Everything else calls the computation with the
+// A fold is an array of accumulators that take inputs one run at a time. Sums and products of floats below f64 are
+// accumulated in double: up to one rounding, their result does not depend on how a reduction is split into pieces, so
+// it can serve as the reference for engines that add in other orders. Everything else calls the computation with the
 // accumulator on the left, as HLO defines reductions.
 #include <assert.h>
 #include <string.h>
@@ -19,7 +19,7 @@ struct HloEvalFold {
     bool multiply;
 };
 
-// Only a plain add or multiply: a computation that does more could tell rounded values from others.
+// Only for a plain add or multiply: a computation that does more could distinguish rounded values from others.
 bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type) {
     if (!hlo_type_is_float(type) || type == HLO_F64) return false;
     const HloOpcode opcode = hlo_eval_scalar_opcode(computation);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather and scatter.
 //
-// Both ops walk over index vectors. Each names a window of the operand; gather copies it into the result, scatter
-// combines an update into it. A window has fewer dimensions on the other side than in the operand (collapsed, inserted
-// and batching ones are missing there), so the walk inside of a window goes over those that both have, with strides on
-// either side.
+// Both ops walk over index vectors. Each index vector names a window of the operand; gather copies it into the result,
+// scatter combines an update into it. On the other side a window has fewer dimensions than in the operand (collapsed,
+// inserted and batching ones are missing), so the walk inside a window covers the dimensions that both sides have, with
+// strides on either side.
 #include <assert.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ typedef struct IndexWalk {
     int64_t vector_stride;
 } IndexWalk;
 
-// The index vector may lie along any dimension; one past the last stands for vectors of one number.
+// The index vector may be along any dimension; one past the last means vectors of one number.
 static IndexWalk new_walk(HloEvalDevice *device, const HloEvalValue *indices, int64_t vector_dim) {
     assert(vector_dim >= 0 && vector_dim <= indices->shape->rank);
     const HloShape *shape = indices->shape;
@@ -40,7 +40,8 @@ static IndexWalk new_walk(HloEvalDevice *device, const HloEvalValue *indices, in
     return walk;
 }
 
-// Where the window stands in the operand: starts of every dimension. Batching dimensions take the batch position.
+// Reads the position of the window in the operand: the start in every dimension. Batching dimensions take the batch
+// index.
 static void read_window_start(const IndexWalk *walk, HloInts index_map, HloInts operand_batching,
                               HloInts indices_batching, int64_t rank, int64_t *start) {
     assert(operand_batching.count == indices_batching.count);
@@ -71,7 +72,7 @@ HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instructi
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(instruction, Gather);
     const HloShape *from = operands[0]->shape, *shape = instruction->shape;
     HLO_TRY(hlo_eval_new_zeroed(device, shape, result));
-    // A collapsed dimension of slice size 0 leaves nothing to read: zeros stand.
+    // A collapsed dimension of slice size 0 leaves nothing to read: the result stays zero.
     bool empty = hlo_shape_elements(shape) == 0 || hlo_ints_contain(gather->slice_sizes, 0);
     if (empty) return HLO_SUCCESS;
     IndexWalk walk = new_walk(device, operands[1], gather->index_vector_dim);
@@ -121,7 +122,7 @@ typedef struct Scatter {
     HloEvalValue *const *updates;
     Window window;
     int64_t *window_index;
-    int64_t run;  // elements of the last window dimension that lie together on both sides, else 1
+    int64_t run;  // elements of the last window dimension that are contiguous on both sides, else 1
 } Scatter;
 
 // `count` neighbouring elements of every array in one batch of calls.
@@ -138,7 +139,7 @@ static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t sou
     return hlo_eval_scalar_call(scatter->combine, inputs, outputs, count);
 }
 
-// The last dimension goes in runs where both sides have it together.
+// The last dimension is processed in runs where it is contiguous on both sides.
 static HloStatus combine_window(const Scatter *scatter, int64_t target, int64_t source) {
     assert(target >= 0 && source >= 0);
     const Window *window = &scatter->window;
@@ -158,7 +159,7 @@ static HloStatus combine_window(const Scatter *scatter, int64_t target, int64_t 
     return HLO_SUCCESS;
 }
 
-// Window dimensions stand in operand order on both sides.
+// Window dimensions are in operand order on both sides.
 static void prepare_window(HloEvalDevice *device, Scatter *scatter, const int64_t *strides,
                            const int64_t *update_strides) {
     const HloScatterAttributes *attributes = scatter->attributes;
@@ -184,8 +185,8 @@ static void prepare_window(HloEvalDevice *device, Scatter *scatter, const int64_
     scatter->run = together ? window->dims[last] : 1;
 }
 
-// True if the window at `start` lies within the operand. A scatter leaves out what does not, unlike a gather, which
-// moves its window inside.
+// True if the window at `start` is within the operand. A scatter skips windows that are not, unlike a gather, which
+// clamps them.
 static bool window_fits(const Scatter *scatter, const int64_t *start) {
     const HloShape *shape = scatter->inputs[0]->shape;
     int64_t w = 0;
@@ -226,7 +227,7 @@ static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloE
     return HLO_SUCCESS;
 }
 
-// Works on the operands' own memory where nobody else needs it.
+// Updates the operands' own memory if there are no other references to it.
 HloStatus hlo_eval_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCATTER));

@@ -36,8 +36,8 @@ typedef struct HloEvalStep {
     const HloInstruction *instruction;
     const int32_t *operand_slots;
     const bool *last_use;  // per operand: no later step needs the value
-    bool has_uses;         // false for effects whose value nobody reads
-    bool moves_element;    // get-tuple-element whose tuple needs this element no more
+    bool has_uses;         // false for effects whose value is unused
+    bool moves_element;    // get-tuple-element that is the last use of this element of its tuple
 } HloEvalStep;
 
 // A computation prepared for running: slots number its instructions in order.
@@ -127,15 +127,15 @@ static inline int64_t hlo_eval_size(const HloEvalValue *value, int64_t dim) {
 // The value of an op with `count` array results, uninitialised: the array itself or a tuple; arrays[] are its parts.
 HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
                                HloEvalValue **arrays);
-// Between an array laid out in the bounds of `shape` and its elements below `sizes`, one behind the other: packs them
-// (from bounds to dense) or spreads them. Sizes must be within the bounds.
+// Copies between an array laid out in the bounds of `shape` and its dense elements below `sizes`: packs them (from
+// bounds to dense) or unpacks them. Sizes must be within the bounds.
 void hlo_eval_copy_actual(const HloShape *shape, const int64_t *sizes, const void *from, void *to, bool pack);
 // A value for an argument of shape `shape`: a view as hlo_eval_borrow() makes, or, of a literal that is smaller than
 // the bounds, a copy laid out in them.
 HloStatus hlo_eval_borrow_argument(HloEvalDevice *device, const HloLiteral *literal, const HloShape *shape,
                                    HloEvalValue **result);
-// Whether a literal of shape `given` can be the argument for `wanted`: the same sizes, or where a dimension is of
-// dynamic size, at most its bound. Layouts do not matter.
+// Whether a literal of shape `given` can be the argument for `wanted`: the same sizes or, in a dimension of dynamic
+// size, at most its bound. Layouts do not matter.
 bool hlo_eval_argument_fits(const HloShape *given, const HloShape *wanted);
 // Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
@@ -154,7 +154,7 @@ static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_
 // Runs a computation. Takes over one reference of every argument.
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result);
-// True of ops whose result is made of values that others have made, with the sizes that those have.
+// True for ops whose result consists of existing values, with the sizes of those.
 bool hlo_eval_hands_on(HloOpcode opcode);
 
 // Runs one instruction, of arrays of dynamic size too (bounded.c). Takes operands as a handler does.
@@ -187,16 +187,16 @@ void hlo_eval_encode_complex(HloType type, const double _Complex *values, int64_
 int64_t hlo_eval_integer_at(const HloEvalValue *value, int64_t index);
 // Wraps `count` bytes of a type below 8 bits to its width, in place.
 void hlo_eval_wrap_narrow(HloType type, void *data, int64_t count);
-// Makes `count` elements of `type` out of bits that were another type's, in place: an element of less than a byte takes
-// the low bits and extends its own sign, and whatever is not zero is true.
+// Reinterprets bits of another type as `count` elements of `type`, in place: an element of less than a byte takes the
+// low bits and extends its own sign, and any nonzero predicate becomes true.
 void hlo_eval_settle_bits(HloType type, void *data, int64_t count);
 // f32 rounded to nearest-even bf16, as f32; NaN stays NaN.
 float hlo_eval_round_bf16(float value);
 
 // ---- element-wise kernels (kernels.c and the files beside it)
 
-// result[i] = op(operands[..][i]) for `count` elements; operands and result must not overlap partially. The instruction
-// gives opcode, types and attributes; its shapes may have any dimensions.
+// Computes result[i] = op(operands[..][i]) for `count` elements; operands and result must not overlap partially. The
+// instruction supplies opcode, types and attributes; its shapes may have any dimensions.
 typedef void HloEvalKernel(const HloInstruction *instruction, const void *const *operands, void *result, int64_t count);
 // The kernel of an element-wise instruction, or NULL when there is none for these types.
 HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction);
@@ -221,8 +221,8 @@ void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t
 // A new value with the elements of `value` as `convert` makes them of the shape's type; the dimensions are the same.
 HloStatus hlo_eval_converted(HloEvalDevice *device, const HloEvalValue *value, const HloShape *shape,
                              HloEvalValue **result);
-// Runs a product whose result is of another kind than its operands (hlo_product_converts()) as the plain product
-// between the conversions that it has inside.
+// Runs a product whose result is of another kind than its operands (hlo_product_converts()): the plain product with the
+// implied conversions before and after it.
 HloStatus hlo_eval_converting_product(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalFunction *plain, HloEvalValue **result);
 
@@ -239,7 +239,7 @@ typedef struct HloEvalScalar HloEvalScalar;
 // Prepares `computation` for batches of up to `width` calls.
 HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *computation, int64_t width,
                                   HloEvalScalar **scalar);
-// `count` calls at once: inputs[p] holds count elements of parameter p; outputs[r] receives result r. Outputs may be
+// Makes `count` calls: inputs[p] holds count elements of parameter p; outputs[r] receives result r. Outputs may be
 // inputs.
 HloStatus hlo_eval_scalar_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t count);
 // Number of results: 1, or the elements of the root tuple.
@@ -250,7 +250,7 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation);
 // Running totals of a reduction: `count` accumulators for each of the computation's values, started at the init values.
 // Plain sums and products of floats up to 32 bits are kept in double and rounded once at the end.
 typedef struct HloEvalFold HloEvalFold;
-// Whether it is such a sum or product, of elements of this type; they may be of another type than the computation says.
+// Whether it is one of these sums or products, of elements of this type, which may differ from the computation's type.
 bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type);
 // More values than any reduction may have.
 #define HLO_EVAL_MAX_VALUES 64
@@ -338,21 +338,21 @@ typedef struct HloEvalParty {
 // Computes the results of all parties, in group order. `device` is the one that works; the others wait.
 typedef HloStatus HloEvalExchange(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                   int64_t count);
-// Waits until all devices of `group` (which holds this one) have come to `instruction`, lets one of them compute
-// `exchange` and hands out the results. FAILED_PRECONDITION when they cannot all come.
+// Waits until all devices of `group` (which contains this one) have reached `instruction`, lets one of them compute
+// `exchange` and distributes the results. FAILED_PRECONDITION when they cannot all arrive.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
 // The lock of what devices share; nothing with one device.
 void hlo_eval_lock(HloEvalWorld *world);
 void hlo_eval_unlock(HloEvalWorld *world);  // the caller has it
-// Whether what a device waits for is there. Called with the lock held.
+// Whether the condition that a device waits for is true. Called with the lock held.
 typedef bool HloEvalReady(const HloEvalDevice *device, const void *context);
-// With the lock held: waits until ready(device, context). FAILED_PRECONDITION when nobody is left who could bring it.
+// With the lock held: waits until ready(device, context). FAILED_PRECONDITION when no other device can make it true.
 HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instruction, HloEvalReady *ready,
                          const void *context);
-// With the lock held: devices whose wait is over go on.
+// With the lock held: wakes the devices whose wait is over.
 void hlo_eval_announce(HloEvalWorld *world);
-// Frees the messages that nobody has received.
+// Frees the messages that were never received.
 void hlo_eval_free_mail(HloEvalWorld *world);
 // Runs `computation` on all devices of the world; arguments[device][parameter].
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter: prepares computations, steps through them, and the public entry points.
+// The interpreter: prepares computations, steps through them, and provides the public entry points.
 //
 // A computation is prepared once (HloEvalPlan): its live instructions in order, operands by slot number, and for each
 // operand whether this is its last use. Values then move out of their slots at their last use, so that a handler that
-// gets the only reference may write its result into the operand's memory. That is what makes a loop which updates a row
-// of a large array in each round take linear time.
+// gets the only reference may write its result into the operand's memory. So a loop that updates one row of a large
+// array in each iteration takes linear time.
 //
-// Calls nest by recursion, bounded by HLO_EVAL_MAX_DEPTH; every device has a stack, an arena for scratch and a list of
-// values of its own, and shares plans and constants with the others.
+// Calls nest by recursion, bounded by HLO_EVAL_MAX_DEPTH. Every device has its own stack, scratch arena and list of
+// values, and shares plans and constants with the others.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -54,9 +54,9 @@ static void mark_live(const HloComputation *computation, HloInstruction *const *
     }
 }
 
-// A tuple that is only taken apart gives each element away at the last get-tuple-element of its index. Loops carry
-// their state so: if elements were shared instead of given away, every update in place would copy its array, and a loop
-// over rows would take quadratic time.
+// Lets a tuple whose only users are get-tuple-elements give each element away at the last one with its index. Loops
+// carry their state in such tuples: if elements were shared instead of moved, every in-place update would copy its
+// array, and a loop over rows would take quadratic time.
 static void mark_moves(Planner *planner, HloEvalPlan *plan, const HloInstruction *tuple) {
     const HloInstructionVector *users = &tuple->users;
     if (tuple->shape->type != HLO_TUPLE || tuple == tuple->parent->root) return;
@@ -79,8 +79,8 @@ static void mark_moves(Planner *planner, HloEvalPlan *plan, const HloInstruction
     hlo_arena_reset(arena, mark);
 }
 
-// From the end to the beginning: the first use seen is the last one. The step may then take the value over, and an op
-// whose operand nobody else holds writes its result into the operand's memory.
+// Walks from the end to the beginning: the first use seen is the last one. The step may then take the value over, and
+// an op that has the only reference to its operand writes its result into the operand's memory.
 static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
     HloArenaMark mark = hlo_arena_mark(arena);
     bool *used = HLO_ARENA_NEW(arena, bool, plan->count);
@@ -97,8 +97,8 @@ static void mark_last_uses(HloArena *arena, HloEvalPlan *plan) {
     hlo_arena_reset(arena, mark);
 }
 
-// A computation as a list of steps with numbered slots, made once and run many times: the body of a loop must not look
-// names up in each round.
+// Makes a computation into a list of steps with numbered slots, once for many runs: the body of a loop must not look up
+// names in each iteration.
 static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computation) {
     assert(computation->root);
     HloArena *arena = planner->world->arena;
@@ -184,8 +184,8 @@ bool hlo_eval_hands_on(HloOpcode opcode) {
     }
 }
 
-// In an array, or in any of a tuple. Of arrays of dynamic size nothing is said: what lies beyond their sizes may be
-// anything.
+// Whether an array, or any array of a tuple, contains a NaN. Arrays of dynamic size are not examined: the elements
+// beyond their sizes may have any value.
 static bool has_nan(const HloEvalValue *value) {
     for (int32_t i = 0; value->elements && i < value->shape->element_count; i++) {
         if (has_nan(value->elements[i])) return true;
@@ -240,7 +240,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     }
     HLO_TRY(hlo_eval_apply(device, instruction, operands, result));
     for (int32_t k = 0; k < count; k++) hlo_eval_release(device, operands[k]);
-    // What is handed on was looked at where it was made; so was what is sent.
+    // Values that are passed on were checked where they were made; so were values that are sent.
     const bool made = !hlo_eval_hands_on(instruction->opcode) && !hlo_is(instruction, HLO_OP_SEND);
     if (device->world->options.trap_nan && made && has_nan(*result)) {
         return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) makes a NaN", instruction->name,
@@ -365,9 +365,9 @@ static HloStatus apply_instruction(HloEvalDevice *device, const Request *request
     return hlo_eval_to_literal(result, request->results);
 }
 
-// What kind of run it is: one instruction (constant folding); one device with whole arrays; the devices of a
+// Runs one of four kinds of request: one instruction (constant folding); one device with whole arrays; the devices of a
 // partitioned program; or whole arrays on several devices, because the program has manual regions (shard_map) in which
-// devices differ. Of the last all devices end with the same results, of which one is kept.
+// devices differ. In the last kind all devices end with the same results, and one copy is kept.
 static HloStatus run_request(void *argument) {
     Request *request = argument;
     HloEvalWorld *world = request->world;
@@ -404,7 +404,7 @@ static HloStatus run_request(void *argument) {
     return HLO_SUCCESS;
 }
 
-// Nine tenths of the machine: what is left is for everybody else.
+// Nine tenths of the machine's memory: the rest is left to other processes.
 static int64_t memory_limit(const HloEvalOptions *options) {
     if (options->memory_limit > 0) return options->memory_limit;
     long pages = sysconf(_SC_PHYS_PAGES), bytes = sysconf(_SC_PAGESIZE);
@@ -437,7 +437,7 @@ HloStatus hlo_evaluate_computation(const HloComputation *computation, const HloL
     assert(count >= 0 && (arguments || count == 0));
     HLO_TRY(check_arguments(computation, arguments, count));
     const HloModule *module = computation->module;
-    // Counts are the text's, and nobody may have verified them.
+    // The counts come from the program's text and may not have been verified.
     int64_t devices = options ? options->device_count : 0;
     bool fits = devices || !__builtin_mul_overflow(module->num_partitions, module->replica_count, &devices);
     HLO_FAIL_IF(!fits || devices < 1, HLO_INVALID_ARGUMENT, "%lld devices, of %lld replicas of %lld partitions",

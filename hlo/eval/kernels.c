@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise ops: which kernel serves an instruction, and running it over whole arrays.
+// Element-wise ops: chooses the kernel of an instruction and runs it over whole arrays.
 //
-// A kernel is a function (instruction, operands' memory, result's memory, count) of `count`
-// elements that stand side by side, chosen by opcode and type once for the whole array. It knows
-// nothing of shapes: equal shapes mean equal order, and the scalars that select and clamp allow are
-// copied out to chunks here.
+// A kernel is a function (instruction, operands' memory, result's memory, count) of `count` contiguous elements, chosen
+// by opcode and type once for the whole array. It does not depend on shapes: equal shapes mean equal order, and the
+// scalars that select and clamp allow are copied out to chunks here.
 #include <assert.h>
 #include <string.h>
 
@@ -106,7 +105,7 @@ HloStatus hlo_eval_select(HloEvalDevice *device, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
-// A copy is for memory and layouts, of which the evaluator has one: the value goes on.
+// A copy only changes memory space or layout, and the evaluator has one of each: the value is passed on.
 HloStatus hlo_eval_copy(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_COPY));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bitcast: the bytes of an array in the order of one layout, read in the order of another.
 //
-// Shape and layout together say at which address an element lies: dimensions are put into the layout's order, and each
-// tile splits the most minor ones into (tile number, place in the tile), rounding up, which leaves padding. If source
-// and target are the same sequence of elements, a bitcast is a transpose in and a transpose out; if tiles differ,
-// elements are laid out in memory with their padding and picked up again at the other addresses.
+// Shape and layout together determine the address of each element: dimensions are put into the layout's order, and each
+// tile splits the most minor ones into (tile number, index in the tile), rounding up, which leaves padding. If source
+// and target are the same sequence of elements, a bitcast is a transpose in and a transpose out. If tiles differ,
+// elements are laid out in memory with their padding and read back from the other addresses.
 //
 // Limits (24 dimensions, four tiles of eight dimensions each) keep all index arithmetic in arrays on the stack.
 #include "hlo/eval/layout.h"
@@ -77,8 +77,8 @@ static void apply_tile(HloInts tile, int64_t *dims, int64_t *index, int64_t *ran
     *rank += tile.count;
 }
 
-// Where the element at a physical (untiled) index lies in memory, in elements, and how many the array takes. -1 for
-// both when there are more than 64 bits count: tiles are as large as the text says.
+// The address of the element at a physical (untiled) index, in elements, and the total that the array takes. -1 for
+// both when 64 bits cannot count them: tiles may have any size.
 static int64_t address(const Physical *physical, const int64_t *index, int64_t *total) {
     int64_t dims[MAX_PHYSICAL_RANK], position[MAX_PHYSICAL_RANK], rank = physical->rank;
     memcpy(dims, physical->dims, (size_t)rank * sizeof(int64_t));
@@ -105,7 +105,7 @@ static bool same_sequence(const Physical *a, const Physical *b) {
         if (!hlo_ints_equal(a->tiles[t], b->tiles[t])) return false;
         if (a->tiles[t].count > covered) covered = a->tiles[t].count;
     }
-    // Unit dimensions in front of the tiled ones do not count; the tiled ones must agree one by one.
+    // Unit dimensions before the tiled ones do not count; the tiled ones must agree one by one.
     int64_t i = a->rank - 1, j = b->rank - 1;
     for (; i >= 0 && j >= 0 && (a->rank - i <= covered); i--, j--) {
         if (a->dims[i] != b->dims[j]) return false;
@@ -158,7 +158,7 @@ static HloStatus through_memory(HloArena *scratch, const Physical *from, const c
     return HLO_SUCCESS;
 }
 
-// What the passes ask before they spell a bitcast out.
+// Passes check this before they expand a bitcast into reshapes and transposes.
 bool hlo_layouts_same_sequence(const HloShape *from_shape, const HloShape *to_shape) {
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */
     Physical from, to;
@@ -173,7 +173,7 @@ bool hlo_bitcast_is_reshape(const HloShape *from_shape, const HloShape *to_shape
            same_sequence(&from, &to);
 }
 
-// Row-major in, row-major out: layouts only say what lies between.
+// Both arrays are row-major; the layouts only describe the order in between.
 static HloStatus move_elements(HloArena *scratch, const HloShape *from_shape, const HloShape *to_shape,
                                const void *source, void *target) {
     assert(hlo_shape_is_array(from_shape) && hlo_shape_is_array(to_shape)); /* only arrays have layouts */

@@ -35,7 +35,7 @@ static void factor(Complex *a, int64_t n) {
     for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, 0);
 }
 
-// In place; without `conjugate` the transposed matrix.
+// Computes the adjoint in place; without `conjugate` the transposed matrix.
 static void adjoint(Complex *a, int64_t n, bool conjugate) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {
@@ -67,7 +67,7 @@ HloStatus hlo_eval_cholesky(HloEvalDevice *device, const HloInstruction *instruc
     return HLO_SUCCESS;
 }
 
-// Solves a x = b for x in place of b (n x m, columns apart by 1), a triangular.
+// Solves a x = b for x in place of b (n x m, columns apart by 1), where a is triangular.
 static void substitute(const Complex *a, Complex *b, int64_t n, int64_t m, bool lower, bool unit) {
     assert(n >= 0 && m >= 0);
     for (int64_t step = 0; step < n; step++) {

@@ -13,11 +13,11 @@
 
 #include "hlo/random/internal.h"
 
-// How a float type is made from bits: an exponent of 0 and random mantissa bits give 1 <= x < 2.
+// The construction of a float type from bits: an exponent of 0 and random mantissa bits give 1 <= x < 2.
 typedef struct FloatLayout {
     HloType type;
     HloType word;   // as wide as `type`
-    HloType drawn;  // what is drawn; narrower than `word` where the mantissa is short
+    HloType drawn;  // the type of the random bits; narrower than `word` if the mantissa is short
     int mantissa_bits;
     uint64_t one;      // the bits of 1.0
     double below_one;  // the largest value below 1
@@ -150,7 +150,7 @@ HloInstruction *hlo_random_shuffle(HloBuilder *builder, HloRandomForm form, HloI
     HloInts dims = {x->shape->dims, x->shape->rank};
     double elements = 1;
     for (int64_t i = 0; i < dims.count; i++) elements *= (double)dims.items[i];
-    // Keys of 32 bits collide; so many rounds give an order that is fair to within elements^-3, as in JAX.
+    // 32-bit keys collide; this number of iterations gives an order that is fair to within elements^-3, as in JAX.
     int64_t rounds = elements > 1 ? (int64_t)ceil(3 * log(elements) / log((double)UINT32_MAX)) : 0;
     HloComputation *comparator = rounds ? compare_keys(builder, x->shape->type) : NULL;
     for (int64_t round = 0; round < rounds && comparator; round++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the room's files share.
+// Declarations that the files of hlo/random share.
 #ifndef MESHLO_HLO_RANDOM_INTERNAL_H_
 #define MESHLO_HLO_RANDOM_INTERNAL_H_
 

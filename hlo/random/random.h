@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers as graphs: the room's manual. Everything here appends elementwise integer arithmetic to a builder, so
-// the numbers follow from the key alone, on any mesh and without communication, and are the ones that jax.random gives
-// for the same key.
+// Random numbers as graphs. Everything here appends elementwise integer arithmetic to a builder, so the numbers follow
+// from the key alone, on any mesh and without communication, and are those that jax.random gives for the same key.
 //
 //     HloInstruction *key = hlo_random_key(b, 0);                              // jax.random.PRNGKey(0)
 //     HloInstruction *keys = hlo_random_split(b, form, key, 2);                // jax.random.split(key)
 //     HloInstruction *w = hlo_random_normal(b, form, hlo_random_row(b, keys, 0), HLO_F32, HLO_DIMS(784, 128));
 //
-// A key is a u32[2] array: the two words of a Threefry-2x32 key (Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011), high word of the seed first. As everywhere in the builder, a NULL operand gives NULL, the first
-// error stays with the builder (INVALID_ARGUMENT for element types, sizes and keys that do not fit), and one thread at
-// a time works on a module.
+// A key is a u32[2] array: the two words of a Threefry-2x32 key (Salmon et al., "Parallel random numbers: as easy as 1,
+// 2, 3", SC 2011), high word of the seed first. As everywhere in the builder, a NULL operand gives NULL, the builder
+// keeps the first error (INVALID_ARGUMENT for element types, sizes and keys that do not fit), and only one thread at a
+// time may work on a module.
 #ifndef MESHLO_HLO_RANDOM_RANDOM_H_
 #define MESHLO_HLO_RANDOM_RANDOM_H_
 
@@ -38,7 +37,7 @@ HLO_EXPORT HloInstruction *hlo_random_split(HloBuilder *builder, HloRandomForm f
 // A new key from a key and a number, u32[] (a step, a layer, a device): jax.random.fold_in(). The same in both forms.
 HLO_EXPORT HloInstruction *hlo_random_fold_in(HloBuilder *builder, HloInstruction *key, HloInstruction *number);
 // The Threefry-2x32 block function, 20 rounds, element by element: replaces the u32 arrays words[0] and words[1], of
-// equal sizes, by their images under `key`. NULLs when something is wrong.
+// equal sizes, by their images under `key`. Sets both to NULL on error.
 HLO_EXPORT void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstruction *words[2]);
 
 // Random bits: an array of HLO_U8, HLO_U16, HLO_U32 or HLO_U64.
@@ -60,8 +59,8 @@ HLO_EXPORT HloInstruction *hlo_random_exponential(HloBuilder *builder, HloRandom
 // high - low is no power of two, some numbers are more likely than others, by less than (high - low) / 2^64.
 HLO_EXPORT HloInstruction *hlo_random_integers(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
                                                HloType type, HloInts dims, int64_t low, int64_t high);
-// x with its elements in random order along `dimension`, each line of elements in an order of its own: what
-// jax.random.permutation(key, x, axis, independent=True) gives.
+// x with its elements in random order along `dimension`, in a separate order for each line of elements: the result of
+// jax.random.permutation(key, x, axis, independent=True).
 HLO_EXPORT HloInstruction *hlo_random_shuffle(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
                                               HloInstruction *x, int64_t dimension);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threefry-2x32 as a graph, and the keys and bits that are made with it, in the words of jax/_src/prng.py.
+// Threefry-2x32 as a graph, and the keys and bits that are derived from it, in the terms of jax/_src/prng.py.
 //
-// The hash takes two words to two words under a key of two: five groups of four rounds, (x0 += x1, x1 = rotate(x1) ^
-// x0), and after each group a word of the key's schedule (k0, k1, k0 ^ k1 ^ parity, k0, ..) is added to each. Random
-// bits are hashes of counters. In which block an element's counter is depends on the form:
+// The hash maps two words to two words under a key of two words. It runs five groups of four rounds, (x0 += x1, x1 =
+// rotate(x1) ^ x0), and after each group it adds a word of the key schedule (k0, k1, k0 ^ k1 ^ parity, k0, ..) to each
+// word. Random bits are hashes of counters. The form determines the block that holds the counter of an element:
 //
 //   partitionable  element (i, j) of u32[2,3] is the block (0, 3 i + j), its two words xored: any part of the array
 //                  can be made without the rest, so that it can be sharded
@@ -13,7 +13,7 @@
 
 #include "hlo/random/internal.h"
 
-// The rotations of the eight rounds after which they repeat, and the constant of the key schedule: Salmon et al. 2011.
+// The rotations of the rounds, which repeat after eight, and the constant of the key schedule: Salmon et al. 2011.
 static const uint32_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
 static const uint32_t key_parity = 0x1BD11BDA;
 
@@ -61,7 +61,7 @@ void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstructio
     HloInts dims = {x0->shape->dims, x0->shape->rank};
     HloInstruction *schedule[3] = {key_word(builder, key, 0), key_word(builder, key, 1)};
     schedule[2] = hlo_random_with(builder, hlo_build_xor, hlo_build_xor(builder, schedule[0], schedule[1]), key_parity);
-    // The round's number goes into the schedule while it is a scalar: one addition for all elements.
+    // The group's number is added to the schedule while it is a scalar: one addition for all elements.
     x0 = hlo_build_add(builder, x0, hlo_build_broadcast(builder, schedule[0], dims, HLO_DIMS()));
     x1 = hlo_build_add(builder, x1, hlo_build_broadcast(builder, schedule[1], dims, HLO_DIMS()));
     for (uint32_t group = 1; group <= 5; group++) {
@@ -167,7 +167,8 @@ static HloInstruction *join_words(HloBuilder *builder, HloInstruction *high, Hlo
                         hlo_build_convert(builder, low, HLO_U64));
 }
 
-// The original form's array of `count` numbers of 8 or 16 bits: each word of the hash gives several, low ones first.
+// An array of `count` numbers of 8 or 16 bits in the original form: each word of the hash gives several, low ones
+// first.
 static HloInstruction *narrow_halves(HloBuilder *builder, HloInstruction *key, HloType type, int64_t count) {
     assert(count >= 0);
     int64_t bits = hlo_type_info(type)->bits, each = 32 / bits, words = count / each + (count % each != 0);
@@ -214,7 +215,7 @@ HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInst
     }
     if (elements == 0) return fill(builder, type, dims, 0);
     if (form == HLO_RANDOM_PARTITIONABLE) return partitionable_bits(builder, key, type, dims, elements);
-    // Counters of this form are 32 bits wide; JAX goes over to several keys beyond, which nobody is known to use.
+    // Counters of this form are 32 bits wide. Beyond that JAX uses several keys, which no known program relies on.
     if (elements > (int64_t)UINT32_MAX / 2)
         return hlo_random_refuse(builder, "random bits", "the original form makes up to 2^31 - 1 elements");
     return hlo_build_reshape(builder, original_bits(builder, key, type, elements), dims);
