@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What handlers ask of an operation beside its operands: where it stands in the source, and its attributes by name.
+// Properties of an operation besides its operands: its source location, and its attributes by name.
 //
-// An attribute comes in the form of its door: bytecode has lists of integers as tensors, text also as array<i64: ..>;
-// enumerators are ordinals, or words where an attribute of a composite holds them. Handlers see one form. A missing
-// attribute gives the default of the call, one of another kind is an error that names it.
+// The form of an attribute depends on the reader: bytecode has lists of integers as tensors, text also as array<i64:
+// ..>; enumerators are ordinals, or words in the attributes of a composite. Handlers see one form. A missing attribute
+// returns the caller's default; one of another kind is an error that names it.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,15 +13,15 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Places
 
-// What a location says: the first file and line, and the outermost name.
+// The parts of a location that HLO keeps: the first file and line, and the outermost name.
 typedef struct SourcePlace {
     const char *file, *name;
     int64_t line;
     int depth, visits;
 } SourcePlace;
 
-// Locations share their parts, so that twenty lines may name a tree of 4^20: the search ends when all is found, or when
-// it has taken longer than any location that a program was ever made with.
+// Locations share their parts, so twenty lines may describe a tree of 4^20 locations: the search ends when everything
+// is found, or when it has taken longer than the location of any real program needs.
 static void search_place(const MlirAttribute *location, SourcePlace *place) {
     enum { DEEPEST_LOCATION = 20, MOST_VISITS = 2000 };
     if (!location || location->kind != MLIR_LOCATION || (place->file && place->name)) return;
@@ -130,8 +130,8 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
     return HLO_SUCCESS;
 }
 
-// Enumerations of dialects that bytecode cannot hold, such as chlo's in the attributes of a composite, come as their
-// words: "HIGHEST".
+// Enumerations of dialects that bytecode does not support, such as chlo's in the attributes of a composite, are written
+// as their words: "HIGHEST".
 static HloStatus enum_word(const ImportPlace *place, const char *word, const HloEnumTable *table, int32_t *value) {
     *value = hlo_enum_from_any_case(table, word, strlen(word));
     if (*value < 0) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s '%s'", table->name, word);
@@ -181,8 +181,8 @@ const char *import_string(const ImportPlace *place, const char *name) {
     return attribute ? attribute->string : NULL;
 }
 
-// Joins a dictionary's entries to what the instruction already has. All at once: setting one after the other would copy
-// the list for each. Values that are no strings count as empty ones: XLA only writes strings.
+// Adds a dictionary's entries to those that the instruction already has, in one step: setting one after the other would
+// copy the list for each. Values that are not strings count as empty ones: XLA only writes strings.
 void import_frontend_attributes(const MlirAttribute *dictionary, HloInstruction *instruction) {
     if (!dictionary || dictionary->kind != MLIR_DICTIONARY) return;
     HloArena *arena = instruction->parent->module->arena;

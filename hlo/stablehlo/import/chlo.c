@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of chlo, which stand above StableHLO: those that HLO has an opcode for, and others as what they are made
-// of. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/special.c has the one for the
-// inverse error function.
-// Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or two operands. Graphs work in single
-// precision at least (`wide`), since the constants and the cancellations below are chosen for that; half precision is
-// converted around them. XLA expands the same operations in stablehlo's ChloLegalizeToStablehlo.cpp, from the same
-// sources, so that results agree to a few units in the last place but not bit for bit.
+// Imports operations of chlo, a dialect on top of StableHLO: those that HLO has an opcode for, and the decompositions
+// of the others. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/special.c has the
+// one for the inverse error function. Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or two
+// operands. Graphs work at least in single precision (`wide`), since the constants and the cancellations below are
+// chosen for that; half precision is converted around them. XLA expands the same operations in stablehlo's
+// ChloLegalizeToStablehlo.cpp, from the same sources, so that results agree to a few units in the last place but not
+// bit for bit.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -65,14 +65,14 @@ HloInstruction *chlo_erfc_tail(Math *math, HloInstruction *x) {
         value = multiply(math, multiply(math, fall, inverse), p);
     }
     HloInstruction *zero = number(math, 0);
-    // Where exp(-x^2) is zero the quotient of polynomials must not make it a NaN.
+    // Where exp(-x^2) is zero, the quotient of polynomials must not turn it into a NaN.
     HloInstruction *gone = compare(math, HLO_ComparisonDirection_EQ, fall, zero);
     value = select(math, gone, zero, value);
     HloInstruction *negative = compare(math, HLO_ComparisonDirection_LT, x, zero);
     return select(math, negative, subtract(math, number(math, 2), value), value);
 }
 
-// Up to one, 1 - erf(x) has no cancellation that matters; beyond, erfc is tiny and has a formula of its own.
+// Up to one, 1 - erf(x) has no significant cancellation; beyond, erfc is tiny and has its own formula.
 static HloInstruction *erfc_of(Math *math, HloInstruction *x) {
     HloInstruction *large = compare(math, HLO_ComparisonDirection_GT, unary(math, HLO_OP_ABS, x), number(math, 1));
     HloInstruction *near = subtract(math, number(math, 1), unary(math, HLO_OP_ERF, x));
@@ -91,7 +91,7 @@ static const double lanczos_terms[] = {676.520368121885098567009190444019, -1259
                                        9.984369578019570859563e-6,         1.50563273514931155834e-7};
 static const double lanczos_g = 7;
 
-// The parts that lgamma and digamma share.
+// The parts common to lgamma and digamma.
 typedef struct Lanczos {
     HloInstruction *reflect;  // x < 1/2: computed for 1 - x
     HloInstruction *z;        // the argument less one
@@ -211,7 +211,7 @@ static HloInstruction *bessel_i1e(Math *math, HloInstruction *x) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers and bits
 
-// The square of a complex number: (a - b)(a + b) + 2ab i, exactly nothing where the parts are alike.
+// The square of a complex number: (a - b)(a + b) + 2ab i, with a real part of exactly zero where a = b.
 static HloInstruction *square(Math *math, HloInstruction *x) {
     if (!hlo_type_is_complex(math->shape->type)) return multiply(math, x, x);
     HloInstruction *a = unary(math, HLO_OP_REAL, x), *b = unary(math, HLO_OP_IMAG, x);
@@ -243,7 +243,7 @@ static HloInstruction *is_neg_inf(Math *math, HloInstruction *x) {
     return compare(math, HLO_ComparisonDirection_EQ, x, number(math, -INFINITY));
 }
 
-// Real numbers are their own.
+// The conjugate; a real number is its own.
 static HloInstruction *conjugate(Math *math, HloInstruction *x) {
     if (!hlo_type_is_complex(math->shape->type)) return x;
     HloInstruction *imaginary = unary(math, HLO_OP_NEGATE, unary(math, HLO_OP_IMAG, x));
@@ -256,7 +256,7 @@ static HloInstruction *same_bits(Math *math, HloInstruction *a, HloType type) {
     return emit(math, HLO_OP_BITCAST_CONVERT, shape, &a, 1, NULL);
 }
 
-// The neighbour of x on the way to y: one step of its bit pattern, which grows with the size of the number.
+// The neighbour of x in the direction of y: one step of its bit pattern, which grows with the magnitude of the number.
 static HloInstruction *next_after(Math *math, HloInstruction *x, HloInstruction *y) {
     int bits = hlo_type_info(math->shape->type)->bits;
     HloType type = bits == 64 ? HLO_S64 : bits == 32 ? HLO_S32 : bits == 16 ? HLO_S16 : HLO_S8;
@@ -271,7 +271,7 @@ static HloInstruction *next_after(Math *math, HloInstruction *x, HloInstruction 
     HloInstruction *down = binary(math, HLO_OP_OR, beyond, unlike);
     HloInstruction *step = select(math, down, unary(math, HLO_OP_NEGATE, one), one);
     HloInstruction *result = add(math, pattern, step);
-    // From zero the next number is the smallest of y's sign; to an equal number it is y itself.
+    // From zero, the next number is the smallest of y's sign; if x equals y, it is y itself.
     HloInstruction *at_zero = compare(math, HLO_ComparisonDirection_EQ, size, none);
     result = select(math, at_zero, binary(math, HLO_OP_OR, y_sign, one), result);
     HloInstruction *equal = compare(math, HLO_ComparisonDirection_EQ, x, y);
@@ -318,7 +318,7 @@ static HloInstruction *zeta(Math *math, HloInstruction *s, HloInstruction *q) {
         factor = multiply(math, factor, add(math, s, number(math, 2.0 * (double)k + 1)));
         power = divide(math, power, at);
     }
-    // The pole at one; no values below it, nor for arguments that are whole and not positive.
+    // The pole at one; NaN below it, and for arguments that are non-positive integers.
     HloInstruction *one = number(math, 1), *nan = number(math, NAN), *infinite = number(math, INFINITY);
     HloInstruction *zero = number(math, 0);
     HloInstruction *whole = compare(math, HLO_ComparisonDirection_EQ, q, unary(math, HLO_OP_FLOOR, q));
@@ -405,7 +405,7 @@ static const ChloRow *find_chlo(const char *name) {
     return NULL;
 }
 
-// All operands have one shape: broadcasts are chlo_structured.c's business.
+// All operands have one shape: chlo_structured.c handles broadcasts.
 static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *inputs,
                               int64_t input_count, HloInstruction **result) {
     HloInstruction *operands[2];
@@ -426,7 +426,7 @@ static HloStatus import_graph(ImportPlace *place, const ChloRow *row, HloInstruc
     return math.status;
 }
 
-// A graph gives what its operands make of it; the operation has to say the same.
+// The type of a graph follows from its operands and must match the operation's.
 static HloStatus checked_graph(ImportPlace *place, const ChloRow *row, HloInstruction *const *operands,
                                int64_t operand_count, HloInstruction **result) {
     const HloShape *shape;
@@ -447,7 +447,7 @@ HloStatus import_chlo_value(ImportPlace *place, const char *name, HloInstruction
     return import_emit(place, row->opcode, shape, operands, operand_count, NULL, NULL, 0, result);
 }
 
-// The rows that have an opcode need no graph, and are checked by shape inference like any other operation.
+// Rows with an opcode need no graph, and are checked by shape inference like any other operation.
 static HloStatus import_chlo(ImportPlace *place) {
     const ChloRow *row = find_chlo(place->operation->name);
     HloInstruction **operands, *result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small graphs of elementwise HLO operations, all of one shape: what the operations of chlo are made of. Private to
+// Small graphs of elementwise HLO operations, all of one shape, from which chlo operations are built. Private to
 // hlo/stablehlo.
 #ifndef MESHLO_HLO_STABLEHLO_IMPORT_CHLO_MATH_H_
 #define MESHLO_HLO_STABLEHLO_IMPORT_CHLO_MATH_H_
@@ -9,10 +9,11 @@
 #include "hlo/ir/special.h"
 #include "hlo/stablehlo/import/import.h"
 
-// How many operands may wait for their operation: two a level of nesting, and formulas nest less than ten deep.
+// The largest number of operands waiting for their operation: two per level of nesting, and formulas nest less than ten
+// deep.
 enum { MATH_MOST_PENDING = 24 };
 
-// Where a graph is made. After the first error nothing is made any more, and values are NULL.
+// The graph under construction. After the first error nothing more is made, and values are NULL.
 typedef struct Math {
     ImportPlace *place;
     const HloShape *shape;  // of every value but predicates
@@ -21,7 +22,7 @@ typedef struct Math {
     int pending_count;
 } Math;
 
-// An instruction in `shape` (NULL: what follows from the operands), without a sharding.
+// An instruction with `shape` (NULL: inferred from the operands), without a sharding.
 static inline HloInstruction *emit(Math *math, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                                    int64_t count, const void *attributes) {
     HloInstruction *result = NULL;
@@ -36,20 +37,20 @@ static inline HloInstruction *unary(Math *math, HloOpcode opcode, HloInstruction
     return emit(math, opcode, NULL, &a, 1, NULL);
 }
 
-// An operand that waits for its operation.
+// Pushes an operand that waits for its operation.
 static inline void math_push(Math *math, HloInstruction *operand) {
     assert(math->pending_count < MATH_MOST_PENDING);
     math->pending[math->pending_count++] = operand;
 }
-// The operation of the last `count` operands.
+// Applies an operation to the last `count` operands.
 static inline HloInstruction *math_apply(Math *math, HloOpcode opcode, int count, const void *attributes) {
     assert(count <= math->pending_count);
     math->pending_count -= count;
     return emit(math, opcode, NULL, math->pending + math->pending_count, count, attributes);
 }
-// Operations of several operands. They are macros because formulas nest: C leaves it to the compiler which argument of
-// a function is evaluated first, and each one appends instructions, so that gcc and clang would make different programs
-// of one formula. Commas put the operands in order. `math` is evaluated several times.
+// Operations of several operands. They are macros because formulas nest: C leaves the order in which arguments are
+// evaluated to the compiler, and each argument appends instructions, so gcc and clang would make different programs of
+// one formula. Commas put the operands in order. `math` is evaluated several times.
 #define binary(math, opcode, a, b) \
     (math_push((math), (a)), math_push((math), (b)), math_apply((math), (opcode), 2, NULL))
 // The four kinds of arithmetic.
@@ -57,7 +58,7 @@ static inline HloInstruction *math_apply(Math *math, HloOpcode opcode, int count
 #define subtract(math, a, b) binary((math), HLO_OP_SUBTRACT, (a), (b))
 #define multiply(math, a, b) binary((math), HLO_OP_MULTIPLY, (a), (b))
 #define divide(math, a, b) binary((math), HLO_OP_DIVIDE, (a), (b))
-// The number in the shape of the computation, of `type`.
+// The number as an array of the computation's shape, with element type `type`.
 static inline HloInstruction *number_of(Math *math, HloType type, double value) {
     HloArena *arena = import_arena(math->place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
@@ -70,7 +71,7 @@ static inline HloInstruction *number_of(Math *math, HloType type, double value) 
     return emit(math, HLO_OP_BROADCAST, hlo_shape_with_type(arena, math->shape, type), &made, 1, &none);
 }
 
-// The same of the computation's own type.
+// The same in the computation's own type.
 static inline HloInstruction *number(Math *math, double value) {
     return number_of(math, math->shape->type, value);
 }
@@ -93,7 +94,7 @@ static inline HloInstruction *convert(Math *math, HloInstruction *a, HloType typ
     return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
 }
 
-// The same computation for the formulas that the builder has too (hlo/ir/special.h).
+// Appends an instruction for the formulas that the builder has too (hlo/ir/special.h).
 static inline HloInstruction *chlo_append(void *math, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                                           const void *attributes) {
     return emit(math, opcode, NULL, operands, count, attributes);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of chlo that are more than a function of elements: implicit broadcasts, top_k, scan; and the composites
-// that stand for chlo operations in portable artifacts, where chlo itself has no place.
+// Imports operations of chlo that are more than a function of elements: implicit broadcasts, top_k, scan; and the
+// composites that represent chlo operations in portable artifacts, which cannot contain chlo itself.
 //
-// An implicit broadcast is NumPy's: shapes are aligned at their last dimensions (or as broadcast_dimensions says), and
-// a size of 1 stretches.
+// An implicit broadcast is NumPy's: shapes are aligned at their last dimensions (or as given by broadcast_dimensions),
+// and a size of 1 stretches.
 //
 //   chlo.broadcast_add %a, %b : (tensor<4x1xf32>, tensor<3xf32>) -> tensor<4x3xf32>
 //   ->  add(broadcast(reshape(a)), broadcast(b))
@@ -17,8 +17,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Implicit broadcasts
 
-// broadcast_add and its like are the operation without the prefix, after their operands have been brought to one shape
-// as NumPy does it.
+// broadcast_add and its siblings are the operation without the prefix, after NumPy's broadcasting of their operands to
+// one shape.
 typedef struct BroadcastRow {
     const char *name;
     HloOpcode opcode;  // HLO_OPCODE_COUNT: the operation of chlo without "broadcast_"
@@ -58,8 +58,8 @@ static const BroadcastRow broadcast_rows[] = {
 
 static const size_t prefix_length = sizeof("chlo.broadcast_") - 1;
 
-// Which dimensions of the result those of an operand become: the last ones, unless the operation says it of an operand
-// of smaller rank.
+// The dimensions of the result that an operand's dimensions become: the last ones, unless the operation lists them for
+// an operand of smaller rank.
 static HloStatus places_of(const ImportPlace *place, const HloShape *operand, int64_t rank, HloInts *dims) {
     HLO_TRY(import_ints(place, "broadcast_dimensions", dims));
     if (dims->count == operand->rank && operand->rank < rank) return HLO_SUCCESS;
@@ -95,7 +95,7 @@ static HloStatus common_sizes(const ImportPlace *place, HloInstruction *const *o
     return HLO_SUCCESS;
 }
 
-// Brings the operands to one shape.
+// Stretches the operands to one shape.
 static HloStatus stretch(ImportPlace *place, HloInstruction **operands, int64_t count) {
     HloArena *arena = import_arena(place);
     int64_t rank = 0;
@@ -123,7 +123,7 @@ static HloStatus stretch(ImportPlace *place, HloInstruction **operands, int64_t 
     return HLO_SUCCESS;
 }
 
-// By what follows "chlo.broadcast_".
+// Finds a row by the part of the name that follows "chlo.broadcast_".
 static const BroadcastRow *find_broadcast(const char *name) {
     for (size_t i = 0; i < HLO_COUNT_OF(broadcast_rows); i++) {
         if (strcmp(broadcast_rows[i].name, name + prefix_length) == 0) return &broadcast_rows[i];
@@ -131,7 +131,7 @@ static const BroadcastRow *find_broadcast(const char *name) {
     return NULL;
 }
 
-// broadcast_compare is the only one with attributes of its own.
+// broadcast_compare is the only one with its own attributes.
 static HloStatus import_broadcasting(ImportPlace *place) {
     const BroadcastRow *row = find_broadcast(place->operation->name);
     assert(row); /* the rows of operations have the same names */
@@ -185,15 +185,15 @@ static HloStatus import_constant_like(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// chlo.top_k has the largest elements only; mhlo.topk could also ask for the smallest.
+// chlo.top_k only selects the largest elements; mhlo.topk could also select the smallest.
 static HloStatus import_top_k(ImportPlace *place) {
     HloTopKAttributes attributes = {.largest = true};
     HLO_TRY(import_fields(place, HLO_OP_TOPK, &attributes));
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
-// The operands are inputs and what is carried, in this order; so are the arguments of the region. Its results are what
-// is stacked, then what is carried on, which HLO counts.
+// The operands are inputs and carried values, in this order; so are the arguments of the region. Its results are the
+// stacked values, then the carried ones, which HLO counts.
 static HloStatus import_scan(ImportPlace *place) {
     const MlirOperation *operation = place->operation;
     HloScanAttributes attributes = {0};
@@ -207,7 +207,7 @@ static HloStatus import_scan(ImportPlace *place) {
     HLO_TRY(import_ints(place, "operandSegmentSizes", &segments));
     if (segments.count != 2 || segments.items[1] < 0 || segments.items[1] > operation->operand_count)
         return import_error(place, HLO_INVALID_ARGUMENT, "it is not said how many operands are carried");
-    // It may be said again how long the inputs are, for loops without any; HLO has no place for it.
+    // The length of the inputs may be given again, for loops without inputs; HLO does not record it.
     const MlirAttribute *length = mlir_attribute(operation, "scan_dim_size");
     for (int64_t i = 0; length && i < operation->operand_count - segments.items[1]; i++) {
         const HloShape *shape = operands[i]->shape;
@@ -260,7 +260,7 @@ static HloStatus composite_top_k(ImportPlace *place) {
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
-// The row of the chlo operation is found by the composite's name.
+// Finds the row of the chlo operation by the composite's name.
 static HloStatus composite_elementwise(ImportPlace *place) {
     HloInstruction **operands, *result;
     HLO_TRY(import_operands(place, &operands));

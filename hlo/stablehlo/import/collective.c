@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives, transfers and device numbers.
-// HLO's collectives take groups of numbers that are replicas, partitions, or flat ids of both, depending on channel_id
-// and use_global_device_ids (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode); StableHLO has the same two
-// attributes, which are handed on unchanged. What a group mode means is the business of those who run the program.
+// Imports collectives, transfers and device numbers. HLO's collectives have groups of numbers that are replicas,
+// partitions, or flat ids of both, depending on channel_id and use_global_device_ids
+// (xla/service/collective_ops_utils.h, GetCollectiveOpGroupMode); StableHLO has the same two attributes, which are
+// copied unchanged. The code that runs the program interprets the group mode.
 #include "hlo/stablehlo/import/import.h"
 
-// replica_groups is a matrix with one row a group, shorter groups filled up with -1.
-// The tensor's rows become lists; groups by axes of a mesh keep their form.
+// replica_groups is a matrix with one row per group; shorter groups are padded with -1. The tensor's rows become lists;
+// groups by axes of a mesh keep their form.
 static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute, const HloReplicaGroups **groups) {
     if (attribute && attribute->kind == MLIR_MESH_GROUPS) {
         return import_mesh_groups(place, attribute, groups);
@@ -16,7 +16,7 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
     }
     const HloLiteral *literal = mlir_tensor_literal(import_arena(place), attribute);
     int64_t count = literal->shape->dims[0], width = literal->shape->dims[1];
-    // Rows of nothing take no bytes, so that the tensor's size says nothing of their number.
+    // Empty rows take no bytes, so the tensor's size does not bound their number.
     if (width == 0 && count > 1)
         return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has %lld groups of nobody", (long long)count);
     HloInts *lists = HLO_ARENA_NEW(import_arena(place), HloInts, count);
@@ -39,19 +39,19 @@ static HloStatus import_groups(ImportPlace *place, const HloReplicaGroups **grou
     return read_groups(place, mlir_attribute(place->operation, "replica_groups"), groups);
 }
 
-// What all collectives have.
+// Reads the attributes common to all collectives.
 static HloStatus import_common(ImportPlace *place, HloCollectiveAttributes *attributes) {
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     HLO_TRY(import_groups(place, &attributes->replica_groups));
     HLO_TRY(import_bool(place, "use_global_device_ids", false, &attributes->use_global_device_ids));
-    // HLO takes a negative channel for none, without which there are no global numbers.
+    // A negative channel means none in HLO; without a channel, there are no global numbers.
     if (attributes->channel_id < 0 && attributes->use_global_device_ids)
         return import_error(place, HLO_INVALID_ARGUMENT, "use_global_device_ids on channel %lld",
                             (long long)attributes->channel_id);
     return HLO_SUCCESS;
 }
 
-// Results that are as large as the group has members have one size only where all groups do.
+// A result whose size is the group size has a single shape only if all groups have the same size.
 static HloStatus check_even(const ImportPlace *place, const HloReplicaGroups *groups) {
     if (groups->form != HLO_GROUPS_LIST) return HLO_SUCCESS;
     for (int64_t i = 1; i < groups->count; i++) {
@@ -69,7 +69,7 @@ static HloStatus set_dimension(ImportPlace *place, const char *name, HloCollecti
     return HLO_SUCCESS;
 }
 
-// The same for reductions, where global device numbers are those of a channel.
+// The same for reductions, where global device numbers require a channel.
 static HloStatus import_common_reduction(ImportPlace *place, HloCollectiveAttributes *attributes) {
     HLO_TRY(import_common(place, attributes));
     bool fits = !attributes->use_global_device_ids || attributes->channel_id;
@@ -84,14 +84,14 @@ static HloStatus import_all_reduce(ImportPlace *place) {
     return import_with_region(place, HLO_OP_ALL_REDUCE, &attributes);
 }
 
-// Each call makes another one: the computations of a module that are alike are joined later, if anybody cares.
+// Each call makes a new computation: equal computations of a module can be merged later.
 HloComputation *import_adder(const ImportPlace *place, HloType type) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, type));
     return hlo_computation_new_binary(place->importer->module, "sum", HLO_OP_ADD, scalar, NULL);
 }
 
-// An old op without a region: what pmap of a pmap makes of psum.
+// An old op without a region: pmap of a pmap writes it for psum.
 static HloStatus import_cross_replica_sum(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HloInstruction **operands = NULL, *result = NULL;
@@ -118,9 +118,9 @@ static HloStatus import_all_gather(ImportPlace *place) {
     return import_plain(place, HLO_OP_ALL_GATHER, &attributes);
 }
 
-// One value of an all-to-all. HLO's array form splits and joins one dimension; another join is the same with the pieces
-// brought to the front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n, transpose n in front of the
-// joined dimension.
+// One value of an all-to-all. HLO's array form splits and concatenates along one dimension. To concatenate along
+// another, the pieces are brought to the front, moved and merged: reshape [.., n, d/n, ..], all-to-all over n,
+// transpose n to just before the concatenated dimension.
 static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes, int64_t index) {
     int64_t split, concat, pieces;
     const HloShape *shape = NULL;
@@ -153,7 +153,7 @@ static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes
                         &reshape, NULL, 0, &value));
     attributes.dimensions = hlo_ints(arena, &split, 1);
     HLO_TRY(import_emit(place, HLO_OP_ALL_TO_ALL, value->shape, &value, 1, &attributes, NULL, 0, &value));
-    // The pieces' dimension goes in front of the joined one, everything else keeps its order.
+    // The dimension of the pieces moves to just before the concatenated one; everything else keeps its order.
     int64_t joined = concat > split ? concat + 1 : concat;
     for (int64_t i = 0, j = 0; i <= rank; i++) {
         if (i == joined) order[j++] = split;
@@ -164,7 +164,8 @@ static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes
     return import_emit(place, HLO_OP_RESHAPE, shape, &value, 1, &reshape, NULL, 0, &result->lowered);
 }
 
-// A piece for each member of a group: HLO, which does not say how many there are, would take the group's size.
+// There must be one piece per member of a group: HLO does not record the number of pieces and would use the group's
+// size.
 static HloStatus check_split_count(ImportPlace *place) {
     const MlirAttribute *groups = mlir_attribute(place->operation, "replica_groups");
     int64_t pieces;
@@ -177,7 +178,8 @@ static HloStatus check_split_count(ImportPlace *place) {
                         (long long)pieces, (long long)size);
 }
 
-// HLO's form for several operands is another operation, without a dimension that is split: each goes alone.
+// HLO's form for several operands is another operation, without a split dimension: each operand becomes a separate
+// instruction.
 static HloStatus import_all_to_all(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     HloInstruction **operands;
@@ -193,7 +195,7 @@ static HloStatus import_all_to_all(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-// A root that is computed has no form in HLO, whose root is each group's first member.
+// HLO cannot express a computed root: its root is each group's first member.
 static HloStatus import_collective_broadcast(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     bool has_dynamic_root;
@@ -203,7 +205,8 @@ static HloStatus import_collective_broadcast(ImportPlace *place) {
     return import_plain(place, HLO_OP_COLLECTIVE_BROADCAST, &attributes);
 }
 
-// StableHLO has no operation for it: JAX and XLA write a call whose options are a dictionary of the attributes.
+// StableHLO has no operation for this: JAX and XLA write a custom call whose options are a dictionary of the
+// attributes.
 static HloStatus call_ragged_all_to_all(ImportPlace *place) {
     HloCollectiveAttributes attributes = {0};
     const MlirAttribute *options = mlir_attribute(place->operation, "backend_config");
@@ -221,7 +224,7 @@ const ImportRow *import_collective_calls(int64_t *count) {
     return rows;
 }
 
-// A matrix of two columns: who sends, who receives.
+// A matrix of two columns: sender and receiver.
 static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {
     const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
     if (!pairs || pairs->kind != MLIR_TENSOR || pairs->type->shape->rank != 2 || pairs->type->shape->dims[1] != 2) {
@@ -246,13 +249,14 @@ static HloStatus import_collective_permute(ImportPlace *place) {
 
 // ---- transfers
 
-// Attributes of all four halves.
+// Reads the attributes of all four halves of a transfer.
 static HloStatus import_transfer(ImportPlace *place, HloTransferAttributes *attributes) {
     HLO_TRY(import_int(place, "channel_id", 0, &attributes->channel_id));
     return import_bool(place, "is_host_transfer", false, &attributes->is_host_transfer);
 }
 
-// The one device that takes part in a transfer of a program of all devices, from the annotation of any of its values.
+// Sets the one device that takes part in a transfer of a program of all devices, from the annotation of any of its
+// values.
 static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "sdy.sharding");
     if (!attribute) attribute = mlir_attribute(place->operation, "mhlo.sharding");
@@ -269,14 +273,15 @@ static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) 
     return HLO_SUCCESS;
 }
 
-// Made without inference: the tuple's shape says all.
+// Makes an element without inference: the tuple's shape determines its own.
 static HloInstruction *element_of(ImportPlace *place, HloInstruction *tuple, int64_t index) {
     HloTupleIndexAttributes attributes = {.index = index};
     return hlo_instruction_new(place->computation, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,
                                &attributes, NULL);
 }
 
-// What comes in: the shape of the values (one stands alone unless `in_tuple`), and that of the token, the last result.
+// The received data: the shape of the values (a single one is not in a tuple unless `in_tuple`), and the shape of the
+// token, the last result.
 static HloStatus received_shape(const ImportPlace *place, bool in_tuple, const HloShape **data,
                                 const HloShape **token) {
     const MlirOperation *operation = place->operation;
@@ -289,7 +294,7 @@ static HloStatus received_shape(const ImportPlace *place, bool in_tuple, const H
     return HLO_SUCCESS;
 }
 
-// Gives the results: the elements of the tuple beside the token, and the token.
+// Sets the results: the elements of the tuple beside the token, and the token.
 static void take_apart(ImportPlace *place, HloInstruction *pair) {
     const int64_t values = place->operation->result_count - 1;
     HloInstruction *list = values ? element_of(place, pair, 0) : NULL;
@@ -297,14 +302,14 @@ static void take_apart(ImportPlace *place, HloInstruction *pair) {
     place->operation->results[values]->lowered = element_of(place, pair, 1);
 }
 
-// Bytecode writes an empty list, of any rank, where a text says nothing: transfers with the host have no pairs.
+// Bytecode writes an empty list, of any rank, where text omits it: transfers with the host have no pairs.
 static bool has_pairs(const MlirAttribute *pairs) {
     if (!pairs) return false;
     return pairs->kind == MLIR_TENSOR ? hlo_shape_elements(pairs->type->shape) > 0
                                       : pairs->kind != MLIR_INTS || pairs->ints.count > 0;
 }
 
-// HLO says who sends to whom in a frontend attribute.
+// HLO stores the pairs of a transfer in a frontend attribute.
 static HloStatus set_pairs(ImportPlace *place, HloInstruction *transfer) {
     HloPairs pairs;
     if (!has_pairs(mlir_attribute(place->operation, "source_target_pairs"))) return HLO_SUCCESS;
@@ -358,7 +363,7 @@ static HloStatus import_recv(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-// An outfeed takes its values in a tuple, also one or none.
+// An outfeed has its values in a tuple, even one or none.
 static HloStatus import_outfeed(ImportPlace *place) {
     HloOutfeedAttributes attributes = {0};
     HloInstruction **operands, *result;
@@ -373,7 +378,7 @@ static HloStatus import_outfeed(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// An infeed gives its values in a tuple beside the token.
+// An infeed returns its values in a tuple beside the token.
 static HloStatus import_infeed(ImportPlace *place) {
     HloInfeedAttributes attributes = {0};
     HloInstruction **operands, *result;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots, convolutions, windows, sorting, random numbers.
+// Imports dots, convolutions, windows, sorting and random numbers.
 //
-// Most operations are rows of the table of fields (mlir/fields.c) alone. Here are those whose attributes have another
-// form in HLO: what StableHLO spreads over lists of a window becomes one HloWindow, a dot algorithm described by types
+// Most operations are just rows of the table of fields (mlir/fields.c). This file has those whose attributes have
+// another form in HLO: StableHLO's separate lists of a window become one HloWindow, a dot algorithm described by types
 // becomes its name, ApproxTopK becomes an exact sort.
 #include <string.h>
 
@@ -12,7 +12,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Dots
 
-// The name of a type attribute's type, which HLO may not have as one (tf32); NULL when absent or none.
+// The name of the type in a type attribute, which may not be an HLO type (tf32); NULL when absent or none.
 static const char *type_name(const ImportPlace *place, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, name);
     const MlirType *type = attribute && attribute->kind == MLIR_TYPE ? attribute->type : NULL;
@@ -26,7 +26,7 @@ static bool is_f8(const char *name) {
     return strncmp(name, "f8", 2) == 0 && strcmp(name, "f8e8m0fnu") != 0;
 }
 
-// StableHLO describes a dot algorithm by types and counts; HLO has a name for each combination that hardware has.
+// StableHLO describes a dot algorithm by types and counts; HLO has a name for each combination that hardware supports.
 static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     static const struct {
         HloType operands, accumulation;
@@ -64,7 +64,7 @@ static HloStatus dot_algorithm(const ImportPlace *place, int32_t *algorithm) {
     return import_error(place, HLO_UNIMPLEMENTED, "this dot algorithm has no name in HLO");
 }
 
-// Fields from the table, and the algorithm, which takes a name.
+// Reads the fields from the table, and the algorithm, which becomes a name.
 static HloStatus import_dot_general(ImportPlace *place) {
     HloDotAttributes attributes = {0};
     HLO_TRY(import_fields(place, HLO_OP_DOT, &attributes));
@@ -94,13 +94,12 @@ static int64_t item(HloInts ints, int64_t index, int64_t fallback) {
     return index < ints.count ? ints.items[index] : fallback;
 }
 
-// StableHLO's lists of a window, one property each; an empty one means its default everywhere. Padding has two numbers
-// a dimension, low before high.
+// StableHLO's lists of a window, one property each. Padding has two numbers per dimension, low before high.
 typedef struct WindowLists {
     HloInts sizes, strides, padding, base_dilations, window_dilations, reversal;
 } WindowLists;
 
-// An empty list means its default everywhere; any other has an entry for each dimension of the window, of padding two.
+// An empty list means its default everywhere; any other has one entry per dimension of the window, or two for padding.
 static HloStatus check_list(const ImportPlace *place, const char *what, int64_t count, int64_t wanted) {
     if (count == 0 || count == wanted) return HLO_SUCCESS;
     return import_error(place, HLO_INVALID_ARGUMENT, "a list of %lld %s where %lld are needed", (long long)count, what,
@@ -130,7 +129,8 @@ static HloStatus make_window(ImportPlace *place, const WindowLists *lists, const
     return HLO_SUCCESS;
 }
 
-// Padding is a matrix of two columns, low and high; read as a mere list, another matrix of as many numbers would pass.
+// Padding is a matrix of two columns, low and high; read as a plain list, a matrix of another shape with as many
+// numbers would pass.
 static HloStatus import_padding(const ImportPlace *place, HloInts *padding) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, "padding");
     if (attribute && attribute->kind == MLIR_TENSOR) {
@@ -154,7 +154,7 @@ static HloStatus import_window(ImportPlace *place, HloOpcode opcode) {
     return import_with_region(place, opcode, &attributes);
 }
 
-// With the lists as a program computed them: sizes, strides, dilations of base and window, padding.
+// Takes the lists as the program computed them: sizes, strides, dilations of base and window, padding.
 HloStatus import_reduce_window_sized(ImportPlace *place, const HloInts *lists, HloInstruction *const *operands,
                                      int64_t count, HloComputation *reducer) {
     const WindowLists window = {.sizes = lists[0],
@@ -178,8 +178,8 @@ static HloStatus import_select_and_scatter(ImportPlace *place) {
     return import_window(place, HLO_OP_SELECT_AND_SCATTER);
 }
 
-// The labels of a convolution, from attributes called as #stablehlo.conv calls its fields.
-// Which dimension is the batch, the feature, spatial: b, f, 0, 1 in the text form.
+// Reads the labels of a convolution from attributes named after the fields of #stablehlo.conv. They identify the batch,
+// feature and spatial dimensions: b, f, 0, 1 in the text form.
 static HloStatus read_labels(ImportPlace *place, const HloConvolutionLabels **result) {
     HloConvolutionLabels *labels = HLO_ARENA_NEW(import_arena(place), HloConvolutionLabels, 1);
     HLO_TRY(import_fields(place, HLO_OP_CONVOLUTION, labels));
@@ -187,7 +187,7 @@ static HloStatus read_labels(ImportPlace *place, const HloConvolutionLabels **re
     return HLO_SUCCESS;
 }
 
-// Window sizes are those of the kernel's spatial dimensions, which StableHLO does not say again.
+// Window sizes are those of the kernel's spatial dimensions, which StableHLO does not repeat.
 HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) {
     HloConvolutionAttributes attributes = {0};
     WindowLists lists = {0};
@@ -216,7 +216,7 @@ HloStatus import_convolution_padded(ImportPlace *place, const HloInts *padding) 
     HLO_TRY(make_window(place, &lists, &attributes.window));
     HLO_TRY(import_int(place, "feature_group_count", 1, &attributes.feature_group_count));
     HLO_TRY(import_int(place, "batch_group_count", 1, &attributes.batch_group_count));
-    // In HLO a 0 is a 1 that nobody wrote; here it is neither.
+    // In HLO, 0 means an omitted 1; here it is invalid.
     if (attributes.feature_group_count < 1 || attributes.batch_group_count < 1)
         return import_error(place, HLO_INVALID_ARGUMENT, "%lld groups of features and %lld of the batch",
                             (long long)attributes.feature_group_count, (long long)attributes.batch_group_count);
@@ -248,7 +248,7 @@ static HloStatus import_sort(ImportPlace *place) {
     return import_with_region(place, HLO_OP_SORT, &attributes);
 }
 
-// The first elements of a sorted array along `dimension`, as many as the result wants.
+// The first elements of a sorted array along `dimension`, as many as the result has.
 static HloStatus head_of(ImportPlace *place, HloInstruction *sorted, const MlirType *type, HloInstruction **head) {
     HloArena *arena = import_arena(place);
     const HloShape *shape;
@@ -260,7 +260,7 @@ static HloStatus head_of(ImportPlace *place, HloInstruction *sorted, const MlirT
     return import_emit(place, HLO_OP_SLICE, shape, &sorted, 1, &attributes, NULL, 0, head);
 }
 
-// An option of an ApproxTopK; *option is NULL where it is not given.
+// An option of an ApproxTopK; *option is NULL if it is absent.
 static HloStatus approx_option(const ImportPlace *place, const char *name, MlirAttributeKind kind,
                                const MlirAttribute **option) {
     *option = mlir_entry(mlir_attribute(place->operation, "mhlo.backend_config"), name);
@@ -268,8 +268,8 @@ static HloStatus approx_option(const ImportPlace *place, const char *name, MlirA
     return import_error(place, HLO_INVALID_ARGUMENT, "%s of an ApproxTopK is of another kind", name);
 }
 
-// How many elements come back: top_k where the candidates are aggregated, as they are unless it is said otherwise; else
-// as many as the result has, which the caller has computed from the recall that it wants.
+// Checks the number of returned elements: top_k where the candidates are aggregated, which is the default; else the
+// size of the result, which the caller has computed from the requested recall.
 static HloStatus check_approx_count(const ImportPlace *place, int64_t dimension) {
     const MlirAttribute *aggregates, *top_k;
     HLO_TRY(approx_option(place, "aggregate_to_topk", MLIR_BOOL, &aggregates));
@@ -285,7 +285,7 @@ static HloStatus check_approx_count(const ImportPlace *place, int64_t dimension)
     return HLO_SUCCESS;
 }
 
-// The dimension is in the call's options; whoever asks for an approximation gets the exact answer, which is one.
+// The dimension is in the call's options. The exact answer is a valid approximation.
 HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operands, HloComputation *const *called,
                               int64_t called_count) {
     const MlirOperation *operation = place->operation;
@@ -316,7 +316,7 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
 // ---------------------------------------------------------------------------------------------------------------------
 // Random numbers
 
-// The sizes that the third operand has, where they are known, are those of the result.
+// Checks the known sizes in the third operand against those of the result.
 static HloStatus check_rng_sizes(const ImportPlace *place, const HloInstruction *sizes, const HloShape *shape) {
     if (sizes->shape->rank != 1)
         return import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s and no list",

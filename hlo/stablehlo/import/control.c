@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regions, calls, loops, branches, custom calls.
-// HLO's loops, branches and reductions take computations that see nothing but their parameters, while StableHLO's
-// regions see all values around them. Captured values therefore become parameters: further elements of a loop's tuple,
-// which it passes on, or the operand of a branch. Constants are copied inside instead. Custom calls are many things: by
-// their target they are handed to whoever knows it, the rest are carried through.
+// Imports regions, calls, loops, branches, custom calls. The computations of HLO's loops, branches and reductions see
+// only their parameters, while StableHLO's regions see all values around them. Captured values therefore become
+// parameters: further elements of a loop's tuple, which the body passes on, or the operand of a branch. Constants are
+// copied inside instead. Custom calls are dispatched by their target to the code that handles it; all others remain
+// custom calls.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Values from outside
 
-// Maps of values' addresses. A walk over nested regions counts a value once, in the order of first use, so that the
-// parameters of equal programs are equal.
+// Maps keyed by the addresses of values. A walk over nested regions lists each value once, in the order of first use,
+// so that the parameters of equal programs are equal.
 typedef struct CaptureWalk {
     const Importer *importer;
     HloIntMap inside;  // values that the regions define
@@ -26,12 +26,12 @@ typedef struct CaptureWalk {
     HLO_VECTOR(MlirValue *) found;
 } CaptureWalk;
 
-// Values of the regions themselves are no captures, at whatever depth.
+// Values of the regions themselves, at any depth, are not captures.
 static void note_inside(CaptureWalk *walk, MlirValue *const *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) hlo_int_map_set(walk->importer->arena, &walk->inside, (uintptr_t)values[i], 1);
 }
 
-// Definitions are noted as they come: a use before its definition cannot be in a region of one block.
+// Definitions are noted in order: a use before its definition cannot occur in a region of one block.
 static void walk_region(CaptureWalk *walk, const MlirRegion *region) {
     for (int64_t b = 0; b < region->block_count; b++) {
         const MlirBlock *block = &region->blocks[b];
@@ -66,7 +66,7 @@ static CaptureWalk find_captures(const Importer *importer, const MlirRegion *reg
     return walk;
 }
 
-// Values from outside that the regions of an operation use, each once, but for constants: convert_region() copies
+// Values from outside that the regions of an operation use, each once, except for constants: convert_region() copies
 // those.
 static void list_captures(const Importer *importer, const MlirOperation *operation, MlirValue ***captures,
                           int64_t *count) {
@@ -83,7 +83,7 @@ static HloInstruction *new_parameter(HloComputation *computation, int64_t number
     return hlo_instruction_new(computation, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, "param");
 }
 
-// In the tuple's own computation.
+// Adds the element to the tuple's own computation.
 static HloInstruction *tuple_element(HloInstruction *tuple, int64_t index) {
     HloTupleIndexAttributes attributes = {.index = index};
     return hlo_instruction_new(tuple->parent, HLO_OP_GET_TUPLE_ELEMENT, tuple->shape->elements[index], &tuple, 1,
@@ -100,8 +100,8 @@ static HloInstruction *make_tuple(HloComputation *computation, HloInstruction *c
                                NULL);
 }
 
-// Binds block arguments and captures to the computation's parameters.
-// While the region is converted its captures mean these parameters; convert_region() puts back what they meant outside.
+// Binds block arguments and captures to the computation's parameters. While the region is converted, its captures refer
+// to these parameters; convert_region() then restores their outside values.
 static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *request, const MlirBlock *block) {
     HloComputation *computation = place->computation;
     HloArena *arena = import_arena(place);
@@ -112,7 +112,7 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
         bool is_argument = i < block->argument_count;
         values[i] = is_argument ? block->arguments[i] : request->captures[i - block->argument_count];
         HLO_TRY(import_shape(place, values[i]->type, &shapes[i]));
-        // What is known about shapes outside holds inside, too.
+        // Shapes known outside are known inside, too.
         if (!is_argument && values[i]->lowered) shapes[i] = values[i]->lowered->shape;
         if (is_argument && request->initial) shapes[i] = request->initial[i]->shape;
     }
@@ -127,7 +127,7 @@ static HloStatus bind_parameters(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
-// A loop's body returns what it was given of captures, unchanged (`passthrough`).
+// A loop's body returns its captures unchanged (`passthrough`).
 static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *request,
                                  const MlirOperation *terminator) {
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
@@ -146,15 +146,15 @@ static HloStatus set_region_root(const ImportPlace *place, const ImportRegion *r
     return HLO_SUCCESS;
 }
 
-// Constants from outside are copied into every region that uses them: comparators and reductions have no place for
-// captures, and loops and branches have better things to carry. Returns what must be put back afterwards.
+// Constants from outside are copied into every region that uses them: comparators and reductions cannot have captures,
+// and loops and branches need not carry constants. Returns what must be restored afterwards.
 typedef struct SunkConstants {
     MlirValue **values;
     HloInstruction **outside;
     int64_t count;
 } SunkConstants;
 
-// The constant, or the broadcast of one, once more.
+// Copies a constant, or the broadcast of one.
 static HloInstruction *copy_constant(HloComputation *computation, HloInstruction *constant) {
     assert(hlo_is(constant, HLO_OP_CONSTANT) || constant->operand_count == 1); /* a broadcast */
     HloInstruction *operand = NULL;
@@ -163,7 +163,7 @@ static HloInstruction *copy_constant(HloComputation *computation, HloInstruction
     return hlo_instruction_clone(computation, constant, constant->shape, &operand, constant->operand_count);
 }
 
-// In one walk for all constants of the region, nested regions included.
+// Copies all constants that the region uses, nested regions included, in one walk.
 static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *region) {
     const CaptureWalk walk = find_captures(place->importer, region, 1, true);
     SunkConstants sunk = {.values = walk.found.items, .count = walk.found.count};
@@ -175,14 +175,14 @@ static SunkConstants sink_constants(const ImportPlace *place, const MlirRegion *
     return sunk;
 }
 
-// Constants from outside are copied into the region.
-// After an error nothing is put back: the importer gives up as a whole.
+// Converts a region, with constants from outside copied into it. After an error nothing is restored: the whole import
+// fails.
 static HloStatus convert_region(Importer *importer, const ImportRegion *request, HloComputation **result) {
     assert(request && result);
     HLO_FAIL_IF(request->region->block_count != 1, HLO_INVALID_ARGUMENT, "a region does not have one block");
     const MlirBlock *block = &request->region->blocks[0];
     HloComputation *computation = hlo_computation_new(importer->module, request->name);
-    // Captured values mean other instructions while the region is converted.
+    // Captured values refer to other instructions while the region is converted.
     HloInstruction **saved = HLO_ARENA_NEW(importer->arena, HloInstruction *, request->capture_count);
     for (int64_t i = 0; i < request->capture_count; i++) saved[i] = request->captures[i]->lowered;
     ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
@@ -198,7 +198,7 @@ static HloStatus convert_region(Importer *importer, const ImportRegion *request,
     return HLO_SUCCESS;
 }
 
-// The result that operand `index` of a reduction is accumulated in, or -1.
+// The result that accumulates operand `index` of a reduction, or -1.
 static int64_t accumulated_in(HloOpcode opcode, int64_t index, int64_t results) {
     switch (opcode) {
         case HLO_OP_ALL_REDUCE:
@@ -210,8 +210,8 @@ static int64_t accumulated_in(HloOpcode opcode, int64_t index, int64_t results) 
     }
 }
 
-// StableHLO lets these accumulate in a wider type than that of their operands; HLO has no word for it but operands that
-// have been converted before.
+// StableHLO lets these ops accumulate in a wider type than that of their operands; HLO can express that only by
+// converting the operands first.
 static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruction **operands) {
     const MlirOperation *operation = place->operation;
     if (mlir_attribute(operation, MLIR_MIXED_PRECISION)) return HLO_SUCCESS;  // it was so in HLO
@@ -232,8 +232,8 @@ static HloStatus widen_operands(ImportPlace *place, HloOpcode opcode, HloInstruc
     return HLO_SUCCESS;
 }
 
-// Of a select-and-scatter only the scatter is wider: the elements that its select compares get their own type back, in
-// which they have the same value.
+// In a select-and-scatter, only the scatter is wider: the elements that its select compares are converted back to their
+// own type, in which they have the same value.
 static HloComputation *narrowed(const ImportPlace *place, HloComputation *select, const HloShape *operand) {
     assert(select->root && hlo_shape_is_array(operand));
     if (hlo_parameter_count(select) != 2) return select;
@@ -281,7 +281,7 @@ HloStatus import_with_region(ImportPlace *place, HloOpcode opcode, const void *a
 // ---------------------------------------------------------------------------------------------------------------------
 // Loops and branches
 
-// What a captured value is outside, here: it must stand in this computation.
+// The instructions that captured values refer to outside the region: they must be in this computation.
 static HloStatus captured_instructions(const ImportPlace *place, MlirValue *const *captures, int64_t count,
                                        HloInstruction **out) {
     assert(count >= 0 && out);
@@ -294,7 +294,7 @@ static HloStatus captured_instructions(const ImportPlace *place, MlirValue *cons
     return HLO_SUCCESS;
 }
 
-// Types that StableHLO calls compatible: equal, but for sizes that one of them leaves open.
+// Types that StableHLO calls compatible: equal, except for sizes that one of them leaves open.
 static bool types_agree(const HloShape *a, const HloShape *b) {
     if (hlo_shape_is_tuple(a) && hlo_shape_is_tuple(b)) {
         bool agree = a->element_count == b->element_count;
@@ -310,7 +310,7 @@ static bool types_agree(const HloShape *a, const HloShape *b) {
     return agree;
 }
 
-// What goes round in a loop, or through a barrier, has one type: that of the operand.
+// A value carried by a loop, or passed through a barrier, has one type: its operand's.
 static HloStatus check_carried(const ImportPlace *place, MlirValue *const *values, const char *what) {
     const MlirOperation *operation = place->operation;
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -325,7 +325,7 @@ static HloStatus check_carried(const ImportPlace *place, MlirValue *const *value
     return HLO_SUCCESS;
 }
 
-// The carry is the operands and whatever the regions use from outside, in one tuple unless it is a single value.
+// The carry is the operands and all values that the regions use from outside, in one tuple unless it is a single value.
 static HloStatus import_while(ImportPlace *place) {
     Importer *importer = place->importer;
     MlirOperation *operation = place->operation;
@@ -368,7 +368,7 @@ static HloStatus import_while(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-// Branches take what they capture: one value as it is, else a tuple.
+// Branches have their captures as operand: a single value as it is, else a tuple.
 static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
     Importer *importer = place->importer;
     MlirOperation *operation = place->operation;
@@ -398,7 +398,7 @@ static HloStatus import_branches(ImportPlace *place, HloInstruction *selector) {
     return import_set_results(place, result);
 }
 
-// stablehlo.if is the same with a predicate: shape inference tells them apart.
+// stablehlo.if is the same with a predicate: shape inference distinguishes them.
 static HloStatus import_case(ImportPlace *place) {
     HloInstruction **operands = NULL;
     HLO_TRY(import_operands(place, &operands));
@@ -408,7 +408,7 @@ static HloStatus import_case(ImportPlace *place) {
     return import_branches(place, operands[0]);
 }
 
-// Several values go through as one tuple, so that none can be moved without the others.
+// Several values pass through as one tuple, so that none can be moved without the others.
 static HloStatus import_optimization_barrier(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     HLO_TRY(import_operands(place, &operands));
@@ -450,7 +450,7 @@ static HloStatus import_call(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// The row of that name, or NULL (also for a NULL name).
+// The row with this name, or NULL (also for a NULL name).
 static const ImportRow *find_row(const ImportRow *(*table)(int64_t *count), const char *name) {
     int64_t count;
     const ImportRow *rows = table(&count);
@@ -460,9 +460,9 @@ static const ImportRow *find_row(const ImportRow *(*table)(int64_t *count), cons
     return NULL;
 }
 
-// A composite that stands for an operation of chlo becomes that operation, which we compute better than its
-// decomposition; all others become calls, and say in frontend attributes what they were (as XLA does), for the way
-// back.
+// A composite that represents a chlo operation becomes that operation, which we compute better than its decomposition.
+// All others become calls that record their origin in frontend attributes (as in XLA), so that they can be exported
+// again.
 static HloStatus import_composite(ImportPlace *place) {
     const char *name = import_string(place, "name"), *decomposition = import_string(place, "decomposition");
     const ImportRow *row = find_row(import_composites, name);
@@ -509,7 +509,7 @@ static HloStatus custom_call_aliases(ImportPlace *place, HloAliases *aliases) {
     return HLO_SUCCESS;
 }
 
-// By the names of functions, as symbols or, from bytecode, as strings.
+// The called functions are given by name, as symbols or, from bytecode, as strings.
 static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called, int64_t *count) {
     const MlirAttribute *list = mlir_attribute(place->operation, "called_computations");
     *count = list && list->kind == MLIR_ARRAY ? list->count : 0;
@@ -522,7 +522,7 @@ static HloStatus custom_call_called(ImportPlace *place, HloComputation ***called
     return HLO_SUCCESS;
 }
 
-// How older artifacts write sdy.sharding_group: a call without results, its number as text "3 : i64".
+// Older artifacts write sdy.sharding_group as a call without results, with its number as text "3 : i64".
 static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands) {
     const MlirAttribute *attributes = mlir_attribute(place->operation, "mhlo.frontend_attributes");
     const MlirAttribute *number = attributes ? mlir_entry(attributes, "xla.sdy.sharding_group_id") : NULL;
@@ -543,7 +543,7 @@ static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribu
     return HLO_SUCCESS;
 }
 
-// A value that has to be in some memory is a copy there.
+// A value that must be in a particular memory is a copy there.
 static HloStatus import_device_placement(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
@@ -558,7 +558,8 @@ static HloStatus import_device_placement(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// mhlo.topk as a call keeps the op's attributes in a dictionary: which end of the order is wanted stands nowhere else.
+// mhlo.topk as a call keeps the op's attributes in a dictionary, the only record of whether the largest or the smallest
+// elements are selected.
 static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fields) {
     const MlirAttribute *k = mlir_entry(fields, "k"), *largest = mlir_entry(fields, "largest");
     const bool fits = k && k->kind == MLIR_INTEGER && (!largest || largest->kind == MLIR_BOOL);
@@ -567,9 +568,8 @@ static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fiel
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }
 
-// The order: targets that stand for operations, those that need their computations, then calls that stay calls. The
-// options come as a string (older API versions) or as a dictionary (typed FFI), which JAX also writes as
-// mhlo.backend_config.
+// The order: targets that represent operations, those that need their computations, then calls that stay calls. The
+// options are a string (older API versions) or a dictionary (typed FFI), which JAX also writes as mhlo.backend_config.
 static HloStatus import_custom_call(ImportPlace *place) {
     const char *target = import_string(place, "call_target_name");
     const MlirAttribute *fields = mlir_attribute(place->operation, "mhlo.attributes");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants, shape and data movement, conversions, indexed ops.
+// Imports constants, shape and data movement, conversions, indexed ops.
 //
-// Where StableHLO allows more than HLO, the difference is made explicit here, as XLA's importer does it, so that passes
-// and kernels see one form:
+// Where StableHLO allows more than HLO, the difference is made explicit here, as in XLA's importer, so that passes and
+// kernels see one form:
 //
 //   broadcast_in_dim of a dimension of size 1 that grows   ->  reshape without it, then broadcast
 //   select, clamp with scalar operands                     ->  broadcast of these
@@ -13,7 +13,7 @@
 
 #include "hlo/stablehlo/import/import.h"
 
-// A large array of equal elements: the broadcast of one, as XLA reads it.
+// A large array of equal elements becomes the broadcast of one, as in XLA.
 static HloStatus import_splat(ImportPlace *place, const HloLiteral *value, const HloShape *shape) {
     HloArena *arena = import_arena(place);
     const HloShape *scalar = hlo_shape_with_default_layout(arena, hlo_shape_scalar(arena, shape->type));
@@ -27,12 +27,12 @@ static HloStatus import_splat(ImportPlace *place, const HloLiteral *value, const
     return import_set_results(place, result);
 }
 
-// An annotation must stay at one instruction, so that such a constant is not taken apart.
+// An annotation must stay on one instruction, so an annotated constant is not decomposed.
 static bool has_sharding(const MlirOperation *operation) {
     return mlir_attribute(operation, "mhlo.sharding") || mlir_attribute(operation, "sdy.sharding");
 }
 
-// A splat becomes the broadcast of a scalar, unless an annotation is about the constant itself.
+// A splat becomes the broadcast of a scalar, unless the constant itself is annotated.
 static HloStatus import_constant(ImportPlace *place) {
     const MlirAttribute *value = mlir_attribute(place->operation, "value");
     if (!value || value->kind != MLIR_TENSOR) {
@@ -40,11 +40,11 @@ static HloStatus import_constant(ImportPlace *place) {
     }
     const HloShape *shape = NULL;
     HLO_TRY(import_result_shape(place, &shape));
-    // The value is read by the result's shape.
+    // The value is interpreted with the result's shape.
     if (!hlo_shape_equal(value->type->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
         return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
     }
-    // Elements that were listed one by one may be equal all the same.
+    // Elements that are listed individually may still be equal.
     const bool is_splat = value->splat || (hlo_shape_elements(shape) >= MLIR_MANY_ELEMENTS && value->literal &&
                                            hlo_literal_is_splat(value->literal));
     if (is_splat && !has_sharding(place->operation))
@@ -85,7 +85,7 @@ HloStatus import_broadcast_to(ImportPlace *place, HloInstruction *operand, HloIn
     return import_emit(place, HLO_OP_BROADCAST, shape, &operand, 1, &attributes, NULL, 0, result);
 }
 
-// Sizes of one may grow here, which HLO's broadcast does not do: import_broadcast_to() drops them first.
+// Sizes of one may grow here, which HLO's broadcast does not allow: import_broadcast_to() drops them first.
 static HloStatus import_broadcast_in_dim(ImportPlace *place) {
     HloInts dims;
     HloInstruction **operands = NULL, *result = NULL;
@@ -97,7 +97,7 @@ static HloStatus import_broadcast_in_dim(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// The old form: the given sizes come in front of the operand's dimensions.
+// The old form: the given sizes come before the operand's dimensions.
 static HloStatus import_broadcast(ImportPlace *place) {
     HloInts sizes;
     HLO_TRY(import_ints(place, "broadcast_sizes", &sizes));
@@ -107,7 +107,7 @@ static HloStatus import_broadcast(ImportPlace *place) {
     for (int64_t i = 0; i < rank; i++) dims[i] = sizes.count + i;
     const HloShape *shape;
     HLO_TRY(import_result_shape(place, &shape));
-    // The sizes that come in front stand twice, here and in the result's type; inference sees only the latter.
+    // The leading sizes appear twice, here and in the result's type; inference sees only the latter.
     for (int64_t i = 0; i < sizes.count && i < shape->rank; i++) {
         if (shape->dims[i] != sizes.items[i] && shape->dims[i] != HLO_UNBOUNDED)
             return import_error(place, HLO_INVALID_ARGUMENT, "broadcast_sizes say %lld, the result's type %lld",
@@ -117,7 +117,7 @@ static HloStatus import_broadcast(ImportPlace *place) {
     return import_plain(place, HLO_OP_BROADCAST, &attributes);
 }
 
-// HLO's inferred dimension is for dynamic reshapes, which this is not.
+// HLO's inferred dimension is only for dynamic reshapes.
 static HloStatus import_reshape(ImportPlace *place) {
     HloReshapeAttributes attributes = {.inferred_dimension = HLO_ABSENT};
     return import_plain(place, HLO_OP_RESHAPE, &attributes);
@@ -152,7 +152,7 @@ static HloStatus import_convert(ImportPlace *place) {
     return import_set_results(place, result);
 }
 
-// Brings a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
+// Broadcasts a scalar operand of an elementwise op to the shape of the result, as XLA's builder does.
 static HloStatus broadcast_scalar(ImportPlace *place, HloInstruction **operand, const HloShape *shape) {
     if ((*operand)->shape->rank == shape->rank) return HLO_SUCCESS;
     const HloShape *wanted = hlo_shape_with_type(import_arena(place), shape, (*operand)->shape->type);
@@ -186,7 +186,7 @@ HloStatus import_compare_attributes(ImportPlace *place, HloCompareAttributes *at
     HLO_TRY(import_required(place, "comparison_direction"));
     HLO_TRY(import_enum(place, "comparison_direction", &hlo_enum_ComparisonDirection, 0, &attributes->direction));
     HLO_TRY(import_enum(place, "compare_type", &hlo_enum_ComparisonType, 0, &attributes->type));
-    // HLO writes only the order that differs from the operand type's own.
+    // HLO writes an order only if it differs from the operand type's own.
     if (attributes->type != HLO_ComparisonType_TOTALORDER) attributes->type = HLO_ComparisonType_DEFAULT;
     return HLO_SUCCESS;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations whose sizes are operands. HLO's sizes are fixed, so these must be known when the program is read: they are
-// computed from constants and from sizes of arrays (import_known()). Custom calls that JAX writes for what StableHLO
-// has no such operation for, and the operations of shape, tensor and arith that come with them, are here too.
-// Most such programs come from jax.export with symbolic shapes: the sizes are constants once the arguments' shapes are,
-// and XLA runs a pass of its own (stablehlo-refine-shapes) for it. Here refinement happens while reading: functions are
-// converted with the shapes of their calls, and import_known() computes sizes. What stays open is refused, and named.
+// Imports operations whose sizes are operands. HLO's sizes are fixed, so these must be known when the program is read:
+// they are computed from constants and from array sizes (import_known()). This file also handles the custom calls that
+// JAX writes where StableHLO has no dynamic operation, and the accompanying operations of shape, tensor and arith. Most
+// of these programs come from jax.export with symbolic shapes: the sizes are constants once the arguments' shapes are,
+// and XLA runs a separate pass (stablehlo-refine-shapes) for it. Here, refinement happens while reading: functions are
+// converted with the shapes of their calls, and import_known() computes sizes. Sizes that stay open are refused by
+// name.
 #include <assert.h>
 #include <string.h>
 
@@ -13,20 +14,20 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Known sizes
 
-// The value of an operand; UNIMPLEMENTED naming `what` it is unless it is known.
+// The value of an operand; UNIMPLEMENTED naming it (`what`) if it is not known.
 static HloStatus known_operand(const ImportPlace *place, const HloInstruction *operand, const char *what,
                                HloInts *values) {
     if (import_known(place->importer, operand, values)) return HLO_SUCCESS;
     return import_error(place, HLO_UNIMPLEMENTED, "the %s not constant", what);
 }
 
-// The shape of the one result, its open sizes taken from the operand that says all of them.
+// The shape of the single result; its open sizes are taken from the operand that lists all of them.
 static HloStatus sized_result(const ImportPlace *place, const HloInstruction *operand, const HloShape **shape) {
     HloInts sizes;
     HLO_TRY(import_result_shape(place, shape));
     const bool is_open = hlo_shape_is_array(*shape) && hlo_shape_is_dynamic(*shape);
     if (!import_known(place->importer, operand, &sizes)) {
-        // What the type says is what the operand must be, or the program has no meaning.
+        // The sizes of the type must equal those of the operand, or the program is invalid.
         return is_open ? import_error(place, HLO_UNIMPLEMENTED, "the sizes are not constant") : HLO_SUCCESS;
     }
     if (!hlo_shape_is_array(*shape) || sizes.count != (*shape)->rank)
@@ -45,7 +46,7 @@ static HloStatus sized_result(const ImportPlace *place, const HloInstruction *op
     return HLO_SUCCESS;
 }
 
-// Gives the one result: `opcode` of the first `count` operands in `shape` (NULL: what follows from them).
+// Sets the single result: `opcode` of the first `count` operands with `shape` (NULL: inferred from them).
 static HloStatus finish(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                         int64_t count, const void *attributes) {
     HloInstruction *result;
@@ -53,7 +54,7 @@ static HloStatus finish(ImportPlace *place, HloOpcode opcode, const HloShape *sh
     return import_set_results(place, result);
 }
 
-// Gives the one result, an array of known integers.
+// Sets the single result to an array of known integers.
 static HloStatus finish_known(ImportPlace *place, const int64_t *values, int64_t count) {
     const HloShape *shape;
     HLO_TRY(import_result_shape(place, &shape));
@@ -72,13 +73,13 @@ static HloStatus finish_known(ImportPlace *place, const int64_t *values, int64_t
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations of stablehlo
 
-// The number that a list of one is made of, as export writes those of a dynamic-reshape; NULL for any other list.
+// The number in a list of one, in the form that the exporter writes for a dynamic-reshape; NULL for any other list.
 static HloInstruction *only_number(const HloInstruction *list) {
     const bool made = hlo_is(list, HLO_OP_RESHAPE) && hlo_shape_is_scalar(list->operands[0]->shape);
     return made ? list->operands[0] : NULL;
 }
 
-// The elements of a list as scalars: those that it was put together from, or slices of it.
+// The elements of a list as scalars: the operands of its concatenation, or slices of it.
 static HloStatus scalars_of(ImportPlace *place, HloInstruction *list, int64_t count, HloInstruction **scalars) {
     HloArena *arena = import_arena(place);
     const HloReshapeAttributes reshape = {.inferred_dimension = HLO_ABSENT};
@@ -96,14 +97,14 @@ static HloStatus scalars_of(ImportPlace *place, HloInstruction *list, int64_t co
     return HLO_SUCCESS;
 }
 
-// True if the result may be smaller than its type says, and never larger.
+// True if the result may be smaller than its type, but never larger.
 static bool is_bounded(const HloShape *shape) {
     bool bounded = hlo_shape_is_array(shape) && hlo_shape_is_dynamic(shape);
     for (int32_t d = 0; bounded && d < shape->rank; d++) bounded = shape->dims[d] != HLO_UNBOUNDED;
     return bounded;
 }
 
-// With a bounded result type it is HLO's dynamic-reshape, whose sizes are scalars of the run.
+// With a bounded result type, it is HLO's dynamic-reshape, whose sizes are scalars known at run time.
 static HloStatus import_dynamic_reshape(ImportPlace *place) {
     const HloReshapeAttributes attributes = {.inferred_dimension = HLO_ABSENT};
     HloInstruction **operands;
@@ -120,7 +121,7 @@ static HloStatus import_dynamic_reshape(ImportPlace *place) {
     return finish(place, HLO_OP_RESHAPE, shape, operands, 1, &attributes);
 }
 
-// known_expanding_dimensions and their like say nothing that known sizes do not.
+// known_expanding_dimensions and its siblings add nothing to known sizes.
 static HloStatus import_dynamic_broadcast_in_dim(ImportPlace *place) {
     HloInstruction **operands, *result;
     const HloShape *shape;
@@ -142,7 +143,7 @@ static HloStatus import_dynamic_iota(ImportPlace *place) {
     return finish(place, HLO_OP_IOTA, shape, NULL, 0, &attributes);
 }
 
-// Operands: the array, the padding value, and what to pad below, above and between.
+// Operands: the array, the padding value, and the low, high and interior padding.
 static HloStatus import_dynamic_pad(ImportPlace *place) {
     HloInstruction **operands;
     const HloShape *shape;
@@ -184,14 +185,14 @@ static HloStatus import_dynamic_conv(ImportPlace *place) {
     return import_convolution_padded(place, &padding);
 }
 
-// The sizes of a part whose end is its beginning and something known; false if they are not.
+// Computes the sizes of a slice whose end is its start plus a known length; false if the lengths are not known.
 static bool length_of(ImportPlace *place, const HloInstruction *start, const HloInstruction *limit, HloInts *sizes) {
     if (!hlo_is(limit, HLO_OP_ADD)) return false;
     if (limit->operands[0] == start) return import_known(place->importer, limit->operands[1], sizes);
     return limit->operands[1] == start && import_known(place->importer, limit->operands[0], sizes);
 }
 
-// A part whose size is known, but not where it begins.
+// A slice of known size with an unknown start.
 static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operands, const HloShape *shape) {
     const int64_t rank = operands[0]->shape->rank;
     HloInts strides, sizes = {shape->dims, shape->rank};
@@ -208,7 +209,7 @@ static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operand
     return finish(place, HLO_OP_DYNAMIC_SLICE, shape, all, 1 + rank, &attributes);
 }
 
-// With constant bounds a slice; with a moving start and a known length a dynamic-slice.
+// With constant bounds, a slice; with a variable start and a known length, a dynamic-slice.
 static HloStatus import_real_dynamic_slice(ImportPlace *place) {
     HloInstruction **operands;
     const HloShape *shape;
@@ -226,15 +227,15 @@ static HloStatus import_real_dynamic_slice(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Custom calls
 
-// An array and its sizes, which are those that it has: what refinement leaves behind.
+// The operands are an array and its actual sizes: refinement leaves these calls in programs.
 static HloStatus call_operand_wrapper(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
     return import_set_results(place, operands[0]);
 }
 
-// The message of a condition, in which {0} stands for the first operand behind the condition, and so on up to {9}: with
-// their values where they are known.
+// The message of a condition. {0} is replaced by the first operand after the condition, and so on up to {9}, with their
+// values where they are known.
 static const char *assertion_text(const ImportPlace *place, HloInstruction *const *operands, const char *message) {
     HloInts values[10] = {{0}};
     for (int64_t i = 0; i < 10 && 1 + i < place->operation->operand_count; i++) {
@@ -256,7 +257,7 @@ static const char *assertion_text(const ImportPlace *place, HloInstruction *cons
     return hlo_text_to_arena(place->importer->arena, &text);
 }
 
-// A condition on sizes with a message. It holds when it is known to; HLO has nothing to check one with at run time.
+// A condition on sizes with a message. It must be known to hold; HLO cannot check one at run time.
 static HloStatus call_shape_assertion(ImportPlace *place) {
     HloInstruction **operands;
     HloInts holds;
@@ -291,7 +292,7 @@ static HloStatus call_dynamic_rng_bit_generator(ImportPlace *place) {
     HLO_TRY(import_fields(place, HLO_OP_RNG_BIT_GENERATOR, &attributes));
     if (place->operation->result_count != 2)
         return import_error(place, HLO_INVALID_ARGUMENT, "a state and numbers must come back");
-    // The numbers are the second result: their shape is what the operand says.
+    // The indices are the second result: their shape is that of the operand.
     MlirOperation numbers = {.name = place->operation->name,
                              .location = place->operation->location,
                              .results = place->operation->results + 1,
@@ -354,7 +355,7 @@ static HloStatus import_list_constant(ImportPlace *place) {
     return finish(place, HLO_OP_CONSTANT, shape, NULL, 0, &constant);
 }
 
-// The sizes as a constant, since they are known or refused.
+// Makes the sizes a constant: they are either known or refused.
 static HloStatus import_shape_of(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
@@ -364,7 +365,7 @@ static HloStatus import_shape_of(ImportPlace *place) {
     return finish_known(place, shape->dims, shape->rank);
 }
 
-// The product wraps: a shape that large was refused before.
+// The product wraps: a shape that large has already been refused.
 static HloStatus import_num_elements(ImportPlace *place) {
     HloInstruction **operands;
     HloInts sizes;
@@ -376,7 +377,7 @@ static HloStatus import_num_elements(ImportPlace *place) {
     return finish_known(place, &elements, 1);
 }
 
-// Sizes of one give way to others, from the last dimension on.
+// Sizes of one are replaced by the others, from the last dimension on.
 static HloStatus import_shape_broadcast(ImportPlace *place) {
     HloInstruction **operands;
     HloInts sizes = {0};
@@ -399,7 +400,7 @@ static HloStatus import_shape_broadcast(ImportPlace *place) {
     return finish_known(place, sizes.items, sizes.count);
 }
 
-// A value of a type that says more or less of its sizes: what is known about it stays known.
+// Casts a value to a type with more or fewer known sizes: known sizes stay known.
 static HloStatus import_tensor_cast(ImportPlace *place) {
     HloInstruction **operands;
     const HloShape *shape;
@@ -427,7 +428,7 @@ static HloStatus import_tensor_dim(ImportPlace *place) {
     return finish_known(place, &shape->dims[dimension.items[0]], 1);
 }
 
-// The scalars must be known, as nothing but sizes is made so.
+// The scalars must be known, since only sizes are computed this way.
 static HloStatus import_from_elements(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations whose attributes are fields of the instruction's record: reads them by the rows of mlir/fields.def.
+// Imports operations whose attributes are fields of the instruction's record, by the rows of mlir/fields.def.
 #include "hlo/stablehlo/mlir/fields.h"
 
 #include <assert.h>
@@ -7,14 +7,14 @@
 
 #include "hlo/stablehlo/import/import.h"
 
-// True for what StableHLO has no default for. Lists may be missing where an operand says the same (dynamic_gather), and
-// inference refuses most others that are empty; a dimension or a number would be 0 without a word.
+// True for attributes without a default in StableHLO. Lists may be missing where an operand implies them
+// (dynamic_gather), and inference refuses most other empty ones; a dimension or a number would silently be 0.
 static bool is_required(MlirFieldKind kind) {
     return kind == MLIR_FIELD_INT || kind == MLIR_FIELD_INT_32 || kind == MLIR_FIELD_ONE || kind == MLIR_FIELD_FLOAT ||
            kind == MLIR_FIELD_CHOICE;
 }
 
-// `member` points into the record of the opcode's family, whose type the row's kind says (MlirFieldKind).
+// `member` points into the record of the opcode's family; the row's kind determines its type (MlirFieldKind).
 static HloStatus import_field(ImportPlace *place, const MlirField *field, void *member) {
     const MlirAttribute *attribute = mlir_attribute(place->operation, field->name);
     const char *string;
@@ -56,7 +56,7 @@ HloStatus import_fields(ImportPlace *place, HloOpcode opcode, void *attributes) 
     return HLO_SUCCESS;
 }
 
-// HLO_OPCODE_COUNT where an operation is no row, or needs more than its fields.
+// HLO_OPCODE_COUNT if the operation has no row, or needs more than its fields.
 HloOpcode import_fields_opcode(const char *name) {
     for (int opcode = 0; opcode < HLO_OPCODE_COUNT; opcode++) {
         if (mlir_fields_rows[opcode].in && strcmp(mlir_fields_rows[opcode].name, name) == 0) return (HloOpcode)opcode;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The importer's frame: the module, its functions, and which handler converts an operation.
-// mlir_import_module() goes through a module once: it notes functions and meshes, converts @main and, from its calls,
-// whatever functions that reaches, depth first. A value's instruction is kept in the value itself (MlirValue.lowered),
-// so that finding operands takes no map; a region binds the values that it captures anew and puts them back.
+// The importer's core: the module, its functions, and the handler that converts each operation. mlir_import_module()
+// traverses a module once: it notes functions and meshes, converts @main and, from its calls, all reachable functions,
+// depth first. A value's instruction is stored in the value itself (MlirValue.lowered), so that finding operands needs
+// no map; a region rebinds the values that it captures and restores them afterwards.
 //
-// How an operation is converted is decided once for each name (plan_of()): by a handler in one of the families' rows,
-// by the table of fields, or as an elementwise opcode of the same name. Every instruction goes through import_emit(),
-// which infers its shape and compares it with what the program says: a program that contradicts itself is refused where
-// it does.
+// How an operation is converted is decided once per name (plan_of()): by a handler in one of the families' rows, by the
+// table of fields, or as an elementwise opcode of the same name. Every instruction goes through import_emit(), which
+// infers its shape and compares it with the program's type: a contradiction is refused where it occurs.
 //
-// What StableHLO means is its spec (docs/spec.md); how it maps to HLO is XLA's mlir_hlo_to_hlo.cc, whose frontend
-// attributes and custom-call targets are used here too.
+// The meaning of StableHLO is defined by its spec (docs/spec.md); its mapping to HLO follows XLA's mlir_hlo_to_hlo.cc,
+// whose frontend attributes and custom-call targets are used here too.
 #include "hlo/stablehlo/import/import.h"
 
 #include <assert.h>
@@ -20,10 +19,10 @@
 #include "hlo/ir/infer_support.h"
 #include "hlo/stablehlo/text/parser.h"
 
-// Calls are converted by recursion; a chain of functions that long is no program that anybody wrote.
+// Calls are converted by recursion; no real program has a longer chain of calls.
 enum { DEEPEST_CALL = 200 };
 
-// How many computations may be made of functions that are converted for each list of shapes.
+// The maximal number of computations made from functions that are converted once per list of shapes.
 enum { MOST_REFINED = 10000 };
 
 // `computation` stays NULL for refined functions, which have one for each list of shapes (Importer.refined).
@@ -37,7 +36,7 @@ typedef struct ImportedFunction {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-// How operations of one name are converted.
+// The plan for converting operations of one name.
 typedef struct ImportPlan {
     const ImportRow *row;  // or NULL
     HloOpcode opcode;      // of an operation without a row; HLO_OPCODE_COUNT for a name that is unknown
@@ -66,7 +65,7 @@ static bool is_return(const char *name) {
     return false;
 }
 
-// The plan for a name. Both doors give operations of one name the same string.
+// The plan for a name. Both readers give all operations of one name the same string.
 static const ImportPlan *plan_of(Importer *importer, const char *name) {
     const int64_t *found = hlo_int_map_find(&importer->plans, (uintptr_t)name);
     if (found) return (const ImportPlan *)(uintptr_t)*found;
@@ -81,7 +80,7 @@ static const ImportPlan *plan_of(Importer *importer, const char *name) {
     return plan;
 }
 
-// result_accuracy is kept only where it asks for something.
+// result_accuracy is kept only if it requests something.
 static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
     if (hlo_op_info(opcode)->family != HLO_FAMILY_Accuracy) return import_plain(place, opcode, NULL);
     const MlirAttribute *attribute = mlir_attribute(place->operation, "result_accuracy");
@@ -94,7 +93,7 @@ static HloStatus import_elementwise(ImportPlace *place, HloOpcode opcode) {
     return import_plain(place, opcode, &attributes);
 }
 
-// All families in one map. A name stands in one family only.
+// Puts all families into one map. A name occurs in one family only.
 static void note_rows(Importer *importer) {
     static const ImportRow *(*const families[])(int64_t *) = {
         import_data_rows, import_compute_rows, import_control_rows, import_collective_rows,     import_sdy_rows,
@@ -118,7 +117,7 @@ static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
     if (row) return row->handler(place);
     if (plan->has_fields) return import_with_fields(place, plan->opcode);
     if (plan->opcode != HLO_OPCODE_COUNT) return import_elementwise(place, plan->opcode);
-    // A type that HLO has not says more than an operation that only takes such types.
+    // An unsupported type is a more specific error than the operation that uses it.
     for (int64_t i = 0; i < place->operation->result_count; i++) {
         const HloShape *shape;
         HLO_TRY(import_shape(place, place->operation->results[i]->type, &shape));
@@ -126,7 +125,7 @@ static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
     return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
 }
 
-// Gives an error the place of the operation in the text, unless there is no text, or it has a place further inside.
+// Adds the operation's position in the text to an error, unless there is no text, or the error has a more specific one.
 static HloStatus with_place(Importer *importer, const MlirOperation *operation, HloStatus status) {
     if (!status || !importer->text || !operation->offset || hlo_status_place(status)) return status;
     const AsmText *text = importer->text;
@@ -137,7 +136,7 @@ static HloStatus with_place(Importer *importer, const MlirOperation *operation, 
     return placed;
 }
 
-// Operations after the return, which MLIR's verifier would not let through, are an error: they would vanish.
+// Operations after the return, which MLIR's verifier would refuse, are an error: they would be lost.
 HloStatus import_block(Importer *importer, HloComputation *computation, const MlirBlock *block,
                        const MlirOperation **terminator) {
     assert(computation && block);
@@ -163,7 +162,7 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
 // ---------------------------------------------------------------------------------------------------------------------
 // Functions
 
-// The shape of an argument of the entry with the sizes that the caller gives it.
+// The shape of an argument of the entry with the sizes that the caller passed for it.
 static HloStatus give_sizes(const ImportPlace *place, int64_t index, const HloShape **shape) {
     const Importer *importer = place->importer;
     const HloInts sizes = index < importer->size_count ? importer->sizes[index] : (HloInts){0};
@@ -184,7 +183,7 @@ static HloStatus give_sizes(const ImportPlace *place, int64_t index, const HloSh
     return HLO_SUCCESS;
 }
 
-// `operands` give the shapes, and known values, of a function that is refined; else NULL.
+// `operands` determine the shapes, and known values, of a refined function; else NULL.
 static HloStatus import_parameters(Importer *importer, HloComputation *computation, const MlirOperation *function,
                                    const MlirBlock *block, HloInstruction *const *operands) {
     const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
@@ -234,7 +233,7 @@ static HloStatus import_root(ImportPlace *place, const MlirOperation *terminator
     return HLO_SUCCESS;
 }
 
-// A function takes and returns what its type says.
+// Checks a function's arguments and results against its type.
 static HloStatus check_signature(const MlirOperation *function, const MlirOperation *terminator, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(function, "function_type");
     const MlirType *type = attribute ? attribute->type : NULL;
@@ -251,7 +250,8 @@ static HloStatus check_signature(const MlirOperation *function, const MlirOperat
     return HLO_SUCCESS;
 }
 
-// A symbol as a name that HLO text can have: letters, digits and _ . - only, the first a letter or _, and no type's.
+// Converts a symbol to a valid name in HLO text: only letters, digits and _ . -, the first a letter or _, and not the
+// name of a type.
 static const char *name_of_symbol(HloArena *arena, const char *symbol) {
     const size_t length = strlen(symbol);
     char *name = hlo_arena_allocate(arena, length + 2);
@@ -265,7 +265,7 @@ static const char *name_of_symbol(HloArena *arena, const char *symbol) {
     return name;
 }
 
-// `is_busy` finds recursion, which HLO has no form for; `depth` counts calls under way.
+// `is_busy` detects recursion, which HLO does not support; `depth` counts active calls.
 static HloStatus convert_body(Importer *importer, ImportedFunction *function, const char *name,
                               HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
@@ -293,10 +293,10 @@ static HloStatus convert_function(Importer *importer, ImportedFunction *function
     return with_place(importer, function->operation, convert_body(importer, function, name, operands, result));
 }
 
-// What the meaning of a refined function depends on: the shapes of its operands, and the values of those known.
+// The key of a refined function: the shapes of its operands, and the values of those that are known.
 static const char *refinement_key(Importer *importer, const char *name, HloInstruction *const *operands, int64_t count,
                                   size_t *length) {
-    // All that takes memory of the arena comes before the text, which nobody would free after a jump.
+    // Allocate everything from the arena before the text, which a jump would leak.
     HloInts *values = HLO_ARENA_NEW(importer->arena, HloInts, count);
     for (int64_t i = 0; i < count; i++) {
         if (!import_known(importer, operands[i], &values[i])) values[i] = (HloInts){0};
@@ -323,7 +323,7 @@ static HloStatus refine_function(const ImportPlace *place, ImportedFunction *fun
     const char *key = refinement_key(importer, name, operands, count, &length);
     *computation = hlo_string_map_get(&importer->refined, key, length);
     if (*computation) return HLO_SUCCESS;
-    // Calls that differ in every level would make a computation for every path through the program.
+    // If the calls at every level differ, each path through the program would get its own computation.
     if (importer->refined_count++ == MOST_REFINED)
         return import_error(place, HLO_RESOURCE_EXHAUSTED, "functions are called with too many different shapes");
     HLO_TRY(convert_function(importer, function, name, operands, computation));
@@ -331,7 +331,7 @@ static HloStatus refine_function(const ImportPlace *place, ImportedFunction *fun
     return HLO_SUCCESS;
 }
 
-// The first call converts, later ones find the computation.
+// The first call converts the function, later calls find the computation.
 HloStatus import_function(const ImportPlace *place, const char *name, HloInstruction *const *operands,
                           int64_t operand_count, HloComputation **computation) {
     ImportedFunction *function = hlo_string_map_get(&place->importer->functions, name, strlen(name));
@@ -349,8 +349,8 @@ HloStatus import_function(const ImportPlace *place, const char *name, HloInstruc
 // ---------------------------------------------------------------------------------------------------------------------
 // The module
 
-// True for what a dialect that is not known says about the module alone (llvm.module_flags): it has neither values nor
-// regions, and no symbol by which others could mean it.
+// True for an operation of an unknown dialect that only describes the module (llvm.module_flags): it has neither values
+// nor regions, and no symbol that others could refer to.
 static bool carries_nothing(const MlirOperation *operation) {
     return mlir_is_foreign(operation->name) && operation->operand_count == 0 && operation->result_count == 0 &&
            operation->region_count == 0 && !mlir_attribute(operation, "sym_name");
@@ -368,7 +368,8 @@ static void note_skipped(Importer *importer, const MlirOperation *operation) {
     hlo_status_free(status);
 }
 
-// Functions by name, and meshes in their order; anything else at the top of a module has no meaning that we could keep.
+// Collects functions by name, and meshes in their order; anything else at the top of a module has no meaning that could
+// be preserved.
 static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
     HLO_VECTOR(const MlirAttribute *) meshes = {0};
     HLO_VECTOR(const char *) mesh_names = {0};
@@ -429,7 +430,7 @@ static int64_t module_count(const MlirOperation *top, const char *name) {
     return attribute && attribute->kind == MLIR_INTEGER && attribute->integer > 0 ? attribute->integer : 1;
 }
 
-// tf.aliasing_output promises the argument's memory to a result; jax.buffer_donor leaves open to which.
+// tf.aliasing_output donates the argument's memory to a specific result; jax.buffer_donor does not specify which.
 static HloStatus import_donation(Importer *importer, const MlirOperation *function) {
     HloModule *module = importer->module;
     HLO_VECTOR(HloAlias) aliases = {0};
@@ -507,7 +508,7 @@ static HloStatus import_entry(Importer *importer, const MlirOperation *top, cons
     return with_place(importer, entry->operation, import_entry_layouts(importer, entry->operation));
 }
 
-// The entry first: functions that it does not reach are not converted, and need not have a form in HLO.
+// Converts the entry first: functions that it does not reach are not converted, and need not be expressible in HLO.
 HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *options, HloArena *arena,
                              HloModule *module) {
     Importer importer = {.module = module,

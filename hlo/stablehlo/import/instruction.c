@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of HLO for operations of MLIR: shapes of values, the one place that appends an instruction, and what any
-// operation may carry (its sharding, frontend attributes, results).
+// Makes HLO instructions for MLIR operations: shapes of values, the only function that appends an instruction, and the
+// parts that any operation may have (its sharding, frontend attributes, results).
 //
-// import_emit() compares what a program says its result is with what shape inference finds. They may differ in two
-// ways: sizes that the program leaves open and inference knows (tensor<?xf32> beside f32[8]), where the inferred shape
-// is taken; and the width of floats, where StableHLO lets a reduction accumulate in a wider type, or the program was
-// HLO before, which lets it everywhere (MLIR_MIXED_PRECISION). Anything else is a program that contradicts itself.
+// import_emit() compares the program's result type with the inferred shape. They may differ in two ways: sizes that the
+// program leaves open and inference knows (tensor<?xf32> beside f32[8]), where the inferred shape is used; and the
+// width of floats, where StableHLO lets a reduction accumulate in a wider type, or the program was HLO before, which
+// allows it everywhere (MLIR_MIXED_PRECISION). Any other program contradicts itself.
 #include <assert.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 #include "hlo/stablehlo/import/import.h"
 
 HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape) {
-    // Sizes are computed with bare numbers, index and i32, beside tensors of them.
+    // Sizes are computed with plain numbers, index and i32, as well as tensors of them.
     if (type && (type->kind == MLIR_TYPE_INDEX || type->kind == MLIR_TYPE_ELEMENT)) {
         *shape = hlo_shape_scalar(import_arena(place), type->kind == MLIR_TYPE_INDEX ? HLO_S64 : type->element);
         return HLO_SUCCESS;
@@ -59,7 +59,8 @@ static HloStatus attach_tuple_sharding(Importer *importer, const MlirAttribute *
     return import_sharding_text(importer, attribute->items, tuple);
 }
 
-// mhlo.sharding is one annotation; sdy.sharding is a list of one a result. What gives nothing may have one, too.
+// mhlo.sharding is one annotation; sdy.sharding is a list with one per result. An operation without results may have
+// one, too.
 static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attribute, HloInstruction *instruction) {
     if (attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE) {
         const int64_t results = place->operation->result_count;
@@ -76,8 +77,8 @@ static HloStatus attach_sharding(ImportPlace *place, const MlirAttribute *attrib
     return import_sharding_text(place->importer, &attribute, instruction);
 }
 
-// What may stand on any operation: its sharding, its sharding rule and frontend attributes. The rule becomes the
-// frontend attribute that Shardy makes of it for the way through HLO.
+// Reads the annotations that any operation may have: its sharding, its sharding rule and frontend attributes. The rule
+// becomes the frontend attribute that Shardy uses for it in HLO.
 static HloStatus attach_annotations(ImportPlace *place, HloInstruction *instruction) {
     const MlirOperation *operation = place->operation;
     const MlirAttribute *sdy = NULL, *sharding = NULL;
@@ -120,8 +121,8 @@ HloStatus import_check_type(const ImportPlace *place, const HloInstruction *valu
     return import_error(place, HLO_INVALID_ARGUMENT, "it makes a value of one type another one without converting it");
 }
 
-// True if the text may say another precision of floats than follows from the operands: where StableHLO lets a
-// computation accumulate in a wider type, and where we wrote down an instruction of HLO, which lets it everywhere.
+// True if the text may have a float precision other than the one that follows from the operands: where StableHLO lets a
+// computation accumulate in a wider type, and where we exported an HLO instruction, since HLO allows it everywhere.
 static bool may_mix(const ImportPlace *place, HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ALL_REDUCE:
@@ -134,9 +135,9 @@ static bool may_mix(const ImportPlace *place, HloOpcode opcode) {
     }
 }
 
-// Operand shapes and inference's scratch are dropped again (mark, reset): only the instruction stays, in the module's
-// arena. A shape with open sizes is replaced by the inferred one. The order matters: nothing may point into the scratch
-// when it is reset.
+// Operand shapes and inference's scratch data are dropped again (mark, reset): only the instruction stays, in the
+// module's arena. A shape with open sizes is replaced by the inferred one. The order matters: nothing may point into
+// the scratch data when it is reset.
 HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shape, HloInstruction *const *operands,
                       int64_t operand_count, const void *attributes, HloComputation *const *called,
                       int64_t called_count, HloInstruction **result) {
@@ -145,7 +146,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     HloArenaMark mark = hlo_arena_mark(place->importer->arena);
     const HloShape **operand_shapes = HLO_ARENA_NEW(place->importer->arena, const HloShape *, operand_count);
     for (int64_t i = 0; i < operand_count; i++) operand_shapes[i] = operands[i]->shape;
-    // A module that says nothing of partitions may be compiled for many: 0 leaves sizes to what the text says.
+    // A module that does not give a number of partitions may be compiled for many: 0 takes sizes from the text.
     HloInferRequest request = {.arena = place->importer->arena,
                                .opcode = opcode,
                                .operands = operand_shapes,
@@ -184,7 +185,7 @@ HloStatus import_emit(ImportPlace *place, HloOpcode opcode, const HloShape *shap
     return attach_annotations(place, *result);
 }
 
-// Fills `operands`, which has room for all of the operation's.
+// Fills `operands`, which has room for all of the operation's operands.
 static HloStatus find_operands(const ImportPlace *place, HloInstruction **operands) {
     const MlirOperation *operation = place->operation;
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -201,7 +202,7 @@ HloStatus import_operands(const ImportPlace *place, HloInstruction ***operands) 
     return find_operands(place, *operands);
 }
 
-// Elements that nobody uses are not taken out of the tuple.
+// Unused elements are not extracted from the tuple.
 HloStatus import_set_results(ImportPlace *place, HloInstruction *instruction) {
     assert(instruction);
     MlirOperation *operation = place->operation;

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Integers that are known while a program is read: sizes that it computes from constants and from sizes of arrays.
-// Arithmetic wraps as HLO's does.
-// A small evaluator over the instructions that have been made so far, with memory (Importer.known) so that every
-// instruction is looked at once. It only knows what size computations are made of; anything else is "not known", never
-// an error. Values are held as 64-bit integers that are wrapped to the element type after every step.
+// Integers that are known while a program is read: sizes that it computes from constants and from array sizes.
+// Arithmetic wraps as in HLO. A small evaluator over the instructions made so far, with a cache (Importer.known) so
+// that every instruction is visited once. It only supports the operations of size computations; anything else is "not
+// known", never an error. Values are 64-bit integers that are wrapped to the element type after every step.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import/import.h"
 
-// Sizes are lists as long as a rank; what has more elements is data. The depth is that of the recursion.
+// Lists of sizes are as long as a rank; larger arrays are data. The depth limits recursion.
 enum { MOST_KNOWN = 4096, DEEPEST_KNOWN = 400 };
 
-// The depth of the recursion, which memory of earlier answers keeps small in long chains.
+// The state of the recursion; cached answers keep its depth small in long chains.
 typedef struct Known {
     Importer *importer;
     int depth;
@@ -20,7 +19,7 @@ typedef struct Known {
 
 static bool find_known(Known *known, const HloInstruction *instruction, HloInts *values);
 
-// The number as an element of that type holds it.
+// The number, wrapped to the element type.
 static int64_t wrapped(HloType type, uint64_t value) {
     if (type == HLO_PRED) return value != 0;
     const HloTypeInfo *info = hlo_type_info(type);
@@ -30,7 +29,7 @@ static int64_t wrapped(HloType type, uint64_t value) {
     return info->kind == HLO_KIND_SIGNED ? (int64_t)high >> unused : (int64_t)(high >> unused);
 }
 
-// Arrays that may be worth knowing: integers or predicates, of fixed and small size.
+// True for arrays that may be worth knowing: integers or predicates, of fixed and small size.
 static bool is_countable(const HloShape *shape) {
     return hlo_shape_is_array(shape) && (shape->type == HLO_PRED || hlo_type_is_integer(shape->type)) &&
            !hlo_shape_is_dynamic(shape) && hlo_shape_elements(shape) <= MOST_KNOWN;
@@ -47,7 +46,7 @@ static int64_t compare(int32_t direction, int64_t a, int64_t b) {
     }
 }
 
-// One element of an elementwise op. Divisions by nothing are not known: no size is computed so.
+// One element of an elementwise op. Divisions by zero are not known: no size is computed this way.
 static bool apply(const HloInstruction *i, const int64_t *x, int64_t *out) {
     const uint64_t a = (uint64_t)x[0], b = (uint64_t)x[1];
     const bool no_quotient = x[1] == 0 || x[1] == -1;  // the smallest number has no negative
@@ -80,7 +79,7 @@ static bool apply(const HloInstruction *i, const int64_t *x, int64_t *out) {
     }
 }
 
-// Elements one by one; scalars stand for arrays of any shape.
+// Evaluates element by element; scalars extend to arrays of any shape.
 static bool known_elementwise(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
     HloInts operands[3];
     int64_t first[3] = {0};
@@ -88,7 +87,7 @@ static bool known_elementwise(Known *known, const HloInstruction *i, int64_t cou
     for (int64_t j = 0; j < i->operand_count; j++) {
         if (!find_known(known, i->operands[j], &operands[j])) return false;
         if (operands[j].count != count && operands[j].count != 1) return false;
-        // 64-bit numbers without sign compare and divide in another way; sizes stay far below.
+        // Unsigned 64-bit numbers compare and divide differently; sizes stay far below.
         for (int64_t e = 0; e < operands[j].count && i->operands[j]->shape->type == HLO_U64; e++) {
             if (operands[j].items[e] < 0) return false;
         }
@@ -102,7 +101,7 @@ static bool known_elementwise(Known *known, const HloInstruction *i, int64_t cou
     return true;
 }
 
-// Lists only, part by part.
+// Concatenates lists only, part by part.
 static bool known_concatenation(Known *known, const HloInstruction *i, int64_t count, int64_t *out) {
     int64_t next = 0;
     for (int64_t j = 0; j < i->operand_count && i->shape->rank == 1; j++) {
@@ -132,7 +131,7 @@ static bool known_broadcast(Known *known, const HloInstruction *i, int64_t count
     HloInts values;
     if (!find_known(known, i->operands[0], &values)) return false;
     for (int64_t e = 0; e < count; e++) {
-        // The place of the element in the operand: its coordinates along the dimensions that come from there.
+        // The index of the element in the operand: its coordinates along the dimensions that come from it.
         int64_t at = 0, stride = 1;
         for (int32_t d = from->rank - 1; d >= 0; d--) {
             int64_t below = 1;
@@ -145,7 +144,7 @@ static bool known_broadcast(Known *known, const HloInstruction *i, int64_t count
     return true;
 }
 
-// A result of a call is that of the function's root, whose parameters are noted to be the call's operands.
+// A result of a call is that of the function's root, whose parameters are recorded as equal to the call's operands.
 static bool known_call(Known *known, const HloInstruction *call, int64_t index, bool is_element, HloInts *values) {
     if (!hlo_is(call, HLO_OP_CALL) || call->called_count != 1) return false;
     const HloInstruction *root = call->called[0]->root;
@@ -153,7 +152,7 @@ static bool known_call(Known *known, const HloInstruction *call, int64_t index, 
     return hlo_is(root, HLO_OP_TUPLE) && find_known(known, root->operands[index], values);
 }
 
-// The value of one instruction. Parameters that are noted to equal something outside (import_note_same()) are that.
+// The value of one instruction. A parameter recorded as equal to an outside value (import_note_same()) has its value.
 static bool compute(Known *known, const HloInstruction *i, HloInts *values) {
     const int64_t *outside = hlo_int_map_find(&known->importer->same, (uintptr_t)i);
     if (outside) return find_known(known, (const HloInstruction *)(uintptr_t)*outside, values);
@@ -202,7 +201,7 @@ static bool find_known(Known *known, const HloInstruction *instruction, HloInts 
     const bool is_known = compute(known, instruction, values);
     known->depth--;
     const HloInts *kept = is_known ? hlo_arena_copy(known->importer->arena, values, sizeof(*values)) : NULL;
-    // What was not reached for depth may be found from elsewhere.
+    // An instruction that was skipped because of depth may be found from elsewhere.
     if (is_known || known->depth == 0) {
         hlo_int_map_set(known->importer->arena, &known->importer->known, (uintptr_t)instruction,
                         (int64_t)(uintptr_t)kept);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the arguments and results of @main lie: mhlo.memory_kind and mhlo.layout_mode become the module's entry
-// layouts; which layouts are left open is noted for whoever knows the machine.
-// JAX says where an array lies in attributes of @main's arguments and results; XLA, when it writes a module as
-// StableHLO, in attributes of the module. Both become entry_computation_layout. Layouts are orders of dimensions, minor
-// to major, tiles included; memory kinds are numbers of memory spaces (shape.h).
+// Imports the layouts of the arguments and results of @main: mhlo.memory_kind and mhlo.layout_mode become the module's
+// entry layouts; the layouts left open are recorded for code that knows the machine. JAX gives layouts in attributes of
+// @main's arguments and results; XLA, when it writes a module as StableHLO, in attributes of the module. Both become
+// entry_computation_layout. Layouts are orders of dimensions, minor to major, tiles included; memory kinds are numbers
+// of memory spaces (shape.h).
 #include <assert.h>
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/text/text.h"
 
-// The memory space of a kind's name; HLO_ABSENT for names that mean nothing here.
+// The memory space of a kind's name; HLO_ABSENT for unknown names.
 static int64_t space_of(const char *kind) {
     if (strcmp(kind, "device") == 0) return HLO_SPACE_DEVICE;
     if (strcmp(kind, "pinned_host") == 0) return HLO_SPACE_PINNED_HOST;
     return strcmp(kind, "unpinned_host") == 0 ? HLO_SPACE_UNPINNED_HOST : HLO_ABSENT;
 }
 
-// Layouts are shared between shapes, so that this one gets a copy.
+// Layouts are shared between shapes, so the shape gets a copy of its layout.
 static const HloShape *in_space(HloArena *arena, const HloShape *shape, int64_t space) {
     assert(shape && space >= 0);
     if (!hlo_shape_is_array(shape)) return shape;
@@ -35,7 +35,7 @@ HloStatus import_placement(const ImportPlace *place, const char *kind, const Hlo
     return HLO_SUCCESS;
 }
 
-// A shape with the dimensions in this order.
+// A shape with its dimensions in this order.
 static const HloShape *with_order(HloArena *arena, const HloShape *shape, const int64_t *minor_to_major) {
     const HloShape *plain = hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
     HloLayout *layout = hlo_arena_copy(arena, plain->layout, sizeof(*layout));
@@ -43,7 +43,7 @@ static const HloShape *with_order(HloArena *arena, const HloShape *shape, const 
     return hlo_shape_with_layout(arena, plain, layout);
 }
 
-// The order of `rank` dimensions that a tensor lists, in the module's arena; NULL if it is none.
+// The order of `rank` dimensions that a tensor lists, in the module's arena; NULL if it is not a valid order.
 static const int64_t *order_of(HloArena *arena, const MlirAttribute *attribute, int32_t rank) {
     const HloLiteral *order = attribute && attribute->kind == MLIR_TENSOR ? attribute->literal : NULL;
     if (!order || !hlo_type_is_integer(order->shape->type) || hlo_shape_elements(order->shape) != rank) return NULL;
@@ -66,7 +66,7 @@ HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape)
     return HLO_SUCCESS;
 }
 
-// A layout in text, "{0,1:T(8,128)}", put on a shape.
+// Parses a layout in text, "{0,1:T(8,128)}", and sets it on a shape.
 static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape **shape) {
     assert(mode && shape && *shape);
     if ((*shape)->rank == 0) return HLO_SUCCESS;  // "{}": there is nothing to order
@@ -77,20 +77,20 @@ static HloStatus parse_layout(HloArena *arena, const char *mode, const HloShape 
     return hlo_parse_shape(arena, hlo_text_to_arena(arena, &text), length, shape);
 }
 
-// What an argument or result says of its layout: "default", "auto" or a layout in text.
+// The layout mode of an argument or result: "default", "auto" or a layout in text.
 static const char *layout_mode(const MlirAttribute *entry) {
     const MlirAttribute *mode = entry ? mlir_entry(entry, "mhlo.layout_mode") : NULL;
     return mode && mode->string ? mode->string : "default";
 }
 
-// Puts what the attributes of an argument or result say on its shape. Layouts that are left open stay row-major.
+// Applies the attributes of an argument or result to its shape. Layouts that are left open stay row-major.
 static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const HloShape **shape) {
     if (!entry || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
     const MlirAttribute *kind = mlir_entry(entry, "mhlo.memory_kind");
     const char *mode = layout_mode(entry);
     if (strcmp(mode, "auto") != 0 && strcmp(mode, "default") != 0) {
         HloStatus status = parse_layout(arena, mode, shape);
-        if (status) {  // without its place, which is one within the text of the mode
+        if (status) {  // without its position, which is one within the text of the mode
             HloStatus told =
                 hlo_error(hlo_status_code(status), "mhlo.layout_mode %s: %s", mode, hlo_status_message(status));
             hlo_status_free(status);
@@ -103,7 +103,7 @@ static HloStatus apply_entry(HloArena *arena, const MlirAttribute *entry, const 
     return HLO_SUCCESS;
 }
 
-// NULL where the list is missing or too short, which means "default".
+// NULL if the list is missing or too short, which means "default".
 static const MlirAttribute *entry_of(const MlirAttribute *list, int64_t index) {
     return list && list->kind == MLIR_ARRAY && index < list->count ? list->items[index] : NULL;
 }
@@ -112,8 +112,8 @@ static const HloShape *default_layouts(HloArena *arena, const HloShape *shape) {
     return hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, shape));
 }
 
-// Notes in the module's frontend attribute `key` which layouts are left open, "default;{0,1};auto" as XLA writes it;
-// nothing where all are the default ones.
+// Records in the module's frontend attribute `key` which layouts are left open, "default;{0,1};auto" as XLA writes it;
+// nothing if all are the default.
 static HloStatus note_modes(HloModule *module, const char *key, const MlirAttribute *list, int64_t count) {
     bool plain = true;
     for (int64_t i = 0; i < count; i++) plain &= strcmp(layout_mode(entry_of(list, i)), "default") == 0;
@@ -161,7 +161,7 @@ HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function
     return note_modes(module, HLO_RESULT_LAYOUT_MODES, results, tuple ? root->operand_count : 1);
 }
 
-// One tensor of sizes a tile, as XLA writes them.
+// One tensor of sizes per tile, as XLA writes them.
 static HloStatus read_tiles(HloArena *arena, const MlirAttribute *list, HloLayout *layout) {
     assert(list && layout);
     HLO_FAIL_IF(list->kind != MLIR_ARRAY, HLO_INVALID_ARGUMENT, "the tiles of an argument or result are no list");
@@ -180,7 +180,7 @@ static HloStatus read_tiles(HloArena *arena, const MlirAttribute *list, HloLayou
     return HLO_SUCCESS;
 }
 
-// Puts the orders and tiles on shapes that have none of their own.
+// Sets the orders and tiles on shapes that have none of their own.
 static HloStatus lay_out(HloArena *arena, const MlirAttribute *orders, const MlirAttribute *tiles,
                          const HloShape **shapes, int64_t count) {
     if (!orders) return HLO_SUCCESS;
@@ -203,7 +203,7 @@ static HloStatus lay_out(HloArena *arena, const MlirAttribute *orders, const Mli
     return HLO_SUCCESS;
 }
 
-// The order matters: what the function's own attributes have said stays (lay_out() skips such shapes).
+// The order matters: layouts from the function's own attributes stay (lay_out() skips these shapes).
 HloStatus import_module_layouts(Importer *importer, const MlirOperation *top) {
     HloModule *module = importer->module;
     const int64_t count = module->entry_parameter_layout_count;

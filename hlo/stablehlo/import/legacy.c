@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that StableHLO has given up for others: einsum, unary_einsum, torch_index_select. And asynchronous ones: a
-// program means the same when what they start is done at once.
+// Imports operations that StableHLO has replaced by others: einsum, unary_einsum, torch_index_select. Also asynchronous
+// ones: running the started operation immediately does not change the meaning of a program.
 //
 // An einsum "ab,bcd->da" becomes sums, a dot and a transpose:
 //
-//   c is in one input alone          ->  reduce over it first
+//   c is only in one input           ->  reduce over it first
 //   b in both inputs, not in output  ->  contracting dimension (a letter in all three is a batch dimension)
 //   result of the dot: a, d          ->  transpose to d, a
 //
-// Letters that stand twice in one input (diagonals) and ellipses are refused.
+// Letters that occur twice in one input (diagonals) and ellipses are refused.
 #include <assert.h>
 #include <string.h>
 
@@ -17,13 +17,13 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Einstein's sums
 
-// One side of "ab,bc->ac": a letter a dimension.
+// One side of "ab,bc->ac": one letter per dimension.
 typedef struct Labels {
     const char *text;
     int64_t count;
 } Labels;
 
-// Where the letter stands, or -1.
+// The position of the letter, or -1.
 static int64_t find_label(Labels labels, char label) {
     for (int64_t i = 0; i < labels.count; i++) {
         if (labels.text[i] == label) return i;
@@ -31,7 +31,7 @@ static int64_t find_label(Labels labels, char label) {
     return -1;
 }
 
-// Every dimension has a letter of its own.
+// Checks that every dimension has its own letter.
 static HloStatus check_labels(const ImportPlace *place, Labels labels, const HloShape *shape) {
     if (shape && labels.count != shape->rank)
         return import_error(place, HLO_INVALID_ARGUMENT, "'%.*s' has not a letter for each of %d dimensions",
@@ -73,7 +73,7 @@ static HloStatus zero_of(ImportPlace *place, HloType type, HloInstruction **zero
     return import_emit(place, HLO_OP_CONSTANT, scalar, NULL, 0, &constant, NULL, 0, zero);
 }
 
-// Sums over the dimensions whose letters nothing else has; `labels` loses them.
+// Sums over the dimensions whose letters occur nowhere else, and removes these from `labels`.
 static HloStatus sum_lone_labels(ImportPlace *place, HloInstruction **operand, Labels *labels, Labels other,
                                  Labels output) {
     HloArena *arena = import_arena(place);
@@ -98,7 +98,7 @@ static HloStatus sum_lone_labels(ImportPlace *place, HloInstruction **operand, L
     return import_emit(place, HLO_OP_REDUCE, NULL, operands, 2, &attributes, &sum, 1, operand);
 }
 
-// The value, whose dimensions have the letters `from`, in the order `to`.
+// Transposes the value, whose dimensions have the letters `from`, to the order `to`.
 static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labels from, Labels to) {
     HloArena *arena = import_arena(place);
     int64_t *permutation = HLO_ARENA_NEW(arena, int64_t, to.count);
@@ -121,7 +121,7 @@ static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labe
 }
 
 // Letters in both inputs are batch dimensions if the output has them too, else contracted; letters of one input that
-// the output has not are summed first. The dot's result has batch, left and right letters in this order, and is
+// are not in the output are summed first. The dot's result has batch, left and right letters in this order, and is
 // transposed last.
 static HloStatus import_einsum(ImportPlace *place) {
     HloArena *arena = import_arena(place);
@@ -160,7 +160,7 @@ static HloStatus import_einsum(ImportPlace *place) {
     return finish_in_order(place, dot, (Labels){letters, count}, labels[2]);
 }
 
-// Sums and a transposition.
+// Imports it as sums and a transposition.
 static HloStatus import_unary_einsum(ImportPlace *place) {
     Labels labels[2];
     HloInstruction **operands;
@@ -199,7 +199,7 @@ static HloStatus import_torch_index_select(ImportPlace *place) {
     for (int64_t d = 0; d < array->rank; d++) {
         sizes[d] = d < batch || d == dim ? 1 : array->dims[d];
         if (d < batch || d == dim) continue;
-        // Dimensions behind the selected one stand behind those of the index.
+        // Dimensions after the selected one come after those of the index.
         hlo_vector_push(arena, &offsets, d < dim ? d : d - 1 + index->rank - batch);
     }
     const HloGatherAttributes attributes = {.offset_dims = {offsets.items, offsets.count},
@@ -215,7 +215,7 @@ static HloStatus import_torch_index_select(ImportPlace *place) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Futures
 
-// The operations of the region, here: its arguments are the operands.
+// Imports the operations of the region in place: its arguments are the operands.
 static HloStatus import_async_start(ImportPlace *place) {
     MlirOperation *operation = place->operation;
     HloInstruction **operands;
@@ -243,7 +243,7 @@ static HloStatus import_async_start(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-// The future and its value are one instruction here, so that only their types have to agree.
+// The future and its value are one instruction here, so only their types have to agree.
 static HloStatus import_async_done(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations that repeat. A network's layers say the same thing again and again: an operation of one name with the same
-// attributes, of operands and results of the same types, becomes the same instructions, whose checks need not be made
-// twice. What the first one became is kept as a recipe, and the others follow it.
+// Reuses the conversion of repeated operations. The layers of a network repeat the same code: operations of one name
+// with the same attributes, and with operands and results of the same types, become the same instructions, whose checks
+// need not be repeated. The first conversion is stored as a recipe, which the others follow.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import/import.h"
 
-// An operation with more operands, or that becomes more instructions, is rare, and is converted each time.
+// An operation with more operands, or one that becomes more instructions, is rare, and is converted each time.
 enum { MOST_OPERANDS = 4, MOST_STEPS = 3 };
-// Recipes live in a table of this many places; one that meets another there takes its place.
+// Recipes are in a table of this many slots; on a collision, the newer recipe replaces the older one.
 enum { PLACES = 1024 };
 
 // One instruction. `operands` count the operation's operands from 0, and the steps before from MOST_OPERANDS.
@@ -23,7 +23,7 @@ typedef struct Step {
     int operands[MOST_OPERANDS];
 } Step;
 
-// What has to be the same, compared by address: the readers keep one copy of each name, type and attribute.
+// Properties that must be equal, compared by address: the readers keep one copy of each name, type and attribute.
 typedef struct Key {
     const char *name;
     const char *const *attribute_names;
@@ -35,7 +35,7 @@ typedef struct Key {
 
 typedef struct Recipe {
     Key key;
-    int step_count, result;  // the step that gives the operation's result
+    int step_count, result;  // `result`: the step that makes the operation's result
     Step steps[MOST_STEPS];
 } Recipe;
 
@@ -43,10 +43,11 @@ struct ImportRepeats {
     const Recipe *places[PLACES];
 };
 
-// False for an operation that no recipe can be for, or whose operands are not defined here, which its handler will say.
+// False for an operation that no recipe can describe, or whose operands are not defined here, which its handler
+// reports.
 static bool key_of(const ImportPlace *place, Key *key) {
     const MlirOperation *operation = place->operation;
-    // Text has a list of attributes of its own for every operation.
+    // The text reader makes a separate list of attributes for every operation.
     if (place->importer->text && operation->attribute_count) return false;
     if (operation->operand_count > MOST_OPERANDS || operation->result_count != 1 || operation->region_count)
         return false;
@@ -71,11 +72,10 @@ static const Recipe **place_of(const Importer *importer, const Key *key) {
     return &importer->repeats->places[hash >> 32 & (PLACES - 1)];
 }
 
-// Addresses suffice: two types that are equal but apart only cost a second conversion.
+// Addresses suffice: two types that are equal but distinct only cost a second conversion.
 static bool same_key(const Key *a, const Key *b) {
     bool same = a->name == b->name && a->type == b->type && a->attribute_count == b->attribute_count;
-    // Most operations share the lists too; those that also have attributes of no operation's own have lists of their
-    // own.
+    // Most operations share the lists too; those that also have attributes of other dialects have their own lists.
     const bool one_list = same && a->attributes == b->attributes && a->attribute_names == b->attribute_names;
     for (int64_t i = 0; same && !one_list && i < a->attribute_count; i++)
         same = a->attributes[i] == b->attributes[i] && a->attribute_names[i] == b->attribute_names[i];
@@ -83,8 +83,8 @@ static bool same_key(const Key *a, const Key *b) {
     return same;
 }
 
-// The instructions of the recipe, with this operation's operands and location. Attributes are shared: nobody changes
-// them in place.
+// Makes the instructions of the recipe, with this operation's operands and location. Attributes are shared: they are
+// never changed in place.
 static void follow(const ImportPlace *place, const Recipe *recipe) {
     assert(recipe->step_count > 0 && recipe->result < recipe->step_count);
     HloInstruction *made[MOST_STEPS], *operands[MOST_OPERANDS];
@@ -104,7 +104,7 @@ static void follow(const ImportPlace *place, const Recipe *recipe) {
     place->operation->results[0]->lowered = made[recipe->result];
 }
 
-// A place of the table that another recipe has taken over is a miss.
+// A slot that another recipe has replaced is a miss.
 bool import_repeated(const ImportPlace *place) {
     Key key;
     if (!key_of(place, &key)) return false;
@@ -114,7 +114,7 @@ bool import_repeated(const ImportPlace *place) {
     return true;
 }
 
-// Where an operand of a step comes from; -1 if neither from the operation's operands nor from the steps before.
+// The source of a step's operand; -1 if it is neither an operand of the operation nor an earlier step.
 static int source_of(const MlirOperation *operation, HloInstruction *const *made, int made_count,
                      const HloInstruction *operand) {
     for (int64_t i = 0; i < operation->operand_count; i++)
@@ -124,7 +124,7 @@ static int source_of(const MlirOperation *operation, HloInstruction *const *made
     return -1;
 }
 
-// True if two operands are one value: nothing tells then which of them an instruction uses.
+// True if two operands are one value: the operand that an instruction uses is then ambiguous.
 static bool has_twins(const MlirOperation *operation) {
     for (int64_t i = 0; i < operation->operand_count; i++)
         for (int64_t j = 0; j < i; j++)
@@ -132,8 +132,8 @@ static bool has_twins(const MlirOperation *operation) {
     return false;
 }
 
-// False for an instruction that a recipe cannot say: one with computations or a configuration, or of operands from
-// elsewhere.
+// False for an instruction that a recipe cannot describe: one with computations or a configuration, or with operands
+// from elsewhere.
 static bool note_step(const MlirOperation *operation, HloInstruction *const *made, int made_count, Step *step) {
     const HloInstruction *instruction = made[made_count];
     if (instruction->operand_count > MOST_OPERANDS || instruction->called_count || instruction->backend_config)
@@ -151,7 +151,7 @@ static bool note_step(const MlirOperation *operation, HloInstruction *const *mad
     return true;
 }
 
-// All instructions between `before` and the end must fit the recipe, and one of them must be the result.
+// All instructions from `before` to the end must fit the recipe, and one of them must be the result.
 void import_note_repeat(const ImportPlace *place, const HloInstruction *before) {
     const MlirOperation *operation = place->operation;
     Recipe recipe = {.result = -1};
@@ -168,7 +168,7 @@ void import_note_repeat(const ImportPlace *place, const HloInstruction *before) 
     *place_of(place->importer, &recipe.key) = hlo_arena_copy(place->importer->arena, &recipe, sizeof(recipe));
 }
 
-// By name, since a handler that makes computations or looks at values would repeat more than its instructions.
+// By name, since a handler that makes computations or inspects values would repeat more than its instructions.
 bool import_may_repeat(const char *name) {
     static const char *const names[] = {"stablehlo.broadcast",   "stablehlo.broadcast_in_dim",
                                         "stablehlo.clamp",       "stablehlo.compare",

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations of Shardy's dialect: constraints, named and manual computations, collectives that stand for a change of
-// sharding, groups that are sharded alike. HLO has none of them: what they say becomes the custom calls by which
-// GSPMD's own partitioner is told the same ("Sharding", SPMDFullToShardShape and so on, as Shardy's exporter writes
-// them), and regions are inlined in their place. What a sharding attribute becomes is in sharding.c.
+// Imports operations of Shardy's dialect: constraints, named and manual computations, collectives that represent a
+// change of sharding, groups of equally sharded values. HLO has none of them: they become the custom calls that express
+// the same to GSPMD's own partitioner ("Sharding", SPMDFullToShardShape and so on, as Shardy's exporter writes them),
+// and regions are inlined in their place. sharding.c converts the sharding attributes.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/stablehlo/import/import.h"
 
-// A custom call by which one array is told a sharding.
+// A custom call that gives one array a sharding.
 static HloStatus sharding_call(ImportPlace *place, const char *target, const HloShape *shape, HloInstruction *operand,
                                const HloSharding *sharding, HloInstruction **result) {
     HloCustomCallAttributes attributes = {.target = target};
@@ -17,7 +17,7 @@ static HloStatus sharding_call(ImportPlace *place, const char *target, const Hlo
     return HLO_SUCCESS;
 }
 
-// The operand, in the sharding that attribute `name` holds.
+// The operand with the sharding in attribute `name`.
 static HloStatus import_resharded(ImportPlace *place, const char *name) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
@@ -38,8 +38,8 @@ static HloStatus import_constraint(ImportPlace *place) {
     return import_resharded(place, "sharding");
 }
 
-// Shardy's collectives are about global values, which they leave as they are: what they do follows from the sharding of
-// the result.
+// Shardy's collectives operate on global values, which they do not change: the sharding of the result determines the
+// communication.
 static HloStatus import_collective(ImportPlace *place) {
     return import_resharded(place, "out_sharding");
 }
@@ -63,7 +63,7 @@ HloStatus import_group_member(ImportPlace *place, int64_t group, HloInstruction 
     const HloSharding *old = (*member)->sharding;
     *sharding = old ? *old : (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
     if (old && old->group != HLO_SHARD_GROUP_NONE) {
-        // There is room for one group only: from here on the value is a copy that is in the other.
+        // An annotation has one group only: from here on, the value is a copy that is in the other group.
         *sharding = (HloSharding){.kind = HLO_SHARDING_UNKNOWN};
         HLO_TRY(sharding_call(place, "Sharding", (*member)->shape, *member, sharding, member));
     }
@@ -85,12 +85,12 @@ static HloStatus import_sharding_group(ImportPlace *place) {
     return HLO_SUCCESS;
 }
 
-// The end of an edge of a loop or branch: its value, in the sharding that the edge may carry.
+// The end of an edge of a loop or branch: its value, with the sharding of the edge, if any.
 static HloStatus import_edge(ImportPlace *place) {
     return mlir_attribute(place->operation, "sharding") ? import_constraint(place) : import_cast(place);
 }
 
-// A call that returns its operand and says where shardings may pass, as XLA writes it.
+// A custom call that returns its operand and specifies where shardings may propagate, as XLA writes it.
 static HloStatus import_barrier(ImportPlace *place) {
     HloInstruction **operands = NULL, *result = NULL;
     const HloShape *shape = NULL;
@@ -112,8 +112,8 @@ static HloStatus import_sdy_constant(ImportPlace *place) {
     return row->handler(&as_constant);
 }
 
-// Says which dimensions propagation may still cut, in the words of GSPMD: at a region's border the text of the whole
-// sharding would be about the array on the other side.
+// Records the dimensions that propagation may still shard, in GSPMD's form: at a region's boundary, the text of the
+// whole sharding would describe the array on the other side.
 static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAttribute *sharding) {
     HloText text = {0};
     const MlirAttribute *dims = sharding->kind == MLIR_SDY && sharding->count == 4 ? sharding->items[1] : NULL;
@@ -127,7 +127,7 @@ static void set_open_dims(ImportPlace *place, HloInstruction *call, const MlirAt
     }
 }
 
-// A value in the sharding that a list has for it; itself where the list has none.
+// A value with its sharding from a list; the value itself if the list has none.
 static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_t index, HloInstruction **value) {
     assert(index >= 0 && value);
     if (!list || index >= list->count || (*value)->shape->type == HLO_TOKEN) return HLO_SUCCESS;
@@ -138,7 +138,7 @@ static HloStatus constrain(ImportPlace *place, const MlirAttribute *list, int64_
     return import_sharding_text(place->importer, &attribute, *value);
 }
 
-// A function's body in its place, with the shardings of its arguments and results: it is inlined.
+// Inlines a function's body, with the shardings of its arguments and results.
 static HloStatus import_named_computation(ImportPlace *place) {
     const MlirOperation *operation = place->operation, *terminator = NULL;
     const MlirAttribute *in = mlir_attribute(operation, "in_shardings"),
@@ -174,7 +174,7 @@ typedef struct ManualRegion {
     const MlirBlock *block;
 } ManualRegion;
 
-// All that a manual computation is made of, with their numbers checked against each other.
+// Collects the parts of a manual computation, and checks their numbers against each other.
 static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
     const MlirOperation *operation = place->operation;
     manual->axes = mlir_attribute(operation, "manual_axes");
@@ -200,7 +200,7 @@ static HloStatus import_manual_computation(ImportPlace *place) {
         const HloSharding *outside, *inside;
         const HloShape *local;
         HloInstruction *value = operands[i];
-        if (value->shape->type == HLO_TOKEN) {  // nothing to cut
+        if (value->shape->type == HLO_TOKEN) {  // no dimensions to shard
             manual.block->arguments[i]->lowered = value;
             continue;
         }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings: sdy attributes as tilings (the V2 form that HLO prints). The operations are in sdy.c.
-// Shardy's model names axes of a mesh; HLO's annotation is a tiling: how many tiles each dimension has, and which
-// device has which. The way from one to the other (sdy's own: shardy/dialect/sdy/transforms/export, spmd's:
-// xla/service/spmd/shardy/ stablehlo_round_trip) is: cut the mesh's axes where any reference cuts them, put the parts
-// in the order dimension by dimension, then manual, unreduced and unused ones, and number devices through a transposed
-// iota. What the tiling loses (open dimensions, priorities, names) is kept as text beside it, for partitioners that
-// read Shardy.
+// Converts sdy shardings to tilings (the V2 form that HLO prints). The operations are in sdy.c. Shardy's model names
+// axes of a mesh; HLO's annotation is a tiling: the number of tiles of each dimension, and the device of each tile. The
+// conversion (sdy's own: shardy/dialect/sdy/transforms/export, spmd's: xla/service/spmd/shardy/stablehlo_round_trip)
+// is: split the mesh's axes where any reference splits them, put the parts in the order dimension by dimension, then
+// manual, unreduced and unused ones, and number devices through a transposed iota. The information that a tiling loses
+// (open dimensions, priorities, names) is kept as text beside it, for partitioners that read Shardy.
 #include <assert.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Meshes
 
-// A mesh cut into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
+// A mesh divided into the parts that one sharding names: each part is an axis or a piece of one, in mesh order.
 typedef struct MeshPart {
     int64_t axis, pre_size, size;
 } MeshPart;
@@ -27,7 +26,7 @@ typedef struct CutMesh {
     int64_t device_count;
 } CutMesh;
 
-// Notes where the references of a list cut an axis.
+// Records where the references of a list split an axis.
 static void note_cuts(HloArena *arena, const HloAxisRefs *refs, int64_t axis, HloInt64Vector *cuts) {
     for (int64_t i = 0; i < refs->count; i++) {
         const HloAxisRef *ref = &refs->items[i];
@@ -37,8 +36,8 @@ static void note_cuts(HloArena *arena, const HloAxisRefs *refs, int64_t axis, Hl
     }
 }
 
-// Cuts are numbers of devices before a step; sorted, each has to divide the next, or the parts are no product of the
-// axis.
+// A split point is the number of devices before a step; sorted, each has to divide the next, or the parts do not
+// multiply to the axis.
 static HloStatus cut_axis(HloArena *arena, const HloNamedSharding *named, int64_t axis, CutMesh *mesh) {
     const int64_t size = named->mesh.axis_sizes.items[axis];
     HloInt64Vector cuts = {0};
@@ -69,8 +68,8 @@ static HloStatus cut_mesh(HloArena *arena, const HloNamedSharding *named, CutMes
     return HLO_SUCCESS;
 }
 
-// #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [x, y:(1)2]> becomes HLO's groups over a mesh of its own: the
-// mesh is looked up by name and copied, axes become numbers.
+// #stablehlo.replica_group_mesh_axes<mesh = @m, axes = [x, y:(1)2]> becomes HLO's groups over a copy of the mesh, which
+// is looked up by name; axes become numbers.
 HloStatus import_mesh_groups(const ImportPlace *place, const MlirAttribute *attribute,
                              const HloReplicaGroups **result) {
     assert(attribute->kind == MLIR_MESH_GROUPS && attribute->count == 2 && result);
@@ -122,14 +121,14 @@ static int64_t take_axis(HloArena *arena, const CutMesh *mesh, const HloAxisRef 
     return product;
 }
 
-// The product is that of a dimension's tiles.
+// Appends the parts of a list of references; the product is the number of tiles of the dimension.
 static int64_t take_list(HloArena *arena, const CutMesh *mesh, const HloAxisRefs *list, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; i < list->count; i++) product *= take_axis(arena, mesh, &list->items[i], tiling);
     return product;
 }
 
-// In mesh order.
+// Appends the remaining parts in mesh order.
 static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
     int64_t product = 1;
     for (int64_t i = 0; i < mesh->parts.count; i++) {
@@ -141,7 +140,7 @@ static int64_t take_rest(HloArena *arena, const CutMesh *mesh, Tiling *tiling) {
     return product;
 }
 
-// Trailing dimensions of the tiling that tile nothing but say what the devices in them have in common.
+// Appends a trailing dimension of the tiling, which divides nothing but describes what its devices have in common.
 static void push_subgroup(HloArena *arena, Tiling *tiling, int64_t size, HloShardingKind kind) {
     if (size == 1) return;
     hlo_vector_push(arena, &tiling->tile_dims, size);
@@ -173,7 +172,7 @@ static void set_devices(HloArena *arena, const CutMesh *mesh, const Tiling *tili
     sharding->iota = iota;
 }
 
-// Axes dimension by dimension, then those that are manual, unreduced and unused, each a dimension of tiles.
+// Appends axes dimension by dimension, then the manual, unreduced and unused ones, each a dimension of tiles.
 HloStatus import_tiling(Importer *importer, const MlirAttribute *attribute, const MlirAttribute *manual, int64_t rank,
                         const HloSharding **result) {
     assert(rank >= 0 && result);
@@ -237,8 +236,8 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
     *sharding = NULL;
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind == MLIR_STRING && attribute->string) {
-        // Thousands of values are annotated alike, and an annotation never changes.
-        // The text of an annotation, or, as JAX wrote until 2023, the bytes of an OpSharding: none if it is replicated.
+        // Thousands of values have the same annotation, and an annotation never changes. It is text, or, as JAX wrote
+        // until 2023, the bytes of an OpSharding: no bytes if it is replicated.
         const bool is_text = attribute->string[0] == '{';
         const size_t length = is_text ? strlen(attribute->string) : (size_t)attribute->string_length;
         *sharding = hlo_string_map_get(&importer->shardings, attribute->string, length);
@@ -254,7 +253,8 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What tilings cannot say, as Shardy's own text in frontend attributes: axis names, open dimensions, replicated axes
+// Information that tilings cannot express, as Shardy's own text in frontend attributes: axis names, open dimensions,
+// replicated axes
 
 // A string as MLIR writes it.
 static void print_quoted(HloText *text, const char *string) {
@@ -354,7 +354,7 @@ static bool is_sdy_sharding(const MlirAttribute *attribute) {
     return attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_SHARDING;
 }
 
-// Only what the tiling cannot say needs the text.
+// True if the tiling cannot express everything, so that the text is needed.
 static bool needs_text(const MlirAttribute *sharding) {
     bool needs = sharding->items[2] && sharding->items[2]->count;
     for (int64_t i = 0; i < sharding->items[1]->count; i++) {
@@ -364,8 +364,8 @@ static bool needs_text(const MlirAttribute *sharding) {
     return needs;
 }
 
-// The text is believed before a tiling, so that it must be about all values if it is about one. It also takes the place
-// of text that the program brought along.
+// The text takes precedence over a tiling, so it must describe all values if it describes one. It also replaces the
+// text that the program already has.
 HloStatus import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction) {
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);
     const bool tuple = hlo_shape_is_tuple(instruction->shape);
@@ -392,7 +392,7 @@ HloStatus import_sharding_text(Importer *importer, const MlirAttribute *const *s
     return HLO_SUCCESS;
 }
 
-// Appends the meshes of a text to those of the operations. A name may come twice if it means the same mesh.
+// Appends the meshes of a text to those of the operations. A name may occur twice if it means the same mesh.
 static HloStatus add_written_meshes(Importer *importer, const char *text) {
     HloSdyMeshes written, *all = &importer->meshes;
     HLO_TRY(hlo_sdy_meshes_of_text(importer->arena, text, &written));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardy's attributes as named shardings, checked. See shardy.h.
+// Converts Shardy's attributes to checked named shardings. See shardy.h.
 #include "hlo/stablehlo/import/shardy.h"
 
 #include <assert.h>
@@ -7,8 +7,8 @@
 
 #include "hlo/stablehlo/text/parser.h"
 
-// Axes are compared each with each; real meshes have less than ten. The devices of a mesh may be written out one by
-// one; the verifier sets the same limit to shardings (verify/attributes.c).
+// Axes are compared pairwise; real meshes have less than ten. The devices of a mesh may be written out one by one; the
+// verifier sets the same limit for shardings (verify/attributes.c).
 enum { MOST_AXES = 1024, MOST_DEVICES = 1 << 24 };
 
 static bool is_sdy(const MlirAttribute *attribute, MlirSdyCode code) {
@@ -48,7 +48,7 @@ static HloStatus read_axes(HloArena *arena, const MlirAttribute *attribute, HloM
     return HLO_SUCCESS;
 }
 
-// Each device of the mesh once.
+// Checks that each device of the mesh occurs once.
 static HloStatus check_device_ids(HloArena *arena, HloInts ids, int64_t devices) {
     HLO_FAIL_IF(ids.count != devices, HLO_INVALID_ARGUMENT, "a mesh of %lld devices lists %lld", (long long)devices,
                 (long long)ids.count);
@@ -82,7 +82,7 @@ HloStatus hlo_sdy_mesh_of_attribute(HloArena *arena, const MlirAttribute *attrib
 // ---------------------------------------------------------------------------------------------------------------------
 // Axes
 
-// Letters that differ between two names, at most; a large number for names that no one mistypes.
+// The edit distance of two names; a very large number for names that are too long for a typo to matter.
 static int64_t edit_distance(const char *a, const char *b) {
     const int64_t a_length = (int64_t)strlen(a), b_length = (int64_t)strlen(b);
     int64_t row[64];
@@ -102,7 +102,7 @@ static int64_t edit_distance(const char *a, const char *b) {
     return row[b_length];
 }
 
-// The nearest name first, if it is near enough to be what was meant, then all of them.
+// Suggests the nearest name, if it is close enough, then lists all of them.
 static HloStatus unknown_axis(const HloMesh *mesh, const char *name) {
     HloText known = {0};
     const char *near = NULL;
@@ -129,7 +129,7 @@ static bool has_part(int64_t whole, HloInts part) {
     return pre >= 1 && size >= 1 && pre <= whole && size <= whole / pre && whole % (pre * size) == 0;
 }
 
-// `is_name`: the list is one of names, as that of manual axes is; else it has references, maybe to parts of axes.
+// `is_name`: the list has names, as that of manual axes; else it has references, possibly to parts of axes.
 static HloStatus read_axis(const HloMesh *mesh, const MlirAttribute *attribute, bool is_name, HloAxisRef *axis) {
     const bool fits = attribute && (is_name ? attribute->kind == MLIR_STRING : is_sdy(attribute, MLIR_SDY_AXIS_REF));
     HLO_FAIL_IF(!fits || !attribute->string, HLO_INVALID_ARGUMENT, "an axis that is none");
@@ -167,7 +167,7 @@ static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *
     return a->pre_size < b_end && b->pre_size < a_end;
 }
 
-// An axis, or a part of one, may be in one place of a sharding only. Parts of size one are nowhere.
+// An axis, or a part of one, may occur only once in a sharding. Parts of size one do not occur.
 static HloStatus check_distinct(HloArena *arena, const HloNamedSharding *named) {
     HLO_VECTOR(const HloAxisRef *) all = {0};
     for (int64_t i = 0; i < named->dim_count + 2; i++) {
@@ -176,7 +176,7 @@ static HloStatus check_distinct(HloArena *arena, const HloNamedSharding *named) 
                                                           : &named->unreduced;
         for (int64_t k = 0; k < refs->count; k++) {
             const HloAxisRef *axis = &refs->items[k];
-            // Overlapping parts of axes of size one would go on for ever.
+            // Overlapping parts of axes of size one would continue forever.
             HLO_FAIL_IF(all.count > 2 * MOST_AXES, HLO_INVALID_ARGUMENT, "a sharding names too many axes");
             for (int64_t j = 0; j < all.count; j++) {
                 const bool same = all.items[j]->axis == axis->axis && !axis->size && !all.items[j]->size;
@@ -252,8 +252,8 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-// One escape of C, as absl::CEscape() writes them: letters, three octal digits, \x and hexadecimal digits. `at` is
-// behind the backslash; returns what comes after.
+// Decodes one C escape, as absl::CEscape() writes them: letters, three octal digits, \x and hexadecimal digits. `at` is
+// after the backslash; returns the position after the escape.
 static const char *unescape_one(const char *at, char *result) {
     static const char letters[] = "abfnrtv", values[] = "\a\b\f\n\r\t\v";
     const char *letter = *at ? strchr(letters, *at) : NULL;
@@ -276,8 +276,8 @@ static const char *unescape_one(const char *at, char *result) {
     return *at ? at + 1 : at;
 }
 
-// The attribute's own text. Older releases of XLA escape its quotes once more than HLO text does: then none is left
-// without a backslash. Everything else is MLIR's text as it stands.
+// The attribute's own text. Older releases of XLA escape its quotes once more than HLO text does: then all of them have
+// a backslash. Everything else is MLIR's text, unchanged.
 static const char *plain_text(HloArena *arena, const char *text) {
     bool escaped = false;
     for (const char *at = text; *at; at++) {
@@ -300,7 +300,7 @@ static const char *plain_text(HloArena *arena, const char *text) {
     return plain;
 }
 
-// An error inside the text quotes it: its place is to be the instruction's, which the caller knows.
+// An error inside the text quotes it: its position should be the instruction's, which the caller knows.
 static HloStatus read_text(HloArena *arena, const char *text, const MlirAttribute **attribute) {
     const char *plain = plain_text(arena, text);
     HloStatus status = mlir_parse_attribute(arena, plain, strlen(plain), attribute);

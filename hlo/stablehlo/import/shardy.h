@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one reader of Shardy's shardings. They reach us as MLIR attributes (text, bytecode) and as the text of frontend
+// The only reader of Shardy's shardings. They come as MLIR attributes (text, bytecode) and as the text of frontend
 // attributes (xla.sdy.*), which XLA's round trip through HLO writes. Both become the named shardings of HLO here, and
-// both are checked here by the rules of Shardy's own verifier (shardy/dialect/sdy/ir/verifiers.cc): what cannot be
-// read, or names a mesh or an axis that does not exist, is INVALID_ARGUMENT and never a weaker sharding.
+// both are checked here by the rules of Shardy's own verifier (shardy/dialect/sdy/ir/verifiers.cc): an attribute that
+// cannot be read, or that names a mesh or an axis that does not exist, is INVALID_ARGUMENT and never a weaker sharding.
 #ifndef MESHLO_HLO_STABLEHLO_IMPORT_SHARDY_H_
 #define MESHLO_HLO_STABLEHLO_IMPORT_SHARDY_H_
 
@@ -15,11 +15,11 @@
 #define HLO_SDY_IN_SHARDINGS "xla.sdy.in_shardings"
 #define HLO_SDY_OUT_SHARDINGS "xla.sdy.out_shardings"
 #define HLO_SDY_MANUAL_AXES "xla.sdy.manual_axes"
-// Of a module whose entry takes or gives one tuple: a sharding for each of its arguments or results.
+// For a module whose entry has one tuple as argument or result: a sharding for each of its elements.
 #define HLO_SDY_ARGUMENT_SHARDINGS "xla.sdy.tuple_args_shardings"
 #define HLO_SDY_RESULT_SHARDINGS "xla.sdy.tuple_results_shardings"
 
-// The meshes of a module by name. What a mesh says is checked when it is read.
+// The meshes of a module by name. The content of a mesh is checked when it is read.
 typedef struct HloSdyMeshes {
     const char *const *names;
     const struct MlirAttribute *const *meshes;
@@ -30,7 +30,7 @@ typedef struct HloSdyMeshes {
 typedef struct HloSdySharding {
     // HLO_SHARDING_NAMED. A mesh without axes replicates; one that names a single device is maximal.
     const HloSharding *sharding;
-    // One a dimension: the round of propagation in which it takes part. NULL if all of them are 0.
+    // One per dimension: the round of propagation in which it takes part. NULL if all of them are 0.
     const int32_t *priorities;
 } HloSdySharding;
 
@@ -40,7 +40,7 @@ typedef struct HloSdyShardings {
     int64_t count;
 } HloSdyShardings;
 
-// The meshes that a module has in its frontend attributes; none is fine.
+// The meshes in a module's frontend attributes; there may be none.
 HLO_NODISCARD HloStatus hlo_sdy_meshes(HloArena *arena, const HloModule *module, HloSdyMeshes *meshes);
 // The same from the text of such an attribute: `{mesh = #sdy.mesh<["x"=2]>}`.
 HLO_NODISCARD HloStatus hlo_sdy_meshes_of_text(HloArena *arena, const char *text, HloSdyMeshes *meshes);
@@ -53,10 +53,10 @@ HLO_NODISCARD HloStatus hlo_sdy_shardings(HloArena *arena, const HloSdyMeshes *m
 // (NULL) it is the first of `meshes` that has all of them.
 HLO_NODISCARD HloStatus hlo_sdy_manual_axes(HloArena *arena, const HloSdyMeshes *meshes, const HloMesh *mesh,
                                             const char *text, const HloSharding **manual);
-// INVALID_ARGUMENT unless the text is a sharding rule, `#sdy.op_sharding_rule<...>`. What it says is used by no one
-// here: operations have rules of their own.
+// INVALID_ARGUMENT unless the text is a sharding rule, `#sdy.op_sharding_rule<...>`. The rule is not used here:
+// operations have their own rules.
 HLO_NODISCARD HloStatus hlo_sdy_check_rule(HloArena *arena, const char *text);
-// INVALID_ARGUMENT unless the sharding is one of an array of that rank; a maximal one is of every rank.
+// INVALID_ARGUMENT unless the sharding fits an array of this rank; a maximal one fits every rank.
 HLO_NODISCARD HloStatus hlo_sdy_check_rank(const HloSharding *sharding, int64_t rank);
 
 // For the importer: a mesh or a sharding attribute of MLIR. Everything is copied to `arena`.
@@ -64,10 +64,10 @@ HLO_NODISCARD HloStatus hlo_sdy_mesh_of_attribute(HloArena *arena, const struct 
                                                   HloMesh *mesh);
 HLO_NODISCARD HloStatus hlo_sdy_sharding_of_attribute(HloArena *arena, const HloSdyMeshes *meshes,
                                                       const struct MlirAttribute *attribute, HloSdySharding *sharding);
-// The axes that a list of names or axis references (NULL: none) names.
+// The axes in a list of names or axis references (NULL: none).
 HLO_NODISCARD HloStatus hlo_sdy_axes_of_attribute(HloArena *arena, const HloMesh *mesh,
                                                   const struct MlirAttribute *list, HloAxisRefs *axes);
-// A mesh that is written out, or the one of that name (a symbol); NULL if there is none.
+// A mesh that is written out, or the one with that name (a symbol); NULL if there is none.
 const struct MlirAttribute *hlo_sdy_find_mesh(const HloSdyMeshes *meshes, const struct MlirAttribute *mesh);
 
 #endif
