@@ -321,6 +321,33 @@ CliDifference cli_arrays_compare(const HloLiteral *expected, const HloLiteral *a
     return result;
 }
 
+// The largest difference of two elements.
+static double largest_distance(const HloLiteral *reference, const HloLiteral *from) {
+    double largest = 0;
+    const int64_t count = hlo_shape_elements(reference->shape);
+    for (int64_t i = 0; i < count; ++i) {
+        const double _Complex r = hlo_literal_get_complex(reference, i), f = hlo_literal_get_complex(from, i);
+        if (same_number(r, f)) continue;
+        const double error = cabs(f - r);
+        if (!isfinite(error)) return INFINITY;
+        if (error > largest) largest = error;
+    }
+    return largest;
+}
+
+CliDistances cli_arrays_distances(const HloLiteral *reference, const HloLiteral *expected, const HloLiteral *actual,
+                                  const CliTolerance *tolerance) {
+    assert(hlo_shape_equal(expected->shape, reference->shape, HLO_COMPARE_DIMS_ONLY));
+    assert(hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_DIMS_ONLY));
+    const double scale = root_mean_square(reference), unit = scale > 0 ? scale : 1;
+    CliDistances result = {.actual = largest_distance(reference, actual) / unit,
+                           .expected = largest_distance(reference, expected) / unit};
+    result.ill_conditioned = isfinite(result.actual) &&
+                             result.expected > default_relative(expected->shape->type, tolerance) &&
+                             result.actual <= CLI_FARTHER * result.expected;
+    return result;
+}
+
 HloLiteral *cli_array_view(HloArena *arena, const HloLiteral *literal, const HloShape *shape) {
     assert(hlo_shape_bytes(shape) == hlo_shape_bytes(literal->shape));
     HloLiteral *view = HLO_ARENA_NEW(arena, HloLiteral, 1);

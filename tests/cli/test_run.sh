@@ -78,6 +78,7 @@ exits 2 "unknown numerics" meshlo run dot.hlo --numerics f8
 exits 2 "too few devices" meshlo run dot.hlo --on cpu:2 --mesh a=4
 exits 1 "a comparison that fails" meshlo run "$small" --on cpu:8 --compare eval --rtol 0 --atol 0
 says err "first at [" "a comparison that fails: where"
+says err "from a run in f64" "a comparison that fails: how far both are from f64"
 exits 0 "device assignment" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,3
 exits 2 "device assignment of no device" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,9
 exits 2 "device assignment twice" meshlo run dot.hlo --on v2-8 --mesh a=2 --device-assignment 5,5
@@ -400,3 +401,94 @@ says err "nobody is at the other end of channel 5" "a transfer to nobody: said"
 printf 'HloModule m\nENTRY e {\n  a = token[] after-all()\n  r = (f32[8], u32[], token[]) recv(a), channel_id=6, is_host_transfer=true\n  ROOT d = (f32[8], token[]) recv-done(r), channel_id=6, is_host_transfer=true\n}\n' > recv.hlo
 exits 6 "a transfer from nobody" meshlo run recv.hlo
 says err "nobody is at the other end of channel 6" "a transfer from nobody: said"
+
+# Rounding errors that a program makes large are no mistake of the engine. Conjugate gradients on a Hilbert matrix, and
+# a logistic map that doubles each error.
+cat >gradients.hlo <<'HLO'
+HloModule cg
+add { a = f32[] parameter(0)
+ b = f32[] parameter(1)
+ ROOT s = f32[] add(a, b) }
+more { t = (s32[], f32[24,24], f32[24], f32[24], f32[24]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ n = s32[] constant(20)
+ ROOT l = pred[] compare(i, n), direction=LT }
+step { t = (s32[], f32[24,24], f32[24], f32[24], f32[24]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ a = f32[24,24] get-tuple-element(t), index=1
+ x = f32[24] get-tuple-element(t), index=2
+ r = f32[24] get-tuple-element(t), index=3
+ d = f32[24] get-tuple-element(t), index=4
+ o = s32[] constant(1)
+ j = s32[] add(i, o)
+ ad = f32[24] dot(a, d), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+ rr = f32[] dot(r, r), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+ dad = f32[] dot(d, ad), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+ al = f32[] divide(rr, dad)
+ alb = f32[24] broadcast(al), dimensions={}
+ dx = f32[24] multiply(alb, d)
+ x1 = f32[24] add(x, dx)
+ dr = f32[24] multiply(alb, ad)
+ r1 = f32[24] subtract(r, dr)
+ rr1 = f32[] dot(r1, r1), lhs_contracting_dims={0}, rhs_contracting_dims={0}
+ be = f32[] divide(rr1, rr)
+ beb = f32[24] broadcast(be), dimensions={}
+ bd = f32[24] multiply(beb, d)
+ d1 = f32[24] add(r1, bd)
+ ROOT u = (s32[], f32[24,24], f32[24], f32[24], f32[24]) tuple(j, a, x1, r1, d1) }
+ENTRY e {
+ b = f32[24] parameter(0)
+ row = f32[24,24] iota(), iota_dimension=0
+ col = f32[24,24] iota(), iota_dimension=1
+ sum = f32[24,24] add(row, col)
+ one = f32[] constant(1)
+ ones = f32[24,24] broadcast(one), dimensions={}
+ den = f32[24,24] add(sum, ones)
+ a = f32[24,24] divide(ones, den)
+ z = f32[] constant(0)
+ x = f32[24] broadcast(z), dimensions={}
+ i = s32[] constant(0)
+ t = (s32[], f32[24,24], f32[24], f32[24], f32[24]) tuple(i, a, x, b, b)
+ w = (s32[], f32[24,24], f32[24], f32[24], f32[24]) while(t), condition=more, body=step
+ ROOT y = f32[24] get-tuple-element(w), index=2
+}
+HLO
+cat >chaotic.hlo <<'HLO'
+HloModule chaotic
+more { t = (s32[], f32[64]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ n = s32[] constant(100)
+ ROOT l = pred[] compare(i, n), direction=LT }
+step { t = (s32[], f32[64]) parameter(0)
+ i = s32[] get-tuple-element(t), index=0
+ x = f32[64] get-tuple-element(t), index=1
+ o = s32[] constant(1)
+ j = s32[] add(i, o)
+ one = f32[] constant(1)
+ ones = f32[64] broadcast(one), dimensions={}
+ r = f32[] constant(3.99)
+ rs = f32[64] broadcast(r), dimensions={}
+ c = f32[64] subtract(ones, x)
+ m = f32[64] multiply(x, c)
+ y = f32[64] multiply(rs, m)
+ ROOT u = (s32[], f32[64]) tuple(j, y) }
+ENTRY e {
+ p = f32[64] parameter(0)
+ q = f32[64] exponential(p)
+ k = f32[] constant(0.3)
+ ks = f32[64] broadcast(k), dimensions={}
+ x = f32[64] multiply(q, ks)
+ i = s32[] constant(0)
+ t = (s32[], f32[64]) tuple(i, x)
+ w = (s32[], f32[64]) while(t), condition=more, body=step
+ ROOT y = f32[64] get-tuple-element(w), index=1
+}
+HLO
+for program in gradients chaotic; do
+    exits 0 "ill-conditioned: $program" meshlo run $program.hlo --seed 0 --compare eval --json
+    says err "is ill-conditioned: the engine is" "ill-conditioned: $program: both distances"
+    json "not j['equal'] and j['ill_conditioned'] == 1" "ill-conditioned: $program: report"
+done
+sed 's/ q = f32\[64\] exponential(p)/ b = u32[64] bitcast-convert(p)\n g = f32[64] bitcast-convert(b)\n q = f32[64] exponential(g)/' chaotic.hlo >bits.hlo
+exits 1 "a program that has no f64 form" meshlo run bits.hlo --seed 0 --compare eval
+says err "no run in f64 tells whether it is ill-conditioned: %b (bitcast-convert)" "a program that has no f64 form: why"

@@ -131,3 +131,33 @@ Test(tools_machine, reads_meshes) {
     }
     hlo_arena_free(context.arena);
 }
+
+// Distances of three elements from a run in f64, and whether that makes the arrays ill-conditioned.
+static bool ill_conditioned(const double *reference, const double *expected, const double *actual) {
+    HloLiteral *r = new_array(HLO_F64, 3), *e = new_array(HLO_F32, 3), *a = new_array(HLO_F32, 3);
+    for (int i = 0; i < 3; ++i) {
+        hlo_literal_set_double(r, i, reference[i]);
+        hlo_literal_set_double(e, i, expected[i]);
+        hlo_literal_set_double(a, i, actual[i]);
+    }
+    const CliTolerance tolerance = {-1, -1, HLO_F32, false};
+    const CliDistances distances = cli_arrays_distances(r, e, a, &tolerance);
+    hlo_literal_free(r);
+    hlo_literal_free(e);
+    hlo_literal_free(a);
+    return distances.ill_conditioned;
+}
+
+Test(tools_arrays, only_rounding_errors_of_both_runs_are_ill_conditioned) {
+    const double reference[] = {1, -2, 3};
+    const double far[] = {1.1, -2.1, 2.9}, farther[] = {1.2, -1.8, 3.1}, beyond[] = {1, -2, 9};
+    const double near[] = {1.0000001, -2, 3}, one_wrong[] = {1, -2, 3.1}, none[] = {NAN, -2, 3};
+    cr_expect(ill_conditioned(reference, far, farther));
+    cr_expect(ill_conditioned(reference, farther, far));
+    // A mistake in the engine: the evaluator is where f64 is.
+    cr_expect_not(ill_conditioned(reference, near, one_wrong));
+    cr_expect_not(ill_conditioned(reference, reference, one_wrong));
+    // Farther by more than rounding explains, or no number at all.
+    cr_expect_not(ill_conditioned(reference, far, beyond));
+    cr_expect_not(ill_conditioned(reference, far, none));
+}
