@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Manual (shard_map) regions of a program that is not partitioned yet. Every device runs the whole program on whole
-// arrays; inside a region each holds its own shard, and collectives are real. Which shard a device holds follows from
-// the annotations at the region's border: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
+// arrays; inside a region each has its own shard, and collectives are real. The annotations at the boundary of the
+// region determine the shard of each device: `Sharding` custom calls, or the xla.sdy attributes of Shardy's form.
 //
-// This is what makes a partitioned program comparable with what it was made of: the partitioner reads the same borders,
-// so the evaluator must read them by itself, or both could be wrong in the same way. That is also why Shardy's text is
-// parsed here once more, in its simplest form. It is text that nobody has verified when an unpartitioned program is
-// evaluated: what it says is checked against the devices of the run before anything is divided by it or counted with
-// it, and anything else is refused as "this sharding".
+// This makes a partitioned program comparable with its source. The partitioner reads the same boundaries, so the
+// evaluator must read them with code of its own, or both could be wrong in the same way. For the same reason Shardy's
+// text is parsed here once more, in its simplest form. When an unpartitioned program is evaluated this text has not
+// been verified: its numbers are checked against the devices of the run before they are used to divide or count, and
+// anything else is rejected as "this sharding".
 //
-// Leaving a region takes all devices (hlo_eval_meet): the whole is put together from the shards of the devices along
-// the axes that stop being manual there. All others tell groups apart: along those of a region around this one devices
-// hold different wholes, and along automatic axes the same one. Replicas should agree; where a program makes them
-// differ, the value of the lowest device of the group stands, on all of the group.
+// All devices leave a region together (hlo_eval_meet): the whole array is assembled from the shards of the devices
+// along the axes that stop being manual there. All other axes distinguish groups: along those of an enclosing region
+// devices hold different whole arrays, and along automatic axes the same one. Replicas should agree; if a program makes
+// them differ, the whole group takes the value of its lowest device.
 #include <assert.h>
 #include <ctype.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@
 #define MAX_RANK 32
 #define MAX_AXES 32
 
-// Where one device's part of an array lies: part `index` of `count` in every dimension. Parts of one array have the
-// same `group`, the place along all axes but those that are manual in this region only.
+// The position of one device's part of an array: part `index` of `count` in every dimension. Parts of one array have
+// the same `group`, the position along all axes except those that are manual in this region only.
 typedef struct Part {
     int64_t index[MAX_RANK], count[MAX_RANK];
     int64_t group;
@@ -72,7 +72,7 @@ static bool tiled_part(HloArena *arena, const HloSharding *sharding, int64_t ran
     return true;
 }
 
-// The place of `device` along the manual axes of a tiling, or along all others; -1 if the tiling does not have it.
+// The position of `device` along the manual axes of a tiling, or along all others; -1 if the tiling does not have it.
 static int64_t tiled_place(HloArena *arena, const HloSharding *sharding, int64_t device, bool manual) {
     assert(sharding->kind == HLO_SHARDING_TILED);
     HloInts tile = sharding->tile_dims;
@@ -123,7 +123,7 @@ static bool named_part(HloArena *arena, const HloNamedSharding *named, int64_t r
     return true;
 }
 
-// The place of a position in a mesh along axes or parts of them.
+// The position along some axes (or parts of them) of a position in the whole mesh.
 static int64_t place_along(const HloMesh *mesh, HloAxisRefs axes, int64_t position) {
     int64_t place = 0, count = 1;
     for (int64_t i = 0; i < axes.count; i++)
@@ -132,7 +132,7 @@ static int64_t place_along(const HloMesh *mesh, HloAxisRefs axes, int64_t positi
     return place;
 }
 
-// As tiled_place(). Along all but the manual axes: which devices of the same manual place come before.
+// As tiled_place(). Along the other axes it is the number of earlier devices with the same manual position.
 static int64_t named_place(HloArena *arena, const HloNamedSharding *named, int64_t device, bool manual) {
     int64_t position = mesh_position(arena, &named->mesh, device);
     if (position < 0) return -1;
@@ -143,7 +143,7 @@ static int64_t named_place(HloArena *arena, const HloNamedSharding *named, int64
     return before;
 }
 
-// The place of the device along the manual axes of a sharding, or along all others. 0 where it has no manual axes.
+// The position of the device along the manual axes of a sharding, or along all others. 0 if it has no manual axes.
 static int64_t place_of(HloEvalDevice *device, const HloSharding *sharding, bool manual) {
     if (!sharding) return 0;
     int64_t place = 0;
@@ -163,8 +163,8 @@ static bool has_manual(const HloSharding *sharding) {
     return sharding->kind == HLO_SHARDING_MANUAL;
 }
 
-// Which devices put one array together where `instruction` leaves a region: its operand's sharding says what is manual
-// inside, its own what still is.
+// The group of devices that assemble one array where `instruction` leaves a region. The sharding of its operand defines
+// the axes that are manual inside, its own those that still are.
 static int64_t group_of(HloEvalDevice *device, const HloInstruction *instruction) {
     const HloSharding *inside = instruction->operands[0]->sharding;
     int64_t outer = place_of(device, instruction->sharding, true);
@@ -212,7 +212,7 @@ static const char *skip_to(const char *text, const char *wanted) {
     return found ? found + strlen(wanted) : NULL;
 }
 
-// Reads `"name"` at or after `text` but before `end`; returns the place behind it, or NULL.
+// Reads `"name"` at or after `text` but before `end`; returns the position after it, or NULL.
 static const char *read_name(const char *text, const char *end, const char **name, int64_t *length) {
     while (text < end && *text != '"') text++;
     if (text >= end) return NULL;
@@ -230,8 +230,9 @@ static const char *module_attribute(const HloModule *module, const char *key) {
     return NULL;
 }
 
-// The mesh called `name` in {name = #sdy.mesh<["x"=2, "y"=2]>, …}. Meshes with device orders of their own are refused,
-// and sizes that the `most` devices of the run cannot make up: nobody has verified this text, and it is divided by.
+// Finds the mesh called `name` in {name = #sdy.mesh<["x"=2, "y"=2]>, …}. Meshes with device orders of their own are
+// rejected, and so are sizes whose product exceeds the `most` devices of the run: the text is not verified, and its
+// numbers are used as divisors.
 static bool find_mesh(const HloModule *module, const char *name, size_t length, int64_t most, SdyMesh *mesh) {
     const char *text = module_attribute(module, "xla.sdy.meshes");
     *mesh = (SdyMesh){.devices = 1};
@@ -327,8 +328,8 @@ static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instructi
 
 // ---- taking apart and putting together
 
-// The region does not split what automatic axes shard: manual ones lead in the list of a dimension, and the shapes say
-// how many pieces they make.
+// Drops the automatic axes from a part, since the region does not split arrays along them. Manual axes come first in
+// the list of a dimension, and the shapes give the number of pieces that they make.
 static HloStatus fit_part(const HloInstruction *instruction, const HloShape *whole, const HloShape *shard, Part *part) {
     for (int32_t i = 0; i < whole->rank; i++) {
         const int64_t size = shard->dims[i], pieces = size ? whole->dims[i] / size : 1;
@@ -362,7 +363,7 @@ static HloStatus take_part(HloEvalDevice *device, const HloInstruction *instruct
     return HLO_SUCCESS;
 }
 
-// The sharding at the border that value `value` of the instruction crosses.
+// The sharding at the boundary that value `value` of the instruction crosses.
 static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instruction, int64_t value, int64_t rank,
                              Part *part) {
     if (rank > MAX_RANK) return refuse(instruction, "so many dimensions");
@@ -384,7 +385,7 @@ static const HloShape *value_shape(const HloInstruction *instruction, int64_t va
     return instruction->shape->type == HLO_TUPLE ? instruction->shape->elements[value] : instruction->shape;
 }
 
-// Outside of manual runs (a program already per device) shapes do not change at the border.
+// Outside of manual runs (a program that is already per device) shapes do not change at the boundary.
 static HloStatus pass_on(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     for (int32_t k = 0; k < instruction->operand_count; k++) {
@@ -419,7 +420,7 @@ static HloStatus gather_group(const HloInstruction *instruction, HloEvalParty *p
                               int64_t count, int64_t value, HloEvalParty *first, HloEvalValue **result) {
     const HloShape *whole = value_shape(instruction, value);
     HLO_TRY(hlo_eval_new_zeroed(first->device, whole, result));
-    for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; the first device's stands
+    for (int64_t from = count - 1; from >= 0; from--) {  // replicas agree; otherwise the first device's value wins
         const HloEvalValue *shard = parties[from].operands[value];
         Part part = parts[from];
         if (part.group != parts[first - parties].group) continue;

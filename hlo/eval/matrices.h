@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dense decompositions of one row-major matrix in double complex: plain algorithms of cubic order, LAPACK's conventions
-// for what is packed. Matrices of a real type have zero imaginary parts and keep them.
+// Dense decompositions of one row-major matrix in double complex: plain algorithms of cubic order, with LAPACK's
+// conventions for packed results. Matrices of a real type have zero imaginary parts and keep them.
 #ifndef MESHLO_HLO_EVAL_MATRICES_H_
 #define MESHLO_HLO_EVAL_MATRICES_H_
 
@@ -13,13 +13,13 @@ typedef double _Complex HloEvalComplex;
 
 // ---- factors (factor.c)
 
-// The lower factor of the Hermitian matrix given by its lower triangle, in place, zeros above. Returns 0, or the number
-// (from 1) of the row where the matrix is seen not to be positive definite; the rest is then untouched.
+// Computes the lower factor of the Hermitian matrix given by its lower triangle, in place, zeros above. Returns 0, or
+// the number (from 1) of the row that shows that the matrix is not positive definite; the rest is then unchanged.
 int64_t hlo_eval_factor_cholesky(HloEvalComplex *a, int64_t n);
-// P A = L U in place; pivots[] (min(rows, columns)) counted from 0. Returns 0, or the number (from 1) of the first
-// column without a pivot.
+// Computes P A = L U in place; pivots[] (min(rows, columns)) counted from 0. Returns 0, or the number (from 1) of the
+// first column without a pivot.
 int64_t hlo_eval_factor_lu(HloEvalComplex *a, int64_t rows, int64_t columns, int64_t *pivots);
-// A = Q R in place by reflections I - tau v v^H; `v` is scratch of `rows`.
+// Computes A = Q R in place by reflections I - tau v v^H; `v` is scratch of `rows`.
 void hlo_eval_factor_qr(HloEvalComplex *a, int64_t rows, int64_t columns, HloEvalComplex *taus, HloEvalComplex *v);
 // A P = Q R, the column of the largest rest first: order[j] (from 0) is the column that came to j. The first `fixed`
 // columns stay where they are.
@@ -29,7 +29,7 @@ void hlo_eval_factor_pivoted_qr(HloEvalComplex *a, int64_t rows, int64_t columns
 // v[from, to). `first` is the first column (row) that is touched.
 void hlo_eval_apply_reflection(HloEvalComplex *c, int64_t rows, int64_t columns, bool right, int64_t first,
                                int64_t from, int64_t to, const HloEvalComplex *v, HloEvalComplex tau);
-// Makes the reflection whose adjoint takes v[from, to) to beta e_from: v becomes its vector (v[from] = 1), *beta real.
+// Makes the reflection whose adjoint maps v[from, to) to beta e_from: v becomes its vector (v[from] = 1), *beta real.
 HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t to, double *beta);
 
 // ---- eigenvalues (eigen.c)
@@ -38,9 +38,9 @@ HloEvalComplex hlo_eval_make_reflection(HloEvalComplex *v, int64_t from, int64_t
 // 0. Finite numbers only.
 int hlo_eval_normalise(HloEvalComplex *a, int64_t count);
 
-// The Hermitian matrix whose lower triangle counts: a := diagonal, v := unitary, phases settled by
-// hlo_eval_settled_phase(). Ascending where `sort` is set; else blocks between which all elements are zero keep their
-// values and vectors in their own rows and columns. All elements must be finite.
+// Diagonalises the Hermitian matrix given by its lower triangle: a := diagonal, v := unitary, with phases fixed by
+// hlo_eval_settled_phase(). Values are ascending if `sort` is set; else blocks between which all elements are zero keep
+// their values and vectors in their own rows and columns. All elements must be finite.
 void hlo_eval_diagonalise(HloEvalComplex *a, HloEvalComplex *v, double *values, int64_t n, bool sort);
 // The factor of size 1 that makes the first large element of the column x (elements `stride` apart) real and positive.
 HloEvalComplex hlo_eval_settled_phase(const HloEvalComplex *x, int64_t n, int64_t stride);
@@ -65,11 +65,11 @@ void hlo_eval_schur_vectors(const HloEvalComplex *t, const HloEvalComplex *z, in
 
 // ---- singular values (singular.c)
 
-// A = U S V^H of a rows x columns matrix with rows >= columns, by one-sided rotations: `a` becomes U's first `columns`
-// columns, v (columns x columns) V, values descending. Phases are settled on the columns of U.
+// Computes A = U S V^H of a rows x columns matrix with rows >= columns, by one-sided rotations: `a` becomes U's first
+// `columns` columns, v (columns x columns) V, values descending. Phases are fixed on the columns of U.
 void hlo_eval_singular_values(HloEvalComplex *a, HloEvalComplex *v, double *values, int64_t rows, int64_t columns);
-// Completes the first `have` orthonormal columns of q (rows x want) by others; `v` and `taus` scratch of `rows`, `work`
-// of rows x have.
+// Extends the first `have` orthonormal columns of q (rows x want) to `want`; `v` and `taus` are scratch of `rows`,
+// `work` of rows x have.
 void hlo_eval_complete_basis(HloEvalComplex *q, int64_t rows, int64_t want, int64_t have, HloEvalComplex *work,
                              HloEvalComplex *taus, HloEvalComplex *v);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Strided copies, and the ops that only move elements.
 //
-// Arrays are dense and row-major, so that an op which moves elements is a walk over a block with strides of its own on
-// either side: zero to repeat, negative to reverse, a multiple to step, exchanged to transpose. All of them end in
-// hlo_eval_copy_strided(), whose innermost loop is over elements of one width and knows nothing of types.
+// Arrays are dense and row-major, so an op that moves elements is a walk over a block with different strides on either
+// side: zero to repeat, negative to reverse, a multiple to step, exchanged to transpose. All of them end in
+// hlo_eval_copy_strided(), whose innermost loop is over elements of one width and does not depend on types.
 #include <assert.h>
 #include <string.h>
 
@@ -212,8 +212,8 @@ static HloStatus take_block(HloEvalDevice *device, const HloInstruction *instruc
                           strides, result);
 }
 
-// Result sizes are static unless the shape says otherwise: a slice of a dynamic array may well lie inside of what is
-// always there.
+// Result sizes are static unless the shape is dynamic: a slice of a dynamic array may be within the part that always
+// exists.
 HloStatus hlo_eval_slice(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SLICE));
@@ -258,7 +258,7 @@ HloStatus hlo_eval_dynamic_slice(HloEvalDevice *device, const HloInstruction *in
     return take_block(device, instruction, operands[0], starts, NULL, result);
 }
 
-// Into the operand's own memory if nobody else holds it, else into a copy.
+// Updates the operand's own memory if there is no other reference to it, else a copy.
 HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruction *instruction,
                                         HloEvalValue **operands, HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_UPDATE_SLICE));
@@ -268,7 +268,7 @@ HloStatus hlo_eval_dynamic_update_slice(HloEvalDevice *device, const HloInstruct
     HLO_TRY(hlo_eval_with_shape(device, operands[0], instruction->shape, result));
     const HloShape *shape = instruction->shape;
     int64_t rank = shape->rank, bytes = hlo_type_bytes(shape->type), offset = 0;
-    const int64_t *block = update->sizes ? update->sizes : update->shape->dims;  // what is there of the update
+    const int64_t *block = update->sizes ? update->sizes : update->shape->dims;  // the actual sizes of the update
     if (any_zero(block, rank)) return HLO_SUCCESS;
     int64_t *strides = HLO_EVAL_SCRATCH(device, int64_t, rank),
             *update_strides = HLO_EVAL_SCRATCH(device, int64_t, rank);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // c += a * b in doubles, the loop in which the evaluator of a network spends its time.
 //
-// Every element of c adds its products in ascending order of k, one after the other, whatever the instruction set:
-// tiles of c stay in registers while k runs, and nothing is added in another order. A fused multiply-add gives the bits
-// of a multiplication and an addition where the product is exact, which it is for numbers that fit f32 (24 + 24 bits of
+// Every element of c adds its products in ascending order of k, one after the other, for every instruction set: tiles
+// of c stay in registers while k runs, and nothing is added in another order. A fused multiply-add gives the same bits
+// as a multiplication and an addition if the product is exact, which it is for numbers that fit f32 (24 + 24 bits of
 // 53); only then is it used. So the results are those of three plain loops, on every machine.
 #include <assert.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 #include <immintrin.h>
 #endif
 
-// Steps of k whose rows of b are packed at a time: with the widest tile 64 KiB, which the second-level cache holds.
+// Number of steps of k whose rows of b are packed at a time: with the widest tile 64 KiB, which fit the second-level
+// cache.
 #define BLOCK_K 256
 
 enum { MAX_ROWS = 6, MAX_COLUMNS = 32, FEW_COLUMNS = 6 };
@@ -91,8 +92,8 @@ static bool fit_f32(const double *values, int64_t count) {
     return fit;
 }
 
-// One multiplication: b's rows [k0, k0 + depth), columns [n0, n0 + columns) stand in `panel`, zeros to the tile's
-// width.
+// One multiplication: `panel` contains b's rows [k0, k0 + depth), columns [n0, n0 + columns), padded with zeros to the
+// tile's width.
 typedef struct Multiplication {
     Kernel kernel;
     Tile *tile;
@@ -112,8 +113,8 @@ static void pack_panel(Multiplication *p) {
     }
 }
 
-// Rows [i, i + rows) of the panel's columns. Where they do not fill a tile, it stands aside: missing rows repeat the
-// last one, and what they and the missing columns give is dropped.
+// Computes rows [i, i + rows) of the panel's columns. An incomplete tile is computed in a buffer: missing rows repeat
+// the last one, and the results of missing rows and columns are dropped.
 static void multiply_rows(const Multiplication *p, int64_t i, int64_t rows) {
     assert(rows > 0 && rows <= p->kernel.rows);
     const double *a[MAX_ROWS];
@@ -142,9 +143,8 @@ static void multiply_few_columns(const double *a, const double *b, double *c, in
     }
 }
 
-// c += a b in blocks that stay in the caches, with the widest vectors of this machine. Where all numbers are f32 their
-// products are exact in double, so that a fused multiply-add gives the same bits as the two operations: then it is
-// used.
+// Computes c += a b in blocks that stay in the caches, with the widest vectors of this machine. If all numbers are f32,
+// their products are exact in double and a fused multiply-add gives the same bits as the two operations, so it is used.
 void hlo_eval_multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);
     if (n < FEW_COLUMNS) {

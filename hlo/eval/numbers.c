@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of any element type as doubles, floats, 64-bit integers or complex numbers, and back.
 //
-// The evaluator computes in a few wide types; these functions are the border. Each is a loop over one C type chosen by
-// a switch, so that arrays and not elements pay for the choice. f16 and bf16 have code of their own, because they are
-// most of what models hold; the rarer formats go through hlo_float_decode() element by element.
+// The evaluator computes in a few wide types; these functions convert to and from them. Each is a loop over one C type
+// chosen by a switch, so that the choice costs once per array and not per element. f16 and bf16 have code of their own,
+// because they make up most of a model's data; the rarer formats go through hlo_float_decode() element by element.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
 
-// Bits of a float and back; memcpy is how C says it.
+// The bits of a float and back; memcpy is C's way to do it.
 static uint32_t bits_of(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof(bits));
@@ -55,7 +55,7 @@ static uint16_t f16_of(float value) {
         uint32_t rounded = magnitude + 0xFFF + (magnitude >> 13 & 1);
         return (uint16_t)(sign | (rounded - 0x38000000) >> 13);
     }
-    // Subnormal: adding 0.5 puts the unit in the last place of the half at that of the float.
+    // Subnormal: adding 0.5 aligns the unit in the last place of the half with that of the float.
     return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000));
 }
 
@@ -66,7 +66,7 @@ static uint16_t f16_of(float value) {
         for (int64_t i = 0; i < count; i++) out[i] = (out_type)(expression); \
     } while (0)
 
-// One case a type whose elements C can read, for the switches below.
+// One case for each type whose elements C can read, for the switches below.
 #define PLAIN_CASES(out_type)                                           \
     case HLO_PRED: CONVERT_LOOP(uint8_t, out_type, in[i] != 0); return; \
     case HLO_S1:                                                        \

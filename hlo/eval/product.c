@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of matrix products: accumulators, passes, and one blocked loop for what multiply.c
-// does not do.
+// The arithmetic of matrix products: accumulators, passes, and one blocked loop for the types that multiply.c does not
+// handle.
 //
-// A product adds up in the accumulator of its kind (double, int64_t modulo 2^64, double complex)
-// and is rounded to the result's type once: more exact than any device, and so what others are
-// measured by.
+// A product is accumulated in the type of its kind (double, int64_t modulo 2^64, double complex) and rounded to the
+// result's type once: more exact than any device, so that it can serve as their reference.
 //
-// With numerics=TPU the products of f32 are instead what a matrix unit of bf16 inputs gives. A
-// number is split into bf16 parts, x = x0 + x1 + x2 (each the rounding of what the parts before
-// have left), and products of parts are added:
+// With numerics=TPU the products of f32 are instead those of a matrix unit with bf16 inputs. A number is split into
+// bf16 parts, x = x0 + x1 + x2 (each the rounding of the remainder after the parts before it), and products of parts
+// are added:
 //
 //   DEFAULT, X1   x0 y0
 //   HIGH, X3      x1 y0 + x0 y1 + x0 y0
 //   HIGHEST, X6   the three of HIGH and x0 y2, x2 y0, x1 y1
 //   X9            all nine
 //
-// Smallest products come first, so that they are not lost in the sum (Henry, Tang and Heinecke,
-// "Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations",
-// ARITH 2019).
+// The smallest products come first, so that they are not lost in the sum (Henry, Tang and Heinecke, "Leveraging the
+// bfloat16 artificial intelligence datatype for higher-precision computations", ARITH 2019).
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -73,7 +71,7 @@ void hlo_eval_from_accumulator(HloEvalAccumulator accumulator, HloType type, con
 
 // ---- conversions inside
 
-// What is multiplied is of the product's own type, and so is what the plain product gives.
+// The factors and the result of the plain product have the product's own type.
 HloStatus hlo_eval_converting_product(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalFunction *plain, HloEvalValue **result) {
     HloEvalValue *sides[2], *sum;
@@ -110,9 +108,8 @@ static HloEvalPasses passes_of(int parts, int count) {
     return count == 6 ? six : nine;
 }
 
-// No passes (count 0) means exact: what is not f32, other numerics, and products of a matrix and a
-// vector, which a TPU does outside of its matrix unit. The algorithm of a dot goes before its
-// precision.
+// No passes (count 0) means exact: types other than f32, other numerics, and products of a matrix and a vector, which a
+// TPU computes outside its matrix unit. The algorithm of a dot takes precedence over its precision.
 HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType rhs, HloPrecisions precision,
                               int32_t algorithm, bool matrix_vector) {
     HloEvalPasses exact = {0};
@@ -197,8 +194,8 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
     }
 }
 
-// Before the last pass, x0 y0, NaNs become 0: they come from infinities, whose lower parts are inf
-// - inf. The last pass makes them again where the product itself has them.
+// Before the last pass, x0 y0, NaNs become 0: they come from infinities, whose lower parts are inf - inf. The last pass
+// makes them again if the product itself has them.
 void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes, const double *a, const double *b,
                               double *c, int64_t m, int64_t n, int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: rng-bit-generator as XLA defines it bit for bit (its operation semantics, RngBitGenerator),
-// rng, and the state of rng-get-and-update-state.
+// Random numbers: rng-bit-generator as XLA defines it bit for bit (its operation semantics, RngBitGenerator), rng, and
+// the state of rng-get-and-update-state.
 //
-// Both generators are functions of a key and a counter (Salmon et al., "Parallel random numbers: as
-// easy as 1, 2, 3", SC 2011): a block of the counter gives two words of 32 bits (threefry) or four
-// (philox), and the next block is the counter plus one. Only the order in which blocks fill the
-// result is XLA's own:
+// Both generators are functions of a key and a counter (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC 2011): a block of the counter gives two words of 32 bits (threefry) or four (philox), and the next block is the
+// counter plus one. Only the order in which blocks fill the result is XLA's own:
 //
 //   threefry, below 64 bits   the two words of a block are neighbours along one dimension (split_dimension()); see the
 //                             picture at fill_threefry_narrow()
 //   threefry, 64 bits         one block an element, the first word below
 //   philox                    four words, or two of 64 bits, one after the other in row-major order
 //
-// The state goes in as u64[2] = (key, counter) or u64[3] = (key, counter low, counter high) and
-// comes out with the counter behind the blocks that were used. pass/rng_expander.c writes the same
-// in HLO ops, and must be changed along.
+// The state is passed in as u64[2] = (key, counter) or u64[3] = (key, counter low, counter high) and returned with the
+// counter after the blocks that were used. pass/rng_expander.c computes the same in HLO ops and must be kept in sync.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -83,15 +81,13 @@ static int32_t split_dimension(const HloShape *shape) {
     return largest;
 }
 
-// The array as [outer][size][inner] around the split dimension; block k of a row of it fills steps
-// 2k and 2k + 1, and blocks are counted over inner first. For u32[2,3] (split is dimension 0, whose
-// size is even) with counter c:
+// Fills the array as [outer][size][inner] around the split dimension. Block k of one of its rows fills steps 2k and 2k
+// + 1, and blocks are counted over inner first. For u32[2,3] (split is dimension 0, whose size is even) with counter c:
 //
 //     c.0  c+1.0  c+2.0
 //     c.1  c+1.1  c+2.1
 //
-// The second word of the last block of an odd dimension is thrown away. Returns the counter behind
-// the last block.
+// The second word of the last block of an odd dimension is dropped. Returns the counter after the last block.
 static uint64_t fill_threefry_narrow(const HloShape *shape, uint64_t key, uint64_t counter, void *data) {
     uint32_t words[2];
     if (shape->rank == 0) {
@@ -117,7 +113,7 @@ static uint64_t fill_threefry_narrow(const HloShape *shape, uint64_t key, uint64
     return counter;
 }
 
-// Fills the result and returns the counter behind it.
+// Fills the result and returns the next counter.
 static uint64_t fill_threefry(const HloShape *shape, uint64_t key, uint64_t counter, void *data) {
     if (hlo_type_info(shape->type)->bits < 64) return fill_threefry_narrow(shape, key, counter, data);
     int64_t count = hlo_shape_elements(shape);
@@ -143,8 +139,8 @@ static void fill_philox(const HloShape *shape, uint64_t key, uint64_t counter[2]
     }
 }
 
-// Of the state the first word is the key, the rest the counter, which comes back moved on by what was drawn. Philox
-// with a state of two words has the key for the upper half of its counter as well, as XLA has it.
+// The first word of the state is the key and the rest the counter, which is returned advanced by the number of blocks
+// drawn. As in XLA, philox with a state of two words also uses the key as the upper half of its counter.
 HloStatus hlo_eval_rng_bit_generator(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RNG_BIT_GENERATOR));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce and map.
 //
-// Reduced dimensions are brought to the front, so that the array becomes rows of all results at once: row by row is
-// then the row-major order of reduced elements that eval.h promises for each result, and every step works on a whole
+// Reduced dimensions are moved to the front, so that each row of the array has one element for every result. Row by row
+// is then the row-major order of reduced elements that eval.h promises for each result, and every step works on a whole
 // row of accumulators.
 #include <assert.h>
 #include <string.h>
@@ -16,7 +16,7 @@ typedef struct Reduction {
     bool identity;
 } Reduction;
 
-// Two passes over the dimensions, reduced ones first; `identity` says that they stand so already.
+// Makes two passes over the dimensions, reduced ones first; `identity` is true if they are in this order already.
 static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, HloInts dimensions) {
     assert(hlo_shape_is_array(shape));
     Reduction plan = {.rank = shape->rank, .outer = 1, .inner = 1, .identity = true};
@@ -50,7 +50,7 @@ static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char 
     return HLO_SUCCESS;
 }
 
-// Arrays whose reduced dimensions do not lead are transposed into scratch memory.
+// Arrays whose reduced dimensions do not come first are transposed into scratch memory.
 HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REDUCE));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several devices at once: one thread a device, as many at work as there are processors. Devices meet at collectives;
-// when nobody is left to work while some still wait, the run ends with the names of who waits where.
+// Runs several devices at the same time: one thread per device, with as many computing as there are processors. Devices
+// synchronise at collectives. When no device is computing while some still wait, the run ends with an error that names
+// which device waits where.
 //
-// All of it is guarded by one lock and one condition: devices are few, and meet seldom compared with what they compute
-// in between. A device counts as active while it neither waits nor has finished; the last one to stop being active
-// looks whether somebody still waits (check_deadlock), which is exact, because waiting devices can only be woken by
-// active ones. The first failure stops the run: the others find `stopped` when they next wait or meet.
+// One lock and one condition guard everything: devices are few, and synchronise seldom compared with their work in
+// between. A device counts as active while it neither waits nor has finished. The last one to stop being active checks
+// whether another still waits (check_deadlock). The check is exact, because only active devices can wake waiting ones.
+// The first failure stops the run: the others see `stopped` at their next wait or rendezvous.
 #include <assert.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -42,11 +43,11 @@ typedef struct HloEvalRendezvous {
     bool *finished;     // by device
     int64_t active;     // devices neither waiting nor finished
     int64_t free_slots;
-    bool stopped;  // somebody failed
+    bool stopped;  // a device failed
     HloStatus failure;
 } HloEvalRendezvous;
 
-// The first failure counts; everybody is woken to see it.
+// Keeps the first failure and wakes all devices to see it.
 static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
     assert(status);
     if (rendezvous->stopped) {
@@ -58,7 +59,7 @@ static void fail(HloEvalRendezvous *rendezvous, HloStatus status) {
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
-// Whether a member of the meeting's group is there already.
+// Whether a member of the rendezvous' group has already arrived.
 static bool has_come(const Meeting *meeting, int64_t device) {
     for (int64_t i = 0; i < meeting->count; i++) {
         if (meeting->group[i] == device) return meeting->parties[i].device != NULL;
@@ -79,8 +80,7 @@ static void describe_wait(HloText *text, const HloEvalWorld *world, int64_t devi
     }
 }
 
-// Called with the lock held whenever a device stops working. If nobody works and somebody waits, what they wait for
-// cannot come any more.
+// Called with the lock held whenever a device stops working. If no device works and one waits, it would wait forever.
 static void check_deadlock(HloEvalWorld *world) {
     HloEvalRendezvous *rendezvous = world->rendezvous;
     if (rendezvous->active > 0 || rendezvous->stopped) return;
@@ -104,22 +104,22 @@ static void check_deadlock(HloEvalWorld *world) {
     hlo_text_free(&text);
 }
 
-// A slot is the right to work: no more devices compute at once than there are processors, however many threads there
-// are.
+// A slot is the right to work: no more devices compute at the same time than there are processors, however many threads
+// there are.
 static void take_slot(HloEvalRendezvous *rendezvous) {
     while (rendezvous->free_slots == 0) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
     rendezvous->free_slots--;
 }
 
-// Everybody is woken: who waits for a slot and who waits for a meeting share the condition.
+// All threads are woken: those that wait for a slot and those that wait for a rendezvous share the condition.
 static void give_slot(HloEvalRendezvous *rendezvous) {
     rendezvous->free_slots++;
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
-// The open meeting of this instruction and group, made if need be. NULL when memory is short. In a loop an instruction
-// may be met again while slow devices still leave the last meeting, which is closed then. Groups do not overlap, so the
-// first member tells them apart.
+// The open rendezvous of this instruction and group; makes one if needed. NULL when memory is short. In a loop an
+// instruction may run again while slow devices are still leaving its last rendezvous, which is closed by then. Groups
+// do not overlap, so the first member identifies the group.
 static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction *instruction, HloInts group) {
     assert(group.count > 0);
     for (Meeting *m = rendezvous->meetings; m; m = m->next) {
@@ -151,7 +151,7 @@ static void free_meeting(HloEvalRendezvous *rendezvous, Meeting *meeting) {
     hlo_free(meeting);
 }
 
-// With the lock held: waits until the meeting is done or the run has stopped.
+// With the lock held: waits until the rendezvous is done or the run has stopped.
 static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
     rendezvous->waiting[device->number] = meeting;
@@ -164,7 +164,7 @@ static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
 
 // ---- other things to wait for
 
-// With one device there is nobody to lock against, and no lock.
+// With a single device there is no contention, and no lock.
 void hlo_eval_lock(HloEvalWorld *world) {
     if (world->rendezvous) pthread_mutex_lock(&world->rendezvous->lock);
 }
@@ -173,8 +173,8 @@ void hlo_eval_unlock(HloEvalWorld *world) {
     if (world->rendezvous) pthread_mutex_unlock(&world->rendezvous->lock);
 }
 
-// Looks at every waiting device with the lock held: what it waits for may have come. It is counted as active again
-// here, before it has woken up, or a deadlock might be seen in between.
+// Checks the condition of every waiting device with the lock held. A device whose condition is true counts as active
+// from here on, before it has woken up, or a deadlock might be seen in between.
 void hlo_eval_announce(HloEvalWorld *world) {
     HloEvalRendezvous *rendezvous = world->rendezvous;
     if (!rendezvous) return;
@@ -204,12 +204,12 @@ HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instructio
     check_deadlock(device->world);
     give_slot(rendezvous);
     while (wait->instruction && !rendezvous->stopped) pthread_cond_wait(&rendezvous->changed, &rendezvous->lock);
-    *wait = (Wait){0};  // `context` lives as long as this call: who announces to a stopped run must not ask it
+    *wait = (Wait){0};  // `context` lives only as long as this call: an announcement to a stopped run must not use it
     take_slot(rendezvous);
     return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }
 
-// With the lock held: the last to come computes for all.
+// With the lock held: the last device to arrive computes for all.
 static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *exchange) {
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
     meeting->closed = true;
@@ -232,7 +232,8 @@ static HloStatus stopped_status(void) {
     return hlo_error(HLO_ABORTED, "another device has failed");
 }
 
-// Results are made by the last to come and fetched by each as it leaves; the last to leave frees the meeting.
+// The last device to arrive computes the results, and each takes its own when it leaves; the last to leave frees the
+// rendezvous.
 static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instruction, HloInts group, int64_t position,
                              HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
     assert(position >= 0 && position < group.count);
@@ -247,12 +248,12 @@ static HloStatus meet_locked(HloEvalDevice *device, const HloInstruction *instru
         wait_for_others(device, meeting);
     }
     *result = meeting->parties[position].result;
-    // A meeting that a failure broke off is freed with the run: others may still look at it.
+    // A rendezvous that a failure interrupted is freed with the run: other devices may still use it.
     if (meeting->done && ++meeting->left == meeting->count) free_meeting(rendezvous, meeting);
     return rendezvous->stopped ? stopped_status() : HLO_SUCCESS;
 }
 
-// A group of one needs nobody, and works without threads.
+// A group of one does not wait, and works without threads.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result) {
     assert(group.count > 0 && exchange);

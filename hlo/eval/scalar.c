@@ -51,7 +51,7 @@ static void bitcast_kernel(const HloInstruction *instruction, const void *const 
         hlo_eval_settle_bits(instruction->shape->type, result, count);
 }
 
-// Of scalars, moving ops are copies; so is a bitcast between types of one width, nearly.
+// On scalars, ops that move elements are copies; so is, nearly, a bitcast between types of one width.
 static HloEvalKernel *kernel_of(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_BROADCAST:
@@ -108,7 +108,7 @@ static bool has_kernels(const HloInstruction *const *order, int64_t count) {
     return true;
 }
 
-// Operands stand before their users in the order, so they have a slot.
+// Operands come before their users in the order, so they have a slot.
 static int32_t slot_of(const HloIntMap *map, const HloInstruction *instruction) {
     return (int32_t)*hlo_int_map_find(map, (uint64_t)instruction->id);
 }

@@ -19,7 +19,7 @@ static void copy_step(const HloShape *whole, int64_t dimension, int64_t step, ch
     int64_t outer = 1, inner = hlo_type_bytes(whole->type);
     for (int64_t i = 0; i < dimension; i++) outer *= whole->dims[i];
     for (int64_t i = dimension + 1; i < whole->rank; i++) inner *= whole->dims[i];
-    // Without elements behind the dimension `outer` may be immense.
+    // If there are no elements after the dimension, `outer` may be immense.
     for (int64_t o = 0; o < outer && inner > 0; o++) {
         char *in_array = array + (o * whole->dims[dimension] + step) * inner, *in_part = part + o * inner;
         memcpy(to_part ? in_part : in_array, to_part ? in_array : in_part, (size_t)inner);

@@ -58,10 +58,11 @@ static void scale_column(Complex *a, int64_t rows, int64_t n, int64_t j, Complex
     for (int64_t k = 0; k < rows; k++) a[k * n + j] = hlo_complex_multiply(a[k * n + j], factor);
 }
 
-// One-sided Jacobi: columns are turned in pairs until all are orthogonal; their lengths are then the singular values,
-// the columns made of length one U, and the product of the turns V. A sweep over all pairs that turns nothing is the
-// last one; a handful is the rule. Small values keep their digits beside large ones, which is why the oracle does it
-// so. Values go in descending order; the phase of each vector is settled, since it is free (hlo_eval_settled_phase()).
+// One-sided Jacobi: pairs of columns are rotated until all are orthogonal. Their lengths are then the singular values,
+// the normalised columns U, and the product of the rotations V. It ends after a sweep over all pairs that rotates
+// nothing, usually after a handful. Small values keep their digits beside large ones, which is why the oracle uses this
+// algorithm. Values are in descending order. The phase of each vector is arbitrary, so it is fixed
+// (hlo_eval_settled_phase()).
 void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t rows, int64_t n) {
     assert(rows >= n && n >= 0);
     enum { MAXIMUM_SWEEPS = 60 };

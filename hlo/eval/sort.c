@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // sort and topk.
 //
-// A lane, the elements along the sorted dimension at one position of the others, is copied together; a merge sort of
-// indices asks the user's comparator, which need not be an order at all, so the algorithm must end whatever it answers:
-// merge sort always does. It is stable, which HLO's is_stable=false allows too; elements are moved once, when the order
-// is known. topk sorts each row by a total order of its own, ties to the front.
+// A lane, the elements along the sorted dimension at one index of the others, is copied together, and its indices are
+// sorted with the user's comparator. The comparator may not define an order at all, so the algorithm must end for any
+// answers: merge sort always does. It is stable, which HLO's is_stable=false allows too; elements are moved once, when
+// the order is known. topk sorts each row by a total order of its own, ties by index.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
-// One lane of a sort: indices are sorted by the comparator on the elements that they stand for.
+// One lane of a sort: indices are sorted by the comparator on the elements at them.
 typedef struct Lane {
     HloEvalScalar *comparator;
     int64_t arrays;
@@ -66,7 +66,7 @@ static HloStatus merge_sort(const Lane *lane, int64_t *indices, int64_t *spare, 
 }
 
 typedef struct SortPlan {
-    int64_t size, outer, inner;  // of the sorted dimension, in front of it, behind it
+    int64_t size, outer, inner;  // of the sorted dimension, of those before it, of those after it
 } SortPlan;
 
 // The lane that begins at linear position `start`.
@@ -96,7 +96,7 @@ static HloStatus sort_lane(HloEvalDevice *device, const SortPlan *plan, HloEvalV
 // The comparator is prepared for single calls: which comparison comes next depends on the last one.
 HloStatus hlo_eval_sort_arrays(HloEvalDevice *device, const HloComputation *comparator, int64_t dim,
                                HloEvalValue *const *operands, int64_t count, HloEvalValue *const *arrays) {
-    assert(comparator && count > 0 && count <= HLO_EVAL_MAX_VALUES);  // hlo_eval_check_types() has asked
+    assert(comparator && count > 0 && count <= HLO_EVAL_MAX_VALUES);  // checked by hlo_eval_check_types()
     const HloShape *shape = operands[0]->shape;
     SortPlan plan = {.size = shape->dims[dim], .outer = 1, .inner = 1};
     for (int64_t i = 0; i < dim; i++) plan.outer *= shape->dims[i];
@@ -131,7 +131,7 @@ HloStatus hlo_eval_sort(HloEvalDevice *device, const HloInstruction *instruction
 
 // ---- topk along the last dimension
 
-// A number whose integer order is the element's: total order for floats.
+// Maps each element to an integer of the same order: the total order for floats.
 static void order_keys(HloType type, const char *data, int64_t count, int64_t *keys) {
     assert(count >= 0);
     if (!hlo_type_is_float(type)) {
@@ -149,7 +149,7 @@ typedef struct Ranked {
     int64_t key, place;
 } Ranked;
 
-// By key, equal ones by place: an order without ties, so that qsort() need not be stable.
+// Compares by key, then by index: an order without ties, so that qsort() need not be stable.
 static int compare_ranked(const void *a, const void *b) {
     const Ranked *x = a, *y = b;
     if (x->key != y->key) return x->key < y->key ? -1 : 1;
@@ -168,7 +168,7 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
     for (int64_t row = 0; row < rows; row++) {
         const char *data = (const char *)operand->data + row * size * bytes;
         order_keys(shape->type, data, size, keys);
-        // ~ turns the order of all keys round, and leaves equal ones equal.
+        // ~ reverses the order of all keys, and leaves equal ones equal.
         for (int64_t i = 0; i < size; i++) ranked[i] = (Ranked){largest ? ~keys[i] : keys[i], i};
         qsort(ranked, (size_t)size, sizeof(*ranked), compare_ranked);
         for (int64_t j = 0; j < k; j++) {
@@ -179,7 +179,7 @@ void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int6
     }
 }
 
-// (values, places).
+// Returns (values, indices).
 HloStatus hlo_eval_topk(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_TOPK));

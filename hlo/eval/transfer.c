@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers between devices and with the host. A send leaves its message and goes on; a recv-done waits for the message
-// of its channel from the device that the channel's pairs name. Messages of one way stay in order.
+// Transfers between devices and with the host. A send stores its message and continues; a recv-done waits for the
+// message of its channel from the source device in the channel's pairs. Messages between the same two devices stay in
+// order.
 //
-// Messages are literals in one list of the world, under the rendezvous' lock; the first one that fits is taken, which
-// keeps those of one way in order. Sending never waits, since memory is the only buffer there is, so a program
-// deadlocks here only if it would on every machine. What the host sends and receives goes through the callbacks of the
+// Messages are literals in one list of the world, under the rendezvous' lock. The first one that matches is taken,
+// which keeps messages between the same two devices in order. Sending never waits, since memory is the only buffer, so
+// a program deadlocks here only if it would on every machine. Transfers with the host go through the callbacks of the
 // options, on the thread of the device.
 #include <assert.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "hlo/eval/internal.h"
 #include "hlo/ir/transfer.h"
 
-// What a device has sent, until it is received. Without pairs the target is -1: whoever receives on the channel.
+// A message from its send until it is received. Without pairs the target is -1: any device that receives on the
+// channel.
 typedef struct Message {
     struct Message *next;
     int64_t channel, source, target;
@@ -36,7 +38,7 @@ typedef struct Wanted {
     int64_t channel, source, target;
 } Wanted;
 
-// Where in the list the first message stands that fits; NULL if there is none.
+// The link of the list that points to the first matching message; NULL if there is none.
 static Message **find(HloEvalWorld *world, const Wanted *wanted) {
     Message **at = world->mail ? &world->mail->first : NULL;
     while (at && *at) {
@@ -54,7 +56,7 @@ static bool is_there(const HloEvalDevice *device, const void *context) {
     return find(device->world, context) != NULL;
 }
 
-// At the end of a run; messages that nobody wanted are no error.
+// Called at the end of a run; messages that were never received are not an error.
 void hlo_eval_free_mail(HloEvalWorld *world) {
     HloEvalMail *mail = world->mail;
     while (mail && mail->first) {
@@ -87,7 +89,7 @@ static HloStatus take_end(HloEvalWorld *world, const HloInstruction *instruction
     HLO_TRY(need_mail(world));
     for (const Party *party = world->mail->parties; party; party = party->next) {
         if (party->channel != channel || party->sends != sends) continue;
-        if (party->device == device) return HLO_SUCCESS;  // a loop comes here every round
+        if (party->device == device) return HLO_SUCCESS;  // a loop reaches this in every iteration
         return hlo_error(HLO_FAILED_PRECONDITION,
                          "%%%s: devices %lld and %lld both %s on channel %lld, and no source_target_pairs say for whom",
                          instruction->name, (long long)party->device, (long long)device, sends ? "send" : "receive",
@@ -155,7 +157,7 @@ static HloStatus no_host(const HloInstruction *instruction) {
     return hlo_eval_unsupported(instruction, "a transfer with a host that is not there");
 }
 
-// A tuple goes leaf by leaf, tokens not at all.
+// A tuple is sent leaf by leaf; tokens are not sent.
 static HloStatus send_to_host(HloEvalDevice *device, const HloInstruction *instruction, int64_t channel,
                               const HloEvalValue *value) {
     const HloEvalHost *host = device->world->options.host;
@@ -209,7 +211,7 @@ static HloStatus receive_from_host(HloEvalDevice *device, const HloInstruction *
     return host->receive(host->context, device->number, channel, value->shape, value->data);
 }
 
-// Zeros where nobody sends; what the host sends comes here, what a device sends at the done.
+// The result is zero if there is no sender. Data from the host arrives here, data from a device at the done.
 HloStatus hlo_eval_recv(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RECV));
@@ -248,7 +250,7 @@ static HloStatus receive_from_device(HloEvalDevice *device, const HloInstruction
     HLO_TRY(hlo_transfer_route(device->scratch, instruction, &route));
     const int64_t partitions = device->world->partition_count;
     const int64_t source = hlo_transfer_source(&route, hlo_transfer_number(device->number, partitions));
-    if (route.has_pairs && source < 0) return HLO_SUCCESS;  // zeros, as a permute gives
+    if (route.has_pairs && source < 0) return HLO_SUCCESS;  // zeros, as for a permute
     const Wanted wanted = {route.channel,
                            route.has_pairs ? hlo_transfer_device(source, device->number, partitions) : -1,
                            route.has_pairs ? device->number : -1};
@@ -296,7 +298,7 @@ HloStatus hlo_eval_infeed(HloEvalDevice *device, const HloInstruction *instructi
     return receive_from_host(device, instruction, HLO_EVAL_CHANNEL_INFEED, *result);
 }
 
-// The token goes through.
+// The token is passed through.
 HloStatus hlo_eval_outfeed(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_OUTFEED));

@@ -108,7 +108,7 @@ static HloStatus check_top_k(const HloInstruction *instruction) {
                                                    : HLO_SUCCESS;
 }
 
-// The real parts of what goes in and of what comes out have one type.
+// The real parts of the operand and of the result have the same type.
 static HloStatus check_fft(const HloInstruction *instruction) {
     HloType from = instruction->operands[0]->shape->type, to = instruction->shape->type;
     return hlo_type_real_part(from) == hlo_type_real_part(to) ? HLO_SUCCESS : refuse(instruction);
@@ -121,7 +121,7 @@ static HloStatus check_random(const HloInstruction *instruction) {
     return check_uniform(instruction);
 }
 
-// The second result of a tuple; where there is none the handler says so.
+// Checks the second result of a tuple; if there is none, the handler reports it.
 static HloStatus check_random_bits(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     bool is_complex =
@@ -129,7 +129,7 @@ static HloStatus check_random_bits(const HloInstruction *instruction) {
     return is_complex ? hlo_eval_unsupported(instruction, "a complex random number") : HLO_SUCCESS;
 }
 
-// So many arrays at once are more than any handler has room for.
+// Rejects more arrays than handlers have room for.
 static HloStatus check_count(const HloInstruction *instruction, int64_t values) {
     HLO_FAIL_IF(values > HLO_EVAL_MAX_VALUES, HLO_UNIMPLEMENTED,
                 "%%%s: %s of more than %d arrays at once cannot be evaluated", instruction->name,
@@ -137,7 +137,7 @@ static HloStatus check_count(const HloInstruction *instruction, int64_t values) 
     return HLO_SUCCESS;
 }
 
-// Of the custom calls only those that sort look at the order of elements.
+// Among custom calls only those that sort depend on the order of elements.
 static HloStatus check_custom_call(const HloInstruction *instruction) {
     const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
     bool sorts = target && (!strcmp(target, "TopK") || !strcmp(target, "mhlo.topk"));
@@ -145,8 +145,8 @@ static HloStatus check_custom_call(const HloInstruction *instruction) {
     return sorts ? check_top_k(instruction) : HLO_SUCCESS;
 }
 
-// The computation combines two elements of each operand from `first` on, and gives one of each. A plain sum or product
-// does so for any float type.
+// The computation combines two elements of each operand from `first` on into one. A plain sum or product does so for
+// any float type.
 static HloStatus check_combiner(const HloInstruction *instruction, const HloComputation *called, int64_t first,
                                 int64_t values) {
     HloType types[2 * HLO_EVAL_MAX_VALUES];
@@ -189,7 +189,7 @@ static HloStatus check_scatter(const HloInstruction *instruction) {
     return hlo_eval_check_scalars(instruction->called[0], types, 2 * values, types, values);
 }
 
-// An element of each operand goes in.
+// The computation takes one element of each operand.
 static HloStatus check_map(const HloInstruction *instruction) {
     HloType types[2 * HLO_EVAL_MAX_VALUES];
     HLO_TRY(check_count(instruction, instruction->operand_count));
@@ -224,7 +224,7 @@ static HloStatus check_scaled_dot(const HloInstruction *instruction) {
     return floats ? HLO_SUCCESS : hlo_eval_unsupported(instruction, "a scaled dot of other types than floats");
 }
 
-// A row a family of handlers; what stands in none has one float type throughout.
+// One row for each family of handlers; opcodes without a row have one float type throughout.
 HloStatus hlo_eval_check_types(const HloInstruction *instruction) {
     assert(instruction->parent);
     int64_t operands = instruction->operand_count;

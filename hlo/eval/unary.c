@@ -81,7 +81,7 @@ static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     }
 }
 
-// Through float, chunk by chunk: what float rounds, the narrow type rounds again.
+// Computes through float, chunk by chunk: the float result is rounded again to the narrow type.
 static void narrow_float_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                 int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -119,7 +119,7 @@ static int64_t apply_integer(HloOpcode opcode, int64_t x, int bits, bool is_sign
         case HLO_OP_SIGN: return is_signed ? (x > 0) - (x < 0) : x != 0;
         case HLO_OP_POPCNT: return __builtin_popcountll(low);
         case HLO_OP_CLZ: return low ? __builtin_clzll(low) - (64 - bits) : bits;
-        default: return x;  // ceil, floor, real, round: an integer is its own
+        default: return x;  // ceil, floor, real, round: the identity on integers
     }
 }
 

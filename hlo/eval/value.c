@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values of a run: creation, sharing, release.
 //
-// A value is an array, or a tuple of values, with a count of references: an operand that is used a
-// second time is retained, not copied, and a handler may write into an operand only if its
-// reference is the last one (hlo_eval_may_overwrite()). Who gets a value "takes" its reference, and
-// releases it or hands it on. Values belong to one device, and so to one thread: counts are no
-// atomics, and what goes to another device is copied.
+// A value is an array, or a tuple of values, with a reference count: an operand that is used a second time is retained,
+// not copied, and a handler may write into an operand only if its reference is the last one (hlo_eval_may_overwrite()).
+// Receiving a value transfers its reference; the receiver releases it or passes it on. Values belong to one device, and
+// so to one thread: counts are not atomic, and data for another device is copied.
 //
 //   array   data: hlo_shape_bytes() bytes, row-major, padded up to the bounds of dynamic dimensions
 //           sizes: NULL, or the sizes of the dimensions where these are smaller than the bounds
 //           borrowed: data belongs to the caller (an argument or a constant) and is never written to or freed
 //   tuple   elements: a reference each; NULL once moved out by the last get-tuple-element
 //
-// The bytes of all arrays are counted in world->memory_used, which a limit keeps below the
-// machine's memory.
+// The bytes of all arrays are counted in world->memory_used, which a limit keeps below the machine's memory.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
-// Values stand in a list of their device, so that a run that ends with an error, or jumps because memory is short, can
-// be cleaned up without knowing where it was.
-// The value has no memory yet, and one reference.
+// Makes a value without memory and with one reference. Values are in a list of their device, so that a run that ends
+// with an error, or jumps because memory is short, can be cleaned up from any state.
 static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     assert(shape && value);
     HloEvalValue *made = hlo_allocate_zeroed(1, sizeof(*made));
@@ -35,7 +32,7 @@ static HloStatus new_header(HloEvalDevice *device, const HloShape *shape, HloEva
     return HLO_SUCCESS;
 }
 
-// Takes a value out of the device's list and gives its memory back to the run's account.
+// Takes a value out of the device's list and subtracts its memory from the run's total.
 static void destroy(HloEvalDevice *device, HloEvalValue *value) {
     if (value->previous) {
         value->previous->next = value->next;
@@ -94,7 +91,7 @@ HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValu
     return HLO_SUCCESS;
 }
 
-// For results of which only a part is written, and contexts that nobody reads.
+// For results that are only partly written, and contexts that are never read.
 HloStatus hlo_eval_new_zeroed(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     HLO_TRY(hlo_eval_new(device, shape, value));
     if (shape->type == HLO_TUPLE) {
@@ -115,7 +112,7 @@ HloStatus hlo_eval_new_tuple(HloEvalDevice *device, const HloShape *shape, HloEv
     return HLO_SUCCESS;
 }
 
-// Ops of several results give a tuple, of one result the array itself.
+// Ops with several results give a tuple, those with one result the array itself.
 HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int64_t count, HloEvalValue **result,
                                HloEvalValue **arrays) {
     assert(count > 0);
@@ -193,7 +190,7 @@ HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const i
     return HLO_SUCCESS;
 }
 
-// A reshape or bitcast between arrays of equal bytes: the memory changes hands where nobody else looks at it.
+// Makes a reshape or bitcast between arrays of equal bytes: takes over the memory if there is no other reference to it.
 HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape,
                               HloEvalValue **result) {
     assert(value && shape);

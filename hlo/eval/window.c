@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
 //
-// reduce-window goes over the elements of the window in its outer loop and over the outputs in its inner one: for a
-// fixed element of the window the inputs that neighbouring outputs see are neighbours too, so one step of the fold
-// takes a run of them. Each output still meets its elements in row-major order of the window. Padding is skipped, not
-// added as the initial value, which is the same for every neutral one.
+// reduce-window iterates over the elements of the window in its outer loop and over the outputs in its inner one. For a
+// fixed element of the window, the inputs of neighbouring outputs are neighbours too, so one step of the fold takes a
+// run of them. Each output still combines its elements in row-major order of the window. Padding is skipped, not added
+// as the initial value; for every neutral initial value the result is the same.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 #include "hlo/ir/infer_support.h"
 
-// Where element `w` of the window at output position `o` stands in one dimension of the operand, or -1 in padding and
-// in the holes of a dilated operand.
+// The index in one dimension of the operand of window element `w` at output position `o`, or -1 in padding and in the
+// holes of a dilated operand.
 static int64_t window_position(const HloWindowDimension *dim, int64_t size, int64_t o, int64_t w) {
     int64_t position = o * dim->stride + w * dim->window_dilation - dim->padding_low;
     if (position < 0 || position % dim->base_dilation != 0) return -1;
@@ -29,8 +29,8 @@ typedef struct WindowWalk {
     int64_t rank;
 } WindowWalk;
 
-// Scratch of the current instruction; all indices start at zero. Only places that some output sees are walked: the rest
-// of an immense window is padding.
+// Allocates scratch of the current instruction; all indices start at zero. Only window positions that some output reads
+// are walked: the rest of an immense window is padding.
 static WindowWalk new_walk(HloEvalDevice *device, const HloShape *input, const int64_t *output_dims,
                            const HloWindow *whole) {
     WindowWalk walk = {.input = input, .output_dims = output_dims, .rank = input->rank};
