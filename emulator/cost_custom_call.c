@@ -9,50 +9,19 @@
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/custom_call.h"
 
-// The last column of the table.
-typedef enum CallKind {
-    CALL_IDENTITY,
-    CALL_FULL_TO_SHARD,
-    CALL_SHARD_TO_FULL,
-    CALL_SINK,
-    CALL_INSPECT,
-    CALL_ELEMENTWISE,
-    CALL_TOPK,
-    CALL_BATCHED,
-    CALL_UNKNOWN
-} CallKind;
-
-// CALL_UNKNOWN for targets that are not in the table.
-static CallKind kind_of(const HloInstruction *call) {
-    assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
-    static const CallKind kinds[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) CALL_##partition,
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-    };
-    assert(call->opcode == HLO_OP_CUSTOM_CALL);
-    const int32_t row = hlo_custom_call_row(call);
-    return row < 0 ? CALL_UNKNOWN : kinds[row];
-}
-
-// The kinds up to CALL_INSPECT do no work.
 bool emu_call_is_annotation(const HloInstruction *call) {
-    return call->opcode == HLO_OP_CUSTOM_CALL && kind_of(call) <= CALL_INSPECT;
+    const HloCustomCallKind kind = hlo_custom_call_kind(call);
+    return hlo_custom_call_returns_operand(call) || hlo_custom_call_is_region_boundary(call) || kind == HLO_CALL_SINK ||
+           kind == HLO_CALL_INSPECT;
 }
 
 HloOpcode emu_call_opcode(const HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CUSTOM_CALL));
-    static const char dialect[] = "mhlo.";
-    const char *target = HLO_ATTRIBUTES(call, CustomCall)->target;
-    switch (kind_of(call)) {
-        case CALL_TOPK: return HLO_OP_TOPK;
+    switch (hlo_custom_call_kind(call)) {
+        case HLO_CALL_TOPK: return HLO_OP_TOPK;
         // All of them are of the order n^3.
-        case CALL_BATCHED: return HLO_OP_CHOLESKY;
-        case CALL_ELEMENTWISE:
-            if (strncmp(target, dialect, strlen(dialect)) != 0) return HLO_OPCODE_COUNT;
-            target += strlen(dialect);
-            return hlo_op_from_text(target, strlen(target));
-        default: return HLO_OPCODE_COUNT;
+        case HLO_CALL_BATCHED: return HLO_OP_CHOLESKY;
+        default: return hlo_custom_call_opcode(call);
     }
 }
 

@@ -600,21 +600,12 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
     return HLO_SUCCESS;
 }
 
-// Whether an array in the shape has a dimension without a bound.
-static bool has_open_dimension(const HloShape *shape) {
-    for (int32_t i = 0; i < shape->element_count; i++)
-        if (has_open_dimension(shape->elements[i])) return true;
-    for (int32_t d = 0; d < shape->rank; d++)
-        if (shape->dims[d] == HLO_UNBOUNDED) return true;
-    return false;
-}
-
 // What has no size has no time: f32[?] is refused.
 static HloStatus check_sizes(const HloModule *module) {
     assert(module);
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
-            if (!has_open_dimension(i->shape)) continue;
+            if (!hlo_shape_is_unbounded(i->shape)) continue;
             return hlo_status_at_instruction(
                 hlo_error(HLO_UNIMPLEMENTED,
                           "%%%s: an array with a dimension that has no bound has no size to be timed", i->name),

@@ -160,15 +160,13 @@ const char *pjrt_platform_name(const PjrtTopology *topology) {
     return *topology->platform ? topology->platform : target_client_platform(topology->client);
 }
 
-// The option `numerics` says otherwise than MESHLO_NUMERICS.
+// The option `numerics` overrides MESHLO_NUMERICS.
 static HloStatus choose_numerics(const PjrtNamedValue *options, size_t count, TargetClient *client) {
     char text[8] = "";
     HLO_TRY(pjrt_read_option(options, count, "numerics", text, sizeof(text)));
-    if (!*text) return HLO_SUCCESS;
-    bool tpu = strcmp(text, "tpu") == 0;
-    HLO_FAIL_IF(!tpu && strcmp(text, "exact") != 0, HLO_INVALID_ARGUMENT,
-                "the option numerics is '%s'; expected exact or tpu", text);
-    target_client_set_numerics(client, tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT);
+    TargetNumerics numerics;
+    HLO_TRY(target_numerics_parse(text, "the option numerics", &numerics));
+    if (numerics != TARGET_NUMERICS_DEFAULT) target_client_set_numerics(client, numerics);
     return HLO_SUCCESS;
 }
 

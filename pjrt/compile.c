@@ -232,14 +232,6 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
     return HLO_SUCCESS;
 }
 
-// Read for each program and not once, so that a test or a notebook may change it between compilations.
-// DEFAULT leaves it to the client, which has read its own option by then.
-static TargetNumerics chosen_numerics(void) {
-    const char *text = getenv("MESHLO_NUMERICS");
-    if (text && strcmp(text, "exact") == 0) return TARGET_NUMERICS_EXACT;
-    return text && strcmp(text, "tpu") == 0 ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_DEFAULT;
-}
-
 // Leaves what it has made in the executable, also when it fails: the caller releases that.
 static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *request) {
     PjrtCompileOptions parsed;
@@ -256,8 +248,10 @@ static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *req
     const bool named = parsed.assignment.count && !executable->portable;
     TargetCompileOptions compile = {.replica_count = parsed.num_replicas,
                                     .partition_count = parsed.num_partitions,
-                                    .device_assignment = named ? parsed.assignment.items : NULL,
-                                    .numerics = chosen_numerics()};
+                                    .device_assignment = named ? parsed.assignment.items : NULL};
+    // Read for each program, so that a test or a notebook may change it between compilations. Unset, it leaves the
+    // choice to the client.
+    HLO_TRY(target_numerics_from_environment(&compile.numerics));
     HLO_TRY(target_compile(request->client, executable->module, &compile, &executable->executable));
     return hlo_protect(describe, executable);
 }

@@ -27,22 +27,14 @@ typedef struct Request {
     HloModule *result;
 } Request;
 
-// Also of every element of a tuple.
-static bool has_bounds(const HloShape *shape) {
-    for (int32_t d = 0; d < shape->rank; d++)
-        if (shape->dims[d] == HLO_UNBOUNDED) return false;
-    for (int32_t i = 0; i < shape->element_count; i++)
-        if (!has_bounds(shape->elements[i])) return false;
-    return true;
-}
-
 // What rules and sizes below rely on and the verifier leaves open.
 static HloStatus check_program(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             HloStatus status = HLO_SUCCESS;
-            if (!has_bounds(at->shape))
-                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound cannot be cut", at->name);
+            if (hlo_shape_is_unbounded(at->shape))
+                status = hlo_error(HLO_UNIMPLEMENTED,
+                                   "%%%s: an array with an unbounded dimension cannot be partitioned", at->name);
             else if (hlo_is(at, HLO_OP_CUSTOM_CALL))
                 status = hlo_custom_call_check(at);
             HLO_TRY(hlo_status_at_instruction(status, at));

@@ -340,13 +340,7 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     // Ops that only pass elements on keep partial results partial: the plan looked at that when it left them so.
     bool passes = rule->operand_count == 1 && rule->result_count == 1 && local.hlo &&
                   !(spmd_sharding_used(wanted) & local.partial);
-    switch (rule->op->opcode) {
-        case HLO_OP_TRANSPOSE:
-        case HLO_OP_RESHAPE:
-        case HLO_OP_COPY:
-        case HLO_OP_NEGATE: break;
-        default: passes = false;
-    }
+    passes = passes && spmd_keeps_partial(rule->op->opcode, local.reduction);
     return spmd_reshard(partitioner, local, wanted, passes ? local.partial : 0, reason);
 }
 

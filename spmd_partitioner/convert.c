@@ -293,7 +293,7 @@ static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdSh
 
 // The number of values at the border of a manual region.
 static int64_t border_count(const HloInstruction *op) {
-    const bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    const bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     return entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
 }
 

@@ -20,19 +20,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/custom_call.h"
 #include "spmd_partitioner/sdy.h"
-
-static const SpmdCustomCall kinds[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) SPMD_CALL_##partition,
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-};
-
-SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op) {
-    const int32_t row = hlo_is(op, HLO_OP_CUSTOM_CALL) ? hlo_custom_call_row(op) : -1;
-    return row < 0 ? SPMD_CALL_UNKNOWN : kinds[row];
-}
 
 // xla.sdy.allowed_direction is a number of Shardy's enumeration, perhaps with its type ("2 : i64"), or its word.
 SpmdDirections spmd_call_directions(const HloInstruction *op) {
@@ -55,7 +43,7 @@ static const SpmdArray *array_of(const SpmdPlan *plan, const HloInstruction *op,
 static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) {
     const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
     const HloSharding *sharding = text && text->manual_axes ? text->manual_axes : NULL;
-    if (!sharding && spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return 0;
+    if (!sharding && hlo_custom_call_kind(op) == HLO_CALL_SHARD_TO_FULL) return 0;
     const int64_t rank = sharding ? 0 : op->shape->rank;
     if (!sharding) sharding = op->sharding;
     SpmdAnnotation annotation;
@@ -99,8 +87,8 @@ static bool mark_all(const SpmdPlan *plan, const HloInstruction *op, SpmdAtomSet
 static bool mark_instruction(const SpmdPlan *plan, const HloInstruction *op) {
     bool news = false;
     SpmdAtomSet axes = manual_of_operands(plan, op);
-    if (spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD) return mark_all(plan, op, axes | named_manual(plan, op));
-    if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return false;
+    if (hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD) return mark_all(plan, op, axes | named_manual(plan, op));
+    if (hlo_custom_call_kind(op) == HLO_CALL_SHARD_TO_FULL) return false;
     if (hlo_is(op, HLO_OP_TUPLE) || hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT)) return false;
     if (!axes) return false;
     if (spmd_is_flow_op(op->opcode)) {
@@ -145,7 +133,7 @@ static bool names_devices(const HloInstruction *op) {
 // that does, or calls a computation in which one stands. Leaving a region makes a value whole
 // again.
 static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) {
-    if (spmd_custom_call_kind(op) == SPMD_CALL_SHARD_TO_FULL) return false;
+    if (hlo_custom_call_kind(op) == HLO_CALL_SHARD_TO_FULL) return false;
     if (names_devices(op)) return true;
     for (int32_t i = 0; i < op->operand_count; i++)
         if (inward->tells_devices_apart[op->operands[i]->id]) return true;
@@ -167,9 +155,9 @@ static SpmdAtomSet manual_of_leaves(const SpmdPlan *plan, const HloInstruction *
 // The axes that are manual where `user` takes its operands.
 static SpmdAtomSet manual_before(const Inward *inward, const HloInstruction *user) {
     const SpmdAtomSet after = manual_of_leaves(inward->plan, user);
-    switch (spmd_custom_call_kind(user)) {
-        case SPMD_CALL_FULL_TO_SHARD: return after & ~named_manual(inward->plan, user);
-        case SPMD_CALL_SHARD_TO_FULL: return after | named_manual(inward->plan, user);
+    switch (hlo_custom_call_kind(user)) {
+        case HLO_CALL_FULL_TO_SHARD: return after & ~named_manual(inward->plan, user);
+        case HLO_CALL_SHARD_TO_FULL: return after | named_manual(inward->plan, user);
         default: break;
     }
     // Not every element of a tuple is of the region that one of them is of.
@@ -213,8 +201,7 @@ void spmd_plan_manual(SpmdPlan *plan) {
     for (int64_t c = 0; c < plan->computation_count; c++) {
         for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
             // Nothing enters a region of constants alone.
-            any |= spmd_custom_call_kind(at) == SPMD_CALL_FULL_TO_SHARD ||
-                   spmd_custom_call_kind(at) == SPMD_CALL_SHARD_TO_FULL;
+            any |= hlo_custom_call_is_region_boundary(at);
         }
     }
     if (!any) return;
@@ -233,7 +220,7 @@ void spmd_plan_manual(SpmdPlan *plan) {
 static HloStatus declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
                           SpmdAnnotation *annotation, bool *written) {
     assert(leaf >= 0 && rank >= 0);
-    bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     const SpmdShardyText *text = spmd_shardy_text(plan->shardy, op);
     *written = text && text->borders;
     if (text && text->manual_axes) {
@@ -276,7 +263,7 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
 // before anything is cut by them.
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
     assert(leaf >= 0 && border);
-    border->entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    border->entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     HLO_FAIL_IF(leaf >= op->operand_count || hlo_shape_leaf_count(op->shape) != op->operand_count, HLO_INVALID_ARGUMENT,
                 "instruction %%%s: operands and results of a manual region do not pair up", op->name);
     const HloShape *inside = border->entering ? hlo_shape_leaf(op->shape, leaf) : op->operands[leaf]->shape;

@@ -3,23 +3,10 @@
 #ifndef MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 #define MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 
+#include "hlo/ir/custom_call.h"
 #include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/propagate.h"
 
-typedef enum SpmdCustomCall {
-    SPMD_CALL_UNKNOWN,
-    SPMD_CALL_IDENTITY,       // Sharding and other calls that return their operand
-    SPMD_CALL_SINK,           // takes one array of any sharding and gives nothing
-    SPMD_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enter a manual region
-    SPMD_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leave it
-    SPMD_CALL_ELEMENTWISE,    // one factor a dimension
-    SPMD_CALL_TOPK,           // works along the last dimension
-    SPMD_CALL_INSPECT,        // InspectSharding: tells the user its operand's sharding, and returns the operand
-    SPMD_CALL_BATCHED,        // works on the last two dimensions of its first operand: a LAPACK routine
-} SpmdCustomCall;
-
-// What a custom-call is to the partitioner.
-SpmdCustomCall spmd_custom_call_kind(const HloInstruction *op);
 // Where a call lets shardings through: everywhere, unless it is a propagation barrier that says otherwise.
 SpmdDirections spmd_call_directions(const HloInstruction *op);
 // The partitioner of the options that knows this instruction; NULL where there is none.

@@ -100,7 +100,7 @@ static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const H
 // their init values. Others of that kind are left as they are.
 // Shapes that no such call can have are checked here, since custom-calls are not inferred.
 static bool keeps_the_first(const HloInstruction *at) {
-    if (spmd_custom_call_kind(at) != SPMD_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
+    if (hlo_custom_call_kind(at) != HLO_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
     int32_t arrays = at->operand_count == 1 ? 1 : at->operand_count / 2;
     const HloShape *shape = at->operands[0]->shape;
     int32_t results = at->operand_count == 1 ? 2 : arrays;

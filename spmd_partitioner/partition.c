@@ -81,9 +81,8 @@ SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction 
 
 // ---- copies ----
 
-// Copies frontend attributes but those of shardings.
-// Shardy's attributes have done their work and would be read again by whoever partitions next.
-static void keep_attributes(HloInstruction *clone) {
+// Shardy's attributes have been applied; the next partitioner would apply them a second time.
+static void drop_sharding_attributes(HloInstruction *clone) {
     clone->frontend_attributes =
         hlo_key_values_without(clone->parent->module->arena, clone->frontend_attributes, "xla.sdy.");
 }
@@ -95,7 +94,7 @@ HloInstruction *spmd_clone(SpmdPartitioner *partitioner, const HloInstruction *o
     assert(operand_count >= 0 && shape);
     HloInstruction *clone = hlo_instruction_clone(partitioner->scope->target, op, shape, operands, operand_count);
     clone->sharding = NULL;
-    keep_attributes(clone);
+    drop_sharding_attributes(clone);
     if (op->called_count && !spmd_is_flow_op(op->opcode)) {
         HloComputation **called = HLO_ARENA_NEW(partitioner->arena, HloComputation *, op->called_count);
         for (int32_t i = 0; i < op->called_count; i++) called[i] = spmd_called(partitioner, op->called[i]);
@@ -109,7 +108,7 @@ static void drop_annotations(HloComputation *computation) {
     for (HloInstruction *at = computation->first, *next; at; at = next) {
         next = at->next;
         at->sharding = NULL;
-        if (spmd_custom_call_kind(at) != SPMD_CALL_IDENTITY) continue;
+        if (!hlo_custom_call_returns_operand(at)) continue;
         hlo_instruction_replace_uses(at, at->operands[0]);
         hlo_instruction_remove(at);
     }
@@ -367,7 +366,7 @@ static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, 
     }
     for (int64_t i = 0; i < op->users.count; i++) {
         const HloInstruction *user = op->users.items[i];
-        if (spmd_custom_call_kind(user) != SPMD_CALL_IDENTITY) return 0;
+        if (!hlo_custom_call_returns_operand(user)) return 0;
         axes &= spmd_plan_array(plan, user, 0)->sharding->unreduced;
     }
     return axes;
@@ -385,26 +384,24 @@ SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction 
     }
     if (!(partial[0] | partial[1])) return 0;
     SpmdAtomSet sums = 0;
-    switch (op->opcode) {
-        case HLO_OP_CONVERT:  // rounds each part: what the sum is asked for in is the program's choice
-            sums =
-                hlo_type_is_float(op->shape->type) && hlo_type_is_float(op->operands[0]->shape->type) ? partial[0] : 0;
-            break;
-        case HLO_OP_BROADCAST:
-        case HLO_OP_DYNAMIC_SLICE:
-        case HLO_OP_REAL:
-        case HLO_OP_IMAG: sums = partial[0]; break;
-        case HLO_OP_DYNAMIC_UPDATE_SLICE:
-        case HLO_OP_ADD:
-        case HLO_OP_SUBTRACT:
-        case HLO_OP_COMPLEX: sums = partial[0] & partial[1]; break;
-        case HLO_OP_MULTIPLY:
-        case HLO_OP_DOT: sums = partial[0] && partial[1] ? 0 : partial[0] | partial[1]; break;
-        case HLO_OP_DIVIDE: sums = partial[1] ? 0 : partial[0]; break;
-        case HLO_OP_CUSTOM_CALL: sums = spmd_custom_call_kind(op) == SPMD_CALL_IDENTITY ? partial[0] : 0; break;
-        default: return 0;
+    if (hlo_op_is(op->opcode, HLO_OP_IS_LINEAR)) {
+        sums = op->operand_count > 1 ? partial[0] & partial[1] : partial[0];
+    } else if (hlo_op_is(op->opcode, HLO_OP_IS_MULTILINEAR)) {
+        sums = partial[0] && partial[1] ? 0 : partial[0] | partial[1];
+    } else if (hlo_op_is(op->opcode, HLO_OP_IS_LINEAR_IN_FIRST)) {
+        sums = partial[1] ? 0 : partial[0];
+    } else if (hlo_is(op, HLO_OP_CONVERT)) {
+        // A conversion rounds each part. The program that asks for the sum after it has chosen so.
+        const bool floats = hlo_type_is_float(op->shape->type) && hlo_type_is_float(op->operands[0]->shape->type);
+        sums = floats ? partial[0] : 0;
+    } else if (hlo_custom_call_returns_operand(op)) {
+        sums = partial[0];
     }
     return sums & taken_as_sum(partitioner->plan, op, 0);
+}
+
+bool spmd_keeps_partial(HloOpcode opcode, HloOpcode reduction) {
+    return hlo_op_is(opcode, HLO_OP_IS_REARRANGES) || (opcode == HLO_OP_NEGATE && reduction == HLO_OP_ADD);
 }
 
 // True if the only user would give the same partial sum: then finishing it can wait.
@@ -413,13 +410,7 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
     if (op->users.count != 1 || hlo_instruction_is_root(op)) return false;
     const HloInstruction *user = op->users.items[0];
     if (spmd_plan_array(partitioner->plan, op, 0)->annotated) return false;
-    switch (user->opcode) {
-        case HLO_OP_TRANSPOSE:
-        case HLO_OP_RESHAPE:
-        case HLO_OP_COPY: return true;
-        case HLO_OP_NEGATE: return reduction == HLO_OP_ADD;
-        default: return false;
-    }
+    return spmd_keeps_partial(user->opcode, reduction);
 }
 
 // An annotated array gets its sharding at once, since the user asked for it there. A partial one is finished at once
@@ -550,26 +541,36 @@ static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComput
     return HLO_SUCCESS;
 }
 
-// A computation is written once for each combination of wanted results. The key is a hash of 64 bits of all of them;
-// what the parameters look like follows from the plan and is the same each time.
+// One partitioned form of a source computation.
+struct SpmdWritten {
+    struct SpmdWritten *next;
+    const SpmdSharding **shardings;  // of the results' leaves
+    HloComputation *made;
+};
+
+static bool has_shardings(const struct SpmdWritten *written, const SpmdArray *const *wanted, int64_t leaves) {
+    for (int64_t i = 0; i < leaves; i++)
+        if (!spmd_sharding_equal(written->shardings[i], wanted[i]->sharding)) return false;
+    return true;
+}
+
+// A computation is written once for each combination of wanted results: the parameters' shardings follow from the plan
+// and are the same each time. Callers want few combinations, so the list of forms is short. Device orders do not count:
+// only the entry's results have one, and the entry is written once.
 HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                      const SpmdArray *const *wanted, HloComputation **made) {
-    uint64_t key = hlo_hash_mix(0, (uint64_t)source->id + 1);
-    int64_t leaves = hlo_shape_leaf_count(source->root->shape);
-    for (int64_t i = 0; i < leaves; i++) {
-        key = hlo_hash_mix(key, wanted[i]->sharding->unreduced);
-        for (int32_t d = 0; d < wanted[i]->sharding->rank; d++) {
-            const SpmdAxes *axes = &wanted[i]->sharding->dims[d];
-            key = hlo_hash_mix(hlo_hash_mix(key, axes->count), hlo_hash_bytes(axes->items, axes->count));
-        }
-    }
-    int64_t *found = hlo_int_map_find(&partitioner->computations, key);
-    if (found) {
-        *made = (HloComputation *)(intptr_t)*found;
+    const int64_t leaves = hlo_shape_leaf_count(source->root->shape);
+    struct SpmdWritten **forms = &partitioner->written[source->id];
+    for (const struct SpmdWritten *at = *forms; at; at = at->next) {
+        if (!has_shardings(at, wanted, leaves)) continue;
+        *made = at->made;
         return HLO_SUCCESS;
     }
     HLO_TRY(write_computation(partitioner, source, wanted, made));
-    hlo_int_map_set(partitioner->arena, &partitioner->computations, key, (intptr_t)*made);
+    struct SpmdWritten *written = HLO_ARENA_NEW(partitioner->arena, struct SpmdWritten, 1);
+    *written = (struct SpmdWritten){*forms, HLO_ARENA_NEW(partitioner->arena, const SpmdSharding *, leaves), *made};
+    for (int64_t i = 0; i < leaves; i++) written->shardings[i] = wanted[i]->sharding;
+    *forms = written;
     return HLO_SUCCESS;
 }
 
@@ -613,6 +614,7 @@ HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned) {
     }
     partitioner.locals = HLO_ARENA_NEW(plan->arena, SpmdLocal *, leaves);
     partitioner.clones = HLO_ARENA_NEW(plan->arena, HloComputation *, plan->module->computation_limit);
+    partitioner.written = HLO_ARENA_NEW(plan->arena, struct SpmdWritten *, plan->module->computation_limit);
     partitioner.next_channel = spmd_next_channel(plan->module);
     const SpmdArray **wanted = HLO_ARENA_NEW(plan->arena, const SpmdArray *, plan->result_count);
     for (int64_t i = 0; i < plan->result_count; i++) wanted[i] = &plan->arrays.items[plan->results[i]];

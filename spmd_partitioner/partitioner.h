@@ -39,11 +39,11 @@ struct SpmdPartitioner {
     HloArena *arena;  // scratch
     const SpmdPlan *plan;
     const SpmdMesh *mesh;
-    HloModule *module;        // being written
-    SpmdLocal **locals;       // by leaf number of the plan
-    HloIntMap computations;   // hash of source computation and wanted results -> its partitioned form
-    HloComputation **clones;  // by source computation id: a plain copy (reducers, comparators), or NULL
-    HloIntMap reducers;       // opcode, type -> computation
+    HloModule *module;             // being written
+    SpmdLocal **locals;            // by leaf number of the plan
+    struct SpmdWritten **written;  // by source computation id: the partitioned forms of it, as a list
+    HloComputation **clones;       // by source computation id: a plain copy (reducers, comparators), or NULL
+    HloIntMap reducers;            // opcode, type -> computation
     SpmdScope *scope;
     const HloInstruction *op;     // being partitioned
     const HloMetadata *metadata;  // its metadata, in the new module
@@ -105,6 +105,9 @@ SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors);
 // The axes over which the current op may leave sums unfinished because its operands are sums over them, it is linear in
 // those, and whoever uses its result takes it as a sum.
 SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction *op);
+// Whether an op with one operand gives a partial result of a partial operand: it rearranges elements, or negates the
+// terms of a sum.
+bool spmd_keeps_partial(HloOpcode opcode, HloOpcode reduction);
 // What operand number `operand` must be for these factors, complete and not masked.
 SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                               int32_t operand);

@@ -415,19 +415,10 @@ static void add_flow_edges(Builder *builder, const HloInstruction *op) {
     }
 }
 
-// The stage in which an op starts to take part. Elementwise ops say for certain how their operands are best cut, a dot
-// or a reduction only guesses: guesses wait until all that is certain has spread.
+// The stage in which an op starts to take part. A broadcast that repeats elements only guesses how its operand is
+// best sharded.
 static int32_t first_stage(const HloInstruction *op) {
-    if (hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE)) return 0;
-    switch (op->opcode) {
-        case HLO_OP_TRANSPOSE:
-        case HLO_OP_RESHAPE:
-        case HLO_OP_BITCAST:
-        case HLO_OP_BITCAST_CONVERT:
-        case HLO_OP_CUSTOM_CALL: return 0;
-        case HLO_OP_BROADCAST: return spmd_repeats_elements(op);
-        default: return 1;
-    }
+    return spmd_op(op->opcode)->is_certain && !spmd_repeats_elements(op) ? 0 : 1;
 }
 
 // A node of the graph that propagation works on: the arrays of one op's operands and results, tied together by its
@@ -462,8 +453,7 @@ static HloStatus add_rule(Builder *builder, const HloInstruction *op) {
 // The arrays inside and outside of a manual region's border.
 static HloStatus add_border(Builder *builder, const HloInstruction *op) {
     SpmdPlan *plan = builder->plan;
-    SpmdCustomCall kind = spmd_custom_call_kind(op);
-    if (kind != SPMD_CALL_FULL_TO_SHARD && kind != SPMD_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
+    if (!hlo_custom_call_is_region_boundary(op)) return HLO_SUCCESS;
     for (int32_t i = 0; i < op->operand_count; i++) {
         SpmdBorder border;
         HLO_TRY(spmd_manual_border(plan, op, i, &border));

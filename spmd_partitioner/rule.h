@@ -55,6 +55,9 @@ typedef struct SpmdOp {
     int64_t (*moved)(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors);
     void (*adjust)(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *local_operands,
                    const HloShape *local_result);
+    // Propagation starts with the ops that tell for certain how their operands are best sharded, as elementwise ones
+    // do; a dot or a reduction only guesses, and takes part once all that is certain has spread.
+    bool is_certain;
 } SpmdOp;
 
 #define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) extern const SpmdOp spmd_op_##partition;

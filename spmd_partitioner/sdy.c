@@ -89,7 +89,7 @@ static HloStatus read_sharding(Collector *collector, const HloInstruction *op, S
 // The shardings outside of a manual region, one for each value that enters or leaves it.
 static HloStatus read_border_list(Collector *collector, const HloInstruction *op, const char *written,
                                   SpmdShardyText *text) {
-    const bool entering = spmd_custom_call_kind(op) == SPMD_CALL_FULL_TO_SHARD;
+    const bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     const int64_t values = entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
     const HloSdyShardings *shardings;
     HLO_TRY(read_shardings(collector, written, &shardings));
@@ -102,15 +102,15 @@ static HloStatus read_border_list(Collector *collector, const HloInstruction *op
 }
 
 static HloStatus read_border(Collector *collector, const HloInstruction *op, SpmdShardyText *text) {
-    const SpmdCustomCall kind = spmd_custom_call_kind(op);
-    if (kind != SPMD_CALL_FULL_TO_SHARD && kind != SPMD_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
-    const char *key = kind == SPMD_CALL_FULL_TO_SHARD ? HLO_SDY_IN_SHARDINGS : HLO_SDY_OUT_SHARDINGS;
+    const HloCustomCallKind kind = hlo_custom_call_kind(op);
+    if (kind != HLO_CALL_FULL_TO_SHARD && kind != HLO_CALL_SHARD_TO_FULL) return HLO_SUCCESS;
+    const char *key = kind == HLO_CALL_FULL_TO_SHARD ? HLO_SDY_IN_SHARDINGS : HLO_SDY_OUT_SHARDINGS;
     const char *written = hlo_instruction_frontend_attribute(op, key),
                *axes = hlo_instruction_frontend_attribute(op, HLO_SDY_MANUAL_AXES);
     if (written) HLO_TRY(hlo_status_annotate(read_border_list(collector, op, written, text), "%s", key));
     if (!axes) return HLO_SUCCESS;
     const HloMesh *mesh = NULL;
-    const int64_t values = kind == SPMD_CALL_FULL_TO_SHARD ? op->operand_count : hlo_shape_leaf_count(op->shape);
+    const int64_t values = kind == HLO_CALL_FULL_TO_SHARD ? op->operand_count : hlo_shape_leaf_count(op->shape);
     for (int64_t i = 0; text->borders && i < values && !mesh; i++) {
         const HloMesh *one = &text->borders[i].sharding->named->mesh;
         if (one->axis_sizes.count) mesh = one;

@@ -90,15 +90,25 @@ int64_t target_client_host_count(const TargetClient *client) {
 
 // ---- making and freeing
 
-// TPUs round f32 products as TPUs do unless told otherwise.
-static HloStatus read_numerics(TargetClient *client) {
-    const char *text = getenv("MESHLO_NUMERICS");
-    client->numerics = emu_topology_is_tpu(client->topology) ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+HloStatus target_numerics_parse(const char *text, const char *source, TargetNumerics *numerics) {
+    *numerics = TARGET_NUMERICS_DEFAULT;
     if (!text || !*text) return HLO_SUCCESS;
     const bool tpu = strcmp(text, "tpu") == 0;
-    HLO_FAIL_IF(!tpu && strcmp(text, "exact") != 0, HLO_INVALID_ARGUMENT,
-                "MESHLO_NUMERICS is '%s'; expected exact or tpu", text);
-    client->numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    HLO_FAIL_IF(!tpu && strcmp(text, "exact") != 0, HLO_INVALID_ARGUMENT, "%s is '%s'; expected exact or tpu", source,
+                text);
+    *numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    return HLO_SUCCESS;
+}
+
+HloStatus target_numerics_from_environment(TargetNumerics *numerics) {
+    return target_numerics_parse(getenv("MESHLO_NUMERICS"), "MESHLO_NUMERICS", numerics);
+}
+
+// By default a TPU slice rounds f32 products as TPUs do.
+static HloStatus choose_numerics(TargetClient *client) {
+    HLO_TRY(target_numerics_from_environment(&client->numerics));
+    if (client->numerics == TARGET_NUMERICS_DEFAULT)
+        client->numerics = emu_topology_is_tpu(client->topology) ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
     return HLO_SUCCESS;
 }
 
@@ -110,7 +120,7 @@ static HloStatus fill_client(TargetClient *client, const char *spec, int threads
     client->spec = hlo_allocate_text(spec);
     HLO_FAIL_IF(!client->spec, HLO_RESOURCE_EXHAUSTED, "no memory for a client");
     HLO_TRY(emu_topology_parse(spec, &client->topology));
-    HLO_TRY(read_numerics(client));
+    HLO_TRY(choose_numerics(client));
     if (threads > 0) {
         CpuFeatures features;
         HLO_TRY(cpu_features_choose(&features));

@@ -78,6 +78,13 @@ typedef enum TargetNumerics {
                               // products with a single row or column stay in f32
 } TargetNumerics;
 
+// Reads "exact" or "tpu"; NULL and "" give TARGET_NUMERICS_DEFAULT. INVALID_ARGUMENT for other words, with `source`
+// (the option or variable that the text is from) in the message. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus target_numerics_parse(const char *text, const char *source,
+                                                         TargetNumerics *numerics);
+// Reads the environment's MESHLO_NUMERICS in the same way. Any thread, as long as no other one changes the environment.
+HLO_EXPORT HLO_NODISCARD HloStatus target_numerics_from_environment(TargetNumerics *numerics);
+
 // A device of a client. Read-only.
 struct TargetDevice {
     TargetClient *client;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "hlo/base/complex.h"
+#include "hlo/ir/custom_call.h"
 #include "hlo/pass/wide_floats.h"
 #include "hlo/text/text.h"
 #include "tools/execute.h"
@@ -57,18 +58,18 @@ typedef struct Run {
     int64_t ill_conditioned;  // results that differ for that reason alone
 } Run;
 
-// Option, environment, machine: the first that says something.
+// The option overrides the environment, which overrides the machine's default.
 static HloStatus read_numerics(CliContext *context, const EmuTopology *topology, TargetNumerics *numerics) {
-    const char *text = cli_text_or(context, "numerics", getenv("MESHLO_NUMERICS"));
-    const char *source = cli_flag(context, "numerics") ? "--numerics" : "MESHLO_NUMERICS";
-    bool tpu = emu_topology_is_tpu(topology);
-    if (text && *text) {
-        tpu = strcmp(text, "tpu") == 0;
-        if (!tpu && strcmp(text, "exact") != 0) {
-            return cli_usage_error(context, "%s wants exact or tpu, not '%s'", source, text);
-        }
+    HloStatus status = cli_flag(context, "numerics")
+                           ? target_numerics_parse(cli_text_or(context, "numerics", ""), "--numerics", numerics)
+                           : target_numerics_from_environment(numerics);
+    if (status) {
+        HloStatus usage = cli_usage_error(context, "%s", hlo_status_message(status));
+        hlo_status_free(status);
+        return usage;
     }
-    *numerics = tpu ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
+    if (*numerics == TARGET_NUMERICS_DEFAULT)
+        *numerics = emu_topology_is_tpu(topology) ? TARGET_NUMERICS_TPU : TARGET_NUMERICS_EXACT;
     return HLO_SUCCESS;
 }
 
@@ -197,10 +198,7 @@ static bool is_of_devices(const CliProgram *program) {
     for (int64_t c = 0; c < module->computations.count; ++c) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             if (hlo_is(at, HLO_OP_INFEED) || hlo_is(at, HLO_OP_OUTFEED)) return true;
-            const char *target = hlo_is(at, HLO_OP_CUSTOM_CALL) ? HLO_ATTRIBUTES(at, CustomCall)->target : NULL;
-            if (program->replica_count > 1 && target &&
-                (!strcmp(target, "SPMDFullToShardShape") || !strcmp(target, "xla.sdy.GlobalToLocalShape")))
-                return true;
+            if (program->replica_count > 1 && hlo_custom_call_kind(at) == HLO_CALL_FULL_TO_SHARD) return true;
         }
     }
     return false;

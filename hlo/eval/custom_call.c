@@ -101,7 +101,7 @@ UNARY_FUNCTION(sinh, HLO_OP_SINH)
 UNARY_FUNCTION(tan, HLO_OP_TAN)
 
 static HloEvalFunction *const evaluators[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) hlo_eval_call_##evaluator,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) hlo_eval_call_##evaluator,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };

@@ -529,7 +529,7 @@ typedef struct Routine {
 
 static const Routine *routine_of(const HloInstruction *instruction) {
     static const char *const names[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) #evaluator,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) #evaluator,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };

@@ -318,7 +318,7 @@ void hlo_eval_multiply_passes(HloEvalDevice *device, const HloEvalPasses *passes
 // ---- custom calls: one handler a name in the evaluator's column of hlo/ir/custom_calls.def (custom_call.c,
 // decompositions.c, manual.c)
 
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) \
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) \
     HloEvalFunction hlo_eval_call_##evaluator;
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL

@@ -15,6 +15,7 @@
 
 #include "hlo/analysis/calls.h"
 #include "hlo/eval/internal.h"
+#include "hlo/ir/custom_call.h"
 
 // One column of ops.def: an op without an evaluator does not link.
 static HloEvalFunction *const handlers[] = {
@@ -130,17 +131,6 @@ static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computatio
     return plan;
 }
 
-// The way into a manual region or out of it (nothing enters one of constants alone).
-static bool is_border(const HloInstruction *instruction) {
-    static const char *const targets[] = {"SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.GlobalToLocalShape",
-                                          "xla.sdy.LocalToGlobalShape"};
-    const char *target =
-        hlo_is(instruction, HLO_OP_CUSTOM_CALL) ? HLO_ATTRIBUTES(instruction, CustomCall)->target : NULL;
-    for (size_t i = 0; target && i < HLO_COUNT_OF(targets); i++)
-        if (!strcmp(target, targets[i])) return true;
-    return false;
-}
-
 // Also finds whether the program has manual regions, which make even an unpartitioned program run on all devices at
 // once, since the code inside is written for one device of several.
 static HloStatus plan_computation(Planner *planner, const HloComputation *computation) {
@@ -154,7 +144,7 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     for (int32_t p = 0; p < plan->count; p++) HLO_TRY(hlo_eval_check_types(plan->steps[p].instruction));
     planner->depth++;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
-        world->manual_regions |= is_border(i);
+        world->manual_regions |= hlo_custom_call_is_region_boundary(i);
         for (int32_t c = 0; c < i->called_count; c++) HLO_TRY(plan_computation(planner, i->called[c]));
     }
     planner->depth--;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
+#include "hlo/ir/custom_call.h"
 
 #define MAX_RANK 32
 #define MAX_AXES 32
@@ -367,14 +368,12 @@ static HloStatus take_part(HloEvalDevice *device, const HloInstruction *instruct
 static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instruction, int64_t value, int64_t rank,
                              Part *part) {
     if (rank > MAX_RANK) return refuse(instruction, "so many dimensions");
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
-    if (!strcmp(target, "xla.sdy.GlobalToLocalShape")) {
-        return sdy_part(device, instruction, "xla.sdy.in_shardings", value, rank, part);
+    const bool enters = hlo_custom_call_kind(instruction) == HLO_CALL_FULL_TO_SHARD;
+    // Shardy's boundaries list the shardings of their values in an attribute, GSPMD's are annotated.
+    if (!strncmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, "xla.sdy.", strlen("xla.sdy."))) {
+        const char *name = enters ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings";
+        return sdy_part(device, instruction, name, value, rank, part);
     }
-    if (!strcmp(target, "xla.sdy.LocalToGlobalShape")) {
-        return sdy_part(device, instruction, "xla.sdy.out_shardings", value, rank, part);
-    }
-    bool enters = !strcmp(target, "SPMDFullToShardShape");
     HLO_TRY(sharding_part(device, instruction, enters ? instruction->operands[0]->sharding : instruction->sharding,
                           rank, part));
     if (!enters) part->group = group_of(device, instruction);

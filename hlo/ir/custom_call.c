@@ -30,11 +30,12 @@ typedef enum Configuration { CONFIGURATION_TEXT, CONFIGURATION_BYTES } Configura
 static const struct {
     const char *target, *signature;
     HloType type;
+    HloCustomCallKind kind;
     Configuration configuration;
     const char *evaluator;
 } rows[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) \
-    {target, signature, HLO_##type, CONFIGURATION_##configuration, #evaluator},
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) \
+    {target, signature, HLO_##type, HLO_CALL_##kind, CONFIGURATION_##configuration, #evaluator},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };
@@ -48,6 +49,30 @@ static int32_t row_of(const char *target) {
 int32_t hlo_custom_call_row(const HloInstruction *instruction) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     return row_of(HLO_ATTRIBUTES(instruction, CustomCall)->target);
+}
+
+HloCustomCallKind hlo_custom_call_kind(const HloInstruction *instruction) {
+    const int32_t row = hlo_is(instruction, HLO_OP_CUSTOM_CALL) ? hlo_custom_call_row(instruction) : -1;
+    return row < 0 ? HLO_CALL_UNKNOWN : rows[row].kind;
+}
+
+HloOpcode hlo_custom_call_opcode(const HloInstruction *call) {
+    static const char prefix[] = "mhlo.";
+    if (hlo_custom_call_kind(call) != HLO_CALL_ELEMENTWISE) return HLO_OPCODE_COUNT;
+    const char *target = HLO_ATTRIBUTES(call, CustomCall)->target;
+    if (strncmp(target, prefix, strlen(prefix)) != 0) return HLO_OPCODE_COUNT;
+    target += strlen(prefix);
+    return hlo_op_from_text(target, strlen(target));
+}
+
+bool hlo_custom_call_returns_operand(const HloInstruction *instruction) {
+    const HloCustomCallKind kind = hlo_custom_call_kind(instruction);
+    return kind == HLO_CALL_SHARDING || kind == HLO_CALL_IDENTITY;
+}
+
+bool hlo_custom_call_is_region_boundary(const HloInstruction *instruction) {
+    const HloCustomCallKind kind = hlo_custom_call_kind(instruction);
+    return kind == HLO_CALL_FULL_TO_SHARD || kind == HLO_CALL_SHARD_TO_FULL;
 }
 
 bool hlo_custom_call_takes_bytes(const char *target) {

@@ -15,6 +15,32 @@ HLO_EXPORT int32_t hlo_custom_call_row(const HloInstruction *instruction);
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_custom_call_refuse(const HloInstruction *instruction);
 // Whether that is so: the target is not known, or its body is missing.
 HLO_EXPORT bool hlo_custom_call_is_unknown(const HloInstruction *instruction);
+// What a custom call does to its operands, as far as layers that do not run it need to know.
+typedef enum HloCustomCallKind {
+    HLO_CALL_UNKNOWN,        // a target that is not in the table, or that only its kernel understands
+    HLO_CALL_SHARDING,       // a sharding constraint or barrier: returns its operand
+    HLO_CALL_IDENTITY,       // another annotation that returns its operand
+    HLO_CALL_SINK,           // takes one array of any sharding and returns nothing
+    HLO_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enters a manual region
+    HLO_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leaves it
+    HLO_CALL_ELEMENTWISE,    // one factor a dimension
+    HLO_CALL_TOPK,           // works along the dimension of hlo_custom_call_cut_dimension()
+    HLO_CALL_INSPECT,        // InspectSharding: reports its operand's sharding to the user
+    HLO_CALL_BATCHED,        // works on the last two dimensions of its first operand, as LAPACK's routines do
+} HloCustomCallKind;
+
+// The kind of an instruction; HLO_CALL_UNKNOWN for one that is no custom call. Any thread.
+HLO_EXPORT HloCustomCallKind hlo_custom_call_kind(const HloInstruction *instruction);
+
+// The elementwise opcode that a custom call spells as the target "mhlo.NAME"; HLO_OPCODE_COUNT for other calls. Any
+// thread.
+HLO_EXPORT HloOpcode hlo_custom_call_opcode(const HloInstruction *call);
+
+// Whether an instruction is a custom call that returns its operand: a constraint or an annotation. Any thread.
+HLO_EXPORT bool hlo_custom_call_returns_operand(const HloInstruction *instruction);
+
+// Whether an instruction enters or leaves a manual region. Any thread.
+HLO_EXPORT bool hlo_custom_call_is_region_boundary(const HloInstruction *instruction);
 
 // Whether the configuration of custom calls of `target` (which may be NULL) is bytes that are no text: HLO holds them
 // as hexadecimal digits. Any thread.

@@ -24,6 +24,10 @@ typedef enum HloOpFlags {
     HLO_OP_IS_NONDETERMINISTIC = 64,  // two equal ones may give different results
     HLO_OP_IS_ASYNC_START = 128,      // begins work that an ..-done op ends
     HLO_OP_IS_ASYNC_DONE = 256,
+    HLO_OP_IS_LINEAR = 512,            // f(a + b, c + d) = f(a, c) + f(b, d), exactly but for rounding in the sums
+    HLO_OP_IS_MULTILINEAR = 1024,      // linear in each operand while the others are held
+    HLO_OP_IS_LINEAR_IN_FIRST = 2048,  // linear in operand 0 while the others are held
+    HLO_OP_IS_REARRANGES = 4096,       // the result has each element of the operand once
 } HloOpFlags;
 
 typedef struct HloOpInfo {

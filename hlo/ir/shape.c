@@ -194,7 +194,7 @@ bool hlo_layout_equal(const HloLayout *a, const HloLayout *b) {
 
 // Most shapes have no flags at all.
 static bool is_dynamic_at(const HloShape *shape, int32_t i) {
-    return shape->dynamic && shape->dynamic[i];
+    return (shape->dynamic && shape->dynamic[i]) || shape->dims[i] == HLO_UNBOUNDED;
 }
 
 bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare) {
@@ -245,6 +245,17 @@ bool hlo_shape_is_dynamic(const HloShape *shape) {
     }
     for (int32_t i = 0; i < shape->element_count; i++) {
         if (hlo_shape_is_dynamic(shape->elements[i])) return true;
+    }
+    return false;
+}
+
+bool hlo_shape_is_unbounded(const HloShape *shape) {
+    if (shape->is_static) return false;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] == HLO_UNBOUNDED) return true;
+    }
+    for (int32_t i = 0; i < shape->element_count; i++) {
+        if (hlo_shape_is_unbounded(shape->elements[i])) return true;
     }
     return false;
 }

@@ -128,6 +128,8 @@ static inline bool hlo_shape_in_host_memory(const HloShape *shape) {
 }
 // True if any dimension (also inside a tuple) is dynamic.
 HLO_EXPORT bool hlo_shape_is_dynamic(const HloShape *shape);
+// True if any dimension (also inside a tuple) is dynamic without a bound ("?"): such an array has no size in bytes.
+HLO_EXPORT bool hlo_shape_is_unbounded(const HloShape *shape);
 
 // Product of the dims (bounds of dynamic ones): 1 for a scalar, 0 for structures.
 HLO_EXPORT int64_t hlo_shape_elements(const HloShape *shape);

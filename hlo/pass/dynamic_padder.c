@@ -461,9 +461,9 @@ static HloStatus check_bounds(const HloModule *module) {
             const int64_t leaves = hlo_shape_leaf_count(i->shape);
             for (int64_t leaf = 0; leaf < leaves; leaf++) {
                 const HloShape *shape = hlo_shape_leaf(i->shape, leaf);
+                HLO_FAIL_IF(hlo_shape_is_unbounded(shape), HLO_UNIMPLEMENTED,
+                            "%%%s: a dimension of dynamic size without a bound", i->name);
                 for (int32_t d = 0; d < shape->rank; d++) {
-                    HLO_FAIL_IF(shape->dims[d] == HLO_UNBOUNDED, HLO_UNIMPLEMENTED,
-                                "%%%s: a dimension of dynamic size without a bound", i->name);
                     HLO_FAIL_IF(shape->dims[d] > INT32_MAX && shape->dynamic && shape->dynamic[d], HLO_UNIMPLEMENTED,
                                 "%%%s: a dimension of dynamic size above 2^31", i->name);
                 }

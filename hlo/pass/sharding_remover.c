@@ -4,22 +4,13 @@
 //   y = f32[8] custom-call(x), custom_call_target="Sharding"   ->   x in place of y
 #include <string.h>
 
+#include "hlo/ir/custom_call.h"
 #include "hlo/pass/support.h"
 
-// Custom calls of Shardy and GSPMD that compute nothing: they stand for a constraint, or for the border of a manual
-// region.
+// Custom calls that compute nothing: constraints, and the boundaries of manual regions.
 static bool carries_sharding(const HloInstruction *instruction) {
-    static const char *const targets[] = {"Sharding",
-                                          "SPMDFullToShardShape",
-                                          "SPMDShardToFullShape",
-                                          "xla.sdy.FuncResultSharding",
-                                          "xla.sdy.GlobalToLocalShape",
-                                          "xla.sdy.LocalToGlobalShape"};
-    if (instruction->opcode != HLO_OP_CUSTOM_CALL || instruction->operand_count != 1) return false;
-    for (size_t i = 0; i < HLO_COUNT_OF(targets); i++) {
-        if (strcmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, targets[i]) == 0) return true;
-    }
-    return false;
+    if (instruction->operand_count != 1) return false;
+    return hlo_custom_call_kind(instruction) == HLO_CALL_SHARDING || hlo_custom_call_is_region_boundary(instruction);
 }
 
 // Shardy writes its shardings as frontend attributes.

@@ -2,7 +2,7 @@
 // Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of
 // manual regions.
 //
-// Kinds (column `partition` of hlo/ir/custom_calls.def): annotations only reshard their operand;
+// Kinds (column `kind` of hlo/ir/custom_calls.def): annotations only reshard their operand;
 // inspections tell the user its sharding; elementwise ones and decompositions of batches of
 // matrices are cut along the dimensions that they work on one by one; top-k along all but its own;
 // region borders change how a local array is seen, and move nothing but what does not fit.
@@ -46,27 +46,28 @@ static void users_rule(SpmdRule *rule, const char *text) {
 static void custom_call_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
     const char *given = hlo_instruction_frontend_attribute(op, HLO_SDY_SHARDING_RULE);
-    if (given && spmd_custom_call_kind(op) == SPMD_CALL_UNKNOWN) {
+    if (given && hlo_custom_call_kind(op) == HLO_CALL_UNKNOWN) {
         users_rule(rule, given);
         return;
     }
     if (!rule->result_count) {
-        if (spmd_custom_call_kind(op) == SPMD_CALL_SINK && rule->operand_count == 1)
+        if (hlo_custom_call_kind(op) == HLO_CALL_SINK && rule->operand_count == 1)
             for (int32_t d = 0; d < rule->tensors[0].shape->rank; d++)
                 spmd_rule_map(rule, 0, d, spmd_rule_factor(rule, SPMD_PASS, rule->tensors[0].shape->dims[d]));
         return;
     }
     int32_t rank = rule->tensors[spmd_rule_result(rule, 0)].shape->rank;
-    switch (spmd_custom_call_kind(op)) {
-        case SPMD_CALL_IDENTITY:
-        case SPMD_CALL_INSPECT:
-        case SPMD_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
-        case SPMD_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_cut_dimension(op)); return;
-        case SPMD_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
-        case SPMD_CALL_SINK:
-        case SPMD_CALL_FULL_TO_SHARD:
-        case SPMD_CALL_SHARD_TO_FULL:
-        case SPMD_CALL_UNKNOWN: return;
+    switch (hlo_custom_call_kind(op)) {
+        case HLO_CALL_SHARDING:
+        case HLO_CALL_IDENTITY:
+        case HLO_CALL_INSPECT:
+        case HLO_CALL_ELEMENTWISE: same_dims(rule, rank, -1); return;
+        case HLO_CALL_TOPK: same_dims(rule, rank, hlo_custom_call_cut_dimension(op)); return;
+        case HLO_CALL_BATCHED: same_dims(rule, rule->operand_count ? rule->tensors[0].shape->rank - 2 : 0, -1); return;
+        case HLO_CALL_SINK:
+        case HLO_CALL_FULL_TO_SHARD:
+        case HLO_CALL_SHARD_TO_FULL:
+        case HLO_CALL_UNKNOWN: return;
     }
 }
 
@@ -169,22 +170,26 @@ static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruc
 // One way for each kind of call in hlo/ir/custom_calls.def.
 static HloStatus custom_call_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CUSTOM_CALL));
-    SpmdCustomCall kind = spmd_custom_call_kind(op);
+    HloCustomCallKind kind = hlo_custom_call_kind(op);
     switch (kind) {
-        case SPMD_CALL_IDENTITY: return identity_partition(partitioner, op);
-        case SPMD_CALL_INSPECT: return inspect_partition(partitioner, op);
-        case SPMD_CALL_FULL_TO_SHARD:
-        case SPMD_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
-        case SPMD_CALL_SINK:
-        case SPMD_CALL_ELEMENTWISE:
-        case SPMD_CALL_BATCHED:
-        case SPMD_CALL_TOPK: return spmd_partition_default(partitioner, op);
-        case SPMD_CALL_UNKNOWN: return opaque_partition(partitioner, op);
+        case HLO_CALL_SHARDING:
+        case HLO_CALL_IDENTITY: return identity_partition(partitioner, op);
+        case HLO_CALL_INSPECT: return inspect_partition(partitioner, op);
+        case HLO_CALL_FULL_TO_SHARD:
+        case HLO_CALL_SHARD_TO_FULL: return manual_partition(partitioner, op);
+        case HLO_CALL_SINK:
+        case HLO_CALL_ELEMENTWISE:
+        case HLO_CALL_BATCHED:
+        case HLO_CALL_TOPK: return spmd_partition_default(partitioner, op);
+        case HLO_CALL_UNKNOWN: return opaque_partition(partitioner, op);
     }
     return HLO_SUCCESS;
 }
-const SpmdOp spmd_op_custom_call = {
-    .name = "custom-call", .rule = custom_call_rule, .partition = custom_call_partition, .adjust = custom_call_adjust};
+const SpmdOp spmd_op_custom_call = {.name = "custom-call",
+                                    .rule = custom_call_rule,
+                                    .partition = custom_call_partition,
+                                    .adjust = custom_call_adjust,
+                                    .is_certain = true};
 
 // ---- collectives of the program itself ----
 

@@ -17,7 +17,7 @@ static void elementwise_rule(SpmdRule *rule, const HloInstruction *op) {
         }
     }
 }
-const SpmdOp spmd_op_elementwise = {.name = "elementwise", .rule = elementwise_rule};
+const SpmdOp spmd_op_elementwise = {.name = "elementwise", .rule = elementwise_rule, .is_certain = true};
 const SpmdOp spmd_op_map = {.name = "map", .rule = elementwise_rule};
 
 static HloStatus copy_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
@@ -25,7 +25,7 @@ static HloStatus copy_partition(SpmdPartitioner *partitioner, const HloInstructi
     if (!hlo_shape_is_array(op->shape)) return spmd_partition_data_flow(partitioner, op);
     return spmd_partition_default(partitioner, op);
 }
-const SpmdOp spmd_op_copy = {.name = "copy", .rule = elementwise_rule, .partition = copy_partition};
+const SpmdOp spmd_op_copy = {.name = "copy", .rule = elementwise_rule, .partition = copy_partition, .is_certain = true};
 
 static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_BROADCAST));
@@ -39,7 +39,7 @@ static void broadcast_rule(SpmdRule *rule, const HloInstruction *op) {
         }
     }
 }
-const SpmdOp spmd_op_broadcast = {.name = "broadcast", .rule = broadcast_rule};
+const SpmdOp spmd_op_broadcast = {.name = "broadcast", .rule = broadcast_rule, .is_certain = true};
 
 static void transpose_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TRANSPOSE));
@@ -50,7 +50,7 @@ static void transpose_rule(SpmdRule *rule, const HloInstruction *op) {
         spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
     }
 }
-const SpmdOp spmd_op_transpose = {.name = "transpose", .rule = transpose_rule};
+const SpmdOp spmd_op_transpose = {.name = "transpose", .rule = transpose_rule, .is_certain = true};
 
 // The minor dimension that a change of element width adds or removes stays whole.
 static void bitcast_convert_rule(SpmdRule *rule, const HloInstruction *op) {
@@ -63,7 +63,7 @@ static void bitcast_convert_rule(SpmdRule *rule, const HloInstruction *op) {
         spmd_rule_map(rule, spmd_rule_result(rule, 0), d, factor);
     }
 }
-const SpmdOp spmd_op_bitcast_convert = {.name = "bitcast-convert", .rule = bitcast_convert_rule};
+const SpmdOp spmd_op_bitcast_convert = {.name = "bitcast-convert", .rule = bitcast_convert_rule, .is_certain = true};
 
 static void batch_norm_inference_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t feature = HLO_ATTRIBUTES(op, BatchNorm)->feature_index;

@@ -71,7 +71,7 @@ static void reshape_rule(SpmdRule *rule, const HloInstruction *op) {
         if (a.left > 1 && b.left > 1) add_apart(rule, &a, &b);
     }
 }
-const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule};
+const SpmdOp spmd_op_reshape = {.name = "reshape", .rule = reshape_rule, .is_certain = true};
 
 // Flattening has spelled out those that move data between orders of dimensions.
 static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
@@ -82,4 +82,5 @@ static HloStatus bitcast_partition(SpmdPartitioner *partitioner, const HloInstru
                 "bitcast that goes through the padding of tiles cannot be partitioned");
     return spmd_partition_default(partitioner, op);
 }
-const SpmdOp spmd_op_bitcast = {.name = "bitcast", .rule = reshape_rule, .partition = bitcast_partition};
+const SpmdOp spmd_op_bitcast = {
+    .name = "bitcast", .rule = reshape_rule, .partition = bitcast_partition, .is_certain = true};

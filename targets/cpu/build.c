@@ -717,26 +717,19 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// Calls that only annotate are their operand, functions with an opcode are that op. Unknown ones are refused here,
+// An annotation is its operand; a function with an opcode of its own becomes that op. Unknown calls are refused here,
 // before anything runs.
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
-    static const char *const kKernels[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) #kernel,
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-    };
-    const char *target = HLO_ATTRIBUTES(instruction, CustomCall)->target;
-    const int32_t row = hlo_custom_call_row(instruction);
     if (hlo_custom_call_is_unknown(instruction)) return hlo_custom_call_refuse(instruction);
     HLO_TRY(hlo_custom_call_check(instruction));
     const bool same = instruction->operand_count == 1 &&
                       hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);
-    if (same && !strcmp(kKernels[row], "identity")) return build_identity(frame, instruction, result);
+    if (same && (hlo_custom_call_returns_operand(instruction) || hlo_custom_call_is_region_boundary(instruction)))
+        return build_identity(frame, instruction, result);
     HLO_TRY(build_plain(frame, instruction, result));
-    const size_t prefix = strlen("mhlo.");
-    if (same && !strcmp(kKernels[row], "unary"))
-        result->items[0]->producer->opcode = hlo_op_from_text(target + prefix, strlen(target + prefix));
+    const HloOpcode opcode = same ? hlo_custom_call_opcode(instruction) : HLO_OPCODE_COUNT;
+    if (opcode < HLO_OPCODE_COUNT) result->items[0]->producer->opcode = opcode;
     return HLO_SUCCESS;
 }
 

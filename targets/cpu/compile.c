@@ -156,16 +156,6 @@ static double cost_of_one_round(const CpuSteps *steps) {
 
 // ---- the pipeline
 
-// Tuples by their leaves; tokens have no dimensions.
-static bool has_bounds(const HloShape *shape) {
-    for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
-        const HloShape *part = hlo_shape_leaf(shape, leaf);
-        for (int32_t d = 0; hlo_shape_is_array(part) && d < part->rank; d++)
-            if (part->dims[d] == HLO_UNBOUNDED) return false;
-    }
-    return true;
-}
-
 // Buffers and what only their maker can read: nothing here holds them.
 static bool has_strange_leaves(const HloShape *shape) {
     for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
@@ -180,7 +170,7 @@ static HloStatus check_shapes(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             HloStatus status = HLO_SUCCESS;
-            if (!has_bounds(at->shape))
+            if (hlo_shape_is_unbounded(at->shape))
                 status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound", at->name);
             else if (has_strange_leaves(at->shape))
                 status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: neither an array nor a token", at->name);

@@ -33,7 +33,7 @@ const char *cpu_fallback_custom_call(int64_t index) {
     static const struct {
         const char *target, *kernel;
     } kCalls[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) {target, #kernel},
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) {target, #kernel},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };

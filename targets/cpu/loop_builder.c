@@ -34,7 +34,7 @@ typedef struct OpInfo {
 } OpInfo;
 
 static const OpInfo kOps[] = {
-#define CPU_LOOP_OP(name, arity, result, rounds) {#name, arity, RESULT_##result, rounds},
+#define CPU_LOOP_OP(name, arity, result, rounds, slow) {#name, arity, RESULT_##result, rounds},
 #include "targets/cpu/loop_ops.def"
 #undef CPU_LOOP_OP
 };

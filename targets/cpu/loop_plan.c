@@ -210,11 +210,14 @@ static bool fetches_more(const CpuLoop *loop) {
 
 // By kernel: joined operations have kernels of their own, and are taken for fast.
 static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
-    static const CpuLoopOp slow[] = {CPU_OP_EXP,  CPU_OP_EXPM1, CPU_OP_LOG, CPU_OP_LOG1P, CPU_OP_LOGISTIC,
-                                     CPU_OP_TANH, CPU_OP_ERF,   CPU_OP_SIN, CPU_OP_COS,   CPU_OP_POWER};
+    static const bool kSlow[] = {
+#define CPU_LOOP_OP(name, arity, result, rounds, slow) slow,
+#include "targets/cpu/loop_ops.def"
+#undef CPU_LOOP_OP
+    };
     if (value->kind != CPU_VALUE_KERNEL || !fetches_more(loop)) return false;
-    for (size_t i = 0; i < sizeof slow / sizeof slow[0]; i++)
-        if (value->kernel == loop->kernels->operation[slow[i]][CPU_REGISTER_F32]) return true;
+    for (size_t i = 0; i < HLO_COUNT_OF(kSlow); i++)
+        if (kSlow[i] && value->kernel == loop->kernels->operation[i][CPU_REGISTER_F32]) return true;
     return false;
 }
 

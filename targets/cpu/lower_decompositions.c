@@ -272,7 +272,7 @@ static HloStatus cpu_call_unary(CpuLowering *lowering, CpuNode *node, CpuStep *s
 
 HloStatus cpu_lower_custom_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     static CpuLowerFunction *const kLowerings[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) cpu_call_##kernel,
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) cpu_call_##kernel,
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
     };

@@ -123,7 +123,7 @@ bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, 
 
 int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
     static const int arities[] = {
-#define CPU_LOOP_OP(name, arity, result, rounds) [CPU_OP_##name] = arity,
+#define CPU_LOOP_OP(name, arity, result, rounds, slow) [CPU_OP_##name] = arity,
 #include "targets/cpu/loop_ops.def"
 #undef CPU_LOOP_OP
     };

@@ -115,7 +115,8 @@ static int check_elementwise(HloOpcode opcode, HloType type) {
     return accepted;
 }
 
-static int check_forms(HloOpcode opcode, HloType type) {
+// Adds to taken[f] where form `f` means something with this type.
+static int check_forms(HloOpcode opcode, HloType type, int *taken) {
     int accepted = 0;
     for (size_t f = 0; f < HLO_COUNT_OF(kForms); f++) {
         if (kForms[f].opcode != opcode) continue;
@@ -125,7 +126,9 @@ static int check_forms(HloOpcode opcode, HloType type) {
         hlo_text_string(&text, "ENTRY e {\n");
         cases_with_type(&text, kForms[f].body, type);
         hlo_text_string(&text, "\n}\n");
-        accepted += check(text.data, opcode);
+        const bool means_something = check(text.data, opcode);
+        accepted += means_something;
+        taken[f] += means_something;
         hlo_text_free(&text);
     }
     return accepted;
@@ -157,7 +160,7 @@ ParameterizedTestParameters(every_op, runs_compiled) {
 }
 
 ParameterizedTest(HloOpcode *opcode, every_op, runs_compiled) {
-    int accepted = 0;
+    int accepted = 0, taken[HLO_COUNT_OF(kForms)] = {0};
     const bool needs_zero = !strncmp(hlo_op_text(*opcode), "batch-norm", 10) || *opcode == HLO_OP_CONVOLUTION;
     const bool converts =
         *opcode == HLO_OP_CONVERT || *opcode == HLO_OP_BITCAST_CONVERT || *opcode == HLO_OP_STOCHASTIC_CONVERT;
@@ -169,8 +172,11 @@ ParameterizedTest(HloOpcode *opcode, every_op, runs_compiled) {
             accepted += check_pairs(*opcode, (HloType)t);
         else if (hlo_op_is(*opcode, HLO_OP_IS_ELEMENTWISE))
             accepted += check_elementwise(*opcode, (HloType)t);
-        accepted += check_forms(*opcode, (HloType)t);
+        accepted += check_forms(*opcode, (HloType)t, taken);
     }
+    // A form that no type makes a program of is a mistake in forms.def, and would check nothing.
+    for (size_t f = 0; f < HLO_COUNT_OF(kForms); f++)
+        cr_expect(kForms[f].opcode != *opcode || taken[f], "no type runs the form\n%s", kForms[f].body);
     if (is_among(kWithOthers, HLO_COUNT_OF(kWithOthers), *opcode) ||
         is_among(kElsewhere, HLO_COUNT_OF(kElsewhere), *opcode) || is_among(kDynamic, HLO_COUNT_OF(kDynamic), *opcode))
         return;

@@ -23,8 +23,7 @@ typedef struct Row {
 } Row;
 
 static const Row kRows[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, partition, configuration) \
-    {target, signature, HLO_##type},
+#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) {target, signature, HLO_##type},
 #include "hlo/ir/custom_calls.def"
 #undef CUSTOM_CALL
 };
