@@ -161,8 +161,8 @@ static HloStatus run_propagate(void *argument) {
     return spmd_plan_annotate(plan, request->result);
 }
 
-// Runs `body` with scratch memory and a new module, and cleans up after a failure.
-// `result` is an empty module while `body` runs, and freed when it fails; whoever succeeds leaves the program there.
+// Runs `body` with scratch memory and a new module, and cleans up after a failure. `result` is an empty module while
+// `body` runs. It is freed on failure; on success `body` has left the program in it.
 static HloStatus run(Request *request, HloStatus (*body)(void *)) {
     assert(body);
     static const SpmdOptions defaults = {0};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partitioned module says about its whole arrays. The program of one device has local shapes
-// only; whoever splits inputs and joins results needs the global ones. Shardings stand at the
-// parameters and the root; global sizes do not follow from them when a dimension is padded, so they
-// stand in a frontend attribute, which every format of a module carries.
+// The global arrays of a partitioned module. The program of one device has local shapes only, but splitting inputs and
+// joining results takes the global ones. Shardings are annotated on the parameters and the root. Global sizes do not
+// follow from them when a dimension is padded, so they are kept in a frontend attribute, which every format of a module
+// carries.
 //
 //     %p = f32[3]{0} parameter(0), sharding={devices=[4]<=[4]}, frontend_attributes={meshlo.global_dims="10"}
-// Four shards of 3 hold 10 elements; without the attribute they would be taken for 12. A tuple's
-// leaves are separated by semicolons: "10;64,32".
+// Four shards of 3 hold 10 elements; without the attribute they would be read as 12. The leaves of a tuple are
+// separated by semicolons: "10;64,32".
 //
-// Written at the end of partitioning (spmd_boundary_write()) and read back from any module
-// (spmd_boundary_new()), also from one that went through a file, or that XLA partitioned. The
-// module attribute meshlo.partitioned keeps a program from being partitioned twice.
+// The attributes are written at the end of partitioning (spmd_boundary_write()) and read back from any module
+// (spmd_boundary_new()), also from one that went through a file or that XLA partitioned. The module attribute
+// meshlo.partitioned keeps a program from being partitioned twice.
 #include "spmd_partitioner/boundary.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@
 
 static const char partitioned_key[] = "meshlo.partitioned", dims_key[] = "meshlo.global_dims";
 
-// The first attribute of the name counts; "false" is a way to say no.
+// The first attribute of that name counts; "false" means no.
 bool spmd_is_partitioned(const HloModule *module) {
     for (int64_t i = 0; i < module->frontend_attributes.count; i++) {
         const HloKeyValue *attribute = &module->frontend_attributes.items[i];
@@ -28,7 +28,8 @@ bool spmd_is_partitioned(const HloModule *module) {
     return false;
 }
 
-// Channels connect collectives of different devices; those that a program brings must not meet ours.
+// Channels connect the collectives of different devices. The channels that a program already uses must not collide with
+// ours.
 int64_t spmd_next_channel(const HloModule *module) {
     assert(module); /* to number behind */
     int64_t next = 1;
@@ -62,7 +63,7 @@ static const char *dims_text(HloArena *arena, const HloShape *shape) {
     return hlo_text_to_arena(arena, &text);
 }
 
-// Foreign device orders (convert.c) are written as the list that was asked for.
+// Foreign device orders (convert.c) are written as the list that the annotation had.
 static const HloSharding *written(const SpmdPlan *plan, HloArena *arena, const SpmdArray *array) {
     return spmd_sharding_to_hlo(arena, plan->mesh, array->sharding, array->devices);
 }
@@ -118,9 +119,9 @@ static void write_results(const SpmdPlan *plan, HloModule *module) {
     spmd_boundary_put_results(module, &marks);
 }
 
-// A shape with the layouts of `like` where ranks agree.
-// Where the trees differ (an entry that was rewritten) the default layout is as good as any.
-// Layouts say an order of dimensions, which a cut keeps; tiles and memory spaces come along.
+// Returns the shape with the layouts of `like` where ranks agree. Where the trees differ (an entry that was rewritten)
+// it keeps the default layout. A layout orders dimensions, and partitioning keeps that order; tiles and memory spaces
+// are copied too.
 static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, const HloShape *like) {
     if (!like || hlo_shape_is_tuple(shape) != hlo_shape_is_tuple(like))
         return hlo_shape_with_default_layout(arena, shape);
@@ -137,8 +138,8 @@ static const HloShape *with_layouts(HloArena *arena, const HloShape *shape, cons
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
-// Layouts that the caller asked for concern the whole array; dimensions keep their order when an array is cut, so they
-// hold for the shards too.
+// Layouts that the caller requested are those of the whole array. Dimensions keep their order when an array is sharded,
+// so the layouts hold for the shards too.
 static void write_layouts(const SpmdPlan *plan, HloModule *module) {
     int64_t count = module->entry->parameters.count;
     const HloShape **parameters = HLO_ARENA_NEW(module->arena, const HloShape *, count);
@@ -153,10 +154,9 @@ static void write_layouts(const SpmdPlan *plan, HloModule *module) {
         with_layouts(module->arena, module->entry->root->shape, plan->module->entry_result_layout);
 }
 
-// Donation lets a result take over an argument's memory. When the two are sharded differently their shards have
-// different shapes, and nothing fits any more: the alias goes.
-// Shapes are compared as they are after the cut. An alias that goes is only a donation less: nothing computes
-// otherwise.
+// Donation lets a result reuse an argument's memory. When the two are sharded differently, their shards have different
+// shapes and the alias is dropped. Shapes are compared as they are after partitioning. Dropping an alias loses a
+// donation and changes no value.
 static void drop_aliases(HloModule *module) {
     HloAlias *kept = HLO_ARENA_NEW(module->arena, HloAlias, module->aliases.count);
     int64_t count = 0;
@@ -187,8 +187,8 @@ void spmd_boundary_mark(HloModule *module) {
 
 // ---- reading ----
 
-// The dims of one leaf out of "8,128;4", or NULL when there are not `rank` of them.
-// Also NULL where a number is negative: the attribute may come from a file that somebody wrote by hand.
+// Reads the dims of one leaf from "8,128;4". NULL when there are not `rank` of them, or when a number is negative: the
+// attribute may come from a file that was written by hand.
 static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf, int64_t rank) {
     assert(leaf >= 0 && rank >= 0); /* of a shape */
     if (!text) return NULL;
@@ -207,8 +207,8 @@ static const int64_t *read_dims(HloArena *arena, const char *text, int64_t leaf,
     return dims;
 }
 
-// An array's sharding may stand for all leaves of a tuple.
-// NULL where the sharding has fewer elements than the shape has leaves; such a leaf is taken for replicated.
+// An array's sharding may apply to all leaves of a tuple. NULL where the sharding has fewer elements than the shape has
+// leaves; such a leaf counts as replicated.
 static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t leaf) {
     if (sharding && sharding->kind == HLO_SHARDING_TUPLE) {
         return leaf < sharding->element_count ? sharding->elements[leaf] : NULL;
@@ -216,8 +216,8 @@ static const HloSharding *leaf_sharding(const HloSharding *sharding, int64_t lea
     return sharding;
 }
 
-// Modules partitioned by others have no attribute: then the product of shard and tiles is the best that can be said,
-// and right wherever the cut is even.
+// Modules partitioned by other compilers have no attribute. The product of shard and tiles is then the best estimate;
+// it is right wherever the shards are even.
 static HloStatus read_array(HloArena *arena, const HloInstruction *at, int64_t leaf, SpmdBoundaryArray *array) {
     assert(leaf >= 0 && array);
     array->local = hlo_shape_leaf(at->shape, leaf);

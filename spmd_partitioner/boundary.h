@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The border of a per-device program: how global arrays enter and leave it, written into the module and read back.
+// The boundary of a per-device program: how global arrays enter and leave it, written into the module and read back.
 #ifndef MESHLO_SPMD_PARTITIONER_BOUNDARY_H_
 #define MESHLO_SPMD_PARTITIONER_BOUNDARY_H_
 
@@ -8,7 +8,7 @@
 // Writes shardings, global dimensions, layouts and the mark into a module that was just partitioned, and drops aliases
 // between arrays that no longer have one shape.
 void spmd_boundary_write(const SpmdPlan *plan, HloModule *module);
-// Marks the module as the program of one device (spmd_is_partitioned()) and drops what said how to partition it.
+// Marks the module as the program of one device (spmd_is_partitioned()) and drops what described how to partition it.
 void spmd_boundary_mark(HloModule *module);
 // What the root says of the whole results. While it is taken off, passes may replace the root by another instruction.
 typedef struct SpmdResultMarks {

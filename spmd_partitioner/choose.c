@@ -1,27 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that
-// follows from it.
+// Partitioning by the rule: which axes each factor of an op gets, and the op on local shapes that follows from it.
 //
-// A rule has a factor for each dimension that an op's operands and results have in common (rule.h),
-// and a choice gives axes to factors. All else follows: the sharding of every operand and result,
-// the local shapes, and which results are partial. Tensors disagree about the axes, so each of them
-// leads once and the others follow as far as they can; the candidate that costs least in bytes,
-// work included, is taken. The search is greedy and small on purpose: it runs for every
-// instruction, and the reshard planner behind every price is exact.
+// A rule has a factor for each dimension that an op's operands and results have in common (rule.h), and a choice
+// assigns axes to factors. Everything else follows: the sharding of every operand and result, the local shapes, and
+// which results are partial. Tensors disagree about the axes, so each of them leads once and the others follow as far
+// as they can. The candidate with the lowest cost in bytes, local work included, is taken. The search is greedy and
+// small on purpose: it runs for every instruction, and the reshard planner behind every price is exact.
 //
 //     %a [m,k] is [{}, {x}]   %b [k,n] is [{x}, {}]   %d [m,n] is wanted [{x}, {}]
 //     %d leads    m={x}: %a moves x from k to m (all-to-all), %b is gathered
 //     %a leads    k={x}: no operand moves, %d is partial over x and reduce-scattered
-// With A, B and D bytes in the whole arrays and g devices along x, the first sends A(g-1)/g^2 +
-// B(g-1)/g, the second D(g-1)/g.
+// With A, B and D bytes in the whole arrays and g devices along x, the first sends A(g-1)/g^2 + B(g-1)/g, the second
+// D(g-1)/g.
 //
-// What is compared is spmd_reshard_bytes() of every tensor, what `moved` says of windows, and local
-// work turned into bytes (SPMD_FLOPS_PER_BYTE). Each tensor that leads gives at most five
-// candidates.
+// The cost is the sum of spmd_reshard_bytes() over all tensors, the window bytes that `moved` returns, and local work
+// converted to bytes (SPMD_FLOPS_PER_BYTE). Each leading tensor gives at most five candidates.
 //
-// The second half of the file emits the op: operands in the form that the factors want
-// (spmd_factor_operand), padding set to the identity where it would be summed (spmd_mask_reduced),
-// and the op's clone on local shapes with its results defined (spmd_emit_by_factors).
+// The second half of the file emits the op: operands in the form that the factors require (spmd_factor_operand),
+// padding set to the identity where it would be summed (spmd_mask_reduced), and the op's clone on local shapes with its
+// results defined (spmd_emit_by_factors).
 #include <assert.h>
 #include <string.h>
 
@@ -49,7 +46,7 @@ static bool may_shard(const Choice *choice, const SpmdFactor *factor) {
     return false;
 }
 
-// An axis may stand in one factor only, so this is a disjoint union.
+// An axis belongs to at most one factor, so this is a disjoint union.
 SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors) {
     SpmdAtomSet used = 0;
     for (int64_t f = 0; f < rule->factors.count; f++) used |= spmd_axes_set(&factors[f]);
@@ -69,9 +66,9 @@ static bool lead_alike(const Choice *choice, int32_t a, int32_t b) {
     return true;
 }
 
-// Whether a tensor that has led before leads to the same candidates. Ops of hundreds of operands (a concatenation, a
-// sort of many arrays) have a few kinds of them.
-// spmd_choose() goes from the last tensor to the first, so those behind `lead` have led.
+// Whether a tensor that has already led gives the same candidates. Ops with hundreds of operands (a concatenation, a
+// sort of many arrays) have only a few distinct ones. spmd_choose() goes from the last tensor to the first, so those
+// after `lead` have led.
 static bool has_led(const Choice *choice, int32_t lead) {
     for (int32_t t = spmd_rule_tensors(choice->rule) - 1; t > lead; t--)
         if (lead_alike(choice, lead, t)) return true;
@@ -83,9 +80,8 @@ static SpmdAtomSet used_by(const Choice *choice, const SpmdAxes *factors) {
     return spmd_factor_atoms(choice->rule, factors);
 }
 
-// Takes over what one tensor says for factors that have no axes yet.
-// A list of axes is cut in front of the first that another factor has already: an axis cuts one
-// dimension of the op.
+// Copies one tensor's axes to the factors that have none yet. A list of axes ends before the first one that another
+// factor already has: an axis shards one dimension of the op.
 static void take_over(const Choice *choice, int32_t tensor, SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     assert(tensor >= 0 && tensor < spmd_rule_tensors(rule)); /* operands, then results */
@@ -119,7 +115,7 @@ static int64_t work_cost(const Choice *choice, const SpmdAxes *factors) {
     return cost < (double)SPMD_MOST_BYTES ? (int64_t)cost : SPMD_MOST_BYTES;
 }
 
-// The largest array that a user makes of a leaf of `source`, in bytes; that of the leaf where it leaves the
+// The bytes of the largest array that a user makes of a leaf of `source`; those of the leaf itself where it leaves the
 // computation.
 static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     const bool tuple = hlo_shape_is_tuple(source->shape);
@@ -139,8 +135,8 @@ static int64_t largest_use(const HloInstruction *source, int64_t leaf) {
     return largest < own ? largest : own;
 }
 
-// Bytes to bring a result from what the factors give to what the plan wants. Where the plan only says that nobody has
-// asked for axes, an array that all its users make smaller is better gathered behind them.
+// Bytes to reshard a result from what the factors give to what the plan wants. Where the plan has no axes only because
+// nothing asked for any, an array that all its users make smaller is better gathered after them.
 static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdSharding *given, SpmdAtomSet partial) {
     assert(tensor >= 0);
     const SpmdRule *rule = choice->rule;
@@ -155,8 +151,8 @@ static int64_t result_cost(const Choice *choice, int32_t tensor, const SpmdShard
     return (int64_t)((double)bytes * (double)largest_use(rule->op, leaf) / (double)whole);
 }
 
-// Bytes to bring operands to what the factors want, what windows ask of neighbours, and results from what they give to
-// what the plan wants.
+// Bytes to reshard operands to what the factors require, to exchange the halos of windows, and to reshard results from
+// what the factors give to what the plan wants.
 static int64_t cost_of(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     SpmdPartitioner *partitioner = choice->partitioner;
@@ -219,8 +215,8 @@ static bool move_aside(const Choice *choice, int32_t lead, SpmdAxes *factors) {
     return true;
 }
 
-// Takes the axes from windowed factors; true if there were any. A windowed dimension that is cut needs the edges of its
-// neighbours' shards, which may be dearer than having it whole.
+// Removes the axes of windowed factors; true if there were any. A sharded window dimension needs the edges of its
+// neighbours' shards, which may cost more than having the dimension whole.
 static bool drop_windows(const SpmdRule *rule, SpmdAxes *factors) {
     bool dropped = false;
     for (int64_t f = 0; f < rule->factors.count; f++) {
@@ -253,8 +249,8 @@ static void consider_lead(Choice *choice, int32_t lead) {
     consider(choice, factors);
 }
 
-// True if everything already is as the first result wants it: the common case, without a search.
-// `factors` are what all tensors say together, the results first.
+// True if everything already is as the first result wants it: the common case, without a search. `factors` combines the
+// axes of all tensors, the results first.
 static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     const SpmdRule *rule = choice->rule;
     const SpmdOp *row = spmd_op(rule->op->opcode);
@@ -271,9 +267,9 @@ static bool agrees(const Choice *choice, const SpmdAxes *factors) {
     return true;
 }
 
-// The search is small because axes are few: each tensor leads once with what it has now, and the cheapest wins. Tensors
-// are tried from the last (the results) to the first, and only a cheaper one replaces the best, so that ties go to what
-// the plan wants.
+// The search is small because axes are few: each tensor leads once with the sharding that it has, and the cheapest
+// candidate wins. Tensors are tried from the last (the results) to the first, and only a cheaper candidate replaces the
+// best, so that ties go to the plan.
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows) {
     assert(rule);
     Choice choice = {.partitioner = partitioner, .rule = rule, .windows = windows};
@@ -296,7 +292,7 @@ SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool w
     return choice.best;
 }
 
-// What the halos of one operand cost: only cut dimensions whose factor is a window are looked at.
+// The cost of one operand's halos. Only sharded dimensions whose factor is a window count.
 int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, int32_t operand,
                             const SpmdAxes *factors, SpmdIntervalOf interval_of) {
     assert(operand >= 0 && operand < rule->op->operand_count);
@@ -315,8 +311,8 @@ int64_t spmd_windowed_bytes(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     return bytes;
 }
 
-// A factor that the op sums over and that is cut leaves each device with a part of the sum: the result is partial over
-// those axes until an all-reduce or a reduce-scatter.
+// A sharded factor that the op sums over leaves each device with a part of the sum: the result is partial over those
+// axes until an all-reduce or a reduce-scatter.
 SpmdAtomSet spmd_partial_axes(const SpmdRule *rule, const SpmdAxes *factors) {
     SpmdAtomSet partial = 0;
     for (int64_t f = 0; f < rule->factors.count; f++) {
@@ -344,10 +340,9 @@ SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule
     return spmd_reshard(partitioner, local, wanted, passes ? local.partial : 0, reason);
 }
 
-// The last shard of an uneven cut is padded with values that nobody has defined. A reduction would take them in, so
-// they become the value that does not change its result.
-// `value` is a scalar of the operand's type: the identity of the reduction, or an init value that
-// takes its place. Dimensions of several factors are exact, so they have no padding.
+// The last shard of an unevenly sharded dimension is padded with undefined values. A reduction would include them, so
+// they are set to a value that does not change its result. `value` is a scalar of the operand's type: the identity of
+// the reduction, or an init value in its place. Dimensions of several factors are exact and have no padding.
 HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                   int32_t operand, HloInstruction *hlo, HloInstruction *value) {
     const SpmdTensor *tensor = &rule->tensors[operand];
@@ -360,7 +355,7 @@ HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *
     return hlo;
 }
 
-// The result's local shape: a tuple of the results' shards where the op gives several.
+// The local shape of the result: a tuple of shards where the op has several results.
 static const HloShape *local_result(SpmdPartitioner *partitioner, const SpmdRule *rule, SpmdSharding **shardings) {
     HloArena *arena = partitioner->module->arena;
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, rule->result_count);

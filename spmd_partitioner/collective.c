@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Emits collectives with their reasons, and runs the paths that the reshard planner finds.
 //
-// Groups are written as V2 iota lists over the mesh's axes, which stay short on thousands of
-// devices. Why a collective is there, and what would remove it, stands in frontend attributes
-// (meshlo.reason, meshlo.remedy), which survive passes, text and protobuf.
+// Groups are written as V2 iota lists over the mesh's axes, which stay short on thousands of devices. Frontend
+// attributes (meshlo.reason, meshlo.remedy) record why a collective exists and what would remove it; they survive
+// passes, text and protobuf.
 //
 // How the steps of reshard.h become HLO (g is the size of the group):
 //     slice           pad to a multiple, then dynamic-slice at index x shard
@@ -14,14 +14,14 @@
 //                     reshape f32[4,2,3], all-to-all dimensions={1}, transpose f32[2,4,3], reshape f32[8,3]
 //     permute         source_target_pairs from the order of tiles before to that after
 //
-// Invariant: an uneven dimension has its padding behind its last element, on the last shards only,
-// and its contents are undefined until somebody masks them.
+// Invariant: an uneven dimension has its padding after its last element, on the last shards only. The padding's
+// contents are undefined until it is masked.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
 
-// The shardings that disagree, as far as the reason knows them.
+// Writes the shardings that disagree, as far as the reason has them.
 static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdReason *reason) {
     if (reason->from) {
         hlo_text_string(text, " is ");
@@ -59,9 +59,8 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
                                                hlo_text_to_arena(partitioner->arena, &text));
 }
 
-// The smallest change of annotations that is known to help; nothing is written where none is.
-// Three kinds are known: a sum over a cut dimension, a disagreement of two shardings, and elements
-// that move along a cut one.
+// Writes the smallest change of annotations that is known to help; nothing if none is known. There are three kinds: a
+// sum over a sharded dimension, a disagreement of two shardings, and elements that move along a sharded dimension.
 static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collective, const SpmdReason *reason,
                            const SpmdAxes *axes) {
     HloText text = {0};
@@ -99,8 +98,8 @@ static HloInstruction *emit_empty(SpmdPartitioner *partitioner, const HloShape *
     return spmd_emit_splat(partitioner, spmd_emit_scalar(partitioner, shape->type, 1), shape->dims, shape->rank);
 }
 
-// Every collective gets a channel of its own and the reason for it: whoever asks why a program communicates finds the
-// answer in the program. `reduction` is HLO_OPCODE_COUNT where nothing is combined.
+// Emits a collective with a channel of its own and its reason, so that the program itself explains why it communicates.
+// `reduction` is HLO_OPCODE_COUNT where nothing is combined.
 static HloInstruction *emit_collective(SpmdPartitioner *partitioner, HloOpcode opcode, const HloShape *shape,
                                        HloInstruction *operand, HloOpcode reduction, const SpmdAxes *axes, int64_t dim,
                                        const SpmdReason *reason) {
@@ -146,7 +145,7 @@ static HloInstruction *emit_reduce_scatter(SpmdPartitioner *partitioner, HloInst
     return emit_collective(partitioner, HLO_OP_REDUCE_SCATTER, shape, operand, reduction, axes, dim, reason);
 }
 
-// Exchanges blocks of dimension `dim`, whose size is that of the group.
+// Exchanges blocks of dimension `dim`, whose size equals the group's.
 static HloInstruction *emit_all_to_all(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                        const SpmdAxes *axes, const SpmdReason *reason) {
     assert(operand->shape->dims[dim] == spmd_axes_product(partitioner->mesh, axes)); /* a block for each */
@@ -198,8 +197,8 @@ static int64_t local_size(const SpmdPartitioner *partitioner, const SpmdLocal *l
     return spmd_shard_size(local->global->dims[dim], shards(partitioner, sharding, dim));
 }
 
-// Grows a whole dimension to what `sharding` needs in all, before it is cut.
-// `group` is how many parts the step makes of it.
+// Pads a whole dimension to the total size that `sharding` needs, before it is sharded. `group` is the number of parts
+// that the step makes.
 static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdSharding *sharding,
                                int64_t dim, int64_t group) {
     assert(group > 1); /* a step moves axes */
@@ -207,7 +206,7 @@ static HloInstruction *pad_for(SpmdPartitioner *partitioner, const SpmdLocal *lo
     return spmd_emit_pad(partitioner, local->hlo, dim, 0, total - local->hlo->shape->dims[dim], NULL);
 }
 
-// An axis that is idle can cut a dimension without sending anything: each device keeps its part of what it has.
+// An idle axis can shard a dimension without sending anything: each device keeps its part of what it has.
 static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step) {
     int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
     int64_t size = local_size(partitioner, local, step->after, step->dim);
@@ -216,15 +215,16 @@ static HloInstruction *run_slice(SpmdPartitioner *partitioner, const SpmdLocal *
     return spmd_emit_dynamic_slice(partitioner, padded, step->dim, offset, size);
 }
 
-// The last shards of an uneven cut are padding in part: it stands at the end when all are together, and is cut off.
+// The last shards of an uneven dimension are partly padding. It is at the end once all shards are together, and is
+// sliced off.
 static HloInstruction *run_all_gather(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                       const SpmdReason *reason) {
     HloInstruction *all = spmd_emit_all_gather(partitioner, local->hlo, step->dim, &step->axes, reason);
     return spmd_emit_slice(partitioner, all, step->dim, 0, local_size(partitioner, local, step->after, step->dim), 1);
 }
 
-// An array all-to-all splits and joins the same dimension, so the target dimension is split in two first, and the
-// received blocks are moved in front of the source dimension afterwards.
+// An array all-to-all splits and joins the same dimension. So the target dimension is split in two first, and the
+// received blocks are moved before the source dimension afterwards.
 static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                       const SpmdReason *reason) {
     int64_t group = spmd_axes_product(partitioner->mesh, &step->axes);
@@ -254,8 +254,8 @@ static HloInstruction *run_all_to_all(SpmdPartitioner *partitioner, const SpmdLo
                            1);
 }
 
-// Devices by tile: the fixed atoms first, then each dimension's, then the rest.
-// Two devices at one place of this order before and after a permute hold the same tile.
+// Orders the devices by tile: the fixed atoms first, then each dimension's, then the rest. Two devices at the same
+// position of this order before and after a permute hold the same tile.
 static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, SpmdAtomSet fixed) {
     SpmdAxes order = {0};
     SpmdAtomSet used = spmd_sharding_used(sharding);
@@ -271,8 +271,8 @@ static SpmdAxes tile_axes(const SpmdMesh *mesh, const SpmdSharding *sharding, Sp
     return order;
 }
 
-// No data is lost or copied: the same tiles stand on other devices. A device's tile is found by its position in the
-// order before, and goes where that tile is in the order after.
+// A permute moves the same tiles to other devices; nothing is lost or copied. A device's tile is found by its position
+// in the order before, and goes to that position in the order after.
 static HloInstruction *run_permute(SpmdPartitioner *partitioner, const SpmdLocal *local, const SpmdStep *step,
                                    const SpmdReason *reason) {
     const SpmdMesh *mesh = partitioner->mesh;
@@ -319,7 +319,7 @@ SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const Sp
 
 // ---- device orders that the mesh cannot hold ----
 
-// A device order that is no product of axes is met at the program's border by one permute; inside everything has the
+// One permute at the program's boundary handles a device order that is no product of axes. Inside, every array has the
 // mesh's own order.
 static HloInstruction *emit_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                     bool entering, const SpmdReason *reason) {

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Annotations are read into axes of a mesh, and axes written back as annotations.
+// Annotations are converted to axes of a mesh, and axes back to annotations.
 //
-// A tiled annotation lists devices in the order of its tiles. Most such lists are products: each
-// tile dimension is a few runs of devices at equal distances (segments), and a segment is a set of
-// atoms of the mesh. Those that are not, or not in the module's mesh, are foreign: they get any
-// atoms of the right sizes, and a table that says which device must hold what, which one permute at
-// the border brings about.
+// A tiled annotation lists devices in the order of its tiles. Most lists are products: each tile dimension is a few
+// runs of devices at equal distances (segments), and a segment is a set of atoms of the mesh. A list that is no
+// product, or not one in the module's mesh, is foreign: it gets any atoms of the right sizes, and a table of which
+// device must hold what, which one permute at the boundary establishes.
 //
 //     devices=[2,4]<=[4,2]T(1,0)    tiles  0 2 4 6 / 1 3 5 7
 //     dimension 0: one run of 2 devices, 1 apart   segment {stride 1, size 2}
 //     dimension 1: one run of 4 devices, 2 apart   segment {stride 2, size 4}
-//     cuts of the mesh: 1, 2 and 8, so that axes of 4 (stride 2) and 2 (stride 1) serve it
+//     cuts of the mesh: 1, 2 and 8, so that axes of 4 (stride 2) and 2 (stride 1) express it
 // An annotation devices=[8]<=[8] beside it is read as one list of both axes, major first.
 //
-// The mesh of a module (spmd_mesh_infer) is the finest grid that its annotations ask for, as long
-// as their strides form a chain of divisors. Reading (spmd_annotation_from_hlo) knows V1 lists, V2
-// iotas and V3 named axes; writing (spmd_sharding_to_hlo) gives V2, or a V1 list for foreign
-// orders.
+// The mesh of a module (spmd_mesh_infer) is the finest grid that its annotations need, as long as their strides form a
+// chain of divisors. Reading (spmd_annotation_from_hlo) accepts V1 lists, V2 iotas and V3 named axes; writing
+// (spmd_sharding_to_hlo) gives V2, or a V1 list for foreign orders.
 #include "spmd_partitioner/convert.h"
 
 #include <assert.h>
@@ -48,7 +46,7 @@ static int64_t product_of(HloInts ints) {
 }
 
 // Takes `size` devices off the major end of the transposed reshape list; false when it does not split evenly. A tile
-// dimension may end inside of a run, which is then cut in two: [8] for tiles of 2 and 4 devices is a run of stride 4
+// dimension may end inside of a run, which is then split in two: [8] for tiles of 2 and 4 devices is a run of stride 4
 // and one of stride 1.
 static bool take_factors(HloArena *arena, Segments *rest, int64_t *first, int64_t size, Segments *out) {
     assert(size > 0 && out);
@@ -96,9 +94,9 @@ static bool tiles_from_iota(HloArena *arena, const HloSharding *sharding, Tiles 
     return true;
 }
 
-// The factors of one tile dimension of a device list: `weight` is the distance of neighbours in the list.
-// Runs are found minor first: how far the distance of the first two goes on; a run that does not
-// divide the size is shortened until it does. False where no run begins.
+// Finds the factors of one tile dimension of a device list; `weight` is the distance of neighbours in the list. Runs
+// are found minor first, by how far the distance of the first two devices continues. A run that does not divide the
+// size is shortened until it does. False where no run begins.
 static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight, int64_t size, Segments *out) {
     assert(weight > 0 && size > 0);
     Segments minor_first = {0};
@@ -116,8 +114,7 @@ static bool list_factors(HloArena *arena, const int64_t *devices, int64_t weight
     return true;
 }
 
-// The device that the factors give to list position `index`.
-// The inverse of taking the list apart.
+// Returns the device at list position `index` by the factors: the inverse of taking the list apart.
 static int64_t device_at(const Tiles *tiles, int64_t index) {
     assert(index >= 0);
     int64_t device = 0;
@@ -130,8 +127,8 @@ static int64_t device_at(const Tiles *tiles, int64_t index) {
     return device;
 }
 
-// V1 text lists every device. Any permutation may stand there, so what list_factors() found is compared with the whole
-// list: two lists may begin alike. It may name any device, but only those that there are make a product of strides.
+// V1 text lists every device, in any permutation. Two lists may begin alike, so the result of list_factors() is
+// compared with the whole list. The list may name any device, but only existing devices form a product of strides.
 static bool tiles_from_list(HloArena *arena, HloInts tile_dims, const int64_t *devices, Tiles *tiles) {
     if (devices[0] != 0) return false;
     for (int64_t i = 0; i < tiles->devices; i++)
@@ -166,8 +163,7 @@ static int64_t tiled_rank(const HloSharding *sharding) {
 
 // ---- the mesh ----
 
-// Strides, ascending, each dividing the next: the places where annotations separate devices. Starts
-// as {1, devices}.
+// Strides, ascending, each dividing the next: where annotations separate devices. Starts as {1, devices}.
 typedef struct Cuts {
     int64_t items[2 * SPMD_MAX_ATOMS + 4];
     int64_t count;
@@ -221,8 +217,8 @@ static void add_named(HloArena *scratch, Cuts *cuts, const HloNamedSharding *nam
     *cuts = trial;
 }
 
-// Adds the strides of one annotation, all or none of them. Half of the strides of one that does not fit would cut the
-// mesh for nothing, and more atoms make every later search slower.
+// Adds the strides of one annotation, all or none of them. Half of the strides of an annotation that does not fit would
+// split the mesh for nothing, and more atoms make every later search slower.
 static void add_annotation(HloArena *scratch, Cuts *cuts, const HloSharding *sharding, int64_t devices) {
     Tiles tiles;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
@@ -317,7 +313,7 @@ static void collect_cuts(HloArena *arena, const HloModule *module, const SpmdSha
         add_annotation(arena, cuts, shardy->results.items[i].sharding, devices);
 }
 
-// Options may name parts of axes. What is wrong with one is said when it is applied, where the array is known.
+// Options may name parts of axes. Errors in them are reported when an option is applied, where the array is known.
 static void collect_option_cuts(HloArena *arena, const SpmdOptions *options, const SpmdMeshAxis *axes,
                                 int64_t axis_count, int64_t devices, Cuts *cuts) {
     for (int64_t i = 0; i < options->shard_count; i++) {
@@ -345,11 +341,11 @@ static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshA
 
 // The number of devices that a program is for, as far as it is known.
 typedef struct DeviceCount {
-    int64_t count;      // 0: nobody has said anything yet
-    const char *where;  // who said it first
+    int64_t count;      // 0: unknown so far
+    const char *where;  // the first place that named it
 } DeviceCount;
 
-// Checks one count against what was known; `where` says who names it. Which of the two is wrong nobody knows here.
+// Checks a count against the known one; `where` is the place that names it. Either of the two may be wrong.
 static HloStatus agree(DeviceCount *known, int64_t count, const char *where) {
     if (count <= 0) return HLO_SUCCESS;
     HLO_FAIL_IF(known->count > 0 && known->count != count, HLO_INVALID_ARGUMENT,
@@ -359,8 +355,8 @@ static HloStatus agree(DeviceCount *known, int64_t count, const char *where) {
     return HLO_SUCCESS;
 }
 
-// The number of devices that an annotation speaks of; 0 where it says nothing (replicated, maximal, manual).
-// -1 where the product leaves 64 bits, which agree() takes for silence too.
+// The number of devices of an annotation; 0 where it has none (replicated, maximal, manual), and -1 where the product
+// leaves 64 bits, which agree() ignores too.
 static int64_t annotation_devices(const HloSharding *sharding) {
     if (!sharding) return 0;
     if (sharding->kind == HLO_SHARDING_TUPLE) {
@@ -439,9 +435,9 @@ static HloStatus count_devices(HloArena *scratch, const HloModule *module, const
     return HLO_SUCCESS;
 }
 
-// A mesh is a number of devices cut into atoms: the finest grid in which each annotation of the program is a choice of
-// whole atoms. Strides come from named axes first, then from tiled annotations as they stand in the program; those that
-// would break the chain of divisors are read as foreign orders later.
+// A mesh is a number of devices divided into atoms: the finest grid in which each annotation of the program is a choice
+// of whole atoms. Strides come from named axes first, then from tiled annotations in program order. Those that would
+// break the chain of divisors are read as foreign orders later.
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh) {
     assert(arena && module && mesh);
     int64_t devices = 1;
@@ -462,9 +458,8 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 
 // ---- reading ----
 
-// Appends the atoms of a factor, major to minor; false when the mesh does not split there.
-// The atoms that lie between the segment's stride and its end.
-// It does not where their product is less than the segment.
+// Appends the atoms of a factor, major to minor: those between the segment's stride and its end. False when the mesh
+// does not split there, that is, when their product is less than the segment.
 static bool push_segment(const SpmdMesh *mesh, Segment segment, SpmdAxes *out) {
     assert(segment.size > 0);
     int64_t size = 1;
@@ -485,7 +480,7 @@ static SpmdAtomSet *subgroup_set(const HloSharding *sharding, int64_t index, Spm
     return NULL;
 }
 
-// The trailing tile dimensions are subgroups (last_tile_dims); atoms that stand in none of the lists are replicated.
+// The trailing tile dimensions are subgroups (last_tile_dims); atoms in none of the lists are replicated.
 static bool annotation_from_tiles(const SpmdMesh *mesh, const HloSharding *sharding, const Tiles *tiles, int64_t rank,
                                   SpmdAnnotation *annotation) {
     for (int64_t i = 0; i < tiles->count; i++) {
@@ -503,7 +498,8 @@ static bool annotation_from_tiles(const SpmdMesh *mesh, const HloSharding *shard
     return true;
 }
 
-// Any atoms, major first, whose product is `size`; every prime factor is there because the device counts agree.
+// Picks any atoms, major first, whose product is `size`. Every prime factor is available because the device counts
+// agree.
 static SpmdAxes pick_atoms(const SpmdMesh *mesh, int64_t size, SpmdAtomSet *used) {
     assert(size > 0 && used);
     SpmdAxes axes = {0};
@@ -570,7 +566,7 @@ static HloStatus check_list(HloArena *arena, HloInts devices) {
     return HLO_SUCCESS;
 }
 
-// Checked in full before it is read: what stands in a file may be anything.
+// Checks the annotation in full before it is read: a file may contain anything.
 static HloStatus annotation_from_tiled(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                        SpmdAnnotation *annotation) {
     assert(sharding->kind == HLO_SHARDING_TILED && rank >= 0);
@@ -658,8 +654,8 @@ static HloSharding *tiled_from_named(HloArena *arena, const HloNamedSharding *na
     return tiled;
 }
 
-// Axes of V3 text are names in a mesh of the annotation's own, whose sizes and strides may be cut otherwise than the
-// module's; by strides both speak of the same devices. False where the module's mesh has no such cut.
+// The axes of V3 text are names in the annotation's own mesh, whose sizes and strides may be split differently from the
+// module's. By strides both describe the same devices. False where the module's mesh does not split there.
 static bool axes_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                             const HloAxisRefs *refs, SpmdAxes *out) {
     Segments segments = {0};
@@ -687,8 +683,8 @@ static bool annotation_from_axes(HloArena *arena, const SpmdMesh *mesh, const Hl
     return true;
 }
 
-// A mesh without a device order is the plain order, in which strides follow from the sizes. One that has an order goes
-// through tiles, as V1 text does, because its strides say nothing about devices; so does one that is cut where the
+// A mesh without a device order has the plain order, in which strides follow from the sizes. One with an order goes
+// through tiles, as V1 text does, because its strides do not determine devices. So does one that is split where the
 // module's mesh is not (thirds of an axis of six beside halves of it).
 static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, const HloNamedSharding *named,
                                        int64_t rank, SpmdAnnotation *annotation) {
@@ -713,7 +709,7 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     return HLO_SUCCESS;
 }
 
-// How much of such a dimension there is, only the run knows.
+// Only the run determines how much of a dynamic dimension there is.
 HloStatus spmd_annotation_keep_dynamic(const HloShape *shape, SpmdAnnotation *annotation) {
     for (int32_t d = 0; shape->dynamic && d < shape->rank; d++) {
         if (!shape->dynamic[d]) continue;
@@ -748,9 +744,9 @@ HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const 
 
 // ---- writing ----
 
-// V2 order: reshape the devices to runs of neighbouring atoms, transpose the runs into tile order.
-// Runs are numbered by their place in the mesh, which is the order of the iota's dimensions;
-// `permutation` lists them in tile order.
+// V2 order: reshape the devices to runs of neighbouring atoms, and transpose the runs into tile order. Runs are
+// numbered by their place in the mesh, which is the order of the iota's dimensions; `permutation` lists them in tile
+// order.
 static void set_iota(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, HloSharding *out) {
     int64_t sizes[SPMD_MAX_ATOMS] = {0}, firsts[SPMD_MAX_ATOMS] = {0};
     int64_t count = 0;

@@ -6,15 +6,16 @@
 
 #include "spmd_partitioner/sharding.h"
 
-// What an annotation says about one array.
+// The annotation of one array.
 typedef struct SpmdAnnotation {
     SpmdSharding *sharding;
     bool *open;              // per dimension: propagation may add axes; NULL when none may
     SpmdAtomSet replicated;  // must not be added by propagation
-    // Per dimension: the round of propagation in which it starts to take part, 0 the first; NULL when all are in it.
+    // Per dimension: the pass of propagation in which it starts to take part, 0 being the first; NULL when all take
+    // part in it.
     const int32_t *priorities;
-    // For a device order that the module's mesh cannot hold: devices[d] is the device that must hold what the canonical
-    // form gives to device d. NULL for the mesh's own order.
+    // For a device order that the module's mesh cannot express: devices[d] is the device that must hold what the
+    // canonical form gives to device d. NULL for the mesh's own order.
     const int64_t *devices;
 } SpmdAnnotation;
 
@@ -25,7 +26,7 @@ HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOp
 // manual sharding whose device order does not fit the mesh.
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,
                                    SpmdAnnotation *annotation);
-// Closes the dimensions of dynamic size of the array that the annotation stands on. UNIMPLEMENTED when it cuts one.
+// Closes the dynamic dimensions of the annotated array. UNIMPLEMENTED when the annotation shards one.
 HloStatus spmd_annotation_keep_dynamic(const HloShape *shape, SpmdAnnotation *annotation);
 // Coordinate of position `position` of a written mesh along some of its axes, major to minor.
 int64_t spmd_mesh_coordinate(const HloMesh *mesh, const HloAxisRefs *axes, int64_t position);

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual regions (shard_map) have no brackets in HLO: two custom-calls mark their border, and
-// everything between is manual because its operands are. Here the axes are spread to all that is
-// inside, and a border's declared sharding is split into its manual prefix, which the region takes
-// away, and the rest, which the partitioner still owns.
+// Manual regions (shard_map) have no brackets in HLO: two custom calls mark their boundary, and everything between is
+// manual because its operands are. Here the manual axes are propagated to everything inside, and a boundary's declared
+// sharding is split into its manual prefix, which the region removes, and the rest, which the partitioner still owns.
 //
 //     %o = f32[8,16] ...                                   outside: [{x,y}, {}]
 //     %i = f32[4,16] custom-call(%o), "SPMDFullToShardShape"   manual over x (size 2)
 //     ...                                                  inside:  [{y}, {}], manual {x}
 //     %r = f32[8,16] custom-call(%j), "SPMDShardToFullShape"
-// The manual axes must come first in a dimension: a part of the whole is cut further, never the
-// other way round.
+// The manual axes must come first in a dimension: a manual part is sharded further, never the other way round.
 //
-// Spreading runs to a fixpoint, since loops bring results back as operands: forward along data
-// (mark_instruction), and backward to values that no operand ties to a region but that differ from
-// device to device, as collectives of constants do (mark_inward). Each round adds an axis
-// somewhere, so that it ends.
+// Marking runs to a fixpoint, since loops bring results back as operands: forward along data (mark_instruction), and
+// backward to values that no operand ties to a region but that differ from device to device, as collectives of
+// constants do (mark_inward). Each pass adds an axis somewhere, so it terminates.
 #include "spmd_partitioner/custom_call.h"
 
 #include <assert.h>
@@ -64,7 +61,7 @@ static bool mark(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, S
     return news;
 }
 
-// Code inside of a manual region is code whose operands come from it: manual axes spread along data, since HLO has no
+// Code inside a manual region is code whose operands come from it. Manual axes propagate along data, since HLO has no
 // brackets around a region.
 static SpmdAtomSet manual_of_operands(const SpmdPlan *plan, const HloInstruction *op) {
     SpmdAtomSet axes = 0;
@@ -75,7 +72,7 @@ static SpmdAtomSet manual_of_operands(const SpmdPlan *plan, const HloInstruction
     return axes;
 }
 
-// Every leaf of a value; true if that was news for one of them.
+// Marks every leaf of a value; true if that changed one of them.
 static bool mark_all(const SpmdPlan *plan, const HloInstruction *op, SpmdAtomSet axes) {
     bool news = false;
     int64_t leaves = hlo_shape_leaf_count(op->shape);
@@ -103,9 +100,9 @@ static bool mark_instruction(const SpmdPlan *plan, const HloInstruction *op) {
 
 // ---- values without operands from the region
 //
-// A collective of a constant, or what is made of the device's number, is in a region too, although nothing that enters
-// the region reaches it. Where such values go says so: they have no meaning outside, so unlike constants they are never
-// shared with it, and the axes of all that uses them are theirs.
+// A collective of a constant, or a value computed from the device's number, is in a region too, although nothing that
+// enters the region reaches it. Its users determine the region: such values have no meaning outside, so unlike
+// constants they are never shared with it, and they have the axes of all their users.
 
 typedef struct Inward {
     const SpmdPlan *plan;
@@ -129,9 +126,8 @@ static bool names_devices(const HloInstruction *op) {
            (hlo_op_is(op->opcode, HLO_OP_IS_COLLECTIVE) && !spmd_is_across_replicas(op));
 }
 
-// Whether a value may differ from device to device: the op names devices itself, depends on one
-// that does, or calls a computation in which one stands. Leaving a region makes a value whole
-// again.
+// Whether a value may differ from device to device: the op names devices itself, depends on one that does, or calls a
+// computation that contains one. Leaving a region makes a value whole again.
 static bool tells_devices_apart(const Inward *inward, const HloInstruction *op) {
     if (hlo_custom_call_kind(op) == HLO_CALL_SHARD_TO_FULL) return false;
     if (names_devices(op)) return true;
@@ -160,7 +156,7 @@ static SpmdAtomSet manual_before(const Inward *inward, const HloInstruction *use
         case HLO_CALL_SHARD_TO_FULL: return after | named_manual(inward->plan, user);
         default: break;
     }
-    // Not every element of a tuple is of the region that one of them is of.
+    // The elements of a tuple may belong to different regions.
     const bool bundles = hlo_is(user, HLO_OP_TUPLE) || hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT);
     return inward->wanted[user->id] | (bundles ? 0 : after);
 }
@@ -182,7 +178,7 @@ static bool mark_inward(const Inward *inward) {
     return news;
 }
 
-// In the order of the program, callees first: what an op's operands say is known by then.
+// Goes in program order, callees first: the operands of an op are known by then.
 static Inward inward_new(const SpmdPlan *plan) {
     const int64_t limit = plan->module->instruction_limit;
     Inward inward = {.plan = plan,
@@ -195,7 +191,7 @@ static Inward inward_new(const SpmdPlan *plan) {
     return inward;
 }
 
-// Until nothing changes: axes flow through loops, whose results come back as their operands.
+// Repeats until nothing changes: axes flow through loops, whose results come back as their operands.
 void spmd_plan_manual(SpmdPlan *plan) {
     bool any = false;
     for (int64_t c = 0; c < plan->computation_count; c++) {
@@ -259,8 +255,8 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
     return HLO_SUCCESS;
 }
 
-// Inside and outside differ in size by the manual axes alone; a program whose sizes say otherwise is refused here,
-// before anything is cut by them.
+// Inside and outside differ in size by the manual axes alone. A program whose sizes differ otherwise is refused here,
+// before anything is sharded by them.
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border) {
     assert(leaf >= 0 && border);
     border->entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;

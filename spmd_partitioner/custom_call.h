@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Manual regions and the custom-calls that the partitioner knows, and the --shard option.
+// Manual regions and the custom calls that the partitioner understands, and the --shard option.
 #ifndef MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 #define MESHLO_SPMD_PARTITIONER_CUSTOM_CALL_H_
 
@@ -7,7 +7,7 @@
 #include "spmd_partitioner/partitioner.h"
 #include "spmd_partitioner/propagate.h"
 
-// Where a call lets shardings through: everywhere, unless it is a propagation barrier that says otherwise.
+// The directions in which a call lets shardings through: both, unless it is a propagation barrier that restricts them.
 SpmdDirections spmd_call_directions(const HloInstruction *op);
 // The partitioner of the options that knows this instruction; NULL where there is none.
 const SpmdCustomPartitioner *spmd_author_of(const SpmdOptions *options, const HloInstruction *op);
@@ -21,18 +21,18 @@ HloStatus spmd_author_partition(SpmdPartitioner *partitioner, const HloInstructi
 bool spmd_is_across_replicas(const HloInstruction *op);
 // Marks every array inside of a manual region with its manual axes.
 void spmd_plan_manual(SpmdPlan *plan);
-// What happens at the border of a manual region, for one array.
+// The boundary of a manual region, for one array.
 typedef struct SpmdBorder {
     bool entering;
     SpmdAtomSet manual;     // axes that become manual, or stop to be
     SpmdAtomSet unreduced;  // axes over which the array outside is unreduced
-    SpmdAxes *prefix;       // per dimension: the manual axes that the array outside is cut by
+    SpmdAxes *prefix;       // per dimension: the manual axes by which the array outside is sharded
 } SpmdBorder;
 
-// Reads the border of leaf `leaf` of an entering or leaving call; gives a result outside the sharding that the call
+// Reads the boundary of leaf `leaf` of an entering or leaving call. The result outside gets the sharding that the call
 // declares. INVALID_ARGUMENT where sizes inside and outside do not agree.
 HloStatus spmd_manual_border(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, SpmdBorder *border);
-// The sharding outside that belongs to what the plan says about the array inside.
+// The sharding outside that corresponds to the plan's sharding of the array inside.
 SpmdSharding *spmd_border_outside(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf,
                                   const SpmdBorder *border);
 // Applies the options' "TARGET=SPEC" lines to the plan. INVALID_ARGUMENT for targets, axes or ranks that do not exist.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions of the program that is being written, each with its shape worked out here, so that
-// rules say what they mean in a line. Everything is appended to the computation of the current
-// scope and carries the metadata of the op that is being partitioned. Constants, shard indices and
-// the device number are made once a scope.
+// Instructions of the program that is being written. Each function works out the shape, so that rules say what they
+// mean in a line. Everything is appended to the computation of the current scope and carries the metadata of the op
+// that is being partitioned. Constants, shard indices and the device number are made once a scope.
 //
-// Where a device is, is arithmetic on its number: a run of neighbouring atoms is a digit of it. On
-// a mesh x=4,y=2 the number is 2x + y:
+// A device's position is arithmetic on its number: a run of neighbouring atoms is a digit of it. On a mesh x=4,y=2 the
+// number is 2x + y:
 //     index along x           partition-id / 2
 //     index along y           partition-id % 2
 //     index along y, then x   (partition-id % 2) * 4 + partition-id / 2
-// An offset is such an index times the shard's size; what follows no formula is looked up in a
-// constant table by index (spmd_emit_look_up).
+// An offset is an index times the shard's size; a value that follows no formula is looked up in a constant table by
+// index (spmd_emit_look_up).
 //
-// Convenience that rules rely on: an op that would change nothing (a slice of everything, a pad by
-// nothing, a conversion to the same type, a concatenation of one) gives its operand back.
+// Rules rely on one convenience: an op that would change nothing (a slice of everything, a pad by nothing, a conversion
+// to the same type, a concatenation of one) returns its operand.
 #include "spmd_partitioner/emit.h"
 
 #include <assert.h>
@@ -199,8 +198,8 @@ HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const
     return spmd_emit(partitioner, HLO_OP_IOTA, array_shape(partitioner, type, dims, rank), NULL, 0, &attributes);
 }
 
-// The shape with the dynamic sizes of `from`, whose dynamic dimensions are among its own: each stands behind as many
-// elements as before, and neither is cut nor joined.
+// Returns the shape with the dynamic sizes of `from`, whose dynamic dimensions are among its own: each follows as many
+// elements as before, and is neither split nor merged.
 static const HloShape *reshaped(SpmdPartitioner *partitioner, const HloShape *from, const HloShape *shape) {
     HloShape *sized = hlo_arena_copy(spmd_arena(partitioner), shape, sizeof(*shape));
     bool *dynamic = HLO_ARENA_NEW(spmd_arena(partitioner), bool, shape->rank);
