@@ -31,7 +31,7 @@ bool spmd_is_partitioned(const HloModule *module) {
 // Channels connect the collectives of different devices. The channels that a program already uses must not collide with
 // ours.
 int64_t spmd_next_channel(const HloModule *module) {
-    assert(module); /* to number behind */
+    assert(module); /* whose channels are numbered */
     int64_t next = 1;
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {

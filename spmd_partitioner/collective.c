@@ -155,7 +155,7 @@ static HloInstruction *emit_all_to_all(SpmdPartitioner *partitioner, HloInstruct
 
 HloInstruction *spmd_emit_permute(SpmdPartitioner *partitioner, HloInstruction *operand, HloPairs pairs,
                                   const SpmdReason *reason) {
-    assert(pairs.count > 0); /* somebody sends */
+    assert(pairs.count > 0); /* some device sends */
     if (is_empty(operand->shape)) return emit_empty(partitioner, operand->shape);
     HloPermuteAttributes attributes = {.channel_id = partitioner->next_channel++, .source_target_pairs = pairs};
     HloInstruction *made = spmd_emit(partitioner, HLO_OP_COLLECTIVE_PERMUTE, operand->shape, &operand, 1, &attributes);

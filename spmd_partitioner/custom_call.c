@@ -247,7 +247,7 @@ static HloStatus border_prefix(const SpmdPlan *plan, const HloInstruction *op, c
         prefix[dim] = spmd_axes_head(axes, count);
         int64_t parts = spmd_axes_product(plan->mesh, &prefix[dim]);
         HLO_FAIL_IF(spmd_axes_set(&tail) & manual, HLO_UNIMPLEMENTED,
-                    "instruction %%%s: manual axes behind others in dimension %d", op->name, dim);
+                    "instruction %%%s: manual axes come after other axes in dimension %d", op->name, dim);
         HLO_FAIL_IF(inside->dims[dim] * parts != outside->dims[dim], HLO_INVALID_ARGUMENT,
                     "instruction %%%s: dimension %d is %lld inside and %lld outside of a manual region of %lld shards",
                     op->name, dim, (long long)inside->dims[dim], (long long)outside->dims[dim], (long long)parts);

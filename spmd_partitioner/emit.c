@@ -204,11 +204,11 @@ static const HloShape *reshaped(SpmdPartitioner *partitioner, const HloShape *fr
     HloShape *sized = hlo_arena_copy(spmd_arena(partitioner), shape, sizeof(*shape));
     bool *dynamic = HLO_ARENA_NEW(spmd_arena(partitioner), bool, shape->rank);
     int32_t at = 0;
-    int64_t before = 1, behind = 1;
-    for (int32_t d = 0; d < from->rank; behind *= from->dims[d++]) {
+    int64_t before = 1, after = 1;
+    for (int32_t d = 0; d < from->rank; after *= from->dims[d++]) {
         if (!from->dynamic[d]) continue;
-        while (before < behind || shape->dims[at] != from->dims[d]) before *= shape->dims[at++];
-        assert(before == behind); /* what is split or joined is static */
+        while (before < after || shape->dims[at] != from->dims[d]) before *= shape->dims[at++];
+        assert(before == after); /* what is split or joined is static */
         dynamic[at] = true;
         before *= shape->dims[at++];
     }
@@ -277,8 +277,8 @@ HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruc
     return spmd_emit(partitioner, HLO_OP_DYNAMIC_SLICE, result, operands, shape->rank + 1, &attributes);
 }
 
-// Negative amounts cut away. Without a value zeros stand there: of types that have none, and where nobody looks, that
-// is as good as anything.
+// Negative amounts remove elements. Without a value the padding is zeros, which will do for types without a zero and
+// where the padding is never read.
 HloInstruction *spmd_emit_pad(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim, int64_t low,
                               int64_t high, HloInstruction *value) {
     assert(dim >= 0 && dim < operand->shape->rank);
@@ -429,7 +429,7 @@ HloInstruction *spmd_emit_mask(SpmdPartitioner *partitioner, HloInstruction *ope
     const HloShape *shape = operand->shape;
     assert(dim >= 0 && dim < shape->rank); /* one of its dimensions */
     assert(limit >= 0);
-    assert(value->shape->rank == 0); /* what stands beyond the limit */
+    assert(value->shape->rank == 0); /* the value beyond the limit */
     int64_t size = shape->dims[dim];
     if (size * spmd_axes_product(partitioner->mesh, axes) <= limit) return operand;
     HloInstruction *inside = spmd_emit_before(partitioner, shape, dim, axes, limit);

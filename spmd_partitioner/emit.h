@@ -5,7 +5,7 @@
 
 #include "spmd_partitioner/partitioner.h"
 
-// Where what is written lives: the memory of the partitioned module.
+// The arena of the partitioned module, in which everything written is allocated.
 static inline HloArena *spmd_arena(SpmdPartitioner *partitioner) {
     return partitioner->module->arena;
 }
@@ -35,8 +35,8 @@ HloInstruction *spmd_emit_splat(SpmdPartitioner *partitioner, HloInstruction *sc
 // 0, 1, 2 … along `dim` of an array of these dims.
 HloInstruction *spmd_emit_iota(SpmdPartitioner *partitioner, HloType type, const int64_t *dims, int64_t rank,
                                int64_t dim);
-// The shape of `like` with other dims, as many, and the default layout; dynamic sizes stay, as they are of dimensions
-// that are not cut.
+// The shape of `like` with the same number of other dims, and the default layout. Dynamic dimensions stay dynamic: they
+// are not sharded.
 const HloShape *spmd_with_dims(SpmdPartitioner *partitioner, const HloShape *like, const int64_t *dims);
 // The same with dimension `dim` changed alone.
 const HloShape *spmd_resized(SpmdPartitioner *partitioner, const HloShape *like, int64_t dim, int64_t size);
@@ -64,13 +64,13 @@ HloComputation *spmd_reducer(SpmdPartitioner *partitioner, HloOpcode opcode, Hlo
 HloInstruction *spmd_emit_device(SpmdPartitioner *partitioner);
 // s32: the position of this device along a list of axes.
 HloInstruction *spmd_emit_index(SpmdPartitioner *partitioner, const SpmdAxes *axes);
-// The type that counts places of a dimension which reach as far as `reach`, and the sums and differences of two of
-// them: s32, for a large one s64.
+// The type of indices into a dimension that go up to `reach`, and of the sums and differences of two of them: s32, or
+// s64 for a large one.
 HloType spmd_place_type(int64_t reach);
 // s32 or s64: first global element of this device's shard of `shard_size` elements.
 HloInstruction *spmd_emit_offset(SpmdPartitioner *partitioner, const SpmdAxes *axes, int64_t shard_size);
-// s32 or s64: the entry of a table of places that belongs to this device's position along a list of axes; `count`
-// entries, one a position.
+// The entry (s32 or s64) of a table of indices for this device's position along a list of axes; `count` entries, one a
+// position.
 HloInstruction *spmd_emit_look_up(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *table,
                                   int64_t count);
 // pred in the sizes of `shape`, which is this device's shard: where the global position along dimension `dim`, which
@@ -96,8 +96,7 @@ HloInstruction *spmd_emit_broadcast(SpmdPartitioner *partitioner, HloInstruction
 // Runs the steps of a reshard path on an array.
 SpmdLocal spmd_emit_path(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdPath *path, const SpmdReason *reason);
 
-// Moves the parts of an array that entered in a foreign device order to where the mesh wants them, and back at the
-// exit.
+// Moves the parts of an array that entered in a foreign device order to the mesh's order, and back at the exit.
 HloInstruction *spmd_emit_from_foreign(SpmdPartitioner *partitioner, HloInstruction *operand, const SpmdArray *array,
                                        SpmdReason reason);
 // The way back, at the exit.
@@ -106,16 +105,17 @@ HloInstruction *spmd_emit_to_foreign(SpmdPartitioner *partitioner, HloInstructio
 
 // ---- windows
 
-// What each position i along a dimension's axes needs of it: `size` elements from
-// step * floor((scale * i + offset) / divisor) + shift on. The divisor is a dilation of the base or a stride, 1 for
-// most; positions then differ in how far behind a multiple of it they begin.
+// The interval that each position i along a dimension's axes needs: `size` elements from step * floor((scale * i +
+// offset) / divisor) + shift on. The divisor is a dilation of the base or a stride, usually 1; otherwise positions
+// begin at different phases of it.
 typedef struct SpmdInterval {
     int64_t scale, offset, divisor, size;
     int64_t step, shift;  // 1 and 0 for most
 } SpmdInterval;
 
 // This device's interval of dimension `dim`; elements outside of the global array are set to `fill` (NULL: left
-// undefined). Neighbours are asked by collective-permute, or the whole dimension is gathered where that moves less.
+// undefined). The elements come from neighbours by collective-permute, or the whole dimension is gathered where that
+// moves less.
 HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, int64_t dim, SpmdInterval interval,
                                  HloInstruction *fill, const SpmdReason *reason);
 // [phase, phase + size) of dimension `dim`, where `phase` is this position's of the interval; the array holds the
@@ -129,8 +129,8 @@ void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const Spmd
 int64_t spmd_window_bytes(SpmdPartitioner *partitioner, const HloShape *global, const SpmdSharding *sharding,
                           int64_t dim, SpmdInterval interval);
 
-// What a device needs along dimension `dim` of an op's operand to make `size` elements of the result there, where the
-// dimension is cut by `axes`.
+// The interval that a device needs along dimension `dim` of an op's operand to make `size` elements of the result
+// there, where the dimension is sharded by `axes`.
 typedef SpmdInterval (*SpmdIntervalOf)(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
                                        const SpmdAxes *axes, int64_t size);
 // The `moved` column of ops whose operand `operand` and result have the same dimensions, windowed or not.

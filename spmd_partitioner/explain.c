@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a partitioned module says about its collectives: walked from the entry, loops counted by
-// their trips, each with the reason and remedy that were written into its attributes. Also the
-// annotated copy of --propagate-only.
+// The collectives of a partitioned module: walked from the entry, loops counted by their trip counts, each with the
+// reason and remedy in its attributes. Also the annotated copy of --propagate-only.
 //
-// How often a collective runs is the sum over all ways to it from the entry of the products of trip
-// counts on the way. The call graph has no cycles, so one pass from callers to callees gives it in
-// time linear in the program (hand_on_rounds). A loop of unknown length counts as one round, and
-// everything below it is marked unknown (trip_count -1).
+// A collective runs as often as the sum, over all paths to it from the entry, of the product of the trip counts on the
+// path. The call graph has no cycles, so one pass from callers to callees computes it in time linear in the program
+// (hand_on_rounds). A loop of unknown length counts as one iteration, and everything below it is marked unknown
+// (trip_count -1).
 //
 //     all-reduce          %all-reduce  512 B a device, 1 group of 4, 10 times
 //         why     dot d combines a dimension that is sharded over x: each device has a part of the result
@@ -33,7 +32,7 @@ typedef struct Builder {
     const HloModule *module;
     HLO_VECTOR(SpmdCollective) items;
     HloArena *scratch;
-    HloIntMap places;  // address of a computation to its place in `rounds`
+    HloIntMap places;  // address of a computation to its index in `rounds`
     Rounds *rounds;
 } Builder;
 
@@ -50,7 +49,7 @@ static int64_t multiply_counts(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-// As multiply_counts(): the greatest number stands for all beyond.
+// Saturates, as multiply_counts() does.
 static int64_t add_counts(int64_t a, int64_t b) {
     assert(a >= 0 && b >= 0);
     return a > INT64_MAX - b ? INT64_MAX : a + b;
@@ -124,7 +123,7 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
     collective->num_groups = devices / collective->group_size;
 }
 
-// Bytes count once a trip; loops of unknown length count as one round, which the report says.
+// Bytes count once an iteration; a loop of unknown length counts as one iteration, and the report says so.
 static void add_collective(Builder *builder, const HloInstruction *op, const Rounds *rounds) {
     HloArena *arena = builder->report->arena;
     SpmdCollective collective = {.name = keep(arena, op->name),
@@ -159,7 +158,7 @@ static Rounds *rounds_of(Builder *builder, const HloComputation *computation) {
     return &builder->rounds[*place];
 }
 
-// What one computation hands on to those that it calls. A condition is counted as its body is, and so are all branches
+// Passes the counts of one computation to its callees. A condition counts as often as its body, and so do all branches
 // of a conditional.
 static void hand_on_rounds(Builder *builder, const HloComputation *computation) {
     const Rounds around = *rounds_of(builder, computation);
@@ -174,8 +173,8 @@ static void hand_on_rounds(Builder *builder, const HloComputation *computation) 
     }
 }
 
-// In the order in which a reader of the program comes upon them; what is called from several places is told once, with
-// the rounds of all. Halves of asynchronous collectives: the start is the collective, the done is none.
+// Lists collectives in program order; a computation called from several places is listed once, with the counts of all.
+// For asynchronous collectives the start counts as the collective and the done does not.
 static void read_computation(Builder *builder, const HloComputation *computation) {
     Rounds *rounds = rounds_of(builder, computation);
     if (rounds->is_read) return;
@@ -189,8 +188,8 @@ static void read_computation(Builder *builder, const HloComputation *computation
     }
 }
 
-// Callers before what they call, so that rounds are whole when they are handed on: linear in the program, where a walk
-// through every call would take a time exponential in the depth of the calls.
+// Visits callers before callees, so that counts are complete when they are passed on. This is linear in the program; a
+// walk through every call would take time exponential in the depth of the calls.
 static HloStatus read_module(void *argument) {
     Builder *builder = argument;
     if (!builder->module->entry) return HLO_SUCCESS;

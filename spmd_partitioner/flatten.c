@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings a module to the form that is partitioned: calls are inlined (propagation then sees through
-// them), loops and branches get computations of their own, asynchronous pairs become one op again,
-// and ops that others stand for (scans, batch norms, custom-calls of top-k, bitcasts to another
-// layout) are spelled out. Works on a copy of the user's module.
+// Brings a module to the form that is partitioned: calls are inlined (propagation then sees through them), loops and
+// branches get computations of their own, asynchronous pairs become one op again, and some ops are expanded into others
+// (scans, batch norms, custom calls of top-k, bitcasts to another layout). Works on a copy of the user's module.
 //
-// Why each: a body that two loops share would have to have one sharding for both, and an op that is
-// spelled out needs no partition rule of its own.
+// The reasons: a body that two loops share would need one sharding for both, and an expanded op needs no partition rule
+// of its own.
 //     %t = (f32[3,4], s32[3,4]) custom-call(%a), custom_call_target="TopK"
-//     becomes  topk(%a), k=4   (and a convert of the places where they are not s32)
+//     becomes  topk(%a), k=4   (and a convert of the indices where they are not s32)
 //
-// Order: draws that nobody uses go first, then calls and ops are spelled out (passes append, so
-// lists are sorted again), then calls are inlined, callees first, and at last computations that
-// several loops or branches share are copied. Linear in the size of the result, which
-// INSTRUCTION_LIMIT bounds: a program whose calls nest would grow exponentially.
+// Order: unused draws are removed first, then calls and ops are expanded (passes append, so lists are sorted again),
+// then calls are inlined, callees first, and finally computations that several loops or branches share are copied.
+// Linear in the size of the result, which INSTRUCTION_LIMIT bounds: a program with nested calls would grow
+// exponentially.
 #include "spmd_partitioner/flatten.h"
 
 #include <assert.h>
@@ -31,7 +30,7 @@ typedef struct Flattening {
     HLO_VECTOR(HloInstruction *) copies;  // by instruction id of the callee
 } Flattening;
 
-// The copy of `at` in front of `call`, with operands replaced by their copies.
+// Copies `at` to before `call`, with operands replaced by their copies.
 static HloInstruction *copy_instruction(Flattening *flattening, const HloInstruction *at, HloInstruction *call) {
     HloInstruction **operands = HLO_ARENA_NEW(flattening->scratch, HloInstruction *, at->operand_count);
     for (int32_t i = 0; i < at->operand_count; i++) operands[i] = flattening->copies.items[at->operands[i]->id];
@@ -40,8 +39,8 @@ static HloInstruction *copy_instruction(Flattening *flattening, const HloInstruc
     return copy;
 }
 
-// The body's instructions are copied in front of the call. `last` is remembered, because copies may be appended to the
-// very computation that is being read.
+// Copies the body's instructions to before the call. `last` is remembered, because copies may be appended to the very
+// computation that is being read.
 static void inline_call(Flattening *flattening, HloInstruction *call) {
     assert(hlo_is(call, HLO_OP_CALL));
     HloComputation *body = call->called[0];
@@ -62,7 +61,7 @@ static void inline_call(Flattening *flattening, HloInstruction *call) {
     hlo_instruction_remove(call);
 }
 
-// An annotated call stays: its sharding has no other place.
+// An annotated call is not inlined: its sharding has no other place.
 static bool can_inline(const HloInstruction *call) {
     return hlo_is(call, HLO_OP_CALL) && !call->sharding && !call->control_predecessors.count &&
            !call->control_successors.count;
@@ -85,9 +84,9 @@ static void own_computations(Flattening *flattening, HloInstruction *at) {
     if (changed) hlo_instruction_set_called(at, called, at->called_count);
 }
 
-// ---- custom-calls that ops stand for
+// ---- custom calls that are expanded into ops
 
-// A new instruction in front of the one that it stands for, with its metadata.
+// Adds an instruction before the one that it replaces, with its metadata.
 static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const HloShape *shape,
                                    HloInstruction *const *operands, int64_t count, const void *attributes) {
     HloInstruction *made = hlo_instruction_new(at->parent, opcode, shape, operands, count, attributes, NULL);
@@ -96,9 +95,9 @@ static HloInstruction *emit_before(HloInstruction *at, HloOpcode opcode, const H
     return made;
 }
 
-// A call that sorts along its last dimension and keeps the beginning: TopK of one array, ApproxTopK of several with
-// their init values. Others of that kind are left as they are.
-// Shapes that no such call can have are checked here, since custom-calls are not inferred.
+// Whether a call sorts along its last dimension and keeps a prefix: TopK of one array, ApproxTopK of several with their
+// init values. Other calls of that kind are not expanded. Invalid shapes are excluded here, since custom calls have no
+// shape inference.
 static bool keeps_the_first(const HloInstruction *at) {
     if (hlo_custom_call_kind(at) != HLO_CALL_TOPK || !hlo_shape_is_tuple(at->shape) || at->sharding) return false;
     int32_t arrays = at->operand_count == 1 ? 1 : at->operand_count / 2;
@@ -116,14 +115,14 @@ static bool keeps_the_first(const HloInstruction *at) {
     return at->operand_count == 1 || (at->called_count == 1 && hlo_custom_call_cut_dimension(at) == shape->rank - 1);
 }
 
-// topk, as large or as small as the comparator asks for.
+// Makes a topk of the largest or the smallest, by the comparator.
 static HloInstruction *make_top_k(HloInstruction *at) {
     const bool largest = hlo_custom_call_takes_largest(at);
     HloArena *arena = at->parent->module->arena;
     const HloShape *values = at->shape->elements[0], *places = at->shape->elements[1];
     HloTopKAttributes attributes = {.k = values->dims[values->rank - 1], .largest = largest};
     if (places->type == HLO_S32) return emit_before(at, HLO_OP_TOPK, at->shape, at->operands, 1, &attributes);
-    // A call may give its places in any type, the op has s32.
+    // A call may give its indices in any type; the op has s32.
     const HloShape *shapes[] = {values, hlo_shape_with_type(arena, places, HLO_S32)};
     HloInstruction *parts[2],
         *both = emit_before(at, HLO_OP_TOPK, hlo_shape_tuple(arena, shapes, 2), at->operands, 1, &attributes);
@@ -158,7 +157,8 @@ static HloInstruction *make_sort(HloInstruction *at) {
     return emit_before(at, HLO_OP_TUPLE, at->shape, parts, count, NULL);
 }
 
-// In place of the call; computations may be appended to meanwhile, hence the next one is remembered.
+// Expands calls in their positions. Computations may be appended to in the meantime, hence the next instruction is
+// remembered.
 static void spell_calls_out(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
@@ -170,14 +170,14 @@ static void spell_calls_out(HloModule *module) {
     }
 }
 
-// A bitcast to another order of dimensions. Tuples and the like are somebody else's to refuse.
+// Whether this is a bitcast to another order of dimensions. Bitcasts of tuples and the like are refused elsewhere.
 static bool moves_data(const HloInstruction *at) {
     return hlo_is(at, HLO_OP_BITCAST) && hlo_shape_is_array(at->shape) && hlo_shape_is_array(at->operands[0]->shape) &&
            !hlo_bitcast_is_reshape(at->operands[0]->shape, at->shape);
 }
 
-// The graph that stands for an `rng` moves the program's counter on, which keeps it alive: nobody must draw what nobody
-// uses, since in the whole program such a draw is not made.
+// The graph that replaces an `rng` advances the program's counter, which keeps it alive. Unused draws must be removed
+// first, since the unpartitioned program does not make them.
 static HloStatus remove_dead_draws(HloModule *module, bool *changed) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
@@ -199,7 +199,7 @@ bool spmd_needs_flattening(const HloModule *module) {
     return false;
 }
 
-// Callees first, so that what is inlined has been flattened already.
+// Callees first, so that inlined computations have already been flattened.
 HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     int64_t count;
@@ -211,7 +211,7 @@ HloStatus spmd_flatten(HloModule *module, HloArena *scratch) {
     HLO_TRY(hlo_pass_scan_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_batch_norm_expander(module, NULL, &changed));
     HLO_TRY(hlo_pass_bitcast_expander(module, NULL, &changed));
-    // Passes append: what they made stands behind its users.
+    // Passes append their instructions, which then come after their users.
     for (int64_t c = 0; changed && c < module->computations.count; c++) {
         hlo_computation_sort(module->computations.items[c]);
     }

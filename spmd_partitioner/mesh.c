@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Axes are cut into prime factors, larger strides first, at the places where annotations cut them. All else counts in
-// these atoms: a set of atoms is a bit mask, a list of them a shard order.
+// Axes are split into prime factors, larger strides first, where annotations split them. Everything else uses these
+// atoms: a set of atoms is a bit mask, a list of them a shard order.
 #include "spmd_partitioner/mesh.h"
 
 #include <assert.h>
@@ -99,7 +99,7 @@ int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms) {
 typedef struct Run {
     int32_t first, last;  // atom numbers, inclusive
     int64_t size;
-    int64_t order;  // its place among the runs by mesh order
+    int64_t order;  // its position among the runs in mesh order
 } Run;
 
 // Splits `order` (a permutation of all atoms) into runs.
@@ -121,8 +121,8 @@ static int32_t find_runs(const SpmdMesh *mesh, const uint8_t *order, Run *runs) 
     return count;
 }
 
-// Order: first the atoms that tell the groups apart, then those of the group, as wanted. Neighbours in both orders join
-// to runs, and the runs are the dimensions of a transposed iota: [groups,size]<=[runs]T(order).
+// Order: first the atoms that differ between groups, then those of the group, as requested. Atoms that are neighbours
+// in both orders join into runs, and the runs are the dimensions of a transposed iota: [groups,size]<=[runs]T(order).
 const HloReplicaGroups *spmd_mesh_groups(HloArena *arena, const SpmdMesh *mesh, int64_t replicas, const uint8_t *atoms,
                                          int32_t count) {
     assert(count >= 0 && count <= mesh->atom_count); /* each atom once */

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Moves: who sends which elements of a dimension to whom, in rounds of one collective-permute each.
-// A permute lets every device send to one and receive from one, so the rounds are an edge colouring
-// of the bipartite graph of senders and receivers; by Koenig's theorem as many rounds do as the
-// busiest device has moves, and exchanging two colours along a path (exchange_rounds()) always
-// makes room for one more move. Long moves are coloured first, so that rounds hold moves of about
-// one length: everybody sends as much as the longest of the round.
+// Moves: which device sends which elements of a dimension to which other, in rounds of one collective-permute each. A
+// permute lets every device send to one and receive from one, so the rounds are an edge colouring of the bipartite
+// graph of senders and receivers. By Koenig's theorem there are as many rounds as the busiest device has moves, and
+// exchanging two colours along a path (exchange_rounds()) always makes room for one more move. Long moves are coloured
+// first, so that the moves of a round have similar lengths: every device sends as much as the longest of the round.
 //
 // A reversal of ten elements in shards of three; position i needs those of 9 - 3i downwards:
 //     holds   0: 0 1 2   1: 3 4 5   2: 6 7 8   3: 9 . .
 //     needs   0: 7 8 9   1: 4 5 6   2: 1 2 3   3: 0 (and two that are outside)
 //     moves   0 <- 2 (7 8), 0 <- 3 (9), 1 <- 1 (4 5), 1 <- 2 (6), 2 <- 0 (1 2), 2 <- 1 (3), 3 <- 0 (0)
-// Positions 0 and 2 send twice and receive twice, so that two permutes do; 1 <- 1 and the like
-// stand in rounds of their own, without a message.
+// Positions 0 and 2 send twice and receive twice, so two permutes suffice; 1 <- 1 and the like are in rounds of their
+// own, without a message.
 //
-// With m moves over p positions, of which the busiest has d, planning takes O(m (log m + d + p));
-// tables of more than PLAN_LIMIT entries are not planned at all, and the caller gathers. The second
-// half (spmd_emit_moves) writes a planned set of moves as slices, permutes and selects.
+// With m moves over p positions, of which the busiest has d, planning takes O(m (log m + d + p)). Tables of more than
+// PLAN_LIMIT entries are not planned at all, and the caller gathers. The second half (spmd_emit_moves) writes a planned
+// set of moves as slices, permutes and selects.
 #include "spmd_partitioner/moves.h"
 
 #include <assert.h>
@@ -23,7 +22,7 @@
 
 #include "spmd_partitioner/emit.h"
 
-// Entries of the planning tables, positions times rounds: beyond it gathering is what anybody would do.
+// Entries of the planning tables, positions times rounds; with more, gathering is better.
 enum { PLAN_LIMIT = 1 << 22 };
 
 // No moves yet; `positions` is the number of shards along the dimension's axes.
@@ -34,8 +33,8 @@ SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions) {
     return moves;
 }
 
-// A range is split where shards end, so that each move has one sender. `first` may be negative and
-// the end beyond the dimension: such elements belong to nobody.
+// A range is split where shards end, so that each move has one sender. `first` may be negative and the end beyond the
+// dimension: these elements are ignored.
 void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
                     int64_t target) {
     assert(to >= 0 && to < moves->positions); /* receivers are positions along the axes */
@@ -56,7 +55,7 @@ void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64
 
 // ---- rounds: an edge colouring of senders and receivers
 
-// The moves of each sender and of each receiver, by round; -1 where there is none.
+// The moves of each sender and of each receiver, by round; -1 for none.
 typedef struct Table {
     SpmdMoves *moves;
     int64_t rounds;
@@ -75,9 +74,8 @@ static int32_t *receiver_slot(const Table *table, int64_t position, int64_t roun
     return &table->of_receiver[position * table->rounds + round];
 }
 
-// The first round in which both (or, with -1 for one of them, the other) are free; -1 if there is none.
-// Callers know that there is one for a single side: a position has no more moves than there are
-// rounds.
+// The first round in which both (or, with -1 for one of them, the other) are free; -1 if there is none. For a single
+// side there always is one: a position has no more moves than there are rounds.
 static int64_t free_round(const Table *table, int64_t sender, int64_t receiver) {
     for (int64_t round = 0; round < table->rounds; round++) {
         bool busy = (sender >= 0 && *sender_slot(table, sender, round) >= 0) ||
@@ -87,7 +85,7 @@ static int64_t free_round(const Table *table, int64_t sender, int64_t receiver) 
     return -1;
 }
 
-// Both slots must be free: callers have asked free_round(), or have just emptied them.
+// Both slots must be free, by free_round() or because they were just cleared.
 static void put(const Table *table, int32_t number, int64_t round) {
     SpmdMove *move = &table->moves->items.items[number];
     move->round = round;
@@ -95,8 +93,8 @@ static void put(const Table *table, int32_t number, int64_t round) {
     *receiver_slot(table, move->to, round) = number;
 }
 
-// Exchanges two rounds along the chain of moves that hangs together with `receiver` in them, so that `receiver` becomes
-// free in round `a`. It is free in `b`, so the chain is a path and ends.
+// Exchanges two rounds along the chain of moves connected to `receiver` in them, so that `receiver` becomes free in
+// round `a`. It is free in `b`, so the chain is a path and ends.
 static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int64_t b, int32_t *path) {
     assert(a != b);
     int64_t count = 0, round = a;
@@ -104,7 +102,7 @@ static void exchange_rounds(const Table *table, int64_t receiver, int64_t a, int
     while (number >= 0) {
         path[count++] = number;
         const SpmdMove *move = &table->moves->items.items[number];
-        bool from_receiver = round == a;  // rounds alternate, and with them the side that is gone over
+        bool from_receiver = round == a;  // rounds alternate, and with them the side that is visited
         round = round == a ? b : a;
         number = from_receiver ? *sender_slot(table, move->from, round) : *receiver_slot(table, move->to, round);
     }
@@ -126,7 +124,7 @@ static int longest_first(const void *a, const void *b) {
     return (x->target > y->target) - (x->target < y->target);
 }
 
-// How many moves the busiest position has, of those that are sent; what stays gets its rounds here.
+// The number of sent moves of the busiest position; moves that stay on their device get their rounds here.
 static int64_t busiest(HloArena *arena, SpmdMoves *moves) {
     int64_t *counts = HLO_ARENA_NEW(arena, int64_t, 3 * moves->positions), most = 0;
     for (int64_t i = 0; i < moves->items.count; i++) {
@@ -143,7 +141,7 @@ static int64_t busiest(HloArena *arena, SpmdMoves *moves) {
     return most;
 }
 
-// The longest move of each round, and what is sent in all.
+// The longest move of each round, and the total of what is sent.
 static void measure(HloArena *arena, SpmdMoves *moves) {
     moves->sizes = HLO_ARENA_NEW(arena, int64_t, moves->rounds + 1);
     for (int64_t i = 0; i < moves->items.count; i++) {
@@ -199,8 +197,7 @@ static int64_t moved_device(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t 
     return device;
 }
 
-// One pair for each device of the mesh that receives: what is said of positions holds in every
-// group alike.
+// One pair for each receiving device of the mesh: what holds for positions holds in every group.
 HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *sources) {
     const SpmdMesh *mesh = partitioner->mesh;
     HloPair *pairs = HLO_ARENA_NEW(spmd_arena(partitioner), HloPair, mesh->device_count);
@@ -215,9 +212,9 @@ HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *a
 // One round, by position.
 typedef struct Round {
     int64_t *starts;       // first element that the position sends
-    int64_t *sources;      // whom it receives from, -1: from nobody
-    int64_t *shifts;       // the place in its array of the first element that it receives
-    int64_t *first, *end;  // the part of its array that this round gives it
+    int64_t *sources;      // the position that it receives from, -1: none
+    int64_t *shifts;       // the index in its array of the first element that it receives
+    int64_t *first, *end;  // the part of its array that this round fills
 } Round;
 
 // The five tables have an entry a position; `length` is the size of the dimension in the sender's
@@ -242,9 +239,8 @@ static Round round_of(SpmdPartitioner *partitioner, const SpmdMoves *moves, int6
     return round;
 }
 
-// The part of the receiver's array that a round gives: `part`, moved to where it belongs.
-// By padding on both sides and cutting out a window: a shift by a different distance on every
-// device.
+// Moves `part`, which a round delivers, to its position in the receiver's array by padding on both sides and slicing
+// out a window: a shift by a different distance on every device.
 static HloInstruction *place(SpmdPartitioner *partitioner, HloInstruction *part, int64_t dim, const SpmdAxes *axes,
                              const SpmdMoves *moves, const Round *round, int64_t size) {
     bool there = part->shape->dims[dim] == size;
@@ -257,7 +253,7 @@ static HloInstruction *place(SpmdPartitioner *partitioner, HloInstruction *part,
     return spmd_emit_dynamic_slice(partitioner, part, dim, start, size);
 }
 
-// `given` where the round gives elements, `before` elsewhere.
+// `given` where the round delivers elements, `before` elsewhere.
 static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *before, HloInstruction *given, int64_t dim,
                                const SpmdAxes *axes, const SpmdMoves *moves, const Round *round) {
     const HloShape *shape = given->shape;
@@ -275,8 +271,9 @@ static HloInstruction *overlay(SpmdPartitioner *partitioner, HloInstruction *bef
     return spmd_emit_select(partitioner, inside, given, before);
 }
 
-// Round by round: cut out what is sent, send it, move it to its place in an array of the wanted size, and lay it over
-// what earlier rounds gave. The first round needs no laying over; what no round gives may be anything.
+// For each round: slice out the elements to send, send them, move them to their position in an array of the wanted
+// size, and overlay the result of earlier rounds. The first round needs no overlay; elements that no round delivers are
+// undefined.
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
                                 const SpmdMoves *moves, int64_t size, const SpmdReason *reason) {
     assert(dim >= 0 && dim < local->shape->rank && size >= 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of one dimension that go from device to device, in rounds of a collective-permute each: what a window, a
-// rotation or a concatenation along a cut dimension comes to when shards do not simply follow each other.
+// Ranges of one dimension that go from device to device, in rounds of a collective-permute each: a window, a rotation
+// or a concatenation along a sharded dimension whose shards do not simply follow each other.
 #ifndef MESHLO_SPMD_PARTITIONER_MOVES_H_
 #define MESHLO_SPMD_PARTITIONER_MOVES_H_
 
@@ -11,18 +11,18 @@ typedef struct SpmdMove {
     int64_t from, to;        // positions along the axes
     int64_t source, target;  // first element in the sender's array, and in the receiver's
     int64_t size;            // elements, at least 1
-    int64_t round;           // spmd_moves_plan() sets it: below `own_rounds` for what stays, above for what is sent
+    int64_t round;  // set by spmd_moves_plan(): below `own_rounds` for moves that stay, above for those that are sent
 } SpmdMove;
 
 typedef struct SpmdMoves {
     int64_t positions;  // along the axes
     HLO_VECTOR(SpmdMove) items;
     int64_t own_rounds, rounds;  // those in which nothing is sent come first; all of them
-    int64_t *sizes;              // by round: elements of its longest move, which is what everybody sends
-    int64_t sent;                // elements that one device sends in all rounds
+    int64_t *sizes;              // by round: elements of its longest move, which every device sends
+    int64_t sent;                // elements that one device sends in all rounds together
 } SpmdMoves;
 
-// One dimension of an array that is cut into shards, as it stands in what devices send: behind `base` other elements.
+// One sharded dimension of an array, as part of the array that devices send from: after `base` other elements.
 typedef struct SpmdCut {
     int64_t global, shard;  // elements of the dimension, and of one shard (the last may hold fewer)
     int64_t base;
@@ -30,11 +30,11 @@ typedef struct SpmdCut {
 
 // No moves yet; lives in `arena`.
 SpmdMoves *spmd_moves_new(HloArena *arena, int64_t positions);
-// Position `to` needs elements [first, first + size) of a cut dimension at `target` of its array. What lies outside of
-// the dimension is left out.
+// Position `to` needs elements [first, first + size) of a sharded dimension at `target` of its array. Elements outside
+// of the dimension are left out.
 void spmd_moves_add(HloArena *arena, SpmdMoves *moves, const SpmdCut *cut, int64_t to, int64_t first, int64_t size,
                     int64_t target);
-// Gives each move a round so that no position sends twice or receives twice in one; as few rounds as there can be, the
+// Gives each move a round so that no position sends twice or receives twice in one, in the fewest rounds possible, with
 // long moves together. False if there are too many moves to plan: nothing is set then.
 bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves);
 // Carries planned moves out on dimension `dim` of `local`: the receiver's array has `size` elements there. Elements
@@ -42,8 +42,8 @@ bool spmd_moves_plan(HloArena *arena, SpmdMoves *moves);
 HloInstruction *spmd_emit_moves(SpmdPartitioner *partitioner, HloInstruction *local, int64_t dim, const SpmdAxes *axes,
                                 const SpmdMoves *moves, int64_t size, const SpmdReason *reason);
 
-// The pairs of a collective-permute in which position i along `axes` receives from position sources[i] (-1: from
-// nobody), on all devices; lives in the module's arena.
+// The pairs of a collective-permute in which position i along `axes` receives from position sources[i] (-1: from none),
+// on all devices; allocated in the module's arena.
 HloPairs spmd_pairs_of_positions(SpmdPartitioner *partitioner, const SpmdAxes *axes, const int64_t *sources);
 
 #endif

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk: every computation that data flows through is written anew for one device.
 //
-// Source and target are two modules. Each leaf of each source instruction has an SpmdLocal that
-// says what the target has of it: an instruction, in which sharding, and over which axes its values
-// are still partial sums. Partition functions (rules/) ask for operands in the form that they need
-// (spmd_reshard() brings them there, once for each form) and say what they have made
-// (spmd_define()). Free arrays, which depend on nothing but indices and scalars, have no
-// instruction until somebody asks for a form of them.
+// Source and target are two modules. Each leaf of each source instruction has an SpmdLocal that describes its
+// counterpart in the target: an instruction, its sharding, and the axes over which its values are still partial sums.
+// Partition functions (rules/) request operands in the form that they need (spmd_reshard() makes it, once for each
+// form) and define their results (spmd_define()). Free arrays, which depend on nothing but indices and scalars, have no
+// instruction until a form of them is requested.
 //
-//     source  %d = f32[64,128] dot(%a, %b), both cut along k by x (4 devices)
+//     source  %d = f32[64,128] dot(%a, %b), both sharded along k by x (4 devices)
 //     target  %dot = f32[64,128] dot(f32[64,8] %a', f32[8,128] %b')
 //     local   {hlo = %dot, sharding = [{}, {}], partial = {x}, reduction = add, summed = %d}
-// spmd_define() finishes the sum at once, unless %d's only user passes it on: an all-reduce, or a
-// reduce-scatter where the plan cuts %d by x.
+// spmd_define() finishes the sum at once, unless %d's only user passes it on: an all-reduce, or a reduce-scatter where
+// the plan shards %d by x.
 //
-// Invariants: operands are visited before their users, so locals exist when they are asked for; an
-// instruction of one computation is never used in another (a scope for each, with its own caches);
-// values in the padding of uneven shards are undefined.
+// Invariants: operands are visited before their users, so locals exist when they are requested; an instruction of one
+// computation is never used in another (a scope for each, with its own caches); values in the padding of uneven shards
+// are undefined.
 //
-// What is left to others: which sharding an array gets (plan.c, propagate.c), which axes an op
-// works along (choose.c), the cheapest way from one sharding to another (reshard.c), and cleaning
-// up (passes/).
+// Other files decide which sharding an array gets (plan.c, propagate.c), which axes an op works along (choose.c), and
+// the cheapest path from one sharding to another (reshard.c), and clean up (passes/).
 #include "spmd_partitioner/partitioner.h"
 
 #include <assert.h>
@@ -39,7 +37,7 @@ typedef struct Cached {
     struct Cached *next;
 } Cached;
 
-// Several users often want an operand in the same other form: it is gathered once.
+// Several users often need an operand in the same other form: it is gathered once.
 static const Cached *cache_find(const HloIntMap *map, int32_t id, const SpmdSharding *to, SpmdAtomSet keep) {
     int64_t *found = hlo_int_map_find(map, (uint64_t)id + 1);
     for (const Cached *at = found ? (const Cached *)(intptr_t)*found : NULL; at; at = at->next) {
@@ -64,14 +62,14 @@ SpmdLocal *spmd_local(SpmdPartitioner *partitioner, const HloInstruction *source
     return local;
 }
 
-// A plan is a wish: an op may make its result otherwise, and whoever uses it reshards.
+// A plan is a wish: an op may make its result in another sharding, and its users reshard.
 const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf) {
     return spmd_plan_array(partitioner->plan, partitioner->op, leaf)->sharding;
 }
 
 // All arrays of a region are manual over the same axes, so any of them will do.
 SpmdAtomSet spmd_manual_axes(SpmdPartitioner *partitioner, const HloInstruction *op) {
-    // A call may give nothing at all: then its operands say where it stands.
+    // A call may have no results; its operands then determine the region.
     while (hlo_shape_leaf_count(op->shape) == 0) {
         if (!op->operand_count) return 0;
         op = op->operands[0];
@@ -144,9 +142,9 @@ static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
 
 static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to);
 
-// A constant of one number everywhere costs nothing to make at shard size. Any other is kept whole and cut by device:
-// its values differ from device to device, and the program is the same on all of them.
-// Cutting costs a slice for each device and no communication.
+// A constant with one value throughout costs nothing to make at shard size. Any other is kept whole and sliced by
+// device: its values differ from device to device, and the program is the same on all of them. That costs a slice on
+// each device and no communication.
 static HloInstruction *demand_constant(SpmdPartitioner *partitioner, const HloInstruction *source,
                                        const SpmdSharding *to) {
     assert(hlo_is(source, HLO_OP_CONSTANT));
@@ -204,8 +202,8 @@ static HloInstruction *demand_op(SpmdPartitioner *partitioner, const HloInstruct
     return spmd_clone(partitioner, source, local, operands, source->operand_count);
 }
 
-// A free array in the sharding that somebody needs.
-// What it emits carries the metadata of `source`, not of the op that asks for it.
+// Makes a free array in the requested sharding. The instructions carry the metadata of `source`, not of the op that
+// requested it.
 static SpmdLocal demand(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
     const Cached *cached = cache_find(&partitioner->scope->frees, source->id, to, 0);
     if (cached) return cached->local;
@@ -250,9 +248,8 @@ static SpmdLocal spread(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomS
     return local;
 }
 
-// The shards of an array that is wanted as a sum over the axes that cut it: each device puts its part into zeros.
-// Without communication. Dimensions whose shards do not begin where those of the coarser cut do are
-// left as they are.
+// Turns the shards of an array into a sum over the axes that shard it, without communication: each device puts its part
+// into zeros. Dimensions whose shards do not begin where those of the coarser sharding do are left as they are.
 static SpmdLocal spread_shards(SpmdPartitioner *partitioner, SpmdLocal local, SpmdAtomSet axes) {
     SpmdSharding *after = spmd_sharding_copy(partitioner->arena, local.sharding);
     HloInstruction *zero = spmd_emit_scalar(partitioner, local.hlo->shape->type, 0);
@@ -289,15 +286,15 @@ static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruc
     return local;
 }
 
-// In order: free arrays are made in the wanted form; what is there already is handed back; what was made before is
-// taken from the cache of the scope (instructions of another computation would be out of reach); else the planner's
-// path is emitted. Arrays that are wanted unreduced, as a sum over axes, become one by leaving zeros everywhere but on
-// the first device.
+// In order: a free array is made in the wanted form; an array that is in it already is returned; one that was made
+// before comes from the scope's cache (instructions of another computation would be out of reach); otherwise the
+// planner's path is emitted. An array that is wanted unreduced, as a sum over axes, becomes one by zeros everywhere but
+// on the first device.
 SpmdLocal spmd_reshard(SpmdPartitioner *partitioner, SpmdLocal local, const SpmdSharding *to, SpmdAtomSet keep,
                        SpmdReason reason) {
     if (!local.hlo) return demand_unreduced(partitioner, local.source, to);
     if (!hlo_shape_is_array(local.global)) return local;
-    keep &= ~spmd_sharding_used(to);  // a sum cannot be cut along its own axes
+    keep &= ~spmd_sharding_used(to);  // a sum cannot be sharded along its own axes
     if (!(local.partial & ~keep) && spmd_sharding_equal(local.sharding, to)) return local;
     const Cached *cached = cache_find(&partitioner->scope->reshards, local.hlo->id, to, keep);
     if (cached) return cached->local;
@@ -350,9 +347,8 @@ void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal 
     partitioner->locals[number] = hlo_arena_copy(partitioner->arena, local, sizeof(*local));
 }
 
-// The axes over which everybody who uses an array takes it as a sum: its own annotation, or those of all users.
-// Of users, only calls that annotate (custom-call Sharding and its like) take a sum: for any other
-// op it is finished.
+// The axes over which all users of an array take it as a sum: its own annotation, or those of all users. Only users
+// that are annotations (custom-call Sharding and its like) take a sum; for any other op it is finished.
 static SpmdAtomSet taken_as_sum(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf) {
     assert(leaf >= 0);
     const SpmdArray *array = spmd_plan_array(plan, op, leaf);
@@ -391,7 +387,7 @@ SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction 
     } else if (hlo_op_is(op->opcode, HLO_OP_IS_LINEAR_IN_FIRST)) {
         sums = partial[1] ? 0 : partial[0];
     } else if (hlo_is(op, HLO_OP_CONVERT)) {
-        // A conversion rounds each part. The program that asks for the sum after it has chosen so.
+        // A conversion rounds each part. A program that requests the sum after it has chosen so.
         const bool floats = hlo_type_is_float(op->shape->type) && hlo_type_is_float(op->operands[0]->shape->type);
         sums = floats ? partial[0] : 0;
     } else if (hlo_custom_call_returns_operand(op)) {
@@ -414,8 +410,8 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
 }
 
 // An annotated array gets its sharding at once, since the user asked for it there. A partial one is finished at once
-// too, unless its only user passes it on: each all-reduce that is put off may be joined with another or become a
-// reduce-scatter, but two users would finish it twice.
+// too, unless its only user passes it on: a postponed all-reduce may be joined with another or become a reduce-scatter,
+// but two users would finish it twice.
 void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
                  SpmdAtomSet partial, HloOpcode reduction) {
     assert(hlo && sharding); /* an array that was made, and where it lies */
@@ -464,7 +460,7 @@ HloInstruction *spmd_emit_tree(SpmdPartitioner *partitioner, const HloShape *sha
     return emit_tree(partitioner, shape, leaves, &next);
 }
 
-// The other way round: a get-tuple-element for each step down.
+// The inverse: a get-tuple-element for each step down.
 static void emit_leaves(SpmdPartitioner *partitioner, HloInstruction *tree, HloInstruction **leaves, int64_t *next) {
     if (!hlo_shape_is_tuple(tree->shape)) {
         leaves[(*next)++] = tree;
@@ -515,8 +511,8 @@ static HloInstruction *emit_root(SpmdPartitioner *partitioner, const HloInstruct
     return spmd_emit_tree(partitioner, root->shape, leaves);
 }
 
-// A scope of its own for each computation: caches hold instructions, and those of another computation cannot be used.
-// On failure the scope of the caller is restored; what was written goes with the module.
+// Each computation has a scope of its own: caches hold instructions, and those of another computation cannot be used.
+// On failure the scope of the caller is restored; the written instructions are freed with the module.
 static HloStatus write_computation(SpmdPartitioner *partitioner, const HloComputation *source,
                                    const SpmdArray *const *wanted, HloComputation **made) {
     assert(source->root && made);
@@ -576,7 +572,7 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
 
 // ---- the module ----
 
-// Takes out what nobody uses, last instructions first.
+// Removes unused instructions, last ones first.
 static void remove_dead(HloComputation *computation) {
     for (HloInstruction *at = computation->last, *before; at; at = before) {
         before = at->previous;

@@ -102,8 +102,8 @@ HloStatus spmd_partition_computation(SpmdPartitioner *partitioner, const HloComp
 SpmdAxes *spmd_choose(SpmdPartitioner *partitioner, const SpmdRule *rule, bool windows);
 // All axes that some factor has.
 SpmdAtomSet spmd_factor_atoms(const SpmdRule *rule, const SpmdAxes *factors);
-// The axes over which the current op may leave sums unfinished because its operands are sums over them, it is linear in
-// those, and whoever uses its result takes it as a sum.
+// The axes over which the current op may leave sums unfinished: its operands are sums over them, it is linear in those,
+// and the users of its result take it as a sum.
 SpmdAtomSet spmd_passed_sums(SpmdPartitioner *partitioner, const HloInstruction *op);
 // Whether an op with one operand gives a partial result of a partial operand: it rearranges elements, or negates the
 // terms of a sum.
@@ -111,7 +111,7 @@ bool spmd_keeps_partial(HloOpcode opcode, HloOpcode reduction);
 // What operand number `operand` must be for these factors, complete and not masked.
 SpmdLocal spmd_factor_operand(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                               int32_t operand);
-// Sets what lies outside of uneven reduced dimensions of an operand to a scalar.
+// Sets the elements beyond uneven reduced dimensions of an operand to a scalar.
 HloInstruction *spmd_mask_reduced(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                   int32_t operand, HloInstruction *hlo, HloInstruction *value);
 // Axes over which results are partial: those of the reduced factors.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a module apart for propagation: arrays, the nodes between them, and what the annotations
-// say.
+// Prepares a module for propagation: arrays, the nodes between them, and the seeds from annotations.
 //
-// A leaf is an array that an instruction gives (tuples give several). Leaves that are one array by
-// construction, since tuples, get-tuple-elements and loops only pass it on, are united (union-find)
-// and share an SpmdArray with its sharding; arrays that should agree but need not are tied by
-// nodes: the rule of an op, an edge of two, or the border of a manual region. Annotations seed the
-// arrays' shardings, options on top of them; propagate.c spreads them.
+// A leaf is an array that an instruction gives (tuples give several). Leaves that are one array by construction, since
+// tuples, get-tuple-elements and loops only pass it on, are united (union-find) and share an SpmdArray with its
+// sharding. Arrays that should agree but need not are tied by nodes: the rule of an op, an edge between two, or the
+// boundary of a manual region. Annotations seed the arrays' shardings and options override them; propagate.c propagates
+// them.
 //
 //     %p = f32[8,16] parameter(0), sharding={...}   leaf 0, array A (seeded)
 //     %t = (f32[8,16]) tuple(%p)                    leaf 1, array A
@@ -15,13 +14,13 @@
 //     ROOT %m = f32[8,16] multiply(%g, %b)          leaf 4, array C
 //     nodes: the rule of %m over [A, -1, C]; an edge from C to R, the entry's result
 //
-// Order of work (spmd_plan_build): number leaves, unite them, find free instructions, make arrays,
-// seed them, then nodes. All of it is linear in the program but for carry_sums() and
-// spmd_plan_manual(), which repeat until loops within loops agree.
+// Order of work (spmd_plan_build): number leaves, unite them, find free instructions, make arrays, seed them, then make
+// nodes. All of it is linear in the program but for carry_sums() and spmd_plan_manual(), which repeat until nested
+// loops agree.
 //
-// Invariants: a set's representative is its smallest leaf, so a leaf's array exists when it is
-// asked for; leaf numbers of one instruction follow each other from first_leaf[id]; an array that
-// is not an array (a token) has an SpmdArray of rank 0 that nothing ties.
+// Invariants: a set's representative is its smallest leaf, so a leaf's array exists when it is needed; leaf numbers of
+// one instruction are consecutive from first_leaf[id]; a leaf that is no array (a token) has an SpmdArray of rank 0
+// that nothing ties.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,7 @@
 // Longest chain of free instructions that is made on demand; beyond it a free-looking one is partitioned like others.
 enum { FREE_DEPTH = 1500 };
 
-// Lives during spmd_plan_build() only; what is to stay is in `plan`.
+// Exists during spmd_plan_build() only; what must outlive it is in `plan`.
 typedef struct Builder {
     SpmdPlan *plan;
     HloArena *arena;
@@ -128,7 +127,7 @@ static void same(Builder *builder, const HloInstruction *a, int64_t a_leaf, cons
 }
 
 // Ops whose result is operand 0, leaf for leaf. Copies and bitcasts of arrays are not among them: they have factors,
-// and may be sharded in another way than what they read.
+// and may be sharded differently from their operand.
 static bool hands_on(const HloInstruction *op) {
     switch (op->opcode) {
         case HLO_OP_OPTIMIZATION_BARRIER:
@@ -140,8 +139,9 @@ static bool hands_on(const HloInstruction *op) {
     }
 }
 
-// A loop's value, and the parameters of its condition and body, are one array: what the loop carries cannot change its
-// sharding from round to round. Its initial value and the body's result are others, which are resharded if need be.
+// A loop's value, and the parameters of its condition and body, are one array: the sharding of a carry cannot change
+// from iteration to iteration. Its initial value and the body's result are other arrays, which are resharded if
+// necessary.
 static void unite(Builder *builder, const HloInstruction *op) {
     assert(op->parent);
     int64_t leaves = hlo_shape_leaf_count(op->shape);
@@ -168,8 +168,8 @@ static void unite(Builder *builder, const HloInstruction *op) {
 
 // ---- free instructions ----
 
-// -1 if the operand is neither free nor a scalar.
-// Depth counts free instructions one behind another; a scalar that is not free ends the chain at 0.
+// The depth counts consecutive free instructions; a scalar that is not free ends the chain at 0. -1 if the operand is
+// neither free nor a scalar.
 static int32_t operand_depth(const Builder *builder, const HloInstruction *operand) {
     if (hlo_shape_is_scalar(operand->shape) && !builder->plan->free[operand->id]) return 0;
     return builder->plan->free[operand->id] ? builder->free_depth[operand->id] : -1;
@@ -211,9 +211,8 @@ static int32_t new_array(Builder *builder, const HloShape *shape) {
     return (int32_t)builder->plan->arrays.count - 1;
 }
 
-// A set has its smallest leaf as representative, so its array exists by the time any other leaf asks.
-// An array is free if one of its leaves is: only what passes arrays on is united with a free
-// instruction.
+// A set has its smallest leaf as representative, so its array exists before any other leaf needs it. An array is free
+// if one of its leaves is: only ops that pass arrays on are united with a free instruction.
 static void make_arrays(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     int64_t count = builder->leaf_shapes.count;
@@ -232,8 +231,8 @@ static void make_arrays(Builder *builder) {
 
 // ---- annotations ----
 
-// What an annotation says replaces what was known, except for the manual axes of the region around.
-// Without a list of open dimensions all of them are closed: the user has said all there is to say.
+// Replaces the array's sharding by the annotation's, except for the manual axes of the enclosing region. Without a list
+// of open dimensions all of them are closed: the annotation is complete.
 static void seed(SpmdArray *array, const SpmdAnnotation *annotation) {
     assert(annotation->sharding->rank == array->shape->rank); /* the readers check it */
     SpmdAtomSet manual = array->sharding->manual;
@@ -270,7 +269,7 @@ static HloStatus annotation_from_shardy(Builder *builder, const HloSdySharding *
 
 // Shardy's text says more than the HLO sharding beside it (open dimensions, priorities, names), and takes its place.
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
-    assert(leaf >= 0);  // `sharding` may be NULL: Shardy's own attribute says it then
+    assert(leaf >= 0);  // `sharding` may be NULL: it is then in Shardy's own attribute
     SpmdPlan *plan = builder->plan;
     SpmdArray *array = &plan->arrays.items[plan->array_of_leaf[leaf_number(plan, op, leaf)]];
     if (!hlo_shape_is_array(array->shape)) return HLO_SUCCESS;
@@ -336,7 +335,7 @@ static void apply_boundary_flags(Builder *builder) {
 
 // ---- nodes ----
 
-// An edge to a free array would say nothing, and one to itself would never bring news.
+// An edge to a free array would carry no information, and neither would one from an array to itself.
 static void add_edge_between(Builder *builder, int32_t a, int32_t b) {
     const SpmdArray *arrays = builder->plan->arrays.items;
     if (a == b || arrays[a].free || arrays[b].free || !hlo_shape_is_array(arrays[a].shape)) return;
@@ -356,7 +355,7 @@ static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf,
     }
 }
 
-// Values pass into and out of calls unchanged: both sides of the border want the same sharding, which an edge says.
+// Values pass into and out of calls unchanged, so an edge asks both sides of the boundary for the same sharding.
 static void add_call_edges(Builder *builder, const HloInstruction *op) {
     const HloComputation *body = op->called[0];
     for (int32_t i = 0; i < op->operand_count; i++) {
@@ -374,20 +373,20 @@ static void add_conditional_edges(Builder *builder, const HloInstruction *op) {
     }
 }
 
-// Where an axis is manual its devices hold arrays of their own, of which an annotation can cut none along it.
-// Called behind spmd_plan_manual(), which has spread the manual axes.
+// Where an axis is manual, its devices hold arrays of their own, which an annotation cannot shard along it. Called
+// after spmd_plan_manual(), which has propagated the manual axes.
 static HloStatus check_manual(const SpmdPlan *plan, const HloInstruction *op) {
     const int64_t leaves = hlo_shape_leaf_count(op->shape);
     for (int64_t i = 0; i < leaves; i++) {
         const SpmdSharding *sharding = spmd_plan_array(plan, op, i)->sharding;
         const SpmdAtomSet both = sharding->manual & (spmd_sharding_used(sharding) | sharding->unreduced);
         HLO_FAIL_IF(both, HLO_INVALID_ARGUMENT,
-                    "instruction %%%s: its sharding names an axis that is manual where it stands", op->name);
+                    "instruction %%%s: its sharding names an axis that is manual in its region", op->name);
     }
     return HLO_SUCCESS;
 }
 
-// Edges of instructions that only pass arrays on; those that share arrays already give none.
+// Adds the edges of instructions that only pass arrays on; where both sides are one array already there is no edge.
 static void add_flow_edges(Builder *builder, const HloInstruction *op) {
     int64_t leaves = hlo_shape_leaf_count(op->shape), offset = 0;
     switch (op->opcode) {
@@ -450,7 +449,7 @@ static HloStatus add_rule(Builder *builder, const HloInstruction *op) {
     return HLO_SUCCESS;
 }
 
-// The arrays inside and outside of a manual region's border.
+// Ties the arrays inside and outside of a manual region's boundary.
 static HloStatus add_border(Builder *builder, const HloInstruction *op) {
     SpmdPlan *plan = builder->plan;
     if (!hlo_custom_call_is_region_boundary(op)) return HLO_SUCCESS;
@@ -483,9 +482,8 @@ static void join_group(Builder *builder, const HloInstruction *op) {
     }
 }
 
-// The entry's results are arrays of their own, so that what the caller wants may differ from what the program makes.
-// The sharding of an annotated root is copied, since propagation may go on to change one of the
-// two.
+// The entry's results are arrays of their own, so that the sharding that the caller wants may differ from the one that
+// the program produces. The sharding of an annotated root is copied, since propagation may change one of the two later.
 static void make_results(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     const HloInstruction *root = plan->module->entry->root;
@@ -555,8 +553,8 @@ static void carry_sums(SpmdPlan *plan) {
     }
 }
 
-// The order matters: annotations, then options, which overrule them, then what the module's header allows, then sums
-// and manual axes, which both spread along data; nodes last, since borders read all of that.
+// The order matters: annotations, then options, which override them, then what the module's header allows, then sums
+// and manual axes, which both propagate along data; nodes last, since boundaries read all of that.
 static HloStatus add_nodes(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     for (int64_t c = 0; c < plan->computation_count; c++) {

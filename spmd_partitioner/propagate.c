@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so
-// that what is certain is settled before what is a guess:
+// The stages of propagation: a worklist to the fixpoint in each. Later stages let more through, so that what is certain
+// is decided before what is a guess:
 //     0  ops that only pass elements on (elementwise, reshape, transpose, broadcast to dimensions of 1, edges)
 //     1  all ops, pass-through factors; broadcast only from result to operand
-//     2  conflicts are settled by the larger array
+//     2  conflicts are resolved in favour of the larger array
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
-// All stages run once a round: dimensions of a lower priority (a higher number, as in `{"x"}p1`)
-// neither give nor take before theirs, so that what is asked for first wins.
+// All stages run once for each priority: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give
+// nor take axes before their turn, so that the higher priority wins.
 //
-// One visit of a node reads the shardings of its arrays as axes per factor (rule.h), merges them,
-// and offers each array what follows for it. For a product, with factors m, n and k:
+// One visit of a node reads the shardings of its arrays as axes per factor (rule.h), merges them, and offers each array
+// the sharding that follows for it. For a product, with factors m, n and k:
 //     %d = f32[64,128] dot(%a, %b)     %a [m,k] is [{x}, {}], %b [k,n] is [{}, {y}]
-//     said: m={x} by %a, n={y} by %b   offered to %d: [{x}, {y}]
+//     merged: m={x} from %a, n={y} from %b   offered to %d: [{x}, {y}]
 //
-// Invariants: an array's list of axes only ever gets longer at its end, so the fixpoint exists and
-// is reached after at most (arrays x atoms) growths; closed dimensions, axes that an array has
-// elsewhere, and cuts into more shards than there are elements are refused (acceptable(), offer()).
-// The first visits are in the order of the program, later ones in that of the growths, hence the
-// result is deterministic.
+// Invariants: an array's list of axes only ever grows at its end, so the fixpoint exists and is reached after at most
+// (arrays x atoms) growths. Closed dimensions, axes that an array uses elsewhere, and more shards than elements are
+// refused (acceptable(), offer()). The first visits are in program order, later ones in the order of the growths, hence
+// the result is deterministic.
 #include "spmd_partitioner/propagate.h"
 
 #include <assert.h>
@@ -40,7 +39,7 @@ typedef struct Work {
     HloStatus status;  // of custom partitioners
 } Work;
 
-// A node stands in the queue once; nodes of later stages wait for theirs.
+// A node is in the queue at most once; nodes of later stages wait for their stage.
 static void enqueue(Work *work, int32_t node) {
     assert(node >= 0 && node < work->plan->nodes.count); /* one of the plan */
     if (work->queued[node] || work->plan->nodes.items[node].stage > work->stage) return;
@@ -71,22 +70,22 @@ static void index_nodes(Work *work) {
     work->first_node = first;
 }
 
-// Everybody who looks at an array whose sharding has grown.
+// Enqueues every node that touches an array whose sharding grew.
 static void enqueue_users(Work *work, int32_t array) {
     for (int32_t i = work->first_node[array]; i < work->first_node[array + 1]; i++) enqueue(work, work->touching[i]);
 }
 
-// True if a dimension takes part in this round.
+// Whether a dimension takes part at the current priority.
 static bool takes_part(const Work *work, const SpmdArray *array, int32_t dim) {
     return !array->priorities || array->priorities[dim] <= work->round;
 }
 
-// The axes of a dimension as far as they count in this round.
+// The axes of a dimension, if it takes part at the current priority.
 static SpmdAxes said_by(const Work *work, const SpmdArray *array, int32_t dim) {
     return takes_part(work, array, dim) ? array->sharding->dims[dim] : (SpmdAxes){0};
 }
 
-// Cuts `axes` in front of the first atom that this dimension of the array cannot take.
+// Truncates `axes` before the first atom that this dimension of the array cannot take.
 static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t dim, const SpmdAxes *axes) {
     assert(dim >= 0 && axes);
     SpmdAtomSet taken = array->replicated | array->sharding->manual | array->sharding->unreduced;
@@ -101,7 +100,7 @@ static SpmdAxes acceptable(const SpmdPlan *plan, const SpmdArray *array, int32_t
     return *axes;
 }
 
-// Offers axes to a dimension of an array; they are taken if they extend what is there.
+// Offers axes to a dimension of an array, which takes them if they extend its own.
 static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes) {
     assert(dim < work->plan->arrays.items[number].sharding->rank); /* one of its dimensions */
     SpmdArray *array = &work->plan->arrays.items[number];
@@ -114,7 +113,7 @@ static void offer(Work *work, int32_t number, int32_t dim, const SpmdAxes *axes)
     enqueue_users(work, number);
 }
 
-// Two arrays of one shape that want one sharding: each offers what it has to the other.
+// Two arrays of one shape that should have one sharding: each offers its own to the other.
 static void run_edge(Work *work, const SpmdNode *node) {
     if (node->arrays[0] < 0 || node->arrays[1] < 0) return;
     for (int side = 0; side < 2; side++) {
@@ -126,7 +125,7 @@ static void run_edge(Work *work, const SpmdNode *node) {
     }
 }
 
-// Free axes cross the border of a manual region behind the manual ones.
+// Free axes cross the boundary of a manual region after the manual ones.
 static void run_border(Work *work, const SpmdNode *node) {
     const SpmdArray *inside = &work->plan->arrays.items[node->arrays[0]],
                     *outside = &work->plan->arrays.items[node->arrays[1]];
@@ -141,10 +140,10 @@ static void run_border(Work *work, const SpmdNode *node) {
     }
 }
 
-// What the tensors of a node say about one factor, merged.
+// The axes that the tensors of a node have for one factor, merged.
 typedef struct Merged {
     SpmdAxes axes;
-    int64_t bytes;  // of the array that says so
+    int64_t bytes;  // of the array that has them
 } Merged;
 
 static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
@@ -175,13 +174,14 @@ static bool factor_runs(const Work *work, const SpmdFactor *factor) {
     return factor->kind == SPMD_PASS || work->stage >= REDUCE_STAGE;
 }
 
-// True if a tensor of a node may be heard (`from`) or told (not `from`): operands forward, results backward.
+// Whether axes may be read from a tensor of a node (`from`) or offered to it (not `from`): operands forward, results
+// backward.
 static bool may_pass(const SpmdNode *node, int32_t tensor, bool from) {
     bool is_operand = tensor < node->rule->operand_count;
     return (node->directions & (is_operand == from ? SPMD_FORWARD : SPMD_BACKWARD)) != 0;
 }
 
-// An array's sharding as far as it counts in this round.
+// An array's sharding as far as it takes part at the current priority.
 static const SpmdSharding *sharding_now(const Work *work, const SpmdArray *array) {
     if (!array->priorities) return array->sharding;
     SpmdSharding *now = spmd_sharding_copy(work->scratch, array->sharding);
@@ -189,7 +189,7 @@ static const SpmdSharding *sharding_now(const Work *work, const SpmdArray *array
     return now;
 }
 
-// Merges what all tensors say; factors that do not take part in this stage stay empty.
+// Merges the axes of all tensors; factors that do not take part in this stage stay empty.
 static void merge_tensors(Work *work, const SpmdNode *node, Merged *merged, SpmdAxes *said) {
     const SpmdRule *rule = node->rule;
     for (int32_t t = 0; t < node->count; t++) {
@@ -216,7 +216,8 @@ static bool has_factor(const SpmdTensor *tensor, int32_t factor) {
     return false;
 }
 
-// Where two factors of one tensor want the same atom: before the last stage neither gets it, then the larger array's.
+// Resolves conflicts, where two factors of one tensor claim the same atom: from CONFLICT_STAGE on the larger array's
+// factor gets it, and before that neither does.
 static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t tensor, const Merged *merged,
                              SpmdAxes *out) {
     const SpmdRule *rule = node->rule;
@@ -235,8 +236,8 @@ static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t ten
     }
 }
 
-// Each tensor says what it knows of the factors, the answers are merged, and each tensor is offered what follows for
-// it. Shardings only ever grow, so the fixpoint is reached.
+// Reads the axes of each tensor per factor, merges them, and offers each tensor the sharding that follows for it.
+// Shardings only ever grow, so the fixpoint is reached.
 static void run_rule(Work *work, const SpmdNode *node) {
     const SpmdRule *rule = node->rule;
     int64_t factors = rule->factors.count;
@@ -295,7 +296,7 @@ static void run_stage(Work *work) {
     }
 }
 
-// The next priority that some dimension has, -1 if there is none.
+// The next priority of any dimension, -1 if there is none.
 static int32_t next_round(const SpmdPlan *plan, int32_t round) {
     int32_t next = -1;
     for (int64_t i = 0; i < plan->arrays.count; i++) {
@@ -339,8 +340,8 @@ static int32_t whole_axes(const SpmdMesh *mesh, const SpmdAxes *axes) {
     return whole;
 }
 
-// Takes the axes that do not divide a dimension from it, where nobody asked for them. What is left are whole axes, of
-// which alone a PartitionSpec can speak; Shardy leaves no parts of axes at a function's border either.
+// Removes the axes that do not divide a dimension, unless they were requested. Only whole axes are left, since a
+// PartitionSpec cannot express parts; Shardy leaves no parts of axes at a function's boundary either.
 static void keep_even(const SpmdPlan *plan, SpmdArray *array) {
     for (int32_t d = 0; hlo_shape_is_array(array->shape) && d < array->sharding->rank; d++) {
         SpmdAxes *axes = &array->sharding->dims[d];
@@ -352,7 +353,7 @@ static void keep_even(const SpmdPlan *plan, SpmdArray *array) {
     }
 }
 
-// JAX wants its own arrays to divide evenly; inside of the program unevenness costs only padding.
+// JAX requires its own arrays to divide evenly; inside the program uneven shards only cost padding.
 static void keep_boundary_even(SpmdPlan *plan) {
     for (int64_t i = 0; i < plan->result_count; i++) keep_even(plan, &plan->arrays.items[plan->results[i]]);
     for (int64_t p = 0; p < plan->module->entry->parameters.count; p++) {

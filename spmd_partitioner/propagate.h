@@ -11,7 +11,7 @@ typedef struct SpmdArray {
     const HloShape *shape;
     SpmdSharding *sharding;
     bool *open;                 // per dimension
-    const int32_t *priorities;  // per dimension: first round in which it gives and takes; NULL: all in round 0
+    const int32_t *priorities;  // per dimension: first priority pass in which it gives and takes; NULL: all in pass 0
     SpmdAtomSet replicated;     // never added
     bool annotated;             // by the user
     bool free;                  // made where it is needed: propagation ignores it
@@ -26,16 +26,16 @@ typedef enum SpmdDirections {
     SPMD_BOTH_WAYS = 3,
 } SpmdDirections;
 
-// What ties arrays together: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such
-// as the initial value and the carry of a loop.
+// A tie between arrays: an instruction with a rule, or an edge (rule NULL) between two arrays of one shape, such as the
+// initial value and the carry of a loop.
 typedef struct SpmdNode {
     const SpmdRule *rule;
     int32_t *arrays;  // by tensor of the rule; -1 where the array is free
     int32_t count;
     int32_t stage;  // first stage of propagation in which it takes part
     SpmdDirections directions;
-    // Border of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start with
-    // these manual axes. NULL for other nodes.
+    // The boundary of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start
+    // with these manual axes. NULL for other nodes.
     const SpmdAxes *border;
     bool is_asked;  // a custom partitioner says what follows for the results from the operands
 } SpmdNode;
@@ -52,10 +52,10 @@ typedef struct SpmdPlan {
     int32_t *first_leaf;  // by instruction id
     int32_t *array_of_leaf;
     HLO_VECTOR(SpmdArray) arrays;
-    SpmdRule **rules;  // by instruction id; NULL where there is none
+    SpmdRule **rules;  // by instruction id; NULL where it has no rule
     bool *free;        // by instruction id: a function of the element's index and of scalars, made where needed
     HLO_VECTOR(SpmdNode) nodes;  // what propagation works on
-    int32_t *results;            // arrays of the entry's results, by leaf: what the caller wants
+    int32_t *results;            // arrays of the entry's results, by leaf, with the shardings that the caller wants
     int64_t result_count;
 } SpmdPlan;
 
@@ -73,7 +73,7 @@ bool spmd_is_flow_op(HloOpcode opcode);
 // True of a broadcast unless it adds nothing but dimensions of size 1: those are reshapes, as XLA writes what StableHLO
 // calls a broadcast.
 bool spmd_repeats_elements(const HloInstruction *op);
-// Number of leaves of a shape in front of element `index` of a tuple.
+// The number of leaves of a tuple shape before its element `index`.
 int64_t spmd_leaf_offset(const HloShape *tuple, int64_t index);
 
 #endif

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search is Dijkstra's over states (sharding, partial axes). Steps that cannot help are not
-// tried: axes are gathered from the end of a dimension only, and axes that the target has nowhere
-// are never added. States are few, because a mesh has few axes; when there are more than
-// STATE_LIMIT all the same, everything is gathered and cut again, and the path says so.
+// The search is Dijkstra's over states (sharding, partial axes). Steps that cannot help are not tried: axes are
+// gathered from the end of a dimension only, and axes that the target does not use are never added. States are few,
+// because a mesh has few axes. If there are more than STATE_LIMIT nevertheless, everything is gathered and sliced
+// again, and the path records it.
 //
-// A state is a sharding with the set of axes over which values are still partial. Steps lead from
-// state to state, a collective each (or a slice, which sends nothing), and cost the bytes that one
-// device sends in a ring algorithm. A step is taken only if shards before and after begin at the
-// same elements (spmd_cut_is_even()): else a halo would be needed, and gathering is what is left.
-// Invariant: the path's last sharding is the wanted one, and each step's `after` says what the
-// array looks like then, so that collective.c emits them one by one.
+// A state is a sharding with the set of axes over which values are still partial. Steps lead from state to state, a
+// collective each (or a slice, which sends nothing), and cost the bytes that one device sends in a ring algorithm. A
+// step is taken only if shards before and after begin at the same elements (spmd_cut_is_even()): otherwise a halo would
+// be needed, and gathering is the only way left. Invariant: the path's last sharding is the wanted one, and each step's
+// `after` is the array's sharding after it, so that collective.c emits them one by one.
 //
 // f32[8,16] on a mesh x=2,y=2, from [{x}, {}] to [{}, {x}]; a shard has 256 bytes:
 //     all-to-all over x                128 bytes sent
@@ -18,8 +17,8 @@
 //     slice 0            all-gather n(g-1)          all-to-all n(g-1)/g
 //     permute n          reduce-scatter n(g-1)/g    all-reduce 2n(g-1)/g
 //
-// With s states reached the search takes O(s^2) for finding the cheapest one, and each state tries
-// O(rank^2 x atoms) steps; most searches end within ten states.
+// With s states reached, the search takes O(s^2) for finding the cheapest one, and each state tries O(rank^2 x atoms)
+// steps; most searches end within ten states.
 #include "spmd_partitioner/reshard.h"
 
 #include <assert.h>
@@ -52,7 +51,7 @@ typedef struct Search {
     int32_t current;
 } Search;
 
-// States of one hash are told apart by comparison, in a chain.
+// States with one hash form a chain and are compared.
 static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
     uint64_t hash = partial + 1;
     for (int32_t i = 0; i < sharding->rank; i++) {
@@ -62,9 +61,8 @@ static uint64_t state_hash(const SpmdSharding *sharding, SpmdAtomSet partial) {
     return hash;
 }
 
-// Adds a state or makes a known one cheaper.
-// `step` is NULL for the start alone. A state that is one too many is dropped: the search then
-// gives up by its count.
+// Adds a state or lowers the cost of a known one. `step` is NULL for the start alone. A state beyond the limit is
+// dropped: the search then gives up by its count.
 static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, int64_t cost, const SpmdStep *step) {
     assert(cost >= 0); /* bytes and weights */
     uint64_t hash = state_hash(sharding, partial);
@@ -86,12 +84,12 @@ static void reach(Search *search, SpmdSharding *sharding, SpmdAtomSet partial, i
     hlo_int_map_set(search->arena, &search->first, hash, search->states.count);
 }
 
-// Of one device's part.
+// The bytes of one device's part.
 static int64_t local_bytes(const Search *search, const SpmdSharding *sharding) {
     return spmd_local_bytes(search->mesh, search->global, sharding);
 }
 
-// What one device sends when `bytes` go round a ring of a group: all but its own share.
+// The bytes that one device sends when `bytes` go round a ring of a group: all but its own share.
 static int64_t ring(int64_t bytes, int64_t group) {
     assert(bytes >= 0); /* of an array */
     return group < 2 ? 0 : (bytes / group) * (group - 1);
@@ -110,8 +108,8 @@ static bool even(const Search *search, const SpmdSharding *sharding, int32_t dim
     return spmd_cut_is_even(search->global->dims[dim], spmd_axes_product(search->mesh, &sharding->dims[dim]), times);
 }
 
-// The next atoms that dimension `dim` still needs, as far as they are in `from`.
-// Empty where what the dimension has is not the beginning of what it wants.
+// The next atoms that dimension `dim` still needs, as far as they are in `from`. Empty where the dimension's axes are
+// not a prefix of those it needs.
 static SpmdAxes next_axes(const Search *search, const SpmdSharding *now, int32_t dim, SpmdAtomSet from) {
     SpmdAxes run = {0};
     const SpmdAxes *have = &now->dims[dim], *want = &search->to->dims[dim];
@@ -157,8 +155,8 @@ static void try_reductions(Search *search, const SpmdSharding *now, SpmdAtomSet 
             spmd_times_bytes(ring(bytes, spmd_atoms_product(search->mesh, open)), 2) + STEP_WEIGHT, step);
 }
 
-// Gathering goes from the minor end of a dimension's axes, the only end where the result is a sharding again, and only
-// as far as the goal does not share what is left.
+// Gathers from the minor end of a dimension's axes, the only end where the result is a sharding again, and only as far
+// as the goal does not share the remaining axes.
 static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     for (int32_t dim = 0; dim < now->rank; dim++) {
         for (int32_t left = now->dims[dim].count - 1; left >= 0; left--) {
@@ -175,8 +173,8 @@ static void try_gathers(Search *search, const SpmdSharding *now, SpmdAtomSet par
     }
 }
 
-// The axes behind the first `left` of `dim` go to the end of `target`. Only moves after which the target is a beginning
-// of what is wanted are steps: others would have to be undone.
+// Moves the axes after the first `left` of `dim` to the end of `target`. Only moves after which the target is a prefix
+// of the goal are steps: others would have to be undone.
 static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet partial, int32_t dim, int32_t left,
                            int32_t target) {
     assert(dim >= 0 && left >= 0 && target >= 0);
@@ -191,7 +189,7 @@ static void try_all_to_all(Search *search, const SpmdSharding *now, SpmdAtomSet 
             (SpmdStep){.kind = SPMD_STEP_ALL_TO_ALL, .dim = dim, .target = target, .axes = run});
 }
 
-// Axes move from the end of one dimension to the end of another: the devices of a group exchange blocks, and nobody
+// Axes move from the end of one dimension to the end of another: the devices of a group exchange blocks, and no device
 // ever holds more than before.
 static void try_all_to_alls(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     for (int32_t dim = 0; dim < now->rank; dim++) {
@@ -204,7 +202,7 @@ static void try_all_to_alls(Search *search, const SpmdSharding *now, SpmdAtomSet
     }
 }
 
-// Where an atom stands in a sharding: its dimension and place, or false.
+// Finds an atom in a sharding: its dimension and position, or false.
 static bool find_atom(const SpmdSharding *sharding, uint8_t atom, int32_t *dim, int32_t *place) {
     for (*dim = 0; *dim < sharding->rank; ++*dim) {
         for (*place = 0; *place < sharding->dims[*dim].count; ++*place) {
@@ -214,11 +212,10 @@ static bool find_atom(const SpmdSharding *sharding, uint8_t atom, int32_t *dim, 
     return false;
 }
 
-// Puts `atom` where another one of the same size stands; what stood there goes where `atom` was.
-// If `atom` stood nowhere, what is displaced cuts nothing any more: the tiles are the same, on
-// other devices.
+// Puts `atom` in the position of another one of the same size, which goes where `atom` was. If `atom` was not in use,
+// the displaced one no longer shards anything: the tiles are the same, on other devices.
 static void swap_in(SpmdSharding *sharding, int32_t dim, int32_t place, uint8_t atom) {
-    assert(place < sharding->dims[dim].count); /* where an atom stands */
+    assert(place < sharding->dims[dim].count); /* a position that an atom has */
     int32_t other_dim, other_place;
     bool found = find_atom(sharding, atom, &other_dim, &other_place);
     uint8_t displaced = sharding->dims[dim].items[place];
@@ -226,8 +223,8 @@ static void swap_in(SpmdSharding *sharding, int32_t dim, int32_t place, uint8_t 
     if (found) sharding->dims[other_dim].items[other_place] = displaced;
 }
 
-// Gives dimension `dim` the wanted atoms, place by place, as far as sizes allow and they are not `fixed`.
-// True if some atom was exchanged.
+// Gives dimension `dim` the wanted atoms, position by position, as far as sizes allow and they are not `fixed`. True if
+// any atom was exchanged.
 static bool align_dim(const Search *search, SpmdSharding *sharding, int32_t dim, SpmdAtomSet fixed) {
     assert(dim >= 0);
     const SpmdAxes *want = &search->to->dims[dim];
@@ -260,10 +257,10 @@ static void order_leaving(const Search *search, SpmdSharding *sharding, int32_t 
     sharding->dims[dim] = staying;
 }
 
-// Three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one all-to-all
-// can take them. Axes that are partial or manual stay where they are: their devices hold different data.
-// The cost is a whole shard, although devices whose tile does not change send nothing: a permute
-// takes as long as its longest message.
+// Tries three candidates: one dimension aligned, all of them aligned, and all with the leaving axes put where one
+// all-to-all can take them. Partial and manual axes keep their positions: their devices hold different data. The cost
+// is a whole shard, although devices whose tile does not change send nothing: a permute takes as long as its longest
+// message.
 static void try_permutes(Search *search, const SpmdSharding *now, SpmdAtomSet partial) {
     SpmdAtomSet fixed = partial | now->manual;
     int64_t cost = local_bytes(search, now) + STEP_WEIGHT;
@@ -319,8 +316,8 @@ static SpmdPath path_to(const Search *search, int32_t goal) {
     return path;
 }
 
-// Finish partial results, gather every dimension that differs, slice: what is left when the search gives up.
-// Always a path: slices of whole dimensions may begin anywhere.
+// Finishes partial results, gathers every dimension that differs, and slices: the fallback when the search gives up. It
+// always succeeds, since slices of whole dimensions may begin anywhere.
 static SpmdPath gather_everything(Search *search, const SpmdSharding *from, SpmdAtomSet partial) {
     SpmdStep *steps = HLO_ARENA_NEW(search->arena, SpmdStep, 2 * from->rank + 1);
     SpmdPath path = {.steps = steps, .fell_back = true};

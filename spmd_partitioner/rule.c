@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is cut
-// from the major factor on: a minor one may have axes only where the major ones are cut to single
-// elements, since anything else would not be one contiguous shard. Such factors are exact: their
-// axes must divide them.
+// Factors and their axes. A dimension of several factors (reshapes, groups of convolutions) is sharded from the major
+// factor on: a minor one may have axes only where the major ones are sharded to single elements, since anything else
+// would not be one contiguous shard. These factors are exact: their axes must divide them.
 //
-// A rule says which dimensions of operands and results go together: each dimension is a list of
-// factors, and a factor that several tensors share must be cut alike in all of them. Propagation,
-// the cost of a reshard and partitioning all read the same rule (docs/architecture.md). Kinds of
-// factors are in rule.h; the rules themselves, one op family a file, in rules/.
+// A rule relates the dimensions of operands and results: each dimension is a list of factors, and a factor that several
+// tensors share must be sharded alike in all of them. Propagation, the cost of a reshard and partitioning all read the
+// same rule (docs/architecture.md). The kinds of factors are in rule.h; the rules themselves, one op family a file, in
+// rules/.
 //
 //     %r = f32[6,4] reshape(f32[2,12] %p)
 //     factors  f0 = 2, f1 = 3, f2 = 4     %p: [f0], [f1 f2]     %r: [f0 f1], [f2]
-//     %p cut by an axis of 2 along its first dimension says f0 = {x}, and so is %r
-//     %p cut by an axis of 3 along its second says f1 = {y}: %r can take it only behind f0 = all of 2
+//     %p sharded by an axis of 2 along its first dimension means f0 = {x}, and so for %r
+//     %p sharded by an axis of 3 along its second means f1 = {y}: %r can take it only after f0 = all of 2
 //
-// Three operations and their inverses: project (a sharding as axes per factor), settle (take away
-// what some tensor cannot express) and sharding (axes per factor as a tensor's sharding). All are
-// O(rank x factors of a dimension x axes).
+// Three operations and their inverses: project (a sharding as axes per factor), settle (remove axes that some tensor
+// cannot express) and sharding (axes per factor as a tensor's sharding). All are O(rank x factors of a dimension x
+// axes).
 #include "spmd_partitioner/rule.h"
 
 #include <assert.h>
@@ -33,8 +32,8 @@ const SpmdOp *spmd_op(HloOpcode opcode) {
     return ops[opcode];
 }
 
-// Counts the array leaves of a result; -1 when some leaf is no array.
-// Results like tokens cannot be cut, so that an op which has one has no rule of dimensions.
+// Counts the array leaves of a result; -1 when some leaf is no array. Results like tokens cannot be sharded, so an op
+// with such a result has no rule of dimensions.
 static int32_t array_leaves(const HloShape *shape) {
     int64_t count = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < count; i++) {
@@ -51,8 +50,8 @@ static void set_tensor(SpmdRule *rule, int32_t tensor, const HloShape *shape) {
     rule->tensors[tensor].dims = HLO_ARENA_NEW(rule->arena, SpmdDimFactors, shape->rank);
 }
 
-// Dimensions of dynamic size are not cut.
-// How much of a dimension is there is known at run time only, and each device would have to know its neighbours' parts.
+// Dynamic dimensions are not sharded. Their sizes are known at run time only, and each device would need its
+// neighbours'.
 static void keep_dynamic_whole(SpmdRule *rule) {
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         const SpmdTensor *tensor = &rule->tensors[t];
@@ -137,8 +136,8 @@ HloOpcode spmd_rule_joiner(HloType type) {
     return spmd_type_has_zero(type) ? HLO_OP_ADD : HLO_OP_MAXIMUM;
 }
 
-// How many of `axes` from `first` on fit a factor: all of them, or while they divide it if it must be exact.
-// *left is what remains of the factor's size behind those axes; 1 means that it is cut into single elements.
+// How many of `axes` from `first` on fit a factor: all of them, or those that divide it if it must be exact. *left is
+// the remainder of the factor's size after those axes; 1 means that it is sharded into single elements.
 static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const SpmdAxes *axes, int32_t first,
                        int64_t *left) {
     *left = factor->size;
@@ -153,8 +152,7 @@ static int32_t fitting(const SpmdFactor *factor, const SpmdMesh *mesh, const Spm
     return count;
 }
 
-// False when some axes of the tensor's sharding find no factor: such a cut does not follow the rule, and the tensor is
-// resharded.
+// False when some axes of the tensor's sharding match no factor: the tensor is then resharded.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors) {
     assert(sharding->rank == rule->tensors[tensor].shape->rank); /* of that tensor */
@@ -176,8 +174,8 @@ bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tenso
     return complete;
 }
 
-// Settles one dimension of several factors; true if something was taken away.
-// Once a factor keeps more than single elements, the minor ones behind it lose all of theirs.
+// Removes axes from one dimension of several factors; true if there were any to remove. Once a factor keeps more than
+// single elements, the minor ones after it lose all of theirs.
 static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDimFactors *list, SpmdAxes *factors) {
     bool changed = false, complete = true;
     for (int32_t i = 0; i < list->count; i++) {
@@ -192,9 +190,8 @@ static bool settle_dim(const SpmdRule *rule, const SpmdMesh *mesh, const SpmdDim
     return changed;
 }
 
-// Until nothing changes, because a factor that loses axes in one tensor takes the condition away for a minor factor of
-// another.
-// Ends, because every round takes axes away; seldom more than two rounds.
+// Repeats until nothing changes, because a factor that loses axes in one tensor breaks the condition for a minor factor
+// of another. It ends, because every pass removes axes; there are seldom more than two passes.
 void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -224,7 +221,7 @@ SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t 
     return axes;
 }
 
-// Axes that a dimension cannot express are left out, as spmd_rule_dim_axes() says.
+// Axes that a dimension cannot express are left out (spmd_rule_dim_axes()).
 SpmdSharding *spmd_rule_sharding(const SpmdRule *rule, HloArena *arena, const SpmdMesh *mesh, int32_t tensor,
                                  const SpmdAxes *factors, SpmdAtomSet manual) {
     SpmdSharding *sharding = spmd_sharding_new(arena, rule->tensors[tensor].shape->rank, manual);

@@ -55,8 +55,8 @@ typedef struct SpmdOp {
     int64_t (*moved)(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors);
     void (*adjust)(const SpmdRule *rule, HloArena *arena, void *attributes, const HloShape *const *local_operands,
                    const HloShape *local_result);
-    // Propagation starts with the ops that tell for certain how their operands are best sharded, as elementwise ones
-    // do; a dot or a reduction only guesses, and takes part once all that is certain has spread.
+    // Propagation starts with the ops that determine how their operands are best sharded, as elementwise ones do. A dot
+    // or a reduction only guesses, and takes part once everything certain has been propagated.
     bool is_certain;
 } SpmdOp;
 
@@ -73,14 +73,14 @@ SpmdRule *spmd_rule_new(HloArena *arena, const HloInstruction *op);
 int32_t spmd_rule_factor(SpmdRule *rule, SpmdFactorKind kind, int64_t size);
 // Appends a factor to a dimension of a tensor.
 void spmd_rule_map(SpmdRule *rule, int32_t tensor, int64_t dim, int32_t factor);
-// False for f8e8m0fnu, which has powers of two only: where a device has no part of a sum, nothing of that type can
-// stand.
+// False for f8e8m0fnu, which has powers of two only: a device without a part of a sum has no value of that type to
+// contribute.
 bool spmd_type_has_zero(HloType type);
 // The opcode of a reducer whose partial results a collective can combine (its order does not matter but for rounding);
 // HLO_OPCODE_COUNT for other computations.
 HloOpcode spmd_rule_combiner(const HloComputation *reducer);
-// The op that joins what the devices hold of an array of which one of them has each element and the others the op's
-// identity: a sum where the type has a zero.
+// The op that combines an array of which one device has each element and the others the op's identity: a sum where the
+// type has a zero.
 HloOpcode spmd_rule_joiner(HloType type);
 // The tensor number of a result.
 static inline int32_t spmd_rule_result(const SpmdRule *rule, int32_t index) {
@@ -91,13 +91,13 @@ static inline int32_t spmd_rule_tensors(const SpmdRule *rule) {
 }
 
 // Reads a tensor's sharding as axes per factor (`factors` has one entry a factor; those of other tensors are left as
-// they are). Axes that do not fall on factor borders are dropped; returns false if any were.
+// they are). Axes that do not fall on factor boundaries are dropped; returns false if any were.
 bool spmd_rule_project(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, const SpmdSharding *sharding,
                        SpmdAxes *factors);
 // Takes away axes that some tensor cannot express: a minor factor's where the major one of its dimension is not sharded
 // to the end, and those that do not divide a factor that must be exact.
 void spmd_rule_settle(const SpmdRule *rule, const SpmdMesh *mesh, SpmdAxes *factors);
-// The axes of one dimension of a tensor for given factors: as many as fit (minor factors only behind full major ones).
+// The axes of one dimension of a tensor for given factors: as many as fit (minor factors only after full major ones).
 SpmdAxes spmd_rule_dim_axes(const SpmdRule *rule, const SpmdMesh *mesh, int32_t tensor, int64_t dim,
                             const SpmdAxes *factors);
 // The sharding of a tensor for given factors.

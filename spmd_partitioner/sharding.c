@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings are values: made in an arena, compared by content, never changed once others may see them. Unused places of
-// a list of axes are zero, so that hashes and comparisons of whole structs agree.
+// Shardings are values: made in an arena, compared by content, never changed once they are shared. Unused elements of a
+// list of axes are zero, so that hashes and comparisons of whole structs agree.
 #include "spmd_partitioner/sharding.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ bool spmd_axes_equal(const SpmdAxes *a, const SpmdAxes *b) {
     return a->count == b->count && !memcmp(a->items, b->items, a->count);
 }
 
-// `a` cuts no finer than `b` and in the same order: each part under `b` lies within one part under `a`, so going from
+// `a` shards no finer than `b` and in the same order: each part under `b` lies within one part under `a`, so going from
 // `a` to `b` is a slice and back a gather.
 bool spmd_axes_is_prefix(const SpmdAxes *a, const SpmdAxes *b) {
     return a->count <= b->count && !memcmp(a->items, b->items, a->count);
@@ -114,7 +114,7 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
     int64_t bytes = hlo_type_bytes(global->type);
     for (int32_t i = 0; i < global->rank; i++) {
         const int64_t size = spmd_shard_size(global->dims[i], spmd_axes_product(mesh, &sharding->dims[i]));
-        if (size == 0) return 0;  // also behind dimensions that are beyond all bounds
+        if (size == 0) return 0;  // even if other dimensions are too large
         bytes = spmd_times_bytes(bytes, size);
     }
     return bytes;

@@ -44,7 +44,7 @@ void spmd_axes_push(SpmdAxes *axes, int32_t atom);
 void spmd_axes_append(SpmdAxes *axes, const SpmdAxes *tail);
 // The first `count` atoms.
 SpmdAxes spmd_axes_head(const SpmdAxes *axes, int32_t count);
-// Everything behind the first `count` atoms.
+// All atoms after the first `count`.
 SpmdAxes spmd_axes_tail(const SpmdAxes *axes, int32_t count);
 
 // Size of a shard: size divided by the number of shards, rounded up.
@@ -54,8 +54,8 @@ static inline int64_t spmd_shard_size(int64_t size, int64_t shards) {
 // The shape of one device's part of a global array shape; keeps type and layout.
 const HloShape *spmd_local_shape(HloArena *arena, const SpmdMesh *mesh, const HloShape *global,
                                  const SpmdSharding *sharding);
-// Costs are bytes that are compared with each other and never reported. They stop at an amount beyond every machine, so
-// that sums and multiples of those of arrays that nobody has yet do not overflow.
+// Costs are bytes that are compared with each other and never reported. They saturate at an amount beyond every
+// machine, so that sums and multiples do not overflow for arrays of absurd sizes.
 #define SPMD_MOST_BYTES (INT64_C(1) << 60)
 // What local work is worth in bytes on a link: a chip does some thousand floating-point operations, or reads some
 // sixteen bytes of memory, in the time that it sends one byte.

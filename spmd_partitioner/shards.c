@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splitting global arrays into shards and reassembling them. Works on written shardings, one device
-// at a time, so that any device order will do.
+// Splitting global arrays into shards and reassembling them. Works on written shardings, one device at a time, so that
+// any device order will do.
 //
-// copy_block() is the whole of it: the box of the global array at a device's offsets, row by row,
-// cut off where an uneven shard sticks out. Replicas are written over each other, the first device
-// last, so that it is the first one's values that count.
+// copy_block() does all of it: the box of the global array at a device's offsets, row by row, truncated where an uneven
+// shard extends beyond it. Replicas overwrite each other, the first device last, so that the first one's values count.
 //
 //     f32[3,5], sharding={devices=[1,2]<=[2]}: shards of 3 (5 / 2 rounded up)
 //       device 0        device 1
-//       0  1  2         3  4  .        offsets [0,0] and [0,3]; what is marked . is
+//       0  1  2         3  4  .        offsets [0,0] and [0,3]; elements marked . are
 //       5  6  7         8  9  .        zero after splitting, and ignored when joining
 //      10 11 12        13 14  .
 //
-// Cost: one pass over the array for each device that holds a part; positions in a transposed iota
-// are computed, those in a list of devices searched. Three forms of a sharding are read: V1 tiles
-// with a list of devices, V2 tiles with a transposed iota, and named axes over a mesh (V3); all
-// other kinds (replicated, maximal, manual) mean the whole array everywhere.
+// Cost: one pass over the array for each device that holds a part; positions in a transposed iota are computed, those
+// in a list of devices searched. Three forms of a sharding are read: V1 tiles with a list of devices, V2 tiles with a
+// transposed iota, and named axes over a mesh (V3); all other kinds (replicated, maximal, manual) mean the whole array
+// everywhere.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/convert.h"
 
-// 1 for dimensions beyond the list, and for shardings that cut nothing. An axis without a size is taken whole, one with
-// a size is a part of it.
+// 1 for dimensions beyond the list, and for shardings that divide nothing. An axis without a size is taken whole, one
+// with a size is a part of it.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim) {
     assert(dim >= 0); /* of an array */
     if (sharding->kind == HLO_SHARDING_TILED)
@@ -69,19 +68,17 @@ static int64_t tile_of_device(const HloSharding *sharding, int64_t device) {
     return position_of(&sharding->iota, sharding->devices, device);
 }
 
-// Position of a device in a named mesh.
-// Devices of a mesh without an order of its own stand where their numbers say.
-// A device that the mesh does not have keeps its number: the annotation has been checked where it was read.
+// Position of a device in a named mesh. Without a device order, positions are the device numbers. A device that the
+// mesh does not have keeps its number: the annotation has been checked where it was read.
 static int64_t mesh_position(const HloMesh *mesh, int64_t device) {
     bool own_order = mesh->iota.dims.count || mesh->device_ids.count;
     int64_t position = own_order ? position_of(&mesh->iota, mesh->device_ids, device) : device;
     return position < 0 ? device : position;
 }
 
-// Written forms are read one device at a time: splitting a literal needs no mesh, and works for any annotation that a
-// file may have.
-// Trailing tile dimensions (beyond the array's rank) are replication or subgroups: they take part in the device's
-// number and move nothing. Offsets may lie beyond the array where a cut is uneven and a device has nothing.
+// Reads written forms one device at a time: splitting a literal needs no mesh, and works for any annotation that a file
+// may have. Trailing tile dimensions (beyond the array's rank) are replication or subgroups: they take part in the
+// device's number and move nothing. Offsets may lie beyond the array where sharding is uneven and a device has nothing.
 HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding, int64_t device, int64_t *offsets) {
     assert(global && sharding && offsets);
     for (int32_t d = 0; d < global->rank; d++) offsets[d] = 0;
@@ -106,7 +103,7 @@ HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding
     return HLO_SUCCESS;
 }
 
-// The same on every device: the last ones of an uneven cut are padded.
+// The shape is the same on every device: the last uneven shards are padded.
 HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSharding *sharding,
                            const HloShape **local) {
     *local = global;
@@ -121,10 +118,10 @@ HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global, const HloSha
     return HLO_SUCCESS;
 }
 
-// Copies the part of `global` at `offsets` to or from a shard; what lies outside of the global array is left alone.
-// Shards at the end of an uneven cut reach beyond the array.
-// `split` tells the direction. Rows are runs of the innermost dimension. The index of a row is taken apart from its
-// number: a division a dimension and row, small beside the copy of the row.
+// Copies the part of `global` at `offsets` to or from a shard; elements outside of the global array are left alone.
+// Shards at the end of an uneven dimension extend beyond the array. `split` is the direction. Rows are runs of the
+// innermost dimension. The index of a row is computed from its number: a division a dimension and row, small beside the
+// copy of the row.
 static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *global, const HloShape *local,
                        const int64_t *offsets, bool split) {
     assert(from->shape->type == to->shape->type && offsets);
@@ -150,8 +147,8 @@ static void copy_block(const HloLiteral *from, HloLiteral *to, const HloShape *g
     }
 }
 
-// Position of a device along the unreduced axes: 0 for the first of those that hold parts of one sum.
-// Devices of one place hold the whole array (or its shards) once; the sum over places is the value.
+// Position of a device along the unreduced axes: 0 for the first of those that hold parts of one sum. Devices of one
+// position hold the whole array (or its shards) once; the value is the sum over positions.
 static int64_t place_in_sum(const HloSharding *sharding, int64_t device) {
     if (sharding->kind == HLO_SHARDING_UNREDUCED) return device;
     if (sharding->kind == HLO_SHARDING_NAMED) {
@@ -203,8 +200,8 @@ typedef struct Job {
     HloArena *arena;
 } Job;
 
-// The opposite of join(): what is split and joined again is what it was.
-// What it has made when it fails is freed by the caller.
+// The inverse of join(): an array that is split and joined again is unchanged. On failure the caller frees what was
+// made.
 static HloStatus split(void *argument) {
     Job *job = argument;
     const HloShape *global = job->global->shape, *local;
@@ -214,7 +211,7 @@ static HloStatus split(void *argument) {
         HLO_TRY(spmd_shard_offsets(global, job->sharding, i, offsets));
         job->shards[i] = hlo_literal_new(local);
         HLO_FAIL_IF(!job->shards[i], HLO_RESOURCE_EXHAUSTED, "out of memory");
-        // Of an unreduced array one device holds everything, the others zeros.
+        // One device holds all of an unreduced array, the others zeros.
         if (place_in_sum(job->sharding, i)) continue;
         copy_block(job->global, job->shards[i], global, local, offsets, true);
     }
@@ -238,9 +235,9 @@ HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *shardi
     return status;
 }
 
-// Replicas hold the same values; going from the last device to the first, what stands in the end is the first one's.
-// Unreduced parts are put together place by place and added.
-// Shapes are checked part by part: they come from a run, and a wrong sharding must not read beyond them.
+// Replicas hold the same values; going from the last device to the first leaves the first one's. Unreduced parts are
+// assembled position by position and added. Shapes are checked part by part: they come from a run, and a wrong sharding
+// must not read beyond them.
 static HloStatus join(void *argument) {
     Job *job = argument;
     const HloShape *local;

@@ -67,7 +67,7 @@ static bool take_part(const char *text, size_t length, int64_t *before, int64_t 
     return sscanf(copy, ":(%9" SCNd64 ")%9" SCNd64 "%n", before, size, &end) == 2 && end == (int)length;
 }
 
-// One axis of a dimension, or a part of one: `x`, `x:(2)4`. Of no axis anything may be named twice.
+// Reads one axis of a dimension, or a part of one: `x`, `x:(2)4`. No part of an axis may be named twice.
 static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const char *name, size_t length, Named *named,
                            HloAxisRef *ref) {
     assert(ref && named);
@@ -89,7 +89,7 @@ static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const c
                     (int)length, name, mesh[axis].name, (long long)mesh[axis].size, mesh[axis].name);
     }
     for (int64_t i = 0; i < named->count;
-         i++) {  // parts of an axis may stand apart, an axis of one not even from itself
+         i++) {  // parts of an axis may be named apart from each other; an axis of size 1 may not be named twice
         const HloAxisRef *other = &named->items[i];
         bool apart = other->axis != axis || before >= other->pre_size * other->size || other->pre_size >= before * size;
         HLO_FAIL_IF(!apart || (other->axis == axis && !colon), HLO_INVALID_ARGUMENT,
@@ -147,7 +147,7 @@ static size_t item_length(const char *spec) {
     return length;
 }
 
-// Checked once in front, so that items can be cut at commas outside of parentheses.
+// Checked once, so that items can be split at commas outside of parentheses.
 static bool is_balanced(const char *spec) {
     int depth = 0;
     for (; *spec && depth >= 0; spec++) depth += (*spec == '(') - (*spec == ')');
@@ -182,7 +182,7 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 
 // ---- --shard ----
 
-// Results are arrays of their own in the plan: what the caller wants may differ from what the program makes.
+// Results are arrays of their own in the plan: their wanted sharding may differ from the one that the program produces.
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
     HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "there is no result r%lld: the program has %lld",
                 (long long)number, (long long)plan->result_count);
@@ -225,7 +225,7 @@ static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t leng
                      (int)length, name);
 }
 
-// Shards the array that one option names; *number becomes its place in the plan.
+// Shards the array that one option names; *number becomes its index in the plan.
 static HloStatus apply_option(SpmdPlan *plan, const char *option, int32_t *number) {
     const char *equals = strchr(option, '=');
     HLO_FAIL_IF(!equals, HLO_INVALID_ARGUMENT, "expected TARGET=SPEC, as in p0=x,-");

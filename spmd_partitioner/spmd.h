@@ -46,10 +46,10 @@ typedef struct SpmdOptions {
     bool no_combine;   // leave each collective on its own
     bool async;        // split collectives into start/done pairs and schedule them for overlap
     bool no_optimize;  // no passes after partitioning at all
-    // Parameters and results that nobody annotated are cut evenly or not at all: what JAX asks for.
+    // Parameters and results without annotations are sharded evenly or not at all, as JAX requires.
     bool even_boundary;
-    // Told the sharding that each custom-call InspectSharding found its operand in; an error ends partitioning. The
-    // call itself goes away. NULL: nobody wants to know.
+    // Called with the sharding of the operand of each custom-call InspectSharding; an error ends partitioning. The call
+    // itself is removed. NULL: nothing is reported.
     HloStatus (*inspect)(void *context, const HloInstruction *call, const HloSharding *sharding);
     void *inspect_context;
     const SpmdCustomPartitioner *custom_partitioner;  // NULL: there is none
@@ -59,7 +59,7 @@ typedef struct SpmdOptions {
 typedef struct SpmdCollective {
     const char *name;          // instruction name in the partitioned module
     const char *opcode;        // "all-reduce"; the async forms count as their synchronous op
-    const char *computation;   // name of the computation that it stands in
+    const char *computation;   // name of its computation
     int64_t bytes_per_device;  // what one device sends each time, ring algorithm (spmd_collective_bytes())
     int64_t group_size;
     int64_t num_groups;
@@ -122,7 +122,7 @@ HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);
 typedef struct SpmdBoundaryArray {
     const HloShape *local;        // what one device holds
     const HloShape *global;       // the whole array
-    const HloSharding *sharding;  // never NULL: replicated where nothing is said
+    const HloSharding *sharding;  // never NULL: replicated where no annotation exists
 } SpmdBoundaryArray;
 
 // The arrays of a per-device program's entry: leaves of parameters and result, flattened in order.
@@ -147,8 +147,8 @@ HLO_EXPORT void spmd_boundary_free(SpmdBoundary *boundary);
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_shape(HloArena *arena, const HloShape *global,
                                                     const HloSharding *sharding, const HloShape **local);
 // Splits a global array into `num_partitions` new literals, one a device, padded with zeros where shards are uneven.
-// Along unreduced axes the first device has everything, the others zeros.
-// Free each with hlo_literal_free(). RESOURCE_EXHAUSTED leaves nothing behind.
+// Along unreduced axes the first device has everything, the others zeros. Free each with hlo_literal_free().
+// RESOURCE_EXHAUSTED leaves nothing behind.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_literal(const HloLiteral *global, const HloSharding *sharding,
                                                       int64_t num_partitions, HloLiteral **shards);
 // Reassembles the global array from one literal a device: each element is taken from the first device that has it, and
@@ -158,15 +158,15 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_unshard_literal(const HloLiteral *const 
                                                         int64_t num_partitions, const HloShape *global_shape,
                                                         HloLiteral **global);
 // The offset, per dimension and in elements, of the part of `global` that `device` holds: `offsets` has room for the
-// rank. A shard of nothing but padding begins at or behind the end. INVALID_ARGUMENT when the sharding does not fit the
+// rank. A shard that is all padding begins at or after the end. INVALID_ARGUMENT when the sharding does not fit the
 // rank, or has no such device.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, const HloSharding *sharding,
                                                       int64_t device, int64_t *offsets);
 
-// Reads a PartitionSpec-like string: one item a dimension, separated by commas: `-` or nothing for unsharded, `?` for
-// "let propagation decide", an axis, or several: `a+b` or `(a,b)`. `a:(2)4` is a part of an axis, as Shardy writes it:
-// four pieces, with two in front of them. INVALID_ARGUMENT for unknown axes (near matches are suggested), parts that do
-// not divide their axis, repeated axes and wrong rank. The result is a V3 sharding in `arena`.
+// Reads a PartitionSpec-like string: one item a dimension, separated by commas: `-` or nothing for unsharded, `?` to
+// let propagation decide, an axis, or several: `a+b` or `(a,b)`. `a:(2)4` is a part of an axis, as Shardy writes it:
+// four pieces, after a part of two. INVALID_ARGUMENT for unknown axes (near matches are suggested), parts that do not
+// divide their axis, repeated axes and wrong rank. The result is a V3 sharding in `arena`.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count,
                                                    const char *spec, int64_t rank, const HloSharding **sharding);
 

@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Halo exchange in its general form: each device gets an interval of the global array that moves
-// with its position. The interval of position i begins at step * floor((scale * i + offset) /
-// divisor) + shift and has `size` elements, some of which may lie outside of the array
-// (spmd_partitioner/emit.h). Three ways are priced for it, by the elements that one device sends:
-// to gather the whole dimension; to send whole shards, or the parts of them that somebody needs, as
-// collective-permutes (PIECES, one for each distance or place); and to send exactly what each
-// position lacks in rounds that are an edge colouring (MOVES, moves.c). What lies outside of the
-// array is set to a fill at the very end, where the caller asks for it; until then it may be
-// anything.
+// Halo exchange in its general form: each device gets an interval of the global array that moves with its position. The
+// interval of position i begins at step * floor((scale * i + offset) / divisor) + shift and has `size` elements, some
+// of which may lie outside of the array (spmd_partitioner/emit.h). Three ways are priced, by the elements that one
+// device sends: gathering the whole dimension; sending whole shards, or the parts of them that are needed, as
+// collective-permutes (PIECES, one for each distance or index); and sending exactly what each position lacks in rounds
+// that are an edge colouring (MOVES, moves.c). Elements outside of the array are set to a fill at the very end, where
+// the caller requests it; until then they are undefined.
 //
 // A window of 3 with padding 1 over f32[10] in shards of 3: {scale 3, offset -1, divisor 1, size 5}
 //     shards      0 1 2 | 3 4 5 | 6 7 8 | 9 . .
 //     position 0  [-1, 4): element -1 is fill
 //     position 1  [2, 7):  one element of each neighbour
 //     position 3  [8, 13): elements 10 to 12 are fill
-// By distance -1, 0 and 1 all intervals begin 2 elements into the three joined shards, so that one
-// element is sent to each side (2 in all; gathering would send 9):
+// By distance -1, 0 and 1 all intervals begin 2 elements into the three joined shards, so that one element is sent to
+// each side (2 in all; gathering would send 9):
 //     slice {[2:3]}, permute i -> i+1; slice {[0:1]}, permute i+1 -> i; concatenate; select
 //
-// Planning is O(shards x pieces), or that of moves.c; PIECE_LIMIT and PLAN_LIMIT end what would not
-// pay anyway.
+// Planning is O(shards x pieces), or that of moves.c; PIECE_LIMIT and PLAN_LIMIT stop plans that would not pay.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +31,8 @@ typedef enum Way {
     MOVES,   // exactly what each position lacks, in rounds
 } Way;
 
-// What every position along the dimension's axes needs, and the way it is brought.
-// `way` is GATHER where nothing else was cheaper, as in a dimension that is not cut at all.
+// The interval of every position along the dimension's axes, and the way it is exchanged. `way` is GATHER where nothing
+// else was cheaper, as in a dimension that is not sharded at all.
 typedef struct Window {
     SpmdInterval interval;
     int64_t shards, shard, global;  // their number and size; size of the whole dimension
@@ -60,7 +57,7 @@ typedef struct Taking {
 // Entries of a table of pieces: beyond it the moves are planned one by one.
 enum { PIECE_LIMIT = 1 << 20 };
 
-// Rounds towards minus infinity: intervals may begin in front of the array.
+// Rounds towards minus infinity: intervals may begin before the array.
 static int64_t floor_divide(int64_t a, int64_t b) {
     assert(b > 0); /* shards and divisors are positive */
     return a / b - (a % b != 0 && a < 0);
@@ -81,7 +78,7 @@ static int64_t interval_phase(const SpmdInterval *interval, int64_t i) {
     return interval->scale * i + interval->offset - multiple_of(interval, i) * interval->divisor;
 }
 
-// The first element that position i needs; negative in front of the array.
+// The first element that position i needs; negative before the array.
 static int64_t first_of(const Window *window, int64_t i) {
     return interval_first(&window->interval, i);
 }
@@ -99,7 +96,7 @@ static bool make_pieces(HloArena *arena, Window *window, int64_t pieces) {
     return true;
 }
 
-// True if no position is asked twice for one piece.
+// True if no position sends one piece twice.
 static bool sources_differ(HloArena *arena, const Window *window) {
     bool *asked = HLO_ARENA_NEW(arena, bool, window->shards);
     for (int64_t k = 0; k < window->pieces; k++) {
@@ -113,10 +110,9 @@ static bool sources_differ(HloArena *arena, const Window *window) {
     return true;
 }
 
-// Pieces by their place in the interval: piece k of position i is the k-th shard that the interval touches.
-// For intervals that run apart by a shard or more a position (strided slices, reversals): by
-// distance they would need many pieces. False where one shard is wanted twice for one piece, which
-// a permute cannot send.
+// Pieces by their index in the interval: piece k of position i is the k-th shard that the interval touches. This is for
+// intervals that move by a shard or more a position (strided slices, reversals), which would need many pieces by
+// distance. False where one shard is needed twice for one piece, which a permute cannot send.
 static bool plan_by_place(HloArena *arena, Window *window) {
     int64_t pieces = 0;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -135,9 +131,8 @@ static bool plan_by_place(HloArena *arena, Window *window) {
     return sources_differ(arena, window);
 }
 
-// Pieces by distance: piece k of position i is the shard k + lowest places further on.
-// For intervals that move with their position, as those of windows do: `starts` is the same
-// everywhere if they move by a shard a position.
+// Pieces by distance: piece k of position i is the shard `lowest + k` positions further on. This is for intervals that
+// move with their position, as those of windows do: `starts` is the same everywhere if they move by a shard a position.
 static bool plan_by_distance(HloArena *arena, Window *window) {
     int64_t lowest = window->shards, highest = -window->shards;
     for (int64_t i = 0; i < window->shards; i++) {
@@ -166,7 +161,7 @@ static void plan_by_moves(HloArena *arena, Window *window) {
     window->moves = spmd_moves_plan(arena, moves) ? moves : NULL;
 }
 
-// True if the interval begins at the same place of the joined pieces on every device: then it is a plain slice.
+// True if the interval begins at the same index of the joined pieces on every device: then it is a plain slice.
 static bool same_starts(const Window *window) {
     for (int64_t i = 1; i < window->shards; i++) {
         if (window->starts[i] != window->starts[0]) return false;
@@ -174,7 +169,7 @@ static bool same_starts(const Window *window) {
     return true;
 }
 
-// True if a piece is everybody's own shard, or nobody's.
+// True if a piece is every device's own shard, or none's.
 static bool is_own(const Window *window, int64_t piece) {
     for (int64_t i = 0; i < window->shards; i++) {
         int64_t source = window->sources[piece * window->shards + i];
@@ -240,20 +235,19 @@ static Window plan(HloArena *arena, int64_t shards, int64_t global, SpmdInterval
 
 // ---- taking it
 
-// `part` is what this device would send of the piece; a permute brings everybody its own.
+// `part` is what this device sends of the piece; a permute delivers it.
 static HloInstruction *emit_piece(const Taking *taking, int64_t piece, HloInstruction *part) {
     assert(piece >= 0);
     const Window *window = taking->window;
     const int64_t *sources = &window->sources[piece * window->shards];
-    // Where there is no source, what stands here is masked later.
+    // Without a source, the contents are masked later.
     if (is_own(window, piece)) return part;
     HloPairs pairs = spmd_pairs_of_positions(taking->partitioner, taking->axes, sources);
     return spmd_emit_permute(taking->partitioner, part, pairs, taking->reason);
 }
 
-// Sets what lies outside of the global array to `fill`.
-// The position of each element is compared with 0 and with the size of the dimension, only on the
-// sides where some interval sticks out.
+// Sets elements outside of the global array to `fill`. The index of each element is compared with 0 and with the size
+// of the dimension, only on the sides where some interval extends beyond it.
 static HloInstruction *mask_outside(const Taking *taking, HloInstruction *result, HloInstruction *fill) {
     SpmdPartitioner *partitioner = taking->partitioner;
     const Window *window = taking->window;
@@ -305,7 +299,8 @@ static HloInstruction *cut_interval(const Taking *taking, HloInstruction *joined
     return spmd_emit_dynamic_slice(taking->partitioner, joined, taking->dim, start, size);
 }
 
-// Sends pieces to where they are needed. Where all intervals lie alike, only what is needed of a piece is sent.
+// Sends pieces to where they are needed. Where all intervals have the same start, only the needed part of a piece is
+// sent.
 static HloInstruction *exchange(const Taking *taking) {
     SpmdPartitioner *partitioner = taking->partitioner;
     const Window *window = taking->window;
@@ -357,8 +352,8 @@ HloInstruction *spmd_emit_window(SpmdPartitioner *partitioner, SpmdLocal local, 
     return mask_outside(&taking, result, fill);
 }
 
-// A phase is how far behind a whole multiple of the divisor a position begins: which of the holes of a dilated
-// dimension it starts in.
+// A phase is the distance from a multiple of the divisor to where a position begins: the hole of a dilated dimension in
+// which it starts.
 void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const SpmdInterval *interval, int64_t *least,
                           int64_t *largest) {
     int64_t shards = spmd_axes_product(mesh, axes);
@@ -371,7 +366,7 @@ void spmd_interval_phases(const SpmdMesh *mesh, const SpmdAxes *axes, const Spmd
     assert(*least >= 0 && *largest < interval->divisor); /* it is a remainder */
 }
 
-// Devices run one program, so those that begin later find their place in a table by their index.
+// Devices run one program, so those with another phase look it up in a table by their index.
 HloInstruction *spmd_emit_phase(SpmdPartitioner *partitioner, HloInstruction *array, int64_t dim, const SpmdAxes *axes,
                                 const SpmdInterval *interval, int64_t size) {
     assert(dim >= 0 && dim < array->shape->rank && size >= 0);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Splits collectives into start and done. The start moves up to where its operand is ready and the
-// done down to the first user, but no further than the work between them can hide the bytes: arrays
-// that arrive too early only fill memory.
+// Splits collectives into start and done. The start moves up to where its operand is ready and the done down to the
+// first user, but no further apart than the work between them can hide the bytes: arrays that arrive too early only
+// fill memory.
 //
 //     %g = all-gather(%p)                    %s = all-gather-start(%p)
 //     %a = dot(...)              becomes     %a = dot(...)
 //     %b = dot(%g, %a)                       %g = all-gather-done(%s)
 //                                            %b = dot(%g, %a)
 //
-// Work is what hlo/analysis/cost.h says of each instruction, turned into bytes on a link. Only a
-// result that is larger than its operand waits (start_behind); everything else starts as soon as it
-// can. Linear in the program, but for walks from a collective to its operand. Works on scheduled
-// lists: the order of a computation's instructions is taken for the order of execution.
+// Work is the cost of each instruction by hlo/analysis/cost.h, converted to bytes on a link. Only a result that is
+// larger than its operand is delayed (start_after); everything else starts as soon as it can. The pass is linear in
+// the program but for walks from a collective to its operand. It works on scheduled lists: the order of a computation's
+// instructions is the order of execution.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -39,8 +39,8 @@ static HloOpcode start_of(HloOpcode opcode, HloOpcode *done) {
     }
 }
 
-// The one that stands first in the list: `first`, which may be NULL, or one of `others`.
-// These have places: what was made since the measuring uses only collectives that are done with.
+// Returns the one that comes first in the list: `first`, which may be NULL, or one of `others`. These have positions:
+// instructions made since the measuring only use collectives that are finished.
 static HloInstruction *first_of(HloInstruction *first, const HloInstructionVector *others, const int32_t *place) {
     for (int64_t i = 0; i < others->count; i++) {
         HloInstruction *other = others->items[i];
@@ -58,7 +58,7 @@ static const HloShape *start_shape(HloArena *arena, const HloInstruction *at) {
     return hlo_shape_tuple(arena, elements, 2);
 }
 
-// Whether `a` stands before `b`; of halves that were made meanwhile the list itself is asked.
+// Whether `a` comes before `b`. For halves that were made in the meantime the list itself is walked.
 static bool stands_before(const Splitting *splitting, const HloInstruction *a, const HloInstruction *b) {
     if (a->id < splitting->limit && b->id < splitting->limit) return splitting->place[a->id] < splitting->place[b->id];
     for (const HloInstruction *at = a->next; at; at = at->next) {
@@ -67,11 +67,11 @@ static bool stands_before(const Splitting *splitting, const HloInstruction *a, c
     return false;
 }
 
-// Where the first half of `at` may stand: behind the result of this one. A result larger than its operand is asked for
-// only so early that it is there in time: parameters gathered at the start of a step would all be in memory at once.
-// Everything else starts as soon as it can.
-static HloInstruction *start_behind(const Splitting *splitting, const HloInstruction *at, HloInstruction *user) {
-    HloInstruction *operand = at->operands[0], *behind = user->previous;
+// Returns the instruction after which the first half of `at` may start. A result larger than its operand is requested
+// only early enough to arrive in time: otherwise all parameters gathered at the start of a step would be in memory
+// together. Everything else starts as soon as it can.
+static HloInstruction *start_after(const Splitting *splitting, const HloInstruction *at, HloInstruction *user) {
+    HloInstruction *operand = at->operands[0], *after = user->previous;
     for (int32_t i = 1; i < at->operand_count; i++) {
         if (stands_before(splitting, operand, at->operands[i])) operand = at->operands[i];
     }
@@ -81,10 +81,10 @@ static HloInstruction *start_behind(const Splitting *splitting, const HloInstruc
         if (stands_before(splitting, operand, before)) operand = before;
     }
     if (grows <= 0) return operand;
-    for (double left = SAFETY * (double)grows; behind != operand && left > 0; behind = behind->previous) {
-        if (behind->id < splitting->limit && behind != at) left -= splitting->work[behind->id];
+    for (double left = SAFETY * (double)grows; after != operand && left > 0; after = after->previous) {
+        if (after->id < splitting->limit && after != at) left -= splitting->work[after->id];
     }
-    return behind;
+    return after;
 }
 
 // The first half of a collective that has a start op of its own.
@@ -138,13 +138,13 @@ static void move_control_edges(const HloInstruction *at, HloInstruction *start, 
         hlo_instruction_add_control_edge(done, at->control_successors.items[i]);
 }
 
-// Two instructions take the place of one. Those with a start op of their own keep it; others, and those of several
-// arrays, are wrapped in a computation that async-start calls.
+// Replaces one instruction by two. An op with a start op of its own keeps it; other ops, and ops on several arrays, are
+// wrapped in a computation that async-start calls.
 static void split(const Splitting *splitting, HloInstruction *at) {
     const int32_t *place = splitting->place;
     HloOpcode done_opcode = HLO_OPCODE_COUNT, opcode = start_of(at->opcode, &done_opcode);
     HloInstruction *user = first_of(first_of(NULL, &at->users, place), &at->control_successors, place);
-    assert(at != at->parent->root); /* a root has nobody who waits for it */
+    assert(at != at->parent->root); /* a root has no user to wait for it */
     if (!user) return;
     bool several = at->operand_count != 1 || !hlo_shape_is_array(at->shape);
     bool wrapped = opcode == HLO_OPCODE_COUNT || (several && !hlo_is(at, HLO_OP_ALL_REDUCE));
@@ -153,14 +153,14 @@ static void split(const Splitting *splitting, HloInstruction *at) {
     const char *name = hlo_arena_format(at->parent->module->arena, "%s-done", hlo_op_text(at->opcode));
     HloInstruction *done = hlo_instruction_new(at->parent, done_opcode, at->shape, &start, 1, NULL, name);
     done->metadata = at->metadata;
-    hlo_instruction_move_after(start, start_behind(splitting, at, user));
+    hlo_instruction_move_after(start, start_after(splitting, at, user));
     hlo_instruction_move_before(done, user);
     move_control_edges(at, start, done);
     hlo_instruction_replace_uses(at, done);
     hlo_instruction_remove(at);
 }
 
-// What each instruction hides, and where it stands.
+// Measures how much communication each instruction hides, and its position.
 static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *splitting) {
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -180,12 +180,12 @@ static HloStatus measure(const HloModule *module, HloArena *scratch, Splitting *
     return HLO_SUCCESS;
 }
 
-// Work is measured before anything moves: what is made meanwhile hides nothing.
+// Work is measured before anything moves: instructions made in the meantime hide nothing.
 HloStatus spmd_make_async(HloModule *module, HloArena *scratch) {
     assert(module->entry && scratch);
     Splitting splitting = {NULL, NULL, 0};
     HLO_TRY(measure(module, scratch, &splitting));
-    const int64_t count = module->computations.count;  // those of wrapped collectives come behind
+    const int64_t count = module->computations.count;  // those of wrapped collectives are appended
     for (int64_t c = 0; c < count; c++) {
         HloComputation *computation = module->computations.items[c];
         for (HloInstruction *at = computation->first, *next; at; at = next) {

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins all-reduces over the same groups into one of several arrays, since each collective pays its
-// latency once. The list is walked once; sets of bits keep what each instruction depends on, so
-// that no group comes to wait for itself.
+// Joins all-reduces over the same groups into one over several arrays, since each collective pays its latency once. The
+// list is walked once; bit sets record what each instruction depends on, so that no group waits for itself.
 //
 //     %a = f32[8] all-reduce(%x)                %t = (f32[8], f32[4]) all-reduce(%x, %y)
 //     %b = f32[4] all-reduce(%y)     becomes    %a = get-tuple-element(%t), index=0
 //     (%y does not depend on %a)                %b = get-tuple-element(%t), index=1
 //
-// A group's needs are the groups that its members depend on. At most 64 are filled in one
-// computation, each up to a limit in bytes; an all-reduce that finds neither a group nor room for a
-// new one stays as it is. Afterwards the list is sorted again, since a joined op stands where its
-// last operand is ready.
+// A group's needs are the groups that its members depend on. At most 64 are filled in one computation, each up to a
+// limit in bytes; an all-reduce that finds neither a group nor room for a new one stays as it is. Afterwards the list
+// is sorted again, since a joined op comes after its last operand.
 #include <assert.h>
 
 #include "spmd_partitioner/passes/passes.h"

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A collective in a loop body whose operand comes from a carry element that never changes gives the
-// same result in every round: it moves in front of the loop, and the loop carries its result.
+// A collective in a loop body whose operand is an invariant element of the carry gives the same result in every
+// iteration. It moves before the loop, and the loop carries its result.
 //
 //     body     %w = f32[16,64] get-tuple-element(%carry), index=2    the root passes it on
 //              %g = f32[64,64] all-gather(%w)
-//     becomes  %g = all-gather(%init.2) in front of the loop; the carry gets %g as its last element
+//     becomes  %g = all-gather(%init.2) before the loop; the carry gets %g as its last element
 //
-// What it relies on: collectives here have no side effects, so that one more than the rounds (a
-// loop of none) does no harm; and all users of the loop and of its parameters take single elements,
-// since rules/flow.c writes them so: nobody sees that the tuple got longer. Memory pays for it: the
-// result lives as long as the loop.
+// The pass relies on two facts. Collectives here have no side effects, so that running one although the loop has no
+// iterations does no harm. All users of the loop and of its parameters take single elements, since rules/flow.c writes
+// them so; none of them sees that the tuple got longer. The price is memory: the result lives as long as the loop.
 #include <assert.h>
 
 #include "spmd_partitioner/passes/passes.h"
@@ -36,8 +35,8 @@ static bool is_cheap(const HloInstruction *at) {
     }
 }
 
-// The invariant carry element that `collective` works on, and the chain of ops to it; -1 if there is none.
-// From the collective down to the element, nearest first.
+// Returns the invariant carry element that `collective` works on, and the chain of ops between, from the collective
+// down to the element, nearest first; -1 if there is none.
 static int64_t find_chain(const HloInstruction *collective, HloInstruction **chain, int32_t *length) {
     HloInstruction *at = collective->operands[0];
     *length = 0;
@@ -52,7 +51,7 @@ static int64_t find_chain(const HloInstruction *collective, HloInstruction **cha
     return is_invariant(body, index) ? index : -1;
 }
 
-// Copies the chain and the collective in front of the loop, starting from its initial value.
+// Copies the chain and the collective before the loop, starting from its initial value.
 static HloInstruction *copy_out(HloInstruction *loop, HloInstruction *collective, int64_t index,
                                 HloInstruction *const *chain, int32_t length) {
     assert(hlo_is(loop, HLO_OP_WHILE) && index >= 0 && length >= 0);
@@ -107,8 +106,8 @@ static bool can_hoist_from(const HloInstruction *loop) {
            loop->called[0]->root != loop->called[0]->parameters.items[0];
 }
 
-// Each collective of the body that works on something which no round changes. Removing it may remove instructions
-// behind it too, so the walk begins anew where its next one has gone.
+// Hoists each collective of the body whose operand is invariant. Removing it may remove later instructions too, so the
+// walk starts again where the next one was removed.
 static void hoist_from(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     for (HloInstruction *at = loop->called[1]->first, *next; at; at = next) {

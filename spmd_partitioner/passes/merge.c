@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes equal collectives once: different users ask for the same reshard without knowing of one another, and
-// programs compute things twice (a mean, and a variance that takes the mean again).
+// Computes equal collectives once: different users request the same reshard independently, and programs compute values
+// twice (a mean, and a variance that takes the mean again).
 #include <assert.h>
 
 #include "hlo/pass/pass.h"
@@ -35,8 +35,8 @@ static bool same_collective(const HloInstruction *a, const HloInstruction *b) {
     return true;
 }
 
-// The users of an operand are the only places where a twin can be. Of two equal ones the earlier stays: everything that
-// needs it stands behind both. Says whether there was one.
+// Only the users of an operand can include a twin. Of two equal collectives the earlier stays: everything that needs it
+// comes after both. True if there was a twin.
 static bool merge_one(HloInstruction *at) {
     assert(at->parent);
     const HloInstruction *operand = at->operands[0];
@@ -51,8 +51,8 @@ static bool merge_one(HloInstruction *at) {
     return false;
 }
 
-// all-reduce(reshape(x)) beside an all-reduce(x) is a reshape of that: sums were finished late for the one user, behind
-// its reshape, and at once for the other. The twin may stand behind `at`: the list is to be sorted.
+// all-reduce(reshape(x)) beside an all-reduce(x) is a reshape of the latter: the sum was finished late for one user,
+// after its reshape, and immediately for the other. The twin may come after `at`, so the list must be sorted again.
 static bool merge_reshaped(HloInstruction *at) {
     HloInstruction *reshape = at->operands[0];
     if (!hlo_is(at, HLO_OP_ALL_REDUCE) || at->operand_count != 1 || !hlo_is(reshape, HLO_OP_RESHAPE)) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order of the passes: equal collectives become one before they are hoisted or joined, reduce-scatters are formed
-// before what is left of all-reduces is combined, and halves are made last, when it is known what stands between them.
+// before the remaining all-reduces are combined, and asynchronous halves are made last, when the work between them is
+// known.
 #include "spmd_partitioner/passes/passes.h"
 
 #include <assert.h>
@@ -34,7 +35,7 @@ void spmd_remove_unused(HloInstruction *instruction) {
 void spmd_join_reasons(HloInstruction *to, const HloInstruction *from) {
     assert(to != from);
     static const char *const keys[] = {"meshlo.reason", "meshlo.remedy"};
-    enum { LONGEST = 600 };  // a combined collective need not tell all of its hundred reasons
+    enum { LONGEST = 600 };  // a combined collective need not list all of its hundred reasons
     for (size_t i = 0; i < HLO_COUNT_OF(keys); i++) {
         const char *ours = hlo_instruction_frontend_attribute(to, keys[i]);
         const char *theirs = hlo_instruction_frontend_attribute(from, keys[i]);

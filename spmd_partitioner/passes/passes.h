@@ -17,9 +17,9 @@ void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
 // Joins independent all-reduces of one kind, up to `limit` bytes, into one of a tuple.
 void spmd_combine_all_reduces(HloModule *module, HloArena *scratch, int64_t limit);
-// Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them: done stands
-// in front of the first user, start behind the operand, of gathers only so far in front that they are there in time.
-// RESOURCE_EXHAUSTED when memory is short.
+// Splits all-gathers, all-reduces and permutes into start and done, so that computation runs beside them. The done
+// comes just before the first user. The start comes after the operand; that of a gather only as early as it must to
+// arrive in time. RESOURCE_EXHAUSTED when memory is short.
 HLO_NODISCARD HloStatus spmd_make_async(HloModule *module, HloArena *scratch);
 
 // Removes `instruction` and what only it used.

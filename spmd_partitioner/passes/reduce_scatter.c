@@ -19,9 +19,8 @@ enum { DEPTH = 40, STEPS = 400 };
 
 static bool evaluate(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value);
 
-// The value of a scalar integer instruction on one device; false where it is not a function of the device alone, and
-// where it wraps round: computing in 64 bits gives what the type's own arithmetic gives only where the type has the
-// number.
+// Evaluates a scalar integer instruction on one device; false where it is not a function of the device alone, and where
+// it wraps round: 64-bit arithmetic agrees with the type's own only for numbers that the type can hold.
 static bool value_on(const HloInstruction *at, int64_t device, int depth, int *steps, int64_t *value) {
     assert(device >= 0 && depth >= 0 && *steps >= 0);
     if (depth == DEPTH || *steps == 0 || !hlo_shape_is_array(at->shape) || hlo_shape_elements(at->shape) != 1)
@@ -121,7 +120,7 @@ static void form_one(HloInstruction *reduce, HloArena *scratch) {
     spmd_remove_unused(slice);
 }
 
-// The all-reduce's only user is the slice: else everybody needs the whole array all the same.
+// The slice must be the all-reduce's only user; otherwise every device needs the whole array anyway.
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {

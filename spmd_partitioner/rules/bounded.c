@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of dynamic size. A dynamic dimension is never cut (spmd_rule_new() sees to that): how much of it is there is
-// one number for the whole array. All other dimensions are as usual.
+// Arrays of dynamic size. A dynamic dimension is never sharded (spmd_rule_new() sees to that): its size is one number
+// for the whole array. All other dimensions are as usual.
 #include "spmd_partitioner/emit.h"
 
 // The dimension that is set must be whole; the others pass.
@@ -15,7 +15,7 @@ static void set_dimension_size_rule(SpmdRule *rule, const HloInstruction *op) {
 }
 const SpmdOp spmd_op_set_dimension_size = {.name = "set-dimension-size", .rule = set_dimension_size_rule};
 
-// Elements move between dimensions of sizes that only the run knows: all of them are needed whole.
+// Elements move between dimensions whose sizes only the run determines: all of them are needed whole.
 static void dynamic_reshape_rule(SpmdRule *rule, const HloInstruction *op) {
     (void)rule;
     (void)op;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running totals: each shard accumulates its own elements, the shards' totals are gathered (one
-// element each), and every device adds what stands in front of it. That sends one element a shard,
-// where a window as long as the array would gather everything.
+// Running totals: each shard accumulates its own elements, the shards' totals are gathered (one element each), and
+// every device adds the totals before it. That sends one element a shard, where a window as long as the array would
+// gather everything.
 //
 //     reduce-window(s32[8]), window={size=8 pad=7_0}, add, on 2 devices
 //     shards    1 2 3 4    |  5 6 7 8
 //     totals    1 3 6 10   |  5 11 18 26     gathered: 10, 26
 //     result    1 3 6 10   |  15 21 28 36    10 is added on the second
 //
-// From the end (pad=0_7) all is mirrored. The combiner must be add, multiply, minimum or maximum of
-// one operand; the init value is combined once at the end, since each device starts from the
-// identity.
+// From the end (pad=0_7) everything is mirrored. The combiner must be add, multiply, minimum or maximum of one operand;
+// the init value is combined once at the end, since each device starts from the identity.
 #include "spmd_partitioner/rules/cumulative.h"
 
 #include <assert.h>
@@ -57,14 +56,14 @@ static int32_t accumulated_dimension(const HloInstruction *op) {
     return found;
 }
 
-// Asked of a choice of factors, too: a dimension that is not cut is an ordinary window.
+// Also used on a choice of factors: a dimension that is not sharded is an ordinary window.
 bool spmd_is_cumulative(const HloInstruction *op, const SpmdSharding *sharding) {
     if (combining_op(op) == HLO_OPCODE_COUNT) return false;
     int32_t dim = accumulated_dimension(op);
     return dim >= 0 && sharding->dims[dim].count > 0;
 }
 
-// Of totals alone: one element along the dimension to each other position.
+// Counts the totals alone: one element along the dimension to each other position.
 int64_t spmd_cumulative_bytes(const SpmdPartitioner *partitioner, const HloInstruction *op,
                               const SpmdSharding *sharding) {
     assert(spmd_is_cumulative(op, sharding)); /* there is a dimension that is accumulated and cut */

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom-calls that the partitioner knows (spmd_partitioner/custom_call.h), and the collectives of
-// manual regions.
+// Custom calls that the partitioner understands (spmd_partitioner/custom_call.h), and the collectives of manual
+// regions.
 //
-// Kinds (column `kind` of hlo/ir/custom_calls.def): annotations only reshard their operand;
-// inspections tell the user its sharding; elementwise ones and decompositions of batches of
-// matrices are cut along the dimensions that they work on one by one; top-k along all but its own;
-// region borders change how a local array is seen, and move nothing but what does not fit.
-// Everything else is computed whole on every device, or refused where it would have a side effect
-// there.
+// By kind (column `kind` of hlo/ir/custom_calls.def): annotations only reshard their operand; inspections report its
+// sharding to the user; elementwise ones and decompositions of batches of matrices are sharded along the dimensions
+// that they work on one by one; top-k along all but its own; region boundaries change how a local array is seen, and
+// move only what does not fit. Everything else is computed whole on every device, or refused where it would have a side
+// effect there.
 //
-// A collective that stands in the program is one of the region's own devices: it is kept as it is,
-// and only dimensions that it does not work on may be cut by the axes that the region leaves to the
-// partitioner.
+// A collective in the source program is one among the region's own devices. It is kept as it is, and only dimensions
+// that it does not work on may be sharded by the axes that the region leaves to the partitioner.
 #include "spmd_partitioner/custom_call.h"
 
 #include <assert.h>
@@ -84,7 +82,7 @@ static void custom_call_adjust(const SpmdRule *rule, HloArena *arena, void *attr
     }
     call->operand_layouts.items = shapes;
 }
-// The local array keeps the layout that the program asks for: whoever chooses a result's layout follows it.
+// The local array keeps the layout that the program requests; a caller's choice of a result's layout follows it.
 static void keep_layout(SpmdPartitioner *partitioner, const HloInstruction *op, SpmdLocal *local) {
     assert(local->hlo && op->operand_count == 1); /* spmd_reshard() has made an array of every free one */
     HloArena *arena = partitioner->module->arena;
@@ -96,7 +94,7 @@ static void keep_layout(SpmdPartitioner *partitioner, const HloInstruction *op, 
     local->hlo = clone;
 }
 
-// The call itself goes, but for a LayoutConstraint: its work is the reshard.
+// The call itself is removed, but for a LayoutConstraint: its work is the reshard.
 static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->shape), HLO_UNIMPLEMENTED,
                 "custom-call %s of several arrays cannot be partitioned", HLO_ATTRIBUTES(op, CustomCall)->target);
@@ -110,7 +108,7 @@ static HloStatus identity_partition(SpmdPartitioner *partitioner, const HloInstr
     return HLO_SUCCESS;
 }
 
-// The sharding inside of a manual region: what is left without the manual axes.
+// The sharding inside of a manual region: the one outside without the manual axes.
 static SpmdSharding *inside_of(SpmdPartitioner *partitioner, const SpmdSharding *outside, SpmdAtomSet manual) {
     SpmdSharding *inside = spmd_sharding_new(partitioner->arena, outside->rank, outside->manual | manual);
     inside->unreduced = outside->unreduced & ~manual;
@@ -137,7 +135,7 @@ static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruc
     return HLO_SUCCESS;
 }
 
-// The user is told here, when shardings are final.
+// Reports to the user here, when shardings are final.
 static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->operands[0]->shape), HLO_INVALID_ARGUMENT,
                 "custom-call InspectSharding looks at one array");
@@ -153,10 +151,9 @@ static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstru
     return HLO_SUCCESS;
 }
 
-// A call that nobody here knows, such as a kernel of Pallas. Inside of a region that is manual over the whole mesh it
-// is one device's own business. Elsewhere every device makes the whole call, as XLA lets it: its rule has no factors,
-// so that the operands are gathered, with the call as the reason. What has a side effect would then happen on all
-// devices.
+// Partitions a call to an unknown target, such as a kernel of Pallas. Inside a region that is manual over the whole
+// mesh it is local to one device. Elsewhere every device makes the whole call, as in XLA: its rule has no factors, so
+// the operands are gathered, with the call as the reason. A side effect would then happen on all devices.
 static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdAtomSet manual = spmd_manual_axes(partitioner, op), all = spmd_mesh_all(partitioner->mesh);
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
@@ -193,7 +190,7 @@ const SpmdOp spmd_op_custom_call = {.name = "custom-call",
 
 // ---- collectives of the program itself ----
 
-// Along dimensions that the collective does not work on, automatic axes may cut its operands: every device of a group
+// Automatic axes may shard its operands along dimensions that the collective does not work on: every device of a group
 // has the same part then.
 static void collective_rule(SpmdRule *rule, const HloInstruction *op) {
     HloInts busy = {NULL, 0};

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products: batch and free dimensions are local, contracted ones give partial sums.
+// Matrix products: batch and free dimensions are local, contracting ones give partial sums.
 //
 //     f32[B,M,N] dot(f32[B,M,K], f32[B,K,N])    factors B, K, M, N
-//     B and M cut: nothing is sent.  K cut on both sides: each device has a part of the sum.
+//     B and M sharded: nothing is sent.  K sharded on both sides: each device has a part of the sum.
 //
-// Scaled products (scaled-dot) have a scale for each block of neighbours, so that a dimension of n
-// elements in b blocks is two factors, b and n / b, of which scales have the first alone: a cut may
-// not go through a block. Ragged products (ragged-dot) take consecutive runs of one dimension for
-// one group each; sizes of groups are data, so a device whose part of that dimension begins in the
-// middle of a run works out at run time how much of each run is its own (own_sizes).
+// Scaled products (scaled-dot) have a scale for each block of neighbours, so that a dimension of n elements in b blocks
+// is two factors, b and n / b, of which scales have the first alone: a shard must not split a block. Ragged products
+// (ragged-dot) take consecutive runs of one dimension for one group each. Group sizes are data, so a device whose part
+// of that dimension begins in the middle of a run works out at run time how much of each run is its own (own_sizes).
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -54,9 +53,9 @@ static int64_t scale_count(const HloInstruction *op, int32_t side, int64_t dim) 
     return scale->rank ? scale->dims[dim] : 1;
 }
 
-// The factors of a dimension that one or both sides have (-1 where a side has not): blocks and their elements, so that
-// no block is cut. Where the sides' blocks differ the dimension is needed whole.
-// `result_dim` is -1 for a contracted dimension, which the result has not.
+// Maps the factors of a dimension that one or both sides have (-1 for a side without it): blocks and their elements, so
+// that no block is split. Where the sides' blocks differ, the dimension is needed whole. `result_dim` is -1 for a
+// contracting dimension, which the result does not have.
 static void map_scaled(SpmdRule *rule, SpmdFactorKind kind, const int64_t dims[2], int64_t result_dim) {
     const HloInstruction *op = rule->op;
     int64_t size = 0, blocks = 0;
@@ -109,14 +108,14 @@ const SpmdOp spmd_op_scaled_dot = {.name = "scaled-dot", .rule = scaled_dot_rule
 
 // ---- ragged-dot: consecutive runs of the ragged dimension belong to groups
 
-// The sizes of groups are one list. If there are several, for places of the dimensions in front of the ragged one, they
-// are divided with those dimensions, but the ragged one is not: each device would have to work out what is its own.
+// Group sizes are usually one list. Several lists, one for each index of the dimensions before the ragged one, are
+// sharded with those dimensions, but the ragged one is not: each device would have to work out its own share.
 static bool has_one_list(const HloInstruction *op) {
     return op->operands[2]->shape->rank == 1;
 }
 
-// The dimension of several lists of sizes that stands for dimension `lhs` of the left side, -1 if none does: batch
-// dimensions come first, then those in front of the ragged one that are of its kind.
+// The dimension of several lists of sizes that corresponds to dimension `lhs` of the left side, -1 if none does: batch
+// dimensions come first, then those before the ragged one that are of its kind.
 static int64_t list_dimension(const HloInstruction *op, int64_t lhs) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
     const int64_t ragged = dot->lhs_ragged.items[0], last = op->operands[2]->shape->rank - 1;
@@ -147,7 +146,7 @@ static void map_ragged(SpmdRule *rule, SpmdFactorKind kind, int64_t lhs, int64_t
     if (result >= 0) spmd_rule_map(rule, spmd_rule_result(rule, 0), result, factor);
 }
 
-// The group dimension of the right side has no factor: every device may meet every group.
+// The group dimension of the right side has no factor: every device may need every group.
 static void ragged_dot_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(op, Dot);
@@ -208,7 +207,7 @@ static HloInstruction *group_ends(SpmdPartitioner *partitioner, HloInstruction *
     return ends;
 }
 
-// How many steps of each group lie in this device's part of the ragged dimension.
+// The number of rows of each group in this device's part of the ragged dimension.
 static HloInstruction *own_sizes(SpmdPartitioner *partitioner, HloInstruction *sizes, const SpmdAxes *axes,
                                  int64_t shard) {
     HloType type = sizes->shape->type;
@@ -222,8 +221,8 @@ static HloInstruction *own_sizes(SpmdPartitioner *partitioner, HloInstruction *s
     return spmd_emit_convert(partitioner, spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, ends, begins), type);
 }
 
-// Groups are runs of the ragged dimension, so a device that has a part of it has a part of each run: own_sizes() says
-// how much, and the op runs on that.
+// Groups are runs of the ragged dimension, so a device with a part of it has a part of each run. own_sizes() computes
+// these parts, and the op runs on them.
 static HloStatus ragged_dot_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RAGGED_DOT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is
-// indexed, nobody gathers the operand: a slice is summed from the parts that each device has, an
-// update is written by the devices that own the place. Start indices are clamped to the bounds of
-// the whole array, as the unsharded op does.
+// Dynamic slices and updates. Dimensions taken whole are local. Along a sharded dimension that is indexed, no device
+// gathers the operand: a slice is summed from the parts that each device has, an update is written by the devices that
+// own its elements. Start indices are clamped to the bounds of the whole array, as the unsharded op does.
 //
 // A slice of 3 from 5 on, of s32[10] in shards of 5 (devices 0 and 1):
 //     device 0   . . . 0 1 2 3 4 . . .     a margin of 3 on each side, of the identity
 //     device 1   . . . 5 6 7 8 9 . . .
 //     starts     min(max(start - 5 i + 3, 0), 8): 8 on device 0 (only margin), 3 on device 1 (5 6 7)
 //     result     the sum of both
-// An update of the same place is written at those starts into margins and shard alike, and the
-// margins are cut off.
+// An update at the same index is written at those starts into margins and shard alike, and the margins are sliced off.
 //
-// Loops are a special case (gather_for_loop): a body that slices an array which no round changes
-// would sum in every round, where gathering the array once in front of the loop (passes/hoist.c)
-// may send less.
+// Loops are a special case (gather_for_loop): a body that slices a loop-invariant array would sum in every iteration,
+// where gathering the array once before the loop (passes/hoist.c) may send less.
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
 #include "spmd_partitioner/emit.h"
 
-// A dimension of which a part is taken is a summed factor: each device gives what it has of the part, and nothing
+// A partially taken dimension is a summed factor: each device contributes the elements that it has, and nothing
 // elsewhere.
 static void dynamic_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
@@ -63,8 +60,8 @@ static HloInstruction *clamped_start(SpmdPartitioner *partitioner, int64_t index
     return spmd_emit_convert(partitioner, start, spmd_place_type(size));
 }
 
-// Where global position `start` is in this device's shard with `margin` elements added in front of it, kept inside of
-// [0, shard + margin].
+// The position of global index `start` in this device's shard with `margin` elements added before it, clamped to [0,
+// shard + margin].
 static HloInstruction *shifted_start(SpmdPartitioner *partitioner, HloInstruction *start, const SpmdAxes *axes,
                                      int64_t shard, int64_t margin) {
     assert(shard > 0 && margin >= 0); /* of a cut dimension */
@@ -76,7 +73,7 @@ static HloInstruction *shifted_start(SpmdPartitioner *partitioner, HloInstructio
     return spmd_emit_binary(partitioner, HLO_OP_MINIMUM, at, spmd_emit_scalar(partitioner, type, shard + margin));
 }
 
-// A common type for the start indices: XLA wants all of one type.
+// Converts the start indices to a common type: XLA requires all of one type.
 static void unify_indices(SpmdPartitioner *partitioner, HloInstruction **indices, int64_t count) {
     HloType type = HLO_S32;
     for (int64_t i = 0; i < count; i++) {
@@ -88,8 +85,8 @@ static void unify_indices(SpmdPartitioner *partitioner, HloInstruction **indices
 // Arrays beyond this size are not gathered for the sake of a loop: what a device saves on links it would pay in memory.
 enum { GATHERED_ONCE = 64 << 20 };
 
-// How often an op runs on one array: the rounds of the loop around it if that leaves the op's first operand alone, 1
-// elsewhere and where the rounds are not known.
+// How often an op runs on one array: the trip count of the enclosing loop if the op's first operand is invariant in it,
+// 1 elsewhere and where the trip count is unknown.
 static int64_t rounds_on_one_array(const HloInstruction *op) {
     const HloInstruction *element = op->operands[0];
     if (op->parent->callers.count != 1 || !hlo_is(op->parent->callers.items[0], HLO_OP_WHILE)) return 1;
@@ -101,8 +98,8 @@ static int64_t rounds_on_one_array(const HloInstruction *op) {
     return same && rounds > 0 ? rounds : 1;
 }
 
-// A loop that slices an array along a cut dimension sums in every round. If that comes to more than gathering the array
-// once, which is done in front of the loop (passes/hoist.c), the factors lose those axes.
+// A loop that slices an array along a sharded dimension sums in every iteration. If that sends more than gathering the
+// array once, which passes/hoist.c does before the loop, the factors lose those axes.
 static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int64_t rounds = rounds_on_one_array(op);
@@ -122,9 +119,9 @@ static void gather_for_loop(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     for (int64_t f = 0; f < rule->factors.count; f++) factors[f] = whole[f];
 }
 
-// The shard gets margins of nothing as wide as the slice on both sides; a slice that begins at the shifted start, kept
-// inside of shard and margins, then holds this device's elements at their place and nothing elsewhere, whether it lies
-// inside, over a border, or on another device altogether.
+// The shard gets margins of the identity as wide as the slice on both sides. A slice that begins at the shifted start,
+// clamped to shard and margins, then holds this device's elements in their positions and the identity elsewhere,
+// whether it lies inside, across a boundary, or on another device altogether.
 static HloStatus dynamic_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -154,8 +151,8 @@ const SpmdOp spmd_op_dynamic_slice = {.name = "dynamic-slice",
                                       .partition = dynamic_slice_partition,
                                       .adjust = dynamic_slice_adjust};
 
-// The update is cut only along dimensions that it fills; along others every device needs all of it, and writes what
-// lies in its shard.
+// The update is sharded only along dimensions that it fills. Along others every device needs all of it, and writes the
+// elements in its shard.
 static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const HloShape *operand = op->operands[0]->shape, *update = op->operands[1]->shape;
@@ -167,8 +164,8 @@ static void dynamic_update_slice_rule(SpmdRule *rule, const HloInstruction *op) 
     }
 }
 
-// As for slices the shard gets margins, here to be written over: an update that lies beside the shard, or half in it,
-// goes into a margin, and the margins are cut off again.
+// As for slices the shard gets margins, here to be overwritten: an update beside the shard, or half in it, goes into a
+// margin, and the margins are sliced off again.
 static HloStatus dynamic_update_slice_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_UPDATE_SLICE));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose result element depends on the operands' elements at the same, or a rearranged, index.
-// Rules without functions: every dimension of the result is a factor, which operands share where they have it. Padding
-// of uneven cuts is computed along and never looked at.
+// Ops whose result element depends on the operands' elements at the same, or a rearranged, index. These rules have no
+// partition function: every dimension of the result is a factor, which operands share where they have it. The padding
+// of uneven shards is computed too and never read.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -12,7 +12,7 @@ static void elementwise_rule(SpmdRule *rule, const HloInstruction *op) {
     for (int32_t d = 0; d < result->rank; d++) {
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, result->dims[d]);
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
-            // A scalar predicate or bound stands for all elements.
+            // A scalar predicate or bound applies to all elements.
             if (rule->tensors[t].shape->rank == result->rank) spmd_rule_map(rule, t, d, factor);
         }
     }

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors, the plan
-// has edges instead.
+// Ops that pass arrays on: tuples, calls, loops, branches, barriers. They have no factors; the plan has edges instead.
 //
-// Values that pass a border (of a call, loop or branch) get there in the sharding that the plan
-// gives to the other side, and leave in the one that the other side made. A loop's carry has one
-// sharding for all rounds.
+// Values that cross a boundary (of a call, loop or branch) arrive in the sharding that the plan gives to the other
+// side, and leave in the one that the other side made. A loop's carry has one sharding in all iterations.
 //
 //     %w = (s32[], f32[8,16]) while(%init), body=%b     carry 1 planned [{x}, {}]
-//     the leaves of %init are brought to the plan's form in front of the loop, the root of %b at its end;
+//     the leaves of %init are resharded to the plan before the loop, the root of %b at its end;
 //     the loop's own leaves are get-tuple-elements of the new while, defined in that form
-// Each computation is written for the form in which its result is wanted, once for equal wishes
-// (spmd_partition_computation). Every while and call that is written is taken apart into its leaves
-// at once, which passes/hoist.c relies on.
+// Each computation is written for the form in which its result is wanted, once for equal forms
+// (spmd_partition_computation). Every while and call is split into its leaves as soon as it is written, which
+// passes/hoist.c relies on.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
 
-// Leaf `leaf` of `source` as `array` wants it.
+// Leaf `leaf` of `source` in the sharding of `array`.
 static HloInstruction *leaf_as(SpmdPartitioner *partitioner, const HloInstruction *source, int64_t leaf,
                                const SpmdArray *array, const char *what) {
     SpmdReason reason = {.op = partitioner->op, .what = what};
@@ -55,7 +53,7 @@ static void define_leaves(SpmdPartitioner *partitioner, HloInstruction *made, co
     }
 }
 
-// No instruction is made: whoever needs the tuple builds it from its leaves. Only an annotated tuple reshards them.
+// Makes no instruction: a user that needs the tuple builds it from its leaves. Only an annotated tuple reshards them.
 static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TUPLE));
     int64_t leaf = 0;
@@ -74,7 +72,7 @@ static HloStatus tuple_partition(SpmdPartitioner *partitioner, const HloInstruct
 }
 const SpmdOp spmd_op_tuple = {.name = "tuple", .partition = tuple_partition};
 
-// The other way round: leaves of the operand become the op's own.
+// The inverse: leaves of the operand become the op's own.
 static HloStatus get_tuple_element_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     int64_t offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
@@ -133,8 +131,8 @@ static HloStatus while_partition(SpmdPartitioner *partitioner, const HloInstruct
 }
 const SpmdOp spmd_op_while = {.name = "while", .partition = while_partition};
 
-// All branches give their results as the plan wants those of the op, so that they are of one shape. The predicate is
-// the same on all devices that share a collective inside.
+// All branches give their results in the planned shardings of the op, so that they have one shape. The predicate is the
+// same on all devices that share a collective inside.
 static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONDITIONAL));
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
@@ -152,8 +150,8 @@ static HloStatus conditional_partition(SpmdPartitioner *partitioner, const HloIn
 }
 const SpmdOp spmd_op_conditional = {.name = "conditional", .partition = conditional_partition};
 
-// Barriers keep their meaning; domains mark borders that do not exist any more, and a copy or bitcast of a tuple says
-// nothing about its arrays.
+// Barriers keep their meaning. Domains mark boundaries that no longer exist, and a copy or bitcast of a tuple does not
+// constrain its arrays.
 HloStatus spmd_partition_data_flow(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *value = tree_as(partitioner, op->operands[0], op, "element");
     if (hlo_is(op, HLO_OP_OPTIMIZATION_BARRIER)) value = spmd_clone(partitioner, op, value->shape, &value, 1);
@@ -162,7 +160,7 @@ HloStatus spmd_partition_data_flow(SpmdPartitioner *partitioner, const HloInstru
 }
 const SpmdOp spmd_op_data_flow = {.name = "data-flow", .partition = spmd_partition_data_flow};
 
-// Tokens order side effects and have nothing to cut.
+// Tokens order side effects and have nothing to shard.
 static HloStatus token_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t i = 0; i < op->operand_count; i++) operands[i] = spmd_local(partitioner, op->operands[i], 0)->hlo;

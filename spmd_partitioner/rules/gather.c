@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are
-// local. Along a sharded dimension that is indexed one element at a time, indices are counted from
-// the start of the shard: a gather sums what each device finds, a scatter writes where the row is.
+// Gather and scatter. Dimensions taken whole, batching dimensions and the index list itself are local. Along a sharded
+// dimension that is indexed one element at a time, indices are counted from the start of the shard: a gather sums what
+// each device finds, a scatter writes on the device that owns the row.
 //
-//     %g = f32[3,8] gather(f32[64,8] %table, s32[3] %i), the table cut by rows over 4 devices
+//     %g = f32[3,8] gather(f32[64,8] %table, s32[3] %i), the table sharded by rows over 4 devices
 //     local   i' = clamp(i, 0, 63) - 16 * partition-id;  rows = gather(f32[16,8] %table', i')
 //             select(0 <= i' < 16, rows, 0), partial over the axis: an all-reduce of f32[3,8] finishes it
-// Gathering the table would send 48 rows; this sends the result twice, about.
+// Gathering the table would send 48 rows; this sends about twice the result.
 //
-// A scatter needs no sum where the result stays cut: updates whose row is not in the shard fall
-// outside of it, and HLO drops those. Only where the list of updates is cut (its dimensions are
-// summed factors) do devices hold parts of the result, the first of them with the old values in it
-// (count_once).
+// A scatter needs no sum where the result stays sharded: updates whose row is not in the shard fall outside of it, and
+// HLO drops those. Only where the list of updates is sharded (its dimensions are summed factors) do devices hold parts
+// of the result, the first of them with the old values in it (count_once).
 //
-// Invariants: indices are clamped and made s32 or s64 before they are counted from a shard, so that
-// no difference overflows; padding in an uneven list of updates has index -1.
+// Invariants: indices are clamped and made s32 or s64 before they are counted from a shard, so that no difference
+// overflows; padding in an uneven list of updates has index -1.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -29,10 +28,8 @@ static int64_t pick_other(HloInts without, int64_t rank, int64_t index) {
 }
 
 // Maps the batch dimensions of the indices to those of the gathered or updating array, and to an operand's batching
-// dimension where there is one.
-// `batched` is the first of `batched_count` such arrays, whose batch dimensions are those that are
-// not in `window_dims`; `operands` are the tensors that have batching dimensions, inputs and
-// results.
+// dimension where it has one. `batched` is the first of `batched_count` such arrays, whose batch dimensions are those
+// not in `window_dims`; `operands` are the tensors that have batching dimensions, inputs and results.
 static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_dim, HloInts window_dims, int32_t batched,
                       HloInts operand_batching, HloInts indices_batching, const int32_t *operands,
                       int32_t operand_count, int32_t indices_tensor, int32_t batched_count, SpmdFactorKind kind) {
@@ -58,9 +55,9 @@ static bool is_single(HloInts map, int64_t size, int64_t d) {
     return size == 1 && hlo_ints_contain(map, d);
 }
 
-// An indexed dimension of which one element is taken is a summed factor: each device looks up what lies in its shard,
-// and the devices' findings are joined. Propagation leaves it alone (blocked), since a table that happens to be cut
-// does not mean that its readers should be.
+// An indexed dimension of which one element is taken is a summed factor: each device looks up the indices in its shard,
+// and the devices' results are combined. Propagation does not touch it (blocked): a sharded table does not mean that
+// its readers should be sharded.
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -137,9 +134,9 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
     return spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, index, offset);
 }
 
-// All components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
-// `inside` becomes a pred in the shape of one component: true where every component of a cut
-// dimension is in the shard.
+// Emits all components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
+// `inside` becomes a pred in the shape of one component: true where every component of a sharded dimension is in the
+// shard.
 static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction *indices, int64_t vector_dim,
                                     const Component *components, int64_t count, HloInstruction **inside) {
     assert(count >= 0);
@@ -180,7 +177,7 @@ static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction 
     }
     inside = spmd_emit_reshape(partitioner, inside, dims, rank);
     HloDimensionsAttributes attributes = {{targets, rank}};
-    // Of the sizes that the test itself has: whoever selects by it gives it the others.
+    // The sizes that the test itself has; a user that selects by it adds the others.
     HloArena *arena = partitioner->module->arena;
     HloShape *shape = hlo_arena_copy(
         arena, hlo_shape_with_type(arena, hlo_shape_with_dims(arena, result, result->dims, result->rank), HLO_PRED),
@@ -191,9 +188,8 @@ static HloInstruction *spread_test(SpmdPartitioner *partitioner, HloInstruction 
     return spmd_emit(partitioner, HLO_OP_BROADCAST, shape, &inside, 1, &attributes);
 }
 
-// HLO clamps the start of a gathered slice so that all of it is inside of the array. That must be done before indices
-// are counted from a shard, whose bounds are others.
-// One for each entry of start_index_map.
+// HLO clamps the start of a gathered slice so that all of it is inside the array. That must be done before indices are
+// counted from a shard, whose bounds differ. One component for each entry of start_index_map.
 static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                     const HloShape *local) {
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(rule->op, Gather);
@@ -208,9 +204,9 @@ static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule
     return components;
 }
 
-// Without a cut indexed dimension the op runs on local shapes as it is. With one, each device gathers at clamped local
-// indices (any row will do where the index is another device's), then replaces what was not its own by nothing: the
-// op's identity, which the finishing all-reduce leaves out.
+// Without a sharded indexed dimension the op runs on local shapes as it is. With one, each device gathers at clamped
+// local indices (any row will do where the index is another device's), then replaces rows that are not its own by the
+// op's identity, which the finishing all-reduce ignores.
 static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -245,7 +241,7 @@ const SpmdOp spmd_op_gather = {
 // ---- scatter ----
 
 // Dimensions that updates fill whole pass; those written row by row pass too, and a device ignores rows of others. The
-// index list may be cut if partial results can be combined: then each device applies its own updates to an array of
+// index list may be sharded if partial results can be combined: then each device applies its own updates to an array of
 // which only the first device's has the old values.
 static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCATTER));
@@ -270,9 +266,9 @@ static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
         for (int32_t t = 0; t < 2 * inputs; t++) spmd_rule_map(rule, arrays[t], d, factor);
         for (int32_t i = 0; whole && i < inputs; i++) spmd_rule_map(rule, inputs + 1 + i, target, factor);
     }
-    // Of several operands the computation is none that a collective has: the index list then stays whole.
+    // No collective has a computation of several operands: the index list then stays whole.
     rule->reduction = op->operand_count == 3 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
-    // Without a single component there is no index that could keep the padding of an uneven cut from being written.
+    // Without any component no index could keep the padding of an uneven shard from being written.
     bool droppable = scatter->scatter_dims_to_operand_dims.count > 0;
     SpmdFactorKind kind = rule->reduction == HLO_OPCODE_COUNT || !droppable ? SPMD_REPLICATE : SPMD_REDUCE;
     map_batch(rule, indices, scatter->index_vector_dim, scatter->update_window_dims, inputs + 1,
@@ -280,7 +276,7 @@ static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
               kind);
 }
 
-// Rows beyond the end of an unevenly cut index list must not be written: their indices become -1.
+// Rows beyond the end of an unevenly sharded index list must not be written: their indices become -1.
 static HloInstruction *drop_padding(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                     int32_t operand, HloInstruction *indices) {
     HloInstruction *none = spmd_emit_scalar(partitioner, indices->shape->type, -1);
@@ -292,7 +288,7 @@ static HloInstruction *drop_padding(SpmdPartitioner *partitioner, const SpmdRule
     return indices;
 }
 
-// Where several devices scatter into the same place, the old values count on the first of them only.
+// Where several devices scatter into the same elements, the old values count on the first of them only.
 static HloInstruction *count_once(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                   HloInstruction *input) {
     SpmdAxes axes = {0};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops without operands: constants, iotas, parameters and numbers of devices. What can be made anywhere for nothing has
-// no local form of its own until somebody asks for one (the source in SpmdLocal): here come those that are annotated,
-// tuples, and parameters, whose pieces the caller gives as the plan says.
+// Ops without operands: constants, iotas, parameters and device numbers. An array that any device can make for nothing
+// has no local form of its own until one is requested (the source in SpmdLocal). The functions here handle annotated
+// ones, tuples, and parameters, whose pieces the caller gives as planned.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
 
-// A tuple is made whole, and each device takes its part of the arrays that are cut.
+// A tuple is made whole, and each device takes its part of the sharded arrays.
 static HloStatus tuple_constant_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_shape_is_tuple(op->shape));
     const int64_t count = hlo_shape_leaf_count(op->shape);
@@ -22,8 +22,8 @@ static HloStatus tuple_constant_partition(SpmdPartitioner *partitioner, const Hl
     return HLO_SUCCESS;
 }
 
-// Scalars are copied; annotated arrays are made in the sharding that the annotation says.
-// Most constants and iotas are free and never come here.
+// Scalars are copied; annotated arrays are made in the annotated sharding. Most constants and iotas are free and never
+// reach this function.
 static HloStatus leaf_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     if (hlo_shape_is_tuple(op->shape)) return tuple_constant_partition(partitioner, op);
     SpmdLocal local = {.global = op->shape, .sharding = spmd_planned(partitioner, 0)};
@@ -54,8 +54,8 @@ const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstructi
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
-// Unreduced parameters come as partial sums. A foreign device order is set right at once, at the entry only: inside
-// everything is in the mesh's order.
+// Unreduced parameters arrive as partial sums. A foreign device order is corrected at the entry; inside, every array is
+// in the mesh's order.
 static HloStatus parameter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_PARAMETER));
     int64_t leaf = 0, count = hlo_shape_leaf_count(op->shape);

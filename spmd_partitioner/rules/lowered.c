@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that other ops stand for before a program is partitioned (spmd_partitioner/flatten.h). What is left of them has a
-// form that the passes leave alone.
+// Ops that are replaced by other ops before a program is partitioned (spmd_partitioner/flatten.h). Those that remain
+// have a form that the passes do not handle.
 #include "spmd_partitioner/rule.h"
 
 static HloStatus lowered_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {

@@ -3,24 +3,21 @@
 // array, so that the bits do not depend on the sharding. Block layouts as in
 // XLA's operation semantics, RngBitGenerator.
 //
-// The bit generators' algorithms are written out as graphs over the element's global index (a
-// counter), which is why any cut gives the same bits: only the index of the first local element
-// differs. The state after the draw is worked out from the number of elements in all, on every
-// device alike. rng (the old op) is the same over the counter of the program, from which the
-// evaluator and the engine draw too.
+// The bit generators' algorithms are written out as graphs over the element's global index (a counter), which is why
+// any sharding gives the same bits: only the index of the first local element differs. The state after the draw follows
+// from the total number of elements, on every device alike. rng (the old op) is the same over the counter of the
+// program, from which the evaluator and the engine draw too.
 //
-// Which block of the counter c (from the state), and which word of it, element e of the row-major
-// array gets:
+// The block of the counter c (from the state), and the word of it, that element e of the row-major array gets:
 //     Threefry-2x32, 64 bits   block c + e, both words as one number
 //     Threefry-2x32, 32 bits   block c + e' with the split dimension halved; word by the index along it, even or odd
 //     Philox-4x32, 64 bits     block c + e / 2, words 0 and 1 or 2 and 3
 //     Philox-4x32, 32 bits     block c + e / 4, word e % 4
-// Types narrower than 32 bits take the low bits of a 32-bit word. Every device computes whole
-// blocks and keeps one word of each, up to four times the work of an unsharded generator: that is
-// the price of having no exchange.
+// Types narrower than 32 bits take the low bits of a 32-bit word. Every device computes whole blocks and keeps one word
+// of each, up to four times the work of an unsharded generator: that is the price of having no exchange.
 //
-// Sources: Salmon and others, Parallel Random Numbers: As Easy as 1, 2, 3 (2011), for both
-// functions and their constants.
+// Sources: Salmon and others, Parallel Random Numbers: As Easy as 1, 2, 3 (2011), for both functions and their
+// constants; XLA's rng_bit_generator_expander for the block layouts.
 #include <assert.h>
 
 #include "hlo/eval/draw.h"
@@ -36,8 +33,8 @@ static void rng_bit_generator_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What is computed: arrays of these local dims.
-// `sharding` is what the plan gives to the array; the state is whole everywhere.
+// The bits being computed: arrays of these local dims. `sharding` is the planned one of the array; the state is whole
+// everywhere.
 typedef struct Bits {
     SpmdPartitioner *partitioner;
     const HloShape *global, *local;
@@ -50,7 +47,7 @@ static HloInstruction *splat(const Bits *bits, HloInstruction *scalar) {
     return spmd_emit_splat(bits->partitioner, scalar, bits->local->dims, bits->local->rank);
 }
 
-// A constant as such an array.
+// A constant in the shape of the bits.
 static HloInstruction *number(const Bits *bits, HloType type, uint64_t value) {
     return splat(bits, spmd_emit_scalar(bits->partitioner, type, (int64_t)value));
 }
@@ -163,8 +160,8 @@ static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInst
     return picked;
 }
 
-// The dimension whose neighbours share a block of two 32-bit numbers: the first even one, else the largest.
-// The choice is XLA's, whose bits these are.
+// The dimension whose neighbours share a block of two 32-bit numbers: the first even one, else the largest. The choice
+// is XLA's, whose bits these are.
 static int32_t split_dimension(const HloShape *shape) {
     int32_t largest = 0;
     for (int32_t d = 0; d < shape->rank; d++) {
@@ -366,8 +363,8 @@ static HloInstruction *distribute(const Bits *bits, HloInstruction *words, HloIn
     return spmd_emit_select(partitioner, below, value, start);
 }
 
-// By global index, as the bit generator: any mesh gives the same numbers.
-// The planned sharding is taken as it is: no part of the array is dearer to make than any other.
+// Computes by global index, as the bit generator does: any mesh gives the same numbers. The planned sharding is taken
+// as it is: all parts of the array cost the same to make.
 static HloStatus rng_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG));
     HloType type = op->shape->type;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions. One operand and a known op: partial results, finished late. Everything else: the
-// partial results of the devices are gathered and reduced once more.
+// Reductions. One operand and a known op give partial results, finished late. For everything else the partial results
+// of the devices are gathered and reduced once more.
 //
-//     f32[8] reduce(f32[8,16] %a, %init), dimensions={1}, add, %a cut along dimension 1 by x
+//     f32[8] reduce(f32[8,16] %a, %init), dimensions={1}, add, %a sharded along dimension 1 by x
 //     local   reduce(f32[8,4] %a', 0), partial over {x}: an all-reduce finishes it, then %init is added
 //     any     argmax-like, of two operands: reduce each, all-gather f32[4,8] and s32[4,8], reduce those
 //
-// Padding of an uneven cut would be taken in, so it is set to a value that changes nothing first.
-// An init value that is no identity must count once, not once a device: the devices then start from
-// the identity, and the init value is applied to the finished result.
+// The padding of an uneven shard would be reduced too, so it is first set to a value that changes nothing. An init
+// value that is no identity must count once, not once a device: the devices then start from the identity, and the init
+// value is applied to the finished result.
 #include <assert.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ static void reduce_rule(SpmdRule *rule, const HloInstruction *op) {
         at += !reduced;
     }
     const HloOpcode combiner = op->operand_count == 2 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
-    // What no collective combines is gathered and reduced a second time: a call of the computation stands for that.
+    // A reduction that no collective performs is gathered and reduced a second time; a call of the computation
+    // represents that.
     rule->reduction = combiner == HLO_OPCODE_COUNT ? HLO_OP_CALL : combiner;
 }
 
@@ -48,7 +49,7 @@ static bool is_identity(const HloInstruction *init, HloOpcode opcode) {
     return opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND;
 }
 
-// op(init, partial results finished): where the init value is no identity it must count once only. Where the result is
+// Emits op(init, finished partial results): an init value that is no identity must count once only. Where the result is
 // wanted as a sum over axes, it stays one: the init value then goes to the first device alone, and zeros to the others.
 static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule, HloInstruction *init) {
     SpmdLocal local = *spmd_local(partitioner, rule->op, 0);
@@ -65,7 +66,7 @@ static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule,
     spmd_define_as(partitioner, 0, &local);
 }
 
-// One array and a combiner that collectives know.
+// One array and a combiner that collectives have.
 static HloStatus reduce_known(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     HloInstruction *operands[2] = {spmd_factor_operand(partitioner, rule, factors, 0).hlo,
@@ -96,8 +97,8 @@ static HloInstruction **emit_reduce(SpmdPartitioner *partitioner, const HloInstr
     return leaves;
 }
 
-// Gathers the devices' partial results along a new leading dimension and reduces that.
-// `operands` are the op's, whose arrays are replaced; the init values behind them stay.
+// Gathers the devices' partial results along a new leading dimension and reduces that. `operands` are the op's, whose
+// arrays are replaced; the init values after them stay.
 static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                         HloInstruction *const *partials, HloInstruction **operands,
                                         const HloShape *const *results) {
@@ -117,8 +118,8 @@ static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const Spmd
     return emit_reduce(partitioner, rule->op, operands, results, true);
 }
 
-// The op that makes component `index` of a variadic reduction out of that component alone, and whose init value must
-// not count twice: HLO_OPCODE_COUNT where there is none.
+// The op that computes component `index` of a variadic reduction from that component alone, and whose init value must
+// not count twice; HLO_OPCODE_COUNT where there is none.
 static HloOpcode counting_op(const HloComputation *reducer, int32_t index, int32_t inputs) {
     const HloInstruction *root = reducer->root;
     if (!hlo_is(root, HLO_OP_TUPLE)) return HLO_OPCODE_COUNT;
@@ -136,8 +137,8 @@ static HloOpcode counting_op(const HloComputation *reducer, int32_t index, int32
 }
 
 // Any computation, any number of operands. A component that is a sum, product or xor of its own starts from the
-// identity on each device and gets its init value when what the devices have is reduced; other init values must be the
-// computation's identity, as XLA demands of programs whose reductions it splits.
+// identity on each device and gets its init value when the partial results are reduced. Other init values must be the
+// computation's identity, as XLA requires of programs whose reductions it splits.
 static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     int32_t inputs = op->operand_count / 2;
@@ -167,7 +168,7 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     return HLO_SUCCESS;
 }
 
-// HLO_OP_CALL stands for a computation that no collective has.
+// HLO_OP_CALL represents a computation that no collective performs.
 static HloStatus reduce_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const SpmdRule *rule = partitioner->plan->rules[op->id];
     assert(rule); /* its operands are arrays: shape inference has seen them */

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reshape: dimensions that split or join share factors; where sizes have nothing in common the op needs both sides
-// whole.
-// Both shapes are walked from the major end. The largest factor that the current dimensions have in common is one
-// factor of the rule; what is left of a dimension goes on with the next of the other side. 2x3x4 to 6x4 gives 2, 3
-// (both of the 6) and 4; 6 to 2x3 the same the other way round; 4x6 to 3x8 shares nothing in front, so those dimensions
-// are needed whole.
+// whole. Both shapes are walked from the major end. The largest factor that the current dimensions have in common is
+// one factor of the rule; the remainder of a dimension continues with the next of the other side. 2x3x4 to 6x4 gives 2,
+// 3 (both of the 6) and 4; 6 to 2x3 the same the other way round; 4x6 to 3x8 shares nothing at the front, so those
+// dimensions are needed whole.
 #include <assert.h>
 
 #include "hlo/base/arithmetic.h"
@@ -29,8 +28,7 @@ static bool advance(Side *side) {
     return true;
 }
 
-// A factor of one side alone.
-// It fills the dimension's place in the list of factors but can have no axes.
+// Adds a factor of one side alone. It fills the dimension's position in the list of factors but can have no axes.
 static void add_alone(SpmdRule *rule, Side *side) {
     spmd_rule_map(rule, side->tensor, side->dim, spmd_rule_factor(rule, SPMD_REPLICATE, side->left));
     side->left = 1;
@@ -42,11 +40,11 @@ static void add_apart(SpmdRule *rule, Side *a, Side *b) {
     add_alone(rule, a);
     add_alone(rule, b);
     while (covered_a != covered_b) {
-        bool a_behind = covered_a < covered_b;
-        Side *behind = a_behind ? a : b;
-        if (!advance(behind)) return;
-        *(a_behind ? &covered_a : &covered_b) *= behind->left;
-        add_alone(rule, behind);
+        bool a_lags = covered_a < covered_b;
+        Side *lagging = a_lags ? a : b;
+        if (!advance(lagging)) return;
+        *(a_lags ? &covered_a : &covered_b) *= lagging->left;
+        add_alone(rule, lagging);
     }
 }
 

@@ -1,37 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slice, pad, reverse and concatenate: dimensions they leave alone are local, along the others each
-// device asks its neighbours for what it lacks.
+// Slice, pad, reverse and concatenate: dimensions that they do not change are local; along the others each device
+// fetches what it lacks from its neighbours.
 //
-// Each of them is an interval of the operand for every shard of the result: a slice begins further
-// on, a pad earlier (in holes, if it puts some between elements), a reversal counts backwards.
-// spmd_emit_window() brings the interval, and what is left to do locally is the same op without its
-// offset. Concatenation has several sources and plans its moves itself.
+// Each of them is an interval of the operand for every shard of the result: a slice begins further on, a pad earlier
+// (in holes, if it puts some between elements), a reversal counts backwards. spmd_emit_window() fetches the interval,
+// and the remaining local work is the same op without its offset. Concatenation has several sources and plans its moves
+// itself.
 //
-// Where shard i of the result (s elements) begins in the operand (n elements), and how many it
-// takes there:
+// Where shard i of the result (s elements) begins in the operand (n elements), and how many it takes there:
 //     slice [a:b:t]          t s i + a              (s - 1) t + 1
 //     pad lo, hi, inside k   (s i - lo) / (k + 1)   about s / (k + 1); the remainder is the phase
 //     reverse                n - s (i + 1)          s
 //
-//     concatenate of %a, %b, cut: everybody sends of a local array "shard of %a, shard of %b" behind each other
-//     position i needs [s i, s i + s) of the result; what lies in %a and what lies in %b are moves of their own
-//     (moves.c)
-// A concatenation of two slices that turns an array round, as jnp.roll is lowered, is one exchange
-// and nothing else.
+//     concatenate of sharded %a, %b: every device sends from a local array "shard of %a, shard of %b"
+//     position i needs [s i, s i + s) of the result; the parts in %a and in %b are separate moves (moves.c)
+// A concatenation of two slices that rotates an array, as jnp.roll is lowered, is one exchange and nothing else.
 #include <assert.h>
 #include <string.h>
 
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/moves.h"
 
-// Whether a slice keeps a dimension as it is: then it does not matter how that is cut.
+// Whether a slice keeps a dimension as it is: then any sharding of it will do.
 static bool is_whole(const HloSliceAttributes *slice, const HloShape *operand, int32_t dim) {
     return slice->starts.items[dim] == 0 && slice->limits.items[dim] == operand->dims[dim] &&
            (!slice->strides.count || slice->strides.items[dim] == 1);
 }
 
-// One factor a dimension.
-// Of operand 0 and of the result.
+// Adds a factor for one dimension of operand 0 and of the result.
 static void add_dim(SpmdRule *rule, int32_t dim, SpmdFactorKind kind) {
     int32_t result = spmd_rule_result(rule, 0);
     int64_t size = rule->tensors[result].shape->dims[dim];
@@ -71,7 +67,7 @@ static bool moves(const Windowed *windowed, int32_t dim) {
     return windowed->rule->factors.items[factor].kind == SPMD_PERMUTE && windowed->sharding->dims[dim].count;
 }
 
-// The window of one dimension; the next dimension works on what it gives.
+// Takes the window of one dimension; the next dimension works on its result.
 static void take_window(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim, SpmdIntervalOf interval_of,
                         HloInstruction *fill) {
     const SpmdInterval interval = interval_of(partitioner->mesh, windowed->rule->op, dim,
@@ -104,7 +100,7 @@ static int64_t slice_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, c
     return spmd_windowed_bytes(partitioner, rule, 0, factors, slice_interval);
 }
 
-// The factor has the result's size, which is smaller than the operand's: shards of both are cut by the same axes, and
+// The factor has the result's size, which is smaller than the operand's: shards of both are split by the same axes, and
 // begin at different elements.
 static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloShape *operand = op->operands[0]->shape;
@@ -113,8 +109,8 @@ static void slice_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What a slice is taken of, without padding behind its elements that it does not reach: then that need not be made.
-static HloInstruction *without_padding_behind(HloInstruction *operand, const int64_t *limits) {
+// Returns the operand of a slice without trailing padding that the slice does not reach: it need not be made.
+static HloInstruction *without_trailing_padding(HloInstruction *operand, const int64_t *limits) {
     if (!hlo_is(operand, HLO_OP_PAD)) return operand;
     const HloShape *inner = operand->operands[0]->shape;
     for (int32_t d = 0; d < inner->rank; d++) {
@@ -145,7 +141,7 @@ static HloStatus slice_partition(SpmdPartitioner *partitioner, const HloInstruct
             limits[d] = whole ? windowed.operand.hlo->shape->dims[d] : slice->limits.items[d];
         }
     }
-    windowed.operand.hlo = without_padding_behind(windowed.operand.hlo, limits);
+    windowed.operand.hlo = without_trailing_padding(windowed.operand.hlo, limits);
     HloInstruction *made = spmd_clone(partitioner, op, windowed.shape, &windowed.operand.hlo, 1);
     HloSliceAttributes attributes = {{starts, rank}, {limits, rank}, {strides, rank}};
     hlo_instruction_set_attributes(made, &attributes);
@@ -164,7 +160,7 @@ static void pad_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// With padding inside, elements stand `interior + 1` apart: a shard begins somewhere between two of them.
+// With interior padding, elements are `interior + 1` apart: a shard begins somewhere between two of them.
 static SpmdInterval pad_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim, const SpmdAxes *axes,
                                  int64_t size) {
     const HloPadDimension *pad = &HLO_ATTRIBUTES(op, Pad)->padding.items[dim];
@@ -179,8 +175,8 @@ static int64_t pad_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, con
     return spmd_windowed_bytes(partitioner, rule, 0, factors, pad_interval);
 }
 
-// Takes the window of a padded dimension and gives the padding inside of it that is left to do: behind the last element
-// as far as the shard that begins furthest behind one reaches.
+// Takes the window of a padded dimension and returns the padding that is left to do inside it: after the last element,
+// as far as the shard with the largest phase reaches.
 static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windowed, int32_t dim,
                                    HloInstruction *fill) {
     const SpmdAxes *axes = &windowed->sharding->dims[dim];
@@ -194,8 +190,9 @@ static HloPadDimension take_padded(SpmdPartitioner *partitioner, Windowed *windo
     return (HloPadDimension){.high = largest + size - spread, .interior = interval.divisor - 1};
 }
 
-// Along a cut dimension each device takes what its part of the result needs of the operand, with the halo, pads that by
-// what the furthest device pads, and takes its own window out of it; along others it pads as the op does.
+// Along a sharded dimension each device takes what its part of the result needs of the operand, with the halo, pads
+// that by the largest padding of any device, and slices its own window out of it. Along other dimensions it pads as the
+// op does.
 static HloStatus pad_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_PAD));
     const HloPadding *padding = &HLO_ATTRIBUTES(op, Pad)->padding;
@@ -246,7 +243,7 @@ static int64_t reverse_moved(SpmdPartitioner *partitioner, const SpmdRule *rule,
     return spmd_windowed_bytes(partitioner, rule, 0, factors, reverse_interval);
 }
 
-// The window of a reversed dimension is the mirrored shard in the operand's order; the local op turns it round.
+// The window of a reversed dimension is the mirrored shard in the operand's order; the local op reverses it.
 static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_REVERSE));
     Windowed windowed = begin(partitioner, op, true);
@@ -260,8 +257,8 @@ static HloStatus reverse_partition(SpmdPartitioner *partitioner, const HloInstru
 const SpmdOp spmd_op_reverse = {
     .name = "reverse", .rule = reverse_rule, .partition = reverse_partition, .moved = reverse_moved};
 
-// All parts are cut alike along the joined dimension, which has a factor of the result's size; elements of one part
-// rarely stay on their device, so that it counts as moved.
+// All parts are sharded alike along the concatenated dimension, which has a factor of the result's size. Elements of
+// one part rarely stay on their device, so it counts as moved.
 static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     for (int32_t d = 0; d < op->shape->rank; d++) {
@@ -270,10 +267,9 @@ static void concatenate_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What goes where along a cut dimension: everybody sends from its shards of all parts, one behind the other. Free parts
-// are made where they are needed. NULL if that cannot be planned.
-// `first` is where the part begins in the result; `cut.base` where its shard begins in what
-// everybody sends.
+// Plans the moves along a sharded dimension: every device sends from its shards of all parts, one after the other. Free
+// parts are made where they are needed. NULL if the moves cannot be planned. `first` is where the part begins in the
+// result; `cut.base` where its shard begins in the array that every device sends from.
 static SpmdMoves *plan_parts(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdAxes *axes) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
     int64_t shards = spmd_axes_product(partitioner->mesh, axes);
@@ -309,9 +305,9 @@ static int64_t concatenate_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     return size ? spmd_times_bytes(bytes / size, moves->sent) : 0;
 }
 
-// This device's `size` elements of a free array that starts at `first` of the result: made whole, then cut.
-// `at` is clamped, so that devices whose shard the part does not reach get padding, which
-// choose_by_position() leaves out.
+// Returns this device's `size` elements of a free array that starts at `first` of the result: made whole, then sliced.
+// `at` is clamped, so that devices whose shard the part does not reach get padding, which choose_by_position() leaves
+// out.
 static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *windowed, int32_t part, int64_t along,
                                 int64_t first, int64_t size) {
     assert(along >= 0 && size >= 0);
@@ -329,12 +325,12 @@ static HloInstruction *cut_free(SpmdPartitioner *partitioner, const Windowed *wi
     return spmd_emit_dynamic_slice(partitioner, array, along, at, size);
 }
 
-// select(position < first, before, behind) along one dimension, by position in the whole result.
+// select(position < first, before, after) along one dimension, by position in the whole result.
 static HloInstruction *choose_by_position(SpmdPartitioner *partitioner, const Windowed *windowed, int64_t along,
-                                          int64_t first, HloInstruction *before, HloInstruction *behind) {
+                                          int64_t first, HloInstruction *before, HloInstruction *after) {
     HloInstruction *inside =
         spmd_emit_before(partitioner, before->shape, along, &windowed->sharding->dims[along], first);
-    return spmd_emit_select(partitioner, inside, before, behind);
+    return spmd_emit_select(partitioner, inside, before, after);
 }
 
 // The parts that are not free, brought to where they belong; NULL if all are free.
@@ -352,7 +348,7 @@ static HloInstruction *bring_parts(SpmdPartitioner *partitioner, Windowed *windo
                            windowed->shape->dims[along], &windowed->reason);
 }
 
-// Along a cut dimension: what is brought, and the free parts by position over it.
+// Along a sharded dimension: the exchanged parts, overlaid by position with the free ones.
 static HloStatus concatenate_cut(SpmdPartitioner *partitioner, const HloInstruction *op, Windowed *windowed,
                                  const SpmdMoves *moves) {
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], first = 0;
@@ -362,9 +358,9 @@ static HloStatus concatenate_cut(SpmdPartitioner *partitioner, const HloInstruct
         int64_t length = op->operands[p]->shape->dims[along];
         if (length > 0 && !spmd_operand(partitioner, p).hlo) {
             HloInstruction *part = cut_free(partitioner, windowed, p, along, first, size);
-            HloInstruction *behind =
+            HloInstruction *after =
                 made ? choose_by_position(partitioner, windowed, along, first + length, part, made) : part;
-            made = made ? choose_by_position(partitioner, windowed, along, first, made, behind) : part;
+            made = made ? choose_by_position(partitioner, windowed, along, first, made, after) : part;
         }
         first += length;
     }
@@ -373,7 +369,8 @@ static HloStatus concatenate_cut(SpmdPartitioner *partitioner, const HloInstruct
     return HLO_SUCCESS;
 }
 
-// The start of the second part if a concatenation is a rotation: the end of an array in front of its beginning; else 0.
+// The start of the second part if a concatenation is a rotation, that is, the end of an array before its beginning;
+// else 0.
 static int64_t rotated_at(const HloInstruction *op, int64_t along) {
     if (op->operand_count != 2 || !hlo_is(op->operands[0], HLO_OP_SLICE) || !hlo_is(op->operands[1], HLO_OP_SLICE)) {
         return 0;
@@ -393,8 +390,8 @@ static int64_t rotated_at(const HloInstruction *op, int64_t along) {
     return at;
 }
 
-// A rotation of an array that is cut along the rotated dimension: one exchange, as it lies. False if it is not that.
-// Beyond the end an uneven last shard gets nothing; its padding is undefined as everywhere.
+// Emits a rotation of an array along a sharded dimension as one exchange; false if the concatenation is none. Beyond
+// the end an uneven last shard gets nothing; its padding is undefined as everywhere.
 static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], at = rotated_at(op, along);
@@ -419,8 +416,8 @@ static bool rotate(SpmdPartitioner *partitioner, const HloInstruction *op) {
     return true;
 }
 
-// In order of preference: a rotation as one exchange, the parts brought along the cut dimension, or everything as the
-// factors of the other dimensions say, with the joined one whole.
+// In order of preference: a rotation as one exchange, the parts exchanged along the sharded dimension, or the factors
+// of the other dimensions, with the concatenated one whole.
 static HloStatus concatenate_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort. Where another dimension can take the axes of the sorted one, they move there and back, or
-// it is gathered, whatever moves less. Along many shards it is cheaper that they sort themselves
-// and merge with one another, two at a time, as an odd-even merge network says. If only the first
-// few elements are asked for, each shard gives its first, and those are sorted.
+// Sort. Where another dimension can take the axes of the sorted one, they move there and back, or it is gathered,
+// whichever moves less. Along many shards it is cheaper that they sort themselves and merge in pairs, by an odd-even
+// merge network. If only the first few elements are used, each shard gives its first ones, and those are sorted.
 //
 //     four shards, sorted each; a stage is a list of pairs, of which the lower keeps the smaller half
 //     stage 1   0-2  1-3        stage 2   0-1  2-3        stage 3   1-2
 //     5 9 | 2 7 | 1 8 | 3 6  ->  1 5 | 2 3 | 8 9 | 6 7  ->  1 2 | 3 5 | 6 7 | 8 9  ->  as it is
-// For p shards there are t (t + 1) / 2 stages, t = log2 p rounded up, and each sends every shard
-// once; gathering would send p - 1 shards. sort_moved() counts the stages, and spmd_choose()
-// decides.
+// For p shards there are t (t + 1) / 2 stages, t = log2 p rounded up, and each sends every shard once; gathering would
+// send p - 1 shards. sort_moved() counts the stages, and spmd_choose() decides.
 //
-// Invariant of the merging: with places as a last key there are no ties and padding comes last, so
-// the sorted order is one, and what each stage keeps does not depend on who keeps it. A stage's
-// pair sort their two shards together and keep a half each; after the last stage shard i holds what
-// belongs there.
+// Invariant of the merging: with indices as a last key there are no ties and padding comes last, so the sorted order is
+// unique, and what each stage keeps does not depend on which device keeps it. The pair of a stage sorts its two shards
+// together, and each keeps a half. After the last stage shard i holds its part of the sorted order.
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -25,14 +22,14 @@ static int64_t sorted_dimension(const HloInstruction *op) {
     return HLO_ATTRIBUTES(op, Sort)->dimensions.items[0];
 }
 
-// All arrays are cut alike, since elements move together.
+// All arrays are sharded alike, since their elements move together.
 static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SORT));
     const HloShape *shape = op->operands[0]->shape;
     for (int32_t d = 0; d < shape->rank; d++) {
         SpmdFactorKind kind = d == sorted_dimension(op) ? SPMD_PERMUTE : SPMD_PASS;
         int32_t factor = spmd_rule_factor(rule, kind, shape->dims[d]);
-        // Sorting leaves nothing where it was: that the operand is cut there says nothing about the result.
+        // Sorting moves every element: a sharded operand does not imply anything for the result.
         rule->factors.items[factor].blocked = kind == SPMD_PERMUTE;
         for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) spmd_rule_map(rule, t, d, factor);
     }
@@ -40,9 +37,8 @@ static void sort_rule(SpmdRule *rule, const HloInstruction *op) {
 
 // ---- an order without ties
 
-// True if elements that the comparator does not tell apart cannot be told apart at all: one array of integers.
-// The comparator must compare the two elements themselves: of keys made from them equal ones may
-// belong to different elements.
+// True if elements that compare equal are identical: one array of integers. The comparator must compare the two
+// elements themselves: different elements may have equal keys.
 static bool has_no_ties(const HloInstruction *op) {
     const HloComputation *comparator = op->called[0];
     const HloInstruction *root = comparator->root;
@@ -66,8 +62,8 @@ static HloInstruction *make_less(SpmdPartitioner *partitioner, HloComputation *c
     return hlo_instruction_new(computation, HLO_OP_COMPARE, shape, operands, 2, &attributes, NULL);
 }
 
-// What the source's comparator says of `parameters`, left and right exchanged if `swapped`.
-// Parameters 2k and 2k + 1 are the two elements of array k, hence the exclusive or.
+// Copies the source's comparator, applied to `parameters`, with left and right exchanged if `swapped`. Parameters 2k
+// and 2k + 1 are the two elements of array k, hence the exclusive or.
 static HloInstruction *copy_comparator(SpmdPartitioner *partitioner, const HloComputation *source, HloComputation *made,
                                        HloInstruction *const *parameters, bool swapped) {
     HloInstruction **copies = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, source->module->instruction_limit);
@@ -100,9 +96,9 @@ static HloInstruction *make_parameter(SpmdPartitioner *partitioner, HloComputati
     return hlo_instruction_new(made, HLO_OP_PARAMETER, shape, NULL, 0, &attributes, NULL);
 }
 
-// A comparator with one more array, the elements' places: ties go by place, and places from `limit` on, which are
-// padding, come last.
-// `place` is the type of the places; `limit` the size of the sorted dimension in the whole array.
+// A comparator with one more array, the elements' indices: ties are broken by index, and indices from `limit` on, which
+// are padding, come last. `place` is the type of the indices; `limit` the size of the sorted dimension in the whole
+// array.
 static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstruction *op, HloType place,
                                    int64_t limit) {
     assert(limit >= 0);
@@ -115,9 +111,9 @@ static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstru
     }
     HloInstruction *left = parameters[count], *right = parameters[count + 1];
     HloInstruction *before = copy_comparator(partitioner, op->called[0], made, parameters, false);
-    HloInstruction *behind = copy_comparator(partitioner, op->called[0], made, parameters, true);
+    HloInstruction *swapped = copy_comparator(partitioner, op->called[0], made, parameters, true);
     HloInstruction *first = make_less(partitioner, made, left, right);
-    HloInstruction *tie = make(made, HLO_OP_AND, make_not(made, behind), first);
+    HloInstruction *tie = make(made, HLO_OP_AND, make_not(made, swapped), first);
     HloInstruction *order = make(made, HLO_OP_OR, before, tie);
     HloLiteral *literal = hlo_literal_in_arena(partitioner->module->arena, left->shape);
     hlo_literal_set_int64(literal, 0, limit);
@@ -125,7 +121,7 @@ static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstru
     HloInstruction *end = hlo_instruction_new(made, HLO_OP_CONSTANT, left->shape, NULL, 0, &constant, NULL);
     HloInstruction *left_is = make_less(partitioner, made, left, end),
                    *right_is = make_less(partitioner, made, right, end);
-    // Of two elements their order; an element before padding; padding by place.
+    // Two elements are ordered by the comparator; an element comes before padding; padding is ordered by index.
     HloInstruction *both = make(made, HLO_OP_AND, left_is, order);
     HloInstruction *either = make(made, HLO_OP_OR, left_is, first);
     HloInstruction *choice[] = {right_is, both, either};
@@ -135,19 +131,19 @@ static HloComputation *total_order(SpmdPartitioner *partitioner, const HloInstru
 
 // ---- sorting what is here
 
-// The arrays that are sorted together on one device: the op's, and their places where ties or padding need them.
+// The arrays that are sorted together on one device: the op's, and their indices where ties or padding need them.
 typedef struct Sorting {
     SpmdPartitioner *partitioner;
     const HloInstruction *op;
     int64_t dim;
     SpmdAxes axes;  // of the sorted dimension
     HloInstruction **arrays;
-    int32_t count;  // with the places
+    int32_t count;  // with the indices
     HloComputation *order;
     SpmdReason reason;
 } Sorting;
 
-// Sorts `arrays` in place of themselves.
+// Replaces `arrays` by themselves sorted.
 static void sort_here(const Sorting *sorting, HloInstruction **arrays) {
     SpmdPartitioner *partitioner = sorting->partitioner;
     HloArena *arena = partitioner->module->arena;
@@ -160,7 +156,7 @@ static void sort_here(const Sorting *sorting, HloInstruction **arrays) {
     spmd_emit_leaves(partitioner, made, arrays);
 }
 
-// The operands as `factors` cut them, with their places if `places`.
+// The operands as sharded by `factors`, with their indices if `places`.
 static Sorting begin_sorting(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                              const SpmdAxes *factors, bool places) {
     Sorting sorting = {.partitioner = partitioner, .op = op, .dim = sorted_dimension(op), .count = op->operand_count};
@@ -233,9 +229,8 @@ static Network network_of(HloArena *arena, int64_t positions) {
     return network;
 }
 
-// Every stage sends every array's shard once, and the places too where they are needed.
-// Without axes on the sorted dimension nothing is merged; what gathering it costs is the operands'
-// reshard.
+// Every stage sends every array's shard once, and the indices too where they are needed. Without axes on the sorted
+// dimension nothing is merged; the cost of gathering it is in the operands' reshard.
 static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, 0, factors, 0);
@@ -253,9 +248,8 @@ static int64_t sort_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, co
     return spmd_times_bytes(bytes, network.stages);
 }
 
-// Merges with the partner of one stage and keeps a half.
-// Devices without a partner receive nothing, sort all the same (it is one program), and keep what
-// they had.
+// Merges with the partner of one stage and keeps a half. Devices without a partner receive nothing, sort anyway (it is
+// one program), and keep what they had.
 static void merge_with_partner(const Sorting *sorting, const int64_t *partners, int64_t positions) {
     assert(positions > 0);
     SpmdPartitioner *partitioner = sorting->partitioner;
@@ -285,7 +279,7 @@ static void merge_with_partner(const Sorting *sorting, const int64_t *partners, 
     }
 }
 
-// The op's own arrays; the places, if there were any, have done their work.
+// Defines the op's own arrays; the indices, if there were any, are no longer needed.
 static void define_results(const Sorting *sorting, const SpmdSharding *sharding) {
     for (int32_t i = 0; i < sorting->op->operand_count; i++) {
         spmd_define(sorting->partitioner, i, sorting->arrays[i], sharding, 0, HLO_OPCODE_COUNT);
@@ -309,8 +303,8 @@ static void sort_by_merging(SpmdPartitioner *partitioner, const HloInstruction *
 
 // ---- the first few
 
-// The last element that anybody asks for of one result, through the slices that are its only users; -1 if somebody asks
-// for more than a beginning.
+// The last element of one result that is used, through the slices that are its only users; -1 if some user takes more
+// than a prefix.
 static int64_t asked_of(const HloInstruction *result, int64_t dim) {
     assert(dim >= 0);
     int64_t most = 0;
@@ -324,7 +318,7 @@ static int64_t asked_of(const HloInstruction *result, int64_t dim) {
     return most;
 }
 
-// How many elements of the sorted dimension are asked for, counted from the first; all of them if that is not plain.
+// How many elements of the sorted dimension are used, counted from the first; all of them if that is not evident.
 static int64_t asked_for(const HloInstruction *op) {
     int64_t dim = sorted_dimension(op), all = op->operands[0]->shape->dims[dim], most = 0;
     if (!hlo_shape_is_tuple(op->shape)) {
@@ -341,8 +335,8 @@ static int64_t asked_for(const HloInstruction *op) {
     return most;
 }
 
-// The first `count` of every shard, gathered and sorted once more: shards come in order, so equal elements keep theirs.
-// What nobody asks for is filled up with zeros; slices see through that (rules/slice.c).
+// Gathers the first `count` of every shard and sorts them once more: shards come in order, so equal elements keep
+// theirs. Unused elements are filled with zeros; slices see through that (rules/slice.c).
 static void sort_first(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                        const SpmdAxes *factors, int64_t count) {
     const SpmdAxes axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, sorted_dimension(op), factors);
@@ -365,7 +359,7 @@ static void sort_first(SpmdPartitioner *partitioner, const HloInstruction *op, c
     define_results(&sorting, sharding);
 }
 
-// The axes as the operand that is cut along the sorted dimension has them; NULL if none is.
+// The axes of an operand that is sharded along the sorted dimension; NULL if none is.
 static SpmdAxes *as_cut(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule) {
     for (int32_t i = 0; i < op->operand_count; i++) {
         const SpmdLocal local = spmd_operand(partitioner, i);
@@ -377,8 +371,8 @@ static SpmdAxes *as_cut(SpmdPartitioner *partitioner, const HloInstruction *op, 
     return NULL;
 }
 
-// Whoever asks for the first few alone (top-k as JAX lowers it) gets them from the first few of each shard; else the
-// cheapest choice of factors decides between merging along the shards and sorting whole rows.
+// Users of the first few elements alone (top-k as JAX lowers it) get them from the first few of each shard. Otherwise
+// the cheapest choice of factors decides between merging along the shards and sorting whole rows.
 static HloStatus sort_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SORT));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

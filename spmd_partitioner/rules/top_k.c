@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k: each shard names its best, and the best of those are chosen. Each shard gives its k best
-// with their places in the whole array; those are gathered, and the k best of them are the answer.
-// Padding behind the last element is set to what a top-k takes last.
+// Top-k: each shard gives its k best with their indices in the whole array; those are gathered, and the k best of them
+// are the result. Padding after the last element is set to the value that a top-k takes last.
 //
 //     topk(f32[10], k=2) on 2 devices    shards   3 9 1 7 4  |  8 2 6 9 5
-//     best of each, with places          9@1 7@3             |  9@8 8@5
-//     gathered 9 7 9 8, places 1 3 8 5   chosen 9@1, 9@8
-// Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties fall as
-// in the whole array. What is sent is k values and k places a shard instead of the row; where that is no less than the
-// row, the row is gathered.
+//     best of each, with indices         9@1 7@3             |  9@8 8@5
+//     gathered 9 7 9 8, indices 1 3 8 5  chosen 9@1, 9@8
+// Shards are gathered in order and a top-k prefers the earlier of equal elements, so ties are resolved as in the whole
+// array. Each shard sends k values and k indices instead of the row; where that is no less than the row, the row is
+// gathered.
 #include <assert.h>
 #include <string.h>
 
@@ -28,7 +27,7 @@ static void topk_rule(SpmdRule *rule, const HloInstruction *op) {
     rule->reduction = HLO_OP_CALL;  // candidates of the shards are gathered and chosen from once more
 }
 
-// topk(operand) with another k; leaves[0] are the values, leaves[1] their places.
+// Emits topk(operand) with another k; leaves[0] are the values, leaves[1] their indices.
 static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *operand, int64_t k,
                       HloInstruction **leaves) {
     assert(k >= 0 && leaves);
@@ -45,8 +44,8 @@ static void emit_topk(SpmdPartitioner *partitioner, const HloInstruction *op, Hl
     spmd_emit_leaves(partitioner, made, leaves);
 }
 
-// The scalar that a top-k takes last. Floats are taken in their total order, in which NaNs stand beyond the infinities:
-// a number would be taken before them. One of the four patterns is the outermost in every floating type: all ones (the
+// The scalar that a top-k takes last. Floats are taken in their total order, in which NaNs are beyond the infinities: a
+// number would be taken before them. One of the four patterns is the outermost in every floating type: all ones (the
 // NaN of most, the finite number of f4e2m1fn), the same without the sign, the sign alone (the NaN of the types whose
 // zero has no sign) and zero (the least of the type that has no sign at all).
 static HloInstruction *taken_last(SpmdPartitioner *partitioner, HloType type, bool largest) {
@@ -129,8 +128,8 @@ static HloStatus topk_in_two_stages(SpmdPartitioner *partitioner, const HloInstr
     return HLO_SUCCESS;
 }
 
-// Takes the cut of the searched dimension out of `factors` where candidates, which are values and places, would be as
-// many bytes as the shards are.
+// Removes the sharding of the searched dimension from `factors` where the candidates, which are values and indices,
+// would be as many bytes as the shards are.
 static void keep_if_cheaper(SpmdPartitioner *partitioner, const HloInstruction *op, const SpmdRule *rule,
                             SpmdAxes *factors) {
     const HloShape *global = op->operands[0]->shape;
@@ -141,7 +140,7 @@ static void keep_if_cheaper(SpmdPartitioner *partitioner, const HloInstruction *
     if (hlo_smaller(k, shard) * (value + place) >= shard * value) factors[along] = (SpmdAxes){0};
 }
 
-// Two stages only where the dimension that is searched is cut.
+// Two stages only where the searched dimension is sharded.
 static HloStatus topk_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_TOPK));
     const SpmdRule *rule = partitioner->plan->rules[op->id];

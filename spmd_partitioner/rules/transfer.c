@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers to and from the host. Inside a manual region each device makes its own; outside of one
-// the annotation {maximal device=N} names the device that speaks for all, and what it receives is
-// broadcast. Feeds are the same: each device has a queue of its own, or one speaks for all.
-// Transfers between devices are a matter of manual regions.
+// Transfers to and from the host. Inside a manual region each device makes its own. Outside of one the annotation
+// {maximal device=N} names the device that acts for all, and the data that it receives is broadcast. Feeds are the
+// same: each device has a queue of its own, or one acts for all. Transfers between devices exist in manual regions
+// only.
 //
 //     %r = (f32[8], u32[], token[]) recv(%t), is_host_transfer=true, sharding={maximal device=2}
 //     becomes, on every device
 //     %c = (f32[8], token[]) conditional(partition-id == 2, %t, %t), branches: recv and recv-done | zeros, %t
 //     %d = f32[8] collective-broadcast(get-tuple-element(%c), index=0), replica_groups={{2,0,1,3}}
 //
-// Outside of manual regions a start and its done are written together where the start stands, since
-// what is sent or received may have to be resharded; the leaves of the start then hold the done's
-// results, which the done only passes on. Between devices the halves stay apart (keep_start,
-// emit_done).
+// Outside of manual regions a start and its done are written together in the place of the start, since the data may
+// have to be resharded. The leaves of the start then hold the done's results, which the done only passes on. Between
+// devices the halves stay apart (keep_start, emit_done).
 #include <assert.h>
 
 #include "spmd_partitioner/emit.h"
@@ -26,7 +25,7 @@ typedef struct Transfer {
     int64_t device;                // the one that acts for all; -1: each for itself
 } Transfer;
 
-// What the annotation (of the whole tuple or of each leaf) says.
+// The device of the annotation (of the whole tuple or of each leaf).
 static int64_t acting_device(const HloInstruction *op) {
     const HloSharding *sharding = op->sharding;
     if (sharding && sharding->kind == HLO_SHARDING_TUPLE)
@@ -34,7 +33,7 @@ static int64_t acting_device(const HloInstruction *op) {
     return sharding && sharding->kind == HLO_SHARDING_MAXIMAL ? sharding->maximal_device : -1;
 }
 
-// With one device in the mesh it makes its own transfers, whatever the annotation says.
+// The only device of a mesh makes its own transfers, whatever the annotation is.
 static Transfer transfer_of(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloArena *arena = partitioner->module->arena;
     const HloShape *data = hlo_shape_copy(arena, op->shape->elements[0]);
@@ -72,7 +71,7 @@ static HloInstruction *emit_transfer(const Transfer *transfer, HloInstruction *d
                              1, &transfer->attributes);
 }
 
-// A tree of zeros with a token at the end, which is `token`: what stands on devices that do not take part.
+// A tree of zeros with `token` at the end: the value on devices that do not take part.
 static HloInstruction *emit_nothing(SpmdPartitioner *partitioner, const HloShape *shape, HloInstruction *token) {
     if (shape->type == HLO_TOKEN) return token;
     if (hlo_shape_is_tuple(shape)) {
@@ -86,7 +85,7 @@ static HloInstruction *emit_nothing(SpmdPartitioner *partitioner, const HloShape
     return shape->rank ? spmd_emit_splat(partitioner, zero, shape->dims, shape->rank) : zero;
 }
 
-// What the device that acts does with its argument; gives a value of shape `result`.
+// The transfer of the acting device on its argument; returns a value of shape `result`.
 typedef HloInstruction *(*Act)(const void *context, HloInstruction *argument);
 
 // Something that one device does for all, given (data, token) or a token.
@@ -117,7 +116,7 @@ static HloComputation *make_branch(const Lone *lone, const HloShape *argument, b
     return scope.target;
 }
 
-// Acts on the one device; elsewhere the token passes, and zeros stand for data.
+// Transfers on the one device; elsewhere the token passes, and zeros replace the data.
 static HloInstruction *emit_on_device(const Lone *lone, HloInstruction *argument) {
     SpmdPartitioner *partitioner = lone->partitioner;
     assert(lone->device >= 0 && lone->device < partitioner->mesh->device_count); /* the callers refuse other devices */
@@ -168,8 +167,8 @@ static HloStatus check_transfer(const Transfer *transfer) {
     return check_device(partitioner, transfer->device, "a host transfer");
 }
 
-// True if nothing but dones looks at a start. Elsewhere (as the program's result, in a tuple) each of its leaves would
-// stand for an array of its own.
+// True if only dones use a start. Elsewhere (as the program's result, in a tuple) each of its leaves would be an array
+// of its own.
 static bool ends_with_dones(const HloInstruction *start) {
     if (start == start->parent->root) return false;
     for (int64_t u = 0; u < start->users.count; u++) {
@@ -179,8 +178,8 @@ static bool ends_with_dones(const HloInstruction *start) {
     return true;
 }
 
-// A transfer between devices is kept in its halves: a done in front of the other side's start might wait for ever.
-// Every leaf of the start stands for the whole of it, until the done comes.
+// Keeps a transfer between devices in its halves: a done before the other side's start might wait forever. Every leaf
+// of the start represents the whole of it until the done.
 static HloStatus keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
     HLO_FAIL_IF(!ends_with_dones(transfer->op), HLO_UNIMPLEMENTED, "a transfer between devices whose end is elsewhere");
     SpmdPartitioner *partitioner = transfer->partitioner;
@@ -270,7 +269,7 @@ static HloStatus send_done_partition(SpmdPartitioner *partitioner, const HloInst
 }
 const SpmdOp spmd_op_send_done = {.name = "send-done", .partition = send_done_partition};
 
-// Of a recv whose done was written with it: leaf 0 is the data, leaf 2 the token.
+// For a recv whose done was written with it: leaf 0 is the data, leaf 2 the token.
 static HloStatus recv_done_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *start = kept_start(partitioner, op);
     if (start) {
@@ -289,7 +288,7 @@ const SpmdOp spmd_op_recv_done = {.name = "recv-done", .partition = recv_done_pa
 typedef struct Feed {
     SpmdPartitioner *partitioner;
     const HloInstruction *op;
-    const HloShape *shape;  // of what it gives, in the new module
+    const HloShape *shape;  // of its result, in the new module
 } Feed;
 
 // As act_recv(), of the device's own queue.
@@ -298,7 +297,7 @@ static HloInstruction *act_infeed(const void *context, HloInstruction *argument)
     return spmd_clone(feed->partitioner, feed->op, feed->shape, &argument, 1);
 }
 
-// The attribute names the shape that is fed: that of what one device gives.
+// The attribute names the shape that one device feeds.
 static HloInstruction *emit_outfeed(const Feed *feed, HloInstruction *data, HloInstruction *token) {
     HloInstruction *operands[2] = {data, token};
     HloInstruction *made = spmd_clone(feed->partitioner, feed->op, feed->shape, operands, 2);
@@ -338,7 +337,7 @@ static HloStatus infeed_for_all(SpmdPartitioner *partitioner, const HloInstructi
     return HLO_SUCCESS;
 }
 
-// Each device takes the part that the plan gives it from its own queue.
+// Each device takes its planned part from its own queue.
 static HloStatus infeed_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HloInstruction *token = spmd_local(partitioner, op->operands[0], 0)->hlo;
     if (acting_device(op) >= 0) return infeed_for_all(partitioner, op, token);

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution, reduce-window and select-and-scatter: windows along sharded dimensions ask
-// neighbours for their borders.
+// Convolution, reduce-window and select-and-scatter: windows along sharded dimensions need halos of the neighbours'
+// shards.
 //
-// A window that lies over two shards needs elements of both. So each device first takes the
-// interval of the operand that its own windows reach over (spmd_emit_window() knows how to bring
-// it), and then the op runs on that alone, with padding adjusted: what the program's padding would
-// have added outside of the array is in the interval already, as a fill that counts nothing.
+// A window across two shards needs elements of both. So each device first takes the interval of the operand that its
+// own windows cover (spmd_emit_window() fetches it), and then the op runs on that alone, with padding adjusted: the
+// program's padding outside of the array is in the interval already, as a fill that counts nothing.
 //
 //     ROOT %d = f32[10] reduce-window(f32[10] %a, %z), window={size=3 pad=1_1}, on 4 devices
-//     taken   f32[5] from element 3i - 1 of the array on (i: the shard's number), 0 where there is none
+//     taken   f32[5] from element 3i - 1 of the array on (i: the shard's number), 0 outside of the array
 //     local   f32[3] reduce-window(f32[5], %z), window={size=3}
 //
-// A base dilated by d has its elements d apart and holes between them, so that windows of a shard
-// begin at some phase of 0 to d - 1 behind an element. Where the phases of all shards are equal the
-// local padding makes up for it (padding_low = -phase); where they differ the stride must be 1:
-// every device then computes d - 1 windows more at most, and cuts its own out (own_windows). All
-// else is irregular and not cut.
+// A base dilated by d has its elements d apart and holes between them, so that windows of a shard begin at some phase
+// of 0 to d - 1 after an element. Where the phases of all shards are equal the local padding compensates for it
+// (padding_low = -phase). Where they differ the stride must be 1: every device then computes at most d - 1 more
+// windows, and slices out its own (own_windows). Everything else is irregular and not sharded.
 //
-// Invariants: a dimension that is not cut keeps the program's own window; a cut one has a window
-// over the interval whose first output is the shard's first one, or, where shards begin at
-// different phases of a dilated base, some outputs more of which each device keeps its own. Results
-// of padding rows (an uneven cut's last shard) are never looked at by anybody.
+// Invariants: an unsharded dimension keeps the program's own window; a sharded one has a window over the interval whose
+// first output is the shard's first one or, where shards begin at different phases of a dilated base, some more outputs
+// of which each device keeps its own. Results in padding (of an uneven last shard) are never used.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -29,14 +26,14 @@
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/rules/cumulative.h"
 
-// A window of one element at each place: outputs are inputs, and nothing is needed of neighbours. Window dilation does
-// not matter, since one element has no neighbour in its window.
+// A window of one element at each index: outputs are inputs, and no halo is needed. Window dilation does not matter,
+// since a single element has no neighbour in its window.
 static bool is_trivial(const HloWindowDimension *window) {
     return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
            window->base_dilation == 1;
 }
 
-// How propagation treats the dimension: shards pass as they are, or need their neighbours' borders.
+// How propagation treats the dimension: shards pass as they are, or need their neighbours' halos.
 static SpmdFactorKind window_kind(const HloWindowDimension *window) {
     return is_trivial(window) ? SPMD_PASS : SPMD_PERMUTE;
 }
@@ -47,9 +44,9 @@ static int64_t reach_of(const HloWindowDimension *window, int64_t size) {
     return size ? (size - 1) * window->stride + (window->size - 1) * window->window_dilation + 1 : 0;
 }
 
-// What `size` windows of a shard need of a dimension that is cut by `axes`. With a dilated base they begin anywhere
-// between two elements; room is made for the shard that begins furthest behind one.
-// In elements of the array, not of the dilated base: the divisor is the dilation.
+// The interval that `size` windows of a shard need of a dimension sharded by `axes`. With a dilated base they begin
+// anywhere between two elements; there is room for the shard with the largest phase. It is in elements of the array,
+// not of the dilated base: the divisor is the dilation.
 static SpmdInterval window_interval(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                     int64_t size) {
     SpmdInterval interval = {window->stride * size, -window->padding_low, window->base_dilation, 0, 1, 0};
@@ -81,9 +78,8 @@ static HloWindowDimension local_window(const HloWindowDimension *window, const S
     return local;
 }
 
-// Takes what a cut dimension's windows need; *local becomes the window over it.
-// The next dimension is taken of what this one gives, so that corners of several cut dimensions
-// come along.
+// Takes what a sharded dimension's windows need; *local becomes the window over it. The next dimension is taken of this
+// one's result, so that corners of several sharded dimensions are included.
 static HloInstruction *take_window(SpmdPartitioner *partitioner, SpmdLocal array, int64_t dim, const SpmdAxes *axes,
                                    const HloWindowDimension *window, int64_t size, HloInstruction *fill,
                                    HloWindowDimension *local) {
@@ -104,7 +100,7 @@ static int64_t windows_beside(SpmdPartitioner *partitioner, const HloWindowDimen
     return least == largest ? 0 : largest;
 }
 
-// The shard's windows among those that were computed along a cut dimension.
+// The shard's own windows among those that were computed along a sharded dimension.
 static HloInstruction *own_windows(SpmdPartitioner *partitioner, HloInstruction *made, int64_t dim,
                                    const HloWindowDimension *window, const SpmdAxes *axes, int64_t size) {
     if (!windows_beside(partitioner, window, axes, size)) return made;
@@ -123,8 +119,8 @@ static HloWindow *copy_window(HloArena *arena, const HloWindow *window) {
 
 // ---- reduce-window ----
 
-// The window of a dimension, without the places that lie in padding for every result: those count nothing, and what
-// they reach over would be taken from neighbours. (Of an array without elements all lie there, and are left.)
+// The window of a dimension, without the elements that lie in padding for every result: those count nothing, and would
+// be fetched from neighbours. (For an array without elements all lie there, and are kept.)
 static HloWindowDimension reduced_window(const HloInstruction *op, int64_t dim) {
     const HloWindowDimension window = HLO_ATTRIBUTES(op, Window)->window->dims[dim];
     const int64_t base = op->operands[0]->shape->dims[dim], outputs = hlo_shape_leaf(op->shape, 0)->dims[dim];
@@ -154,22 +150,22 @@ static void reduce_window_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What may stand outside of the array without changing a window's result: the op's identity where it is known, else the
-// init value, which programs that are split must choose so.
+// A value outside of the array that does not change a window's result: the op's identity where it is known, else the
+// init value, which must be neutral in programs that are partitioned.
 static HloInstruction *neutral(SpmdPartitioner *partitioner, const HloInstruction *op, HloInstruction *init) {
     const HloOpcode combiner = op->operand_count == 2 ? spmd_rule_combiner(op->called[0]) : HLO_OPCODE_COUNT;
     if (combiner == HLO_OPCODE_COUNT) return init;
     return spmd_emit_identity(partitioner, combiner, init->shape->type);
 }
 
-// The form of window_interval() that spmd_windowed_bytes() asks for.
+// window_interval() in the form that spmd_windowed_bytes() takes.
 static SpmdInterval reduce_window_interval(const SpmdMesh *mesh, const HloInstruction *op, int32_t dim,
                                            const SpmdAxes *axes, int64_t size) {
     const HloWindowDimension window = reduced_window(op, dim);
     return window_interval(mesh, &window, axes, size);
 }
 
-// True if the windows of all cut dimensions can be computed shard by shard.
+// True if the windows of all sharded dimensions can be computed shard by shard.
 static bool all_regular(const SpmdMesh *mesh, const HloInstruction *op, const SpmdSharding *sharding,
                         const HloShape *global) {
     for (int32_t d = 0; d < sharding->rank; d++) {
@@ -180,8 +176,8 @@ static bool all_regular(const SpmdMesh *mesh, const HloInstruction *op, const Sp
     return true;
 }
 
-// What one device sends for these factors. Running totals (cumulative sums and the like) exchange one element a shard
-// instead of borders as wide as the array.
+// The bytes that one device sends for these factors. Running totals (cumulative sums and the like) exchange one element
+// a shard instead of halos as wide as the array.
 static int64_t reduce_window_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloInstruction *op = rule->op;
     const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
@@ -204,14 +200,14 @@ typedef struct Windows {
     const SpmdRule *rule;
     SpmdAxes *factors;
     SpmdSharding *sharding;     // of operands and results
-    const HloWindow *whole;     // the program's, as reduced_windows() gives it
+    const HloWindow *whole;     // the program's, from reduced_windows()
     HloWindow *local;           // over what was taken
     HloWindowDimension *dims;   // of `local`
     HloInstruction **operands;  // arrays, then init values
 } Windows;
 
-// Chooses the factors: with cut windows where all of them can be computed shard by shard, else without any. The second
-// round always fits, since without cut windows there is nothing that could be irregular.
+// Chooses the factors: with sharded windows where all of them can be computed shard by shard, else without any. The
+// second attempt always fits, since without sharded windows nothing can be irregular.
 static Windows begin_windows(SpmdPartitioner *partitioner, const HloInstruction *op) {
     Windows windows = {.rule = partitioner->plan->rules[op->id], .whole = reduced_windows(partitioner->arena, op)};
     const int32_t result = spmd_rule_result(windows.rule, 0);
@@ -312,10 +308,10 @@ static int32_t selection_direction(const HloComputation *select) {
     return plain ? HLO_ATTRIBUTES(root, Compare)->direction : -1;
 }
 
-// The op whose identity a selection never takes before a number, HLO_OPCODE_COUNT if none is known. It stands where a
-// window reaches beyond the array, and it must be an infinity: the least number of any other type is a number like
-// others (0 of unsigned ones), and where it is in the array too a selection of equals may take the one outside. (Where
-// no number is compared with, one outside may be taken all the same: before NaNs, and before that infinity itself.)
+// The op whose identity a selection never prefers to a number, HLO_OPCODE_COUNT if none is known. It fills the part of
+// a window outside of the array, and it must be an infinity: the least value of any other type is an ordinary number (0
+// of unsigned ones), and where it is in the array too, a selection among equals may take the one outside. (Where no
+// number is compared with, one outside may still be taken: before NaNs, and before that infinity itself.)
 static HloOpcode never_selected(const HloInstruction *op) {
     const HloType type = op->shape->type;
     if (!hlo_type_is_float(type) || isfinite(hlo_float_extreme(type, true))) return HLO_OPCODE_COUNT;
@@ -336,11 +332,10 @@ static bool may_exchange(const HloInstruction *op, const HloWindowDimension *win
            spmd_rule_combiner(op->called[1]) == HLO_OP_ADD && (inside || never_selected(op) != HLO_OPCODE_COUNT);
 }
 
-// Sources stand where the windows stand, so array, source and result are cut along the same factor although their sizes
-// differ: shard i of the sources is what the windows of shard i give, about. Dimensions that may not be exchanged get
-// no factor and stay whole.
-// The factor has the size of the array, not that of the sources: spmd_rule_project() goes by axes
-// alone.
+// Sources have the positions of the windows, so array, source and result are sharded along the same factor although
+// their sizes differ: shard i of the sources holds approximately the results of the windows of shard i. Dimensions that
+// may not be exchanged get no factor and stay whole. The factor has the size of the array, not that of the sources:
+// spmd_rule_project() goes by axes alone.
 static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     for (int32_t d = 0; d < op->shape->rank; d++) {
@@ -353,8 +348,8 @@ static void select_and_scatter_rule(SpmdRule *rule, const HloInstruction *op) {
     }
 }
 
-// What one device needs along a cut dimension to make its shard of the result: all windows that touch it. Shards begin
-// anywhere between the beginnings of two windows; `sources` has that as its phase.
+// What one device needs along a sharded dimension to compute its shard of the result: all windows that touch it. Shards
+// begin anywhere between the starts of two windows; `sources` has that as its phase.
 typedef struct ScatterHalo {
     SpmdInterval sources;    // numbers of the windows, which are those of the sources
     SpmdInterval elements;   // of the array, from the beginning of the first window on
@@ -363,13 +358,13 @@ typedef struct ScatterHalo {
     int64_t before;          // of the shard in them, where the phase is 0
 } ScatterHalo;
 
-// `size` is at least what the shard needs behind the first window: elements that no window covers
-// are the shard's too, and get the init value.
+// `size` is at least what the shard needs after the first window: elements that no window covers are the shard's too,
+// and get the init value.
 static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *window, const SpmdAxes *axes,
                                 int64_t shard) {
     int64_t stride = window->stride;
-    // Window w begins at w * stride - padding: the first that is taken ends behind the shard's beginning, or begins at
-    // it or before.
+    // Window w begins at w * stride - padding. The first one taken ends after the shard's beginning, or begins at it or
+    // before.
     ScatterHalo halo = {.before = window->size > stride ? window->size - stride : 0};
     halo.sources = (SpmdInterval){shard, window->padding_low - halo.before, stride, 0, 1, 0};
     spmd_interval_phases(mesh, axes, &halo.sources, &halo.least, &halo.largest);
@@ -383,7 +378,7 @@ static ScatterHalo scatter_halo(const SpmdMesh *mesh, const HloWindowDimension *
     return halo;
 }
 
-// Both the array's and the sources' borders are sent.
+// The halos of both the array and the sources are sent.
 static int64_t select_and_scatter_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloWindow *window = HLO_ATTRIBUTES(rule->op, Window)->window;
     const SpmdSharding *sharding =
@@ -410,7 +405,7 @@ typedef struct Scattering {
     SpmdReason reason;
 } Scattering;
 
-// Takes all that the windows of one cut dimension need.
+// Takes everything that the windows of one sharded dimension need.
 static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, int32_t d) {
     const HloWindowDimension *window = &HLO_ATTRIBUTES(scattering->op, Window)->window->dims[d];
     const SpmdAxes *axes = &scattering->sharding->dims[d];
@@ -425,8 +420,8 @@ static void take_windows(SpmdPartitioner *partitioner, Scattering *scattering, i
         spmd_emit_window(partitioner, scattering->source, d, halo.sources, zero, &scattering->reason);
 }
 
-// Each device computes every window that touches its shard, and keeps of the scattered result the shard alone. Windows
-// at a border are computed by both sides: that is cheaper than to send sums back, and needs only one exchange.
+// Each device computes every window that touches its shard, and keeps the shard of the scattered result alone. Windows
+// at a shard boundary are computed by both sides: that is cheaper than sending sums back, and needs only one exchange.
 static HloStatus select_and_scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloWindow *window = HLO_ATTRIBUTES(op, Window)->window;
     const SpmdRule *rule = partitioner->plan->rules[op->id];
@@ -470,9 +465,9 @@ static int64_t group_count(int64_t written) {
     return written > 1 ? written : 1;
 }
 
-// True if spatial dimension `i` is one where the kernel is what is cut: it has more elements than there are windows, as
-// in the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum.
-// Reversed kernels and dilated images are left to the exchange of borders.
+// True if spatial dimension `i` is one where the kernel is sharded: it has more elements than there are windows, as in
+// the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum. Reversed
+// kernels and dilated images are left to the exchange of halos.
 static bool sums_window(const HloInstruction *op, int64_t i) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloWindowDimension *window = &convolution->window->dims[i];
@@ -482,7 +477,7 @@ static bool sums_window(const HloInstruction *op, int64_t i) {
 
 // A convolution is a matrix product whose rows are batch and windows: batch and output features pass, input features
 // are summed, and each spatial dimension is a window. Groups are the major part of the features on all three sides (for
-// batch groups: of the input's batch), so that a cut between groups keeps each group's product on one device.
+// batch groups: of the input's batch), so that sharding between groups keeps each group's product on one device.
 static void convolution_rule(SpmdRule *rule, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;
@@ -535,28 +530,27 @@ static void convolution_adjust(const SpmdRule *rule, HloArena *arena, void *attr
     }
 }
 
-// What a shard of the kernel's elements, `size` of them, needs for all windows.
-// Each position has other elements of the kernel, and each element of the kernel meets the image
-// under all windows: what is taken begins further on by a kernel shard.
+// The interval that a shard of the kernel's elements, `size` of them, needs for all windows. Each position has other
+// elements of the kernel, and each element of the kernel is applied to the image under all windows: the interval begins
+// further on by a kernel shard.
 static SpmdInterval summed_interval(const HloWindowDimension *window, int64_t outputs, int64_t size) {
     int64_t reach = (outputs - 1) * window->stride + (size - 1) * window->window_dilation + 1;
     return (SpmdInterval){size * window->window_dilation, -window->padding_low, 1, outputs && size ? reach : 0, 1, 0};
 }
 
-// One spatial dimension of a convolution, cut.
+// One sharded spatial dimension of a convolution.
 typedef struct Spatial {
     const HloWindowDimension *window;
     int64_t from;  // dimension of the input
     SpmdAxes axes;
-    bool summed;         // the kernel is cut, not the output
+    bool summed;         // the kernel is sharded, not the output
     int64_t size;        // what one device has of the output, or of the kernel
     int64_t to;          // dimension of the output
     SpmdInterval needs;  // of the input
 } Spatial;
 
-// Spatial dimension `i` for given factors; false if it is not cut, or has nothing to exchange.
-// The axes are those of the input's dimension, which the factor shares with the output's or the
-// kernel's.
+// Spatial dimension `i` for given factors; false if it is not sharded, or has nothing to exchange. The axes are those
+// of the input's dimension, which the factor shares with the output's or the kernel's.
 static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors, int64_t i,
                         Spatial *spatial) {
     const HloInstruction *op = rule->op;
@@ -576,7 +570,7 @@ static bool cut_spatial(const SpmdPartitioner *partitioner, const SpmdRule *rule
     return true;
 }
 
-// Whether the windows of all cut spatial dimensions can be computed shard by shard, as is_regular() says.
+// Whether the windows of all sharded spatial dimensions can be computed shard by shard (is_regular()).
 static bool convolution_is_regular(const SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
     for (int64_t i = 0; i < labels->input_spatial.count; i++) {
@@ -587,7 +581,7 @@ static bool convolution_is_regular(const SpmdPartitioner *partitioner, const Spm
     return true;
 }
 
-// The borders of the input; of an irregular choice the whole input, so that no such choice is the cheapest.
+// The bytes of the input's halos; of an irregular choice the whole input, so that it is never the cheapest.
 static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors) {
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(rule->op, Convolution)->labels;
     const HloShape *input = rule->tensors[0].shape;
@@ -602,7 +596,7 @@ static int64_t convolution_moved(SpmdPartitioner *partitioner, const SpmdRule *r
     return bytes;
 }
 
-// Takes what one cut spatial dimension needs of the input; `along` becomes the window over it.
+// Takes what one sharded spatial dimension needs of the input; `along` becomes the window over it.
 static HloInstruction *take_spatial(SpmdPartitioner *partitioner, SpmdLocal input, const Spatial *spatial,
                                     HloWindowDimension *along) {
     HloInstruction *zero = spmd_emit_scalar(partitioner, input.hlo->shape->type, 0);
@@ -623,8 +617,8 @@ static HloInstruction *mask_kernel(SpmdPartitioner *partitioner, const SpmdRule 
     return spmd_mask_reduced(partitioner, rule, factors, 1, kernel, zero);
 }
 
-// The input's features beyond the end of an unevenly cut dimension; its spatial dimensions are filled as they are
-// taken.
+// Masks the input's features beyond the end of an unevenly sharded dimension; its spatial dimensions are filled as they
+// are taken.
 static HloInstruction *mask_features(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                      HloInstruction *input) {
     const int64_t feature = HLO_ATTRIBUTES(rule->op, Convolution)->labels->input_feature;
@@ -634,9 +628,9 @@ static HloInstruction *mask_features(SpmdPartitioner *partitioner, const SpmdRul
     return spmd_emit_mask(partitioner, input, feature, &axes, rule->tensors[0].shape->dims[feature], zero);
 }
 
-// The kernel comes as its factors say and is never exchanged; the input takes its borders one spatial dimension after
-// the other, so that corners come with the second. Where a summed dimension is uneven, both sides are masked: 0 times
-// what padding may hold (an infinity, a NaN) is not 0.
+// The kernel is sharded by its factors and never exchanged. The input takes its halos one spatial dimension after the
+// other, so that corners come with the second. Where a summed dimension is uneven, both sides are masked: 0 times the
+// padding (which may be an infinity or a NaN) is not 0.
 static HloStatus convolution_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloConvolutionLabels *labels = convolution->labels;

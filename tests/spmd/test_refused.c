@@ -50,7 +50,7 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "%s: copy-start whose halves something else refers to cannot be partitioned"},
     // what the verifier leaves open, and rules would count with
     {ON(4, " p = f32[8] parameter(0)\n q = f32[?] parameter(1)\n ROOT t = (f32[8], f32[?]) tuple(p, q)\n"),
-     HLO_UNIMPLEMENTED, "%q: a dimension without a bound cannot be cut"},
+     HLO_UNIMPLEMENTED, "%q: an array with an unbounded dimension cannot be partitioned"},
     {ON(4, " p = f32[4,4] parameter(0)\n ROOT r = f32[9] custom-call(p), custom_call_target=\"Sharding\"\n"),
      HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"Sharding\" do not fit together"},
     {ON(4, " p = f32[2,4] parameter(0)\n ROOT r = (f32[2,5], s32[2,5]) custom-call(p), custom_call_target=\"TopK\"\n"),
@@ -147,7 +147,7 @@ static const RefusedProgram programs[] = {
         "custom_call_target=\"SPMDFullToShardShape\", sharding={devices=[1,2,2]<=[4] "
         "last_tile_dims={manual,replicated}}"
         "\n ROOT r = f32[4] negate(d)\n"),
-     HLO_UNIMPLEMENTED, "%d: manual axes behind others in dimension 0"},
+     HLO_UNIMPLEMENTED, "%d: manual axes come after other axes in dimension 0"},
     // an order of devices that is no grid, of a sum
     {ON(4,
         " p = f32[8,2] parameter(0), sharding={devices=[2,1,2]0,3,1,2 last_tile_dims={unreduced}}\n"
