@@ -21,11 +21,13 @@ typedef struct Field {
 
 static const Field kFields[] = {
 #define HLO_FAMILY(family)
-#define HLO_FIELD(family, field, kind, text) {#family, text},
+#define HLO_FIELD(family, field, kind, text, presence) {#family, text},
+#define HLO_FIELD_RULE(opcode, family, field, presence)
 #define HLO_FAMILY_END(family)
 #include "hlo/ir/attributes.def"
 #undef HLO_FAMILY
 #undef HLO_FIELD
+#undef HLO_FIELD_RULE
 #undef HLO_FAMILY_END
 };
 

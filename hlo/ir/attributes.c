@@ -5,8 +5,8 @@
 // A family of ops has one struct (HloDotAttributes), and attributes.def one row for each of its
 // fields:
 //
-//   HLO_FIELD(Dot, lhs_batch, INTS, "lhs_batch_dims")
-//   ->  {"lhs_batch_dims", HLO_FIELD_INTS, false, NULL, offsetof(HloDotAttributes, lhs_batch)}
+//   HLO_FIELD(Dot, lhs_batch, INTS, "lhs_batch_dims", OPTIONAL)
+//   ->  {"lhs_batch_dims", HLO_FIELD_INTS, false, NULL, offsetof(HloDotAttributes, lhs_batch), HLO_FIELD_OPTIONAL}
 //
 // Copying, comparing, hashing (here), printing and parsing (hlo/text), protos (hlo/proto) and the
 // builders walk over these rows and switch by the kind of the field, so that a new attribute is one
@@ -80,25 +80,30 @@
 
 // Each list ends with an empty row, so that families without fields are lists too.
 #define HLO_FAMILY(family) static const HloField fields_##family[] = {
-#define HLO_FIELD(family, field, kind, text) {text, KIND_##kind, offsetof(Hlo##family##Attributes, field)},
-#define HLO_FAMILY_END(family)              \
-    { NULL, HLO_FIELD_INT, false, NULL, 0 } \
-    }                                       \
+#define HLO_FIELD(family, field, kind, text, presence) \
+    {text, KIND_##kind, offsetof(Hlo##family##Attributes, field), HLO_FIELD_##presence},
+#define HLO_FAMILY_END(family)                                  \
+    { NULL, HLO_FIELD_INT, false, NULL, 0, HLO_FIELD_OPTIONAL } \
+    }                                                           \
     ;
+#define HLO_FIELD_RULE(opcode, family, field, presence)
 #include "hlo/ir/attributes.def"
 #undef HLO_FAMILY
 #undef HLO_FIELD
+#undef HLO_FIELD_RULE
 #undef HLO_FAMILY_END
 
 static const HloFamilyInfo families[HLO_FAMILY_COUNT] = {
 #define HLO_FAMILY(family)                                                              \
     [HLO_FAMILY_##family] = {#family, sizeof(Hlo##family##Attributes), fields_##family, \
                              (int32_t)HLO_COUNT_OF(fields_##family) - 1},
-#define HLO_FIELD(family, field, kind, text)
+#define HLO_FIELD(family, field, kind, text, presence)
 #define HLO_FAMILY_END(family)
+#define HLO_FIELD_RULE(opcode, family, field, presence)
 #include "hlo/ir/attributes.def"
 #undef HLO_FAMILY
 #undef HLO_FIELD
+#undef HLO_FIELD_RULE
 #undef HLO_FAMILY_END
 };
 

@@ -274,11 +274,13 @@ typedef struct HloCustomCallAttributes {
 
 typedef enum HloFamily {
 #define HLO_FAMILY(family) HLO_FAMILY_##family,
-#define HLO_FIELD(family, field, kind, text)
+#define HLO_FIELD(family, field, kind, text, presence)
 #define HLO_FAMILY_END(family)
+#define HLO_FIELD_RULE(opcode, family, field, presence)
 #include "hlo/ir/attributes.def"
 #undef HLO_FAMILY
 #undef HLO_FIELD
+#undef HLO_FIELD_RULE
 #undef HLO_FAMILY_END
     HLO_FAMILY_COUNT
 } HloFamily;
@@ -317,12 +319,16 @@ typedef struct HloEnumTable {
     int32_t count;
 } HloEnumTable;
 
+// Whether the text of an op gives a field.
+typedef enum HloFieldPresence { HLO_FIELD_OPTIONAL, HLO_FIELD_NEEDED, HLO_FIELD_FORBIDDEN } HloFieldPresence;
+
 typedef struct HloField {
     const char *text;  // "" when the syntax is special
     HloFieldKind kind;
     bool always;                      // printed even at its zero value
     const HloEnumTable *enumeration;  // of HLO_FIELD_ENUM
     size_t offset;                    // within the family's struct
+    HloFieldPresence presence;        // in text, for most ops of the family: hlo_field_presence()
 } HloField;
 
 typedef struct HloFamilyInfo {

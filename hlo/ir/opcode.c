@@ -34,6 +34,30 @@ const HloOpInfo *hlo_op_info(HloOpcode opcode) {
     return &infos[opcode];
 }
 
+HloFieldPresence hlo_field_presence(HloOpcode opcode, int32_t field) {
+    static const struct {
+        HloOpcode opcode;
+        size_t offset;
+        HloFieldPresence presence;
+    } rules[] = {
+#define HLO_FAMILY(family)
+#define HLO_FIELD(family, field, kind, text, presence)
+#define HLO_FAMILY_END(family)
+#define HLO_FIELD_RULE(opcode, family, field, presence) \
+    {HLO_OP_##opcode, offsetof(Hlo##family##Attributes, field), HLO_FIELD_##presence},
+#include "hlo/ir/attributes.def"
+#undef HLO_FAMILY
+#undef HLO_FIELD
+#undef HLO_FAMILY_END
+#undef HLO_FIELD_RULE
+    };
+    const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
+    assert(field >= 0 && field < family->field_count);
+    for (size_t i = 0; i < HLO_COUNT_OF(rules); i++)
+        if (rules[i].opcode == opcode && rules[i].offset == family->fields[field].offset) return rules[i].presence;
+    return family->fields[field].presence;
+}
+
 // One pass over the rows, nearly all of which differ from the text in their first letter.
 HloOpcode hlo_op_from_text(const char *text, size_t length) {
     assert(text || length == 0);

@@ -46,6 +46,8 @@ static inline const char *hlo_op_text(HloOpcode opcode) {
 static inline bool hlo_op_is(HloOpcode opcode, int flags) {
     return (hlo_op_info(opcode)->flags & flags) != 0;
 }
+// Whether text must, may or cannot give field number `field` of the op's family. Any thread.
+HLO_EXPORT HloFieldPresence hlo_field_presence(HloOpcode opcode, int32_t field);
 // The opcode spelled so, or HLO_OPCODE_COUNT.
 HLO_EXPORT HloOpcode hlo_op_from_text(const char *text, size_t length);
 

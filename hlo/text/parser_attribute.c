@@ -75,64 +75,6 @@ static unsigned allowed_roles(HloOpcode opcode, bool pred_branch) {
     return needed_roles(opcode, pred_branch);
 }
 
-// Fields that an op must be given, and fields of its family that it cannot have.
-static const struct {
-    HloOpcode opcode;
-    bool needed;
-    const char *names[6];
-} field_rules[] = {
-    {HLO_OP_IOTA, true, {"iota_dimension"}},
-    {HLO_OP_TOPK, true, {"k"}},
-    {HLO_OP_ALL_GATHER, true, {"dimensions"}},
-    {HLO_OP_ALL_GATHER_START, true, {"dimensions"}},
-    {HLO_OP_REDUCE_SCATTER, true, {"dimensions"}},
-    {HLO_OP_COLLECTIVE_PERMUTE, true, {"source_target_pairs"}},
-    {HLO_OP_COLLECTIVE_PERMUTE_START, true, {"source_target_pairs"}},
-    {HLO_OP_GET_TUPLE_ELEMENT, true, {"index"}},
-    {HLO_OP_SORT, true, {"dimensions"}},
-    {HLO_OP_SCAN, true, {"dimensions", "num_carries"}},
-    {HLO_OP_COMPARE, true, {"direction"}},
-    {HLO_OP_CONCATENATE, true, {"dimensions"}},
-    {HLO_OP_REVERSE, true, {"dimensions"}},
-    {HLO_OP_TRANSPOSE, true, {"dimensions"}},
-    {HLO_OP_REDUCE, true, {"dimensions"}},
-    {HLO_OP_GET_DIMENSION_SIZE, true, {"dimensions"}},
-    {HLO_OP_SET_DIMENSION_SIZE, true, {"dimensions"}},
-    {HLO_OP_SLICE, true, {"slice"}},
-    {HLO_OP_DYNAMIC_SLICE, true, {"dynamic_slice_sizes"}},
-    {HLO_OP_BATCH_NORM_TRAINING, true, {"epsilon", "feature_index"}},
-    {HLO_OP_BATCH_NORM_INFERENCE, true, {"epsilon", "feature_index"}},
-    {HLO_OP_BATCH_NORM_GRAD, true, {"epsilon", "feature_index"}},
-    {HLO_OP_PAD, true, {"padding"}},
-    {HLO_OP_FUSION, true, {"kind"}},
-    {HLO_OP_RNG, true, {"distribution"}},
-    {HLO_OP_RNG_GET_AND_UPDATE_STATE, true, {"delta"}},
-    {HLO_OP_RNG_BIT_GENERATOR, true, {"algorithm"}},
-    {HLO_OP_REDUCE_PRECISION, true, {"exponent_bits", "mantissa_bits"}},
-    {HLO_OP_CONVOLUTION, true, {"dim_labels"}},
-    {HLO_OP_FFT, true, {"fft_type", "fft_length"}},
-    {HLO_OP_GATHER,
-     true,
-     {"offset_dims", "collapsed_slice_dims", "start_index_map", "index_vector_dim", "slice_sizes"}},
-    {HLO_OP_SCATTER,
-     true,
-     {"update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims", "index_vector_dim"}},
-    {HLO_OP_CUSTOM_CALL, true, {"custom_call_target"}},
-    {HLO_OP_ALL_REDUCE, false, {"dimensions"}},
-    {HLO_OP_ALL_REDUCE_START, false, {"dimensions"}},
-    {HLO_OP_ALL_GATHER, false, {"mode"}},
-    {HLO_OP_ALL_GATHER_START, false, {"mode"}},
-    {HLO_OP_ALL_TO_ALL, false, {"use_global_device_ids", "mode"}},
-    {HLO_OP_RAGGED_ALL_TO_ALL, false, {"constrain_layout", "use_global_device_ids", "mode"}},
-    {HLO_OP_COLLECTIVE_BROADCAST, false, {"dimensions", "constrain_layout", "use_global_device_ids", "mode"}},
-    {HLO_OP_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
-    {HLO_OP_SCALED_DOT, false, {"lhs_ragged_dims", "rhs_group_dims"}},
-    {HLO_OP_RAGGED_DOT, false, {"algorithm"}},
-    {HLO_OP_CALL, false, {"output_to_operand_aliasing"}},
-    {HLO_OP_ASYNC_UPDATE, false, {"output_to_operand_aliasing"}},
-    {HLO_OP_ASYNC_DONE, false, {"output_to_operand_aliasing"}},
-};
-
 // -1 if the family has no such field.
 static int find_field(const HloFamilyInfo *family, const char *name) {
     for (int i = 0; i < family->field_count; i++) {
@@ -141,30 +83,14 @@ static int find_field(const HloFamilyInfo *family, const char *name) {
     return -1;
 }
 
-static bool is_forbidden(HloOpcode opcode, const char *name) {
-    for (size_t i = 0; i < HLO_COUNT_OF(field_rules); i++) {
-        if (field_rules[i].opcode != opcode || field_rules[i].needed) continue;
-        for (int j = 0; j < 6 && field_rules[i].names[j]; j++) {
-            if (strcmp(field_rules[i].names[j], name) == 0) return true;
-        }
-    }
-    return false;
-}
-
-// Fields that are missing would be zero, which is a dimension or size like any other.
 static bool check_needed_fields(HloParser *parser, const char *where, HloOpcode opcode,
                                 const HloParsedAttributes *parsed) {
     assert(parsed && where);
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
-    for (size_t i = 0; i < HLO_COUNT_OF(field_rules); i++) {
-        if (field_rules[i].opcode != opcode || !field_rules[i].needed) continue;
-        for (int j = 0; j < 6 && field_rules[i].names[j]; j++) {
-            int field = find_field(family, field_rules[i].names[j]);
-            if (!(parsed->seen_fields >> field & 1)) {
-                return hlo_parser_fail(parser, where, "%s needs the attribute %s", hlo_op_text(opcode),
-                                       field_rules[i].names[j]);
-            }
-        }
+    for (int32_t field = 0; field < family->field_count; field++) {
+        if (hlo_field_presence(opcode, field) != HLO_FIELD_NEEDED || (parsed->seen_fields >> field & 1)) continue;
+        return hlo_parser_fail(parser, where, "%s needs the attribute %s", hlo_op_text(opcode),
+                               family->fields[field].text);
     }
     return true;
 }
@@ -315,7 +241,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
     // XLA had another name for it for a while.
     if (opcode == HLO_OP_CONVOLUTION && strcmp(name, "conv_kind") == 0) name = "convolution_kind";
     int field = find_field(family, name);
-    if (field < 0 || is_forbidden(opcode, name)) {
+    if (field < 0 || hlo_field_presence(opcode, field) == HLO_FIELD_FORBIDDEN) {
         return hlo_parser_fail(parser, where, "%s has no attribute '%s'", hlo_op_text(opcode), name);
     }
     if (parsed->seen_fields >> field & 1) return hlo_parser_fail(parser, where, "attribute %s is given twice", name);
