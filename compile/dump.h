@@ -8,6 +8,8 @@
 //     DIR/module_0001.NAME.after_optimizations.txt
 //
 // They are asked for on the command line (--dump-to, --dump-after), by MESHLO_DUMP, or by XLA_FLAGS.
+//
+// Stability: experimental.
 #ifndef MESHLO_COMPILE_DUMP_H_
 #define MESHLO_COMPILE_DUMP_H_
 

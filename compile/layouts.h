@@ -2,6 +2,8 @@
 // Layouts of a program's arguments and results: what the caller asks for, and what is chosen where the program leaves
 // them open. Layouts are names here (arrays are row-major in memory), but programs ask for them and are told them, so
 // they are chosen as the real compiler would.
+//
+// Stability: experimental.
 #ifndef MESHLO_COMPILE_LAYOUTS_H_
 #define MESHLO_COMPILE_LAYOUTS_H_
 

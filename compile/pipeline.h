@@ -26,6 +26,8 @@
 // Invariants: the result computes the same bits as the input for every input, under every numerics (no rounding is
 // added or removed, products stay products of the same operands); compiling a result once more changes nothing in its
 // computations; metadata survives on rewritten instructions.
+//
+// Stability: experimental.
 #ifndef MESHLO_COMPILE_PIPELINE_H_
 #define MESHLO_COMPILE_PIPELINE_H_
 

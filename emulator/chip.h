@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a TPU chip is: one EmuChip a generation, filled from emulator/chips.def, where every number has its source.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_CHIP_H_
 #define MESHLO_EMULATOR_CHIP_H_
 

@@ -2,6 +2,8 @@
 // Collectives as transfers over the links of a slice. A collective runs in stages (for example: between the devices of
 // a chip, then over the torus); in each stage every group puts its bytes on the links of its routes, and the busiest
 // link sets the time. Formulas: docs/machine-model.md.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_COLLECTIVE_H_
 #define MESHLO_EMULATOR_COLLECTIVE_H_
 

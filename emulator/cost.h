@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long one kernel takes on one device: a roofline over the systolic arrays, the vector unit and HBM.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_COST_H_
 #define MESHLO_EMULATOR_COST_H_
 

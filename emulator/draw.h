@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pictures: which device holds which part of an array (as jax.debug.visualize_array_sharding draws it), and the chips
 // of a slice in text or SVG.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_DRAW_H_
 #define MESHLO_EMULATOR_DRAW_H_
 

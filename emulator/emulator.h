@@ -17,6 +17,8 @@
 //
 // Nothing here prints, starts threads or keeps state: all functions may be called from any thread on objects that no
 // other thread changes. Times are integers in picoseconds, sizes in bytes, unless a name says otherwise.
+//
+// Stability: stable.
 #ifndef MESHLO_EMULATOR_EMULATOR_H_
 #define MESHLO_EMULATOR_EMULATOR_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A slice as an hwloc topology, for lstopo and other tools of that family.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_EXPORT_HWLOC_H_
 #define MESHLO_EMULATOR_EXPORT_HWLOC_H_
 

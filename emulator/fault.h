@@ -5,6 +5,8 @@
 //                       rate
 //   straggler:D:TIMES   device D takes TIMES (1.5) as long for every kernel
 //   dead:D              the chip of device D is gone
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_FAULT_H_
 #define MESHLO_EMULATOR_FAULT_H_
 

@@ -3,6 +3,8 @@
 // consumers, so that chains of elementwise operations do not pay for memory at every step; matrix products take in what
 // feeds them and what follows them elementwise; reductions are made where their operand is made. A kernel writes its
 // roots, which are the first of its members; everything else in it stays on the chip.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_FUSION_H_
 #define MESHLO_EMULATOR_FUSION_H_
 

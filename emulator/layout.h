@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The storage of arrays in a TPU's memory: the layout that the compiler would choose, and their sizes in tiles.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_LAYOUT_H_
 #define MESHLO_EMULATOR_LAYOUT_H_
 

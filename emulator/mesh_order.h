@@ -2,6 +2,8 @@
 // The order of devices in a mesh: the orders that jax.make_mesh, mesh_utils.create_device_mesh and
 // mesh_utils.create_hybrid_device_mesh choose, reproduced exactly (JAX 0.10.2 to 0.11; the algorithm is described in
 // docs/machine-model.md).
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_MESH_ORDER_H_
 #define MESHLO_EMULATOR_MESH_ORDER_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an opcode is run on a TPU, expanded from op_class.def.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_OP_CLASS_H_
 #define MESHLO_EMULATOR_OP_CLASS_H_
 

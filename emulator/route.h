@@ -4,6 +4,8 @@
 //   package_base + device position    from a device to the other device of its chip
 //   dcn_base + host * 2 + direction   a host's connection to the network between slices; 0 goes out, 1 comes in
 // Numbers of links that do not exist (beyond the end of an axis that does not wrap) are skipped.
+//
+// Stability: experimental.
 #ifndef MESHLO_EMULATOR_ROUTE_H_
 #define MESHLO_EMULATOR_ROUTE_H_
 

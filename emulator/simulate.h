@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulates one step of a per-device program on a slice: how long it takes and where the time is spent, its memory, and
 // the traffic on each link. All devices run the same program, so one of them is simulated, with the collectives of all.
+//
+// Stability: stable.
 #ifndef MESHLO_EMULATOR_SIMULATE_H_
 #define MESHLO_EMULATOR_SIMULATE_H_
 

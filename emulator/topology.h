@@ -6,6 +6,8 @@
 // XML file (`pod.xml` for its first slice, `pod.xml#name` for another). Options may follow a name, as the runtime takes
 // them beside it: `v5e:4x4,hosts=2x4x1` (chips of one host), `v5e:4x4,wrap=xy` (axes that close to rings, or `none`),
 // `v4:2x2x2,megacore=no` (each core of a chip is a device).
+//
+// Stability: stable.
 #ifndef MESHLO_EMULATOR_TOPOLOGY_H_
 #define MESHLO_EMULATOR_TOPOLOGY_H_
 

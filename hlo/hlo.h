@@ -2,12 +2,15 @@
 // All of hlo/ for a C program that embeds it: modules (hlo/ir/module.h), the builder (hlo/ir/builder.h), random numbers
 // (hlo/random/random.h), the verifier (hlo/verify/verify.h), text (hlo/text/text.h) and passes (hlo/pass/pass.h). Each
 // header is the manual of its part.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_HLO_H_
 #define MESHLO_HLO_HLO_H_
 
 #include "hlo/base/memory.h"
 #include "hlo/base/status.h"
 #include "hlo/base/text.h"
+#include "hlo/base/version.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/builder.h"
 #include "hlo/ir/computation.h"

@@ -5,6 +5,8 @@
 // A partitioned module carries num_partitions=N and frontend_attributes={meshlo.partitioned="true"}. Its entry
 // parameters keep their shardings and name their global dimensions in the frontend attribute meshlo.global_dims; its
 // root does the same for the results. spmd_boundary_new() reads them back for splitting and reassembling arrays.
+//
+// Stability: stable.
 #ifndef MESHLO_SPMD_PARTITIONER_SPMD_H_
 #define MESHLO_SPMD_PARTITIONER_SPMD_H_
 

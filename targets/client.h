@@ -29,6 +29,8 @@
 //  - Callbacks run without any lock held, once, on the thread that makes the event ready or, if it is ready already, on
 //    the caller's. They may call anything here, also release the event.
 //  - Arrays are dense and row-major on devices, whatever layouts shapes name; from_host and to_host convert.
+//
+// Stability: stable.
 #ifndef MESHLO_TARGETS_CLIENT_H_
 #define MESHLO_TARGETS_CLIENT_H_
 

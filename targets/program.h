@@ -18,6 +18,8 @@
 //
 // Arrays stay on their devices between programs: a result may be the next program's argument. Threads, asynchrony,
 // errors that travel and references are as in client.h.
+//
+// Stability: stable.
 #ifndef MESHLO_TARGETS_PROGRAM_H_
 #define MESHLO_TARGETS_PROGRAM_H_
 

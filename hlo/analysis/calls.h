@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of calls, which multiply.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_ANALYSIS_CALLS_H_
 #define MESHLO_HLO_ANALYSIS_CALLS_H_
 

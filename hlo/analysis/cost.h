@@ -5,6 +5,8 @@
 //
 // Bytes are of the dense storage (hlo_shape_bytes: types below 8 bits take a byte); a caller that models padded layouts
 // scales them. Fusions read their operands and write their results, no more; slicing ops touch what they slice.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_ANALYSIS_COST_H_
 #define MESHLO_HLO_ANALYSIS_COST_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops that count: how often a while runs.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_ANALYSIS_LOOP_H_
 #define MESHLO_HLO_ANALYSIS_LOOP_H_
 

@@ -2,6 +2,8 @@
 // Numbers from and to text with a decimal point, whatever the locale: a program that has called setlocale() reads and
 // writes "0,5" with the C library's functions, which is no HLO. Each of these but one is the function of <stdlib.h> or
 // <stdio.h> that it names, in the locale "C"; any thread may call them.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_DECIMAL_H_
 #define MESHLO_HLO_BASE_DECIMAL_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files in and out: compressed ones are expanded while they are read, written ones appear complete or not at all.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_FILE_H_
 #define MESHLO_HLO_BASE_FILE_H_
 

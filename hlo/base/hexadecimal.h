@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes that are no text (a callback's address in a custom-call's configuration), as two hexadecimal digits each. Any
 // thread may call these.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_HEXADECIMAL_H_
 #define MESHLO_HLO_BASE_HEXADECIMAL_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // JSON (RFC 8259): a writer into a HloText, and a parser that makes a tree in an arena.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_JSON_H_
 #define MESHLO_HLO_BASE_JSON_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiler attributes and the invariant check that every room uses.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_BASE_MACROS_H_
 #define MESHLO_HLO_BASE_MACROS_H_
 

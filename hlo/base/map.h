@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hash maps in an arena: by string and by 64-bit integer (pointers are cast to uintptr_t). Open addressing; entries
 // cannot be removed, a value can be overwritten. Zero-initialise to get an empty map. One thread at a time.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_MAP_H_
 #define MESHLO_HLO_BASE_MAP_H_
 

@@ -8,6 +8,8 @@
 //    returns RESOURCE_EXHAUSTED. Every public entry point that builds or rewrites IR is so protected; therefore code
 //    that allocates from arenas must not hold locks, files or heap memory that only it can release across an
 //    allocation (keep such memory in a scratch arena, or register the arena with the protected call's caller).
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_BASE_MEMORY_H_
 #define MESHLO_HLO_BASE_MEMORY_H_
 

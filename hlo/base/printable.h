@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text that others chose, made fit for a terminal or a file of a strict format.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_PRINTABLE_H_
 #define MESHLO_HLO_BASE_PRINTABLE_H_
 

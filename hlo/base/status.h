@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Errors: what a call that can fail returns. A HloStatus is NULL when all went well, else an owned error object with a
 // code, a message and, for text input, a place. Our own bugs never come this way (see HLO_BUG_IF).
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_BASE_STATUS_H_
 #define MESHLO_HLO_BASE_STATUS_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A growing text: what printers, reports and messages are written into.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_BASE_TEXT_H_
 #define MESHLO_HLO_BASE_TEXT_H_
 

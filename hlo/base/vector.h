@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A growable array of any type, in an arena. Growth leaves the old items behind in the arena: amortised twice the final
 // size. Declare one with `HLO_VECTOR(int64_t) ids = {0};`, or name the type with a typedef to pass it on.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_BASE_VECTOR_H_
 #define MESHLO_HLO_BASE_VECTOR_H_
 

@@ -25,6 +25,8 @@
 //
 // Modules must be verified (hlo_verify): types and shapes are trusted. Properties that depend on values (sizes,
 // indices, the members of a rendezvous) are checked.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_EVAL_EVAL_H_
 #define MESHLO_HLO_EVAL_EVAL_H_
 

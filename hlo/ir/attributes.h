@@ -2,6 +2,8 @@
 // Typed attributes: one struct an op family, described by the rows of attributes.def. Lists and pointers live in the
 // arena of the module (or computation builder) that the instruction belongs to, and never change once attached: to
 // change an attribute, attach a changed copy of the struct.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_ATTRIBUTES_H_
 #define MESHLO_HLO_IR_ATTRIBUTES_H_
 

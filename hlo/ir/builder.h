@@ -26,6 +26,8 @@
 //
 // One thread at a time per module. Shapes that must be written (parameters, reshape, custom calls) are given as an
 // element type and sizes, or as HloShape.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_BUILDER_H_
 #define MESHLO_HLO_IR_BUILDER_H_
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who takes part in a collective: what the numbers in its groups or pairs count. Everybody who reads groups (shapes,
 // verifier, evaluator, engine, reports, machine model) asks here, so that they mean the same devices.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_IR_COLLECTIVE_H_
 #define MESHLO_HLO_IR_COLLECTIVE_H_
 

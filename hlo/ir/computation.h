@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computations: functions of a module, a list of instructions with operands before users.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_COMPUTATION_H_
 #define MESHLO_HLO_IR_COMPUTATION_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that are known: their table is custom_calls.def, of which each room expands its own column.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_IR_CUSTOM_CALL_H_
 #define MESHLO_HLO_IR_CUSTOM_CALL_H_
 

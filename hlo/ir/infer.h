@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference: what shape an op gives for these operands and attributes. One handler a `shape` column entry of
 // hlo/ops.def; also what the verifier re-checks instructions against.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_IR_INFER_H_
 #define MESHLO_HLO_IR_INFER_H_
 

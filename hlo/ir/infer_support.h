@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the shape inference files share: dimension lists under construction, checks, and shapes in messages.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_IR_INFER_SUPPORT_H_
 #define MESHLO_HLO_IR_INFER_SUPPORT_H_
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions: the nodes of a computation. Fields are read freely and changed only through the functions here, which
 // keep users, control edges and caller lists right.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_INSTRUCTION_H_
 #define MESHLO_HLO_IR_INSTRUCTION_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: arrays (and tuples of arrays) with values, dense and row-major whatever layout their shape names.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_LITERAL_H_
 #define MESHLO_HLO_IR_LITERAL_H_
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules: whole programs. A module owns one arena in which its computations, instructions, shapes, attributes and
 // names live until the module is freed. One thread at a time may change a module; any number may read it.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_MODULE_H_
 #define MESHLO_HLO_IR_MODULE_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opcodes, expanded from hlo/ops.def.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_OPCODE_H_
 #define MESHLO_HLO_IR_OPCODE_H_
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replica groups: which devices take part in a collective together, in the three text forms that XLA has.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_REPLICA_GROUPS_H_
 #define MESHLO_HLO_IR_REPLICA_GROUPS_H_
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes: element type, dimensions and layout of an array, or a tuple of shapes. A shape never changes once made;
 // whoever needs another one makes a new one. Shapes live in the arena that they were made in.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_SHAPE_H_
 #define MESHLO_HLO_IR_SHAPE_H_
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sharding annotations as HLO text and protobuf carry them (V1 device lists, V2 iota tilings, V3 named axes). This is
 // the written form; the partitioner's own canonical form is spmd_partitioner/sharding.h.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_SHARDING_H_
 #define MESHLO_HLO_IR_SHARDING_H_
 

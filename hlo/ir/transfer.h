@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Transfers between devices: who sends to whom over the channel of a send or recv.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_IR_TRANSFER_H_
 #define MESHLO_HLO_IR_TRANSFER_H_
 

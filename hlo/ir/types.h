@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types, expanded from types.def.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_IR_TYPES_H_
 #define MESHLO_HLO_IR_TYPES_H_
 

@@ -9,6 +9,8 @@
 // that changed it, times it, dumps it, and checks that a pass which says that nothing changed tells the truth. Passes
 // change nothing about what a program computes: integers and exact ops bit for bit, floats too (no reassociation, no
 // x*0 -> 0). Passes are listed in hlo/pass/passes.def, pipelines (which run like one pass) in hlo/pass/pipeline.c.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_PASS_PASS_H_
 #define MESHLO_HLO_PASS_PASS_H_
 

@@ -3,6 +3,8 @@
 // and protobuf both can say survives both ways; replica and partition counts stand in HloModuleConfigProto, a message
 // of its own in XLA's files. Fields that text has no words for (debug options, profiles, shardings of a partitioned
 // program's parameters) are carried from one message to the next as they came.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_PROTO_PROTO_H_
 #define MESHLO_HLO_PROTO_PROTO_H_
 

@@ -10,6 +10,8 @@
 // 2, 3", SC 2011), high word of the seed first. As everywhere in the builder, a NULL operand gives NULL, the builder
 // keeps the first error (INVALID_ARGUMENT for element types, sizes and keys that do not fit), and only one thread at a
 // time may work on a module.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_RANDOM_RANDOM_H_
 #define MESHLO_HLO_RANDOM_RANDOM_H_
 

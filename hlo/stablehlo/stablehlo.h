@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // StableHLO programs as HLO modules: MLIR text and portable bytecode (VHLO, with native sdy sharding) in and out.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 #define MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 

@@ -2,6 +2,8 @@
 // HLO text: what XLA prints and parses, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back
 // in the long, short or canonical form. Parsing checks syntax and attributes, with a place and a caret for every error;
 // that shapes agree is the verifier's business (hlo/verify/verify.h), as it is XLA's.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_TEXT_TEXT_H_
 #define MESHLO_HLO_TEXT_TEXT_H_
 

@@ -5,6 +5,8 @@
 // again and compares it with the written one (layouts aside), the attributes that inference does not need (replica
 // groups, source-target pairs, shardings, layouts), the pairing of async ops, and the module's header (entry layout,
 // aliasing, donors, counts). What holds afterwards need not be checked anywhere else.
+//
+// Stability: stable.
 #ifndef MESHLO_HLO_VERIFY_VERIFY_H_
 #define MESHLO_HLO_VERIFY_VERIFY_H_
 
