@@ -9,7 +9,7 @@ typedef struct Row {
 } Row;
 
 static const Row kRows[] = {
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) \
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
     {#name, text, #family, #flags, #shape, #eval, #partition, #cost, arity},
 #include "hlo/ops.def"
 #undef HLO_OP

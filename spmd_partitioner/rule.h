@@ -60,7 +60,8 @@ typedef struct SpmdOp {
     bool is_certain;
 } SpmdOp;
 
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) extern const SpmdOp spmd_op_##partition;
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+    extern const SpmdOp spmd_op_##partition;
 #include "hlo/ops.def"
 #undef HLO_OP
 

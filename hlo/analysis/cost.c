@@ -19,7 +19,7 @@ struct HloCostAnalysis {
 };
 
 static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) [HLO_OP_##name] = hlo_cost_##cost,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) [HLO_OP_##name] = hlo_cost_##cost,
 #include "hlo/ops.def"
 #undef HLO_OP
 };

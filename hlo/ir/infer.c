@@ -18,7 +18,8 @@
 #include "hlo/ir/infer_support.h"
 
 static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) [HLO_OP_##name] = hlo_infer_##shape,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+    [HLO_OP_##name] = hlo_infer_##shape,
 #include "hlo/ops.def"
 #undef HLO_OP
 };

@@ -40,7 +40,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_infer_shape(const HloInferRequest *reques
 // request's arena.
 HLO_EXPORT const HloShape *hlo_infer_layout(const HloInferRequest *request, const HloShape *result);
 
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) HloInferFunction hlo_infer_##shape;
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+    HloInferFunction hlo_infer_##shape;
 #include "hlo/ops.def"
 #undef HLO_OP
 

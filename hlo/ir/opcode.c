@@ -22,9 +22,20 @@ enum {
     REARRANGES = HLO_OP_IS_REARRANGES,
 };
 
+// The kinds column likewise.
+enum {
+    PRED = 1 << HLO_KIND_PRED,
+    SIGNED = 1 << HLO_KIND_SIGNED,
+    INTEGER = SIGNED | 1 << HLO_KIND_UNSIGNED,
+    FLOAT = 1 << HLO_KIND_FLOAT,
+    INEXACT = FLOAT | 1 << HLO_KIND_COMPLEX,
+    NUMBER = INTEGER | INEXACT,
+    ANY = PRED | NUMBER,
+};
+
 static const HloOpInfo infos[HLO_OPCODE_COUNT] = {
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) \
-    [HLO_OP_##name] = {text, #name, arity, flags, HLO_FAMILY_##family},
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \
+    [HLO_OP_##name] = {text, #name, arity, flags, HLO_FAMILY_##family, kinds},
 #include "hlo/ops.def"
 #undef HLO_OP
 };

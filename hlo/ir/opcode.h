@@ -10,7 +10,7 @@
 HLO_BEGIN_C
 
 typedef enum HloOpcode {
-#define HLO_OP(name, text, arity, flags, family, shape, eval, partition, cost) HLO_OP_##name,
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) HLO_OP_##name,
 #include "hlo/ops.def"
 #undef HLO_OP
     HLO_OPCODE_COUNT
@@ -38,6 +38,7 @@ typedef struct HloOpInfo {
     int arity;         // -1 if it varies
     int flags;         // HloOpFlags
     HloFamily family;  // of its attributes
+    int kinds;         // bit 1 << HloTypeKind for each kind of element type that its operands may have
 } HloOpInfo;
 
 // The row of an opcode. Static storage, any thread.
