@@ -85,7 +85,7 @@ static const RefusedCase refused[] = {
      " ROOT x = f32[1,<=6,4] convolution(a, k), window={size=6}, dim_labels=b0f_0io->b0f, feature_group_count=4",
      "(convolution)"},
     {"a = c64[<=6] convert(d)\n ROOT x = c64[<=6] fft(a), fft_type=FFT, fft_length={6}", "fft"},
-    {"ROOT x = f32[<=6] custom-call(d, e), custom_call_target=\"other\"", "custom-call"},
+    {"ROOT x = f32[<=6] custom-call(d, e), custom_call_target=\"other\"", "custom call \"other\""},
     {"g = pred[] compare(n, m), direction=LT\n s = (f32[<=6]) tuple(d)\n t = (f32[<=6]) tuple(e)\n"
      " ROOT x = (f32[<=6]) select(g, s, t)",
      "select"},
