@@ -7,6 +7,9 @@
 //
 // Threads take part in a job by entering its gate (gate.h), which the caller closes when all of the range has been
 // claimed. The job's fields are written before the gate opens, and not again before the last thread has left.
+//
+// A thread that loses its processor inside of a job makes all others wait for it. Where this happens in a short job the
+// machine has less to give than threads, and callers work alone for a while.
 #include "targets/cpu/pool.h"
 
 #include <errno.h>
@@ -15,7 +18,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
+#include "hlo/base/arithmetic.h"
+#include "hlo/base/clock.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/fork_flags.h"
 #include "targets/cpu/gate.h"
@@ -57,6 +63,8 @@ struct CpuPool {
     _Alignas(kCacheLine) CpuGate gate;
     _Atomic uint32_t sleepers;  // threads in futex wait on `epoch`
     _Atomic bool stop;
+    _Atomic bool interrupted;     // a thread lost its processor inside of the job
+    _Atomic int64_t alone_until;  // on the clock: until then callers run their jobs alone
     _Atomic(ScratchHeader *) scratch[kScratchSlots];
 };
 
@@ -71,6 +79,38 @@ static void await_job(CpuPool *pool, uint32_t seen) {
         if (atomic_load(&pool->epoch) == seen) cpu_futex_wait(&pool->epoch, seen);
         atomic_fetch_sub(&pool->sleepers, 1);
     }
+}
+
+// ---- busy machines
+
+// Jobs and stays in a job are looked at if they take this long: losing a processor costs a millisecond and more. After
+// longer jobs callers need not be alone, as little of such a job is lost.
+enum { kShortest = 400000, kLongest = 20000000 };
+// How long callers are alone, in times of the job, and at most: what is lost by trying again is a small part of that.
+enum { kAloneTimes = 16, kAloneMost = 100000000 };
+
+// Whether this thread has lost its processor to another one since it last asked. A system call, so it is not asked
+// about short times. What a thread lost before it first asked is not known, and does not count.
+static bool was_interrupted(void) {
+    static _Thread_local long seen = -1;
+    struct rusage usage;
+    if (getrusage(RUSAGE_THREAD, &usage) != 0) return false;
+    const bool more = seen >= 0 && usage.ru_nivcsw > seen;
+    seen = usage.ru_nivcsw;
+    return more;
+}
+
+static void judge_stay(CpuPool *pool, int64_t began) {
+    if (hlo_clock_nanoseconds() - began >= kShortest && was_interrupted())
+        atomic_store_explicit(&pool->interrupted, true, memory_order_relaxed);
+}
+
+// By the caller, when the job is closed.
+static void judge_job(CpuPool *pool, int64_t began) {
+    const int64_t now = hlo_clock_nanoseconds(), took = now - began;
+    judge_stay(pool, began);
+    if (!atomic_exchange_explicit(&pool->interrupted, false, memory_order_relaxed) || took > kLongest) return;
+    atomic_store_explicit(&pool->alone_until, now + hlo_smaller(kAloneTimes * took, kAloneMost), memory_order_relaxed);
 }
 
 // ---- running a job
@@ -100,12 +140,15 @@ static void *worker_main(void *argument) {
     const Worker *self = argument;
     CpuPool *pool = self->pool;
     cpu_topology_bind_thread(&pool->topology, self->number);
+    (void)was_interrupted();
     for (uint32_t seen = 0;;) {
         await_job(pool, seen);
         seen = atomic_load(&pool->epoch);
         if (atomic_load(&pool->stop)) return NULL;
         if (!cpu_gate_enter(&pool->gate)) continue;
+        const int64_t began = hlo_clock_nanoseconds();
         work(pool, self->number);
+        judge_stay(pool, began);
         cpu_gate_leave(&pool->gate);
     }
 }
@@ -152,7 +195,10 @@ static void open_job(CpuPool *pool) {
 // A child of fork() may have been born while the parent held `busy`; it then runs everything inline, which is right.
 static void run(CpuPool *pool, int64_t count, int64_t grain, bool in_order, CpuTask *task, void *argument) {
     if (count <= 0) return;
-    if (!pool || pool->worker_count == 1 || count <= grain || atomic_flag_test_and_set(&pool->busy)) {
+    const bool shared = pool && pool->worker_count > 1 && count > grain;
+    const int64_t began = shared ? hlo_clock_nanoseconds() : 0;
+    if (!shared || began < atomic_load_explicit(&pool->alone_until, memory_order_relaxed) ||
+        atomic_flag_test_and_set(&pool->busy)) {
         task(argument, 0, count, 0);
         return;
     }
@@ -165,6 +211,7 @@ static void run(CpuPool *pool, int64_t count, int64_t grain, bool in_order, CpuT
     open_job(pool);
     work(pool, 0);
     cpu_gate_close(&pool->gate);
+    judge_job(pool, began);
     atomic_flag_clear(&pool->busy);
 }
 
