@@ -39,6 +39,8 @@ HloStatus compile_make_report(Compilation *compilation) {
 static HloStatus run_passes(Compilation *compilation, const char *const *names, int64_t count) {
     const HloPassOptions options = {.skip_verify = true,
                                     .keep_products = true,
+                                    .before_partitioning = !compilation->result->was_per_device &&
+                                                           !spmd_is_partitioned(compilation->result->module),
                                     .observe = compilation->dumper.has_pass_pattern ? compile_dump_observe : NULL,
                                     .context = &compilation->dumper};
     return hlo_run_passes(compilation->result->module, names, count, &options);

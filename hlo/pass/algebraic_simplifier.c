@@ -42,10 +42,19 @@ static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *ins
 }
 
 // Sorts the rules of all tables by opcode, once a run: programs have many more instructions than there are rules.
-static void sort_rules(Simplifier *simplifier) {
-    const HloSimplifyTable tables[] = {hlo_simplify_arithmetic(), hlo_simplify_logic(), hlo_simplify_convert(),
-                                       hlo_simplify_shape(),      hlo_simplify_slice(), hlo_simplify_compute(),
-                                       hlo_simplify_pairs(),      hlo_simplify_order(), hlo_simplify_repeated()};
+static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
+    static const HloSimplifyTable none = {0};
+    const HloSimplifyTable products = env->before_partitioning ? none : hlo_simplify_products();
+    const HloSimplifyTable tables[] = {hlo_simplify_arithmetic(),
+                                       hlo_simplify_logic(),
+                                       hlo_simplify_convert(),
+                                       hlo_simplify_shape(),
+                                       hlo_simplify_slice(),
+                                       hlo_simplify_compute(),
+                                       products,
+                                       hlo_simplify_pairs(),
+                                       hlo_simplify_order(),
+                                       hlo_simplify_repeated()};
     int64_t counts[HLO_OPCODE_COUNT] = {0};
     HloSimplifyFunction **lists[HLO_OPCODE_COUNT] = {0};
     for (size_t t = 0; t < HLO_COUNT_OF(tables); t++)
@@ -114,7 +123,7 @@ static void simplify(Simplifier *simplifier, HloComputation *computation) {
 
 HloStatus hlo_pass_algebraic_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
     Simplifier simplifier = {.scratch = env->scratch};
-    sort_rules(&simplifier);
+    sort_rules(&simplifier, env);
     for (int64_t c = 0; c < module->computations.count; c++) {
         HloArenaMark mark = hlo_arena_mark(env->scratch);
         simplify(&simplifier, module->computations.items[c]);

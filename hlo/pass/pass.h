@@ -24,6 +24,7 @@ typedef struct HloPassEnv {
     int64_t fold_elements;        // largest result of constant folding, in elements
     int64_t unroll_instructions;  // largest body times trip count that is unrolled
     bool keep_products;           // constant folding leaves floating products alone
+    bool before_partitioning;     // see HloPassOptions
 } HloPassEnv;
 
 // Rewrites `module`; sets *changed when it did. Runs below hlo_protect(). May leave new instructions at the end of
@@ -80,6 +81,8 @@ typedef struct HloPassOptions {
     // Constants are folded in exact arithmetic. A TPU multiplies f32 as bf16 unless told otherwise: whoever does not
     // know on which machine the program will run leaves products of floats to it.
     bool keep_products;
+    // The program is still to be partitioned: products keep the dimensions that their operands were annotated by.
+    bool before_partitioning;
     void (*observe)(void *context, const HloPassEvent *event);  // called after every pass
     void *context;
 } HloPassOptions;

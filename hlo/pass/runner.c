@@ -150,7 +150,8 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
                      .module = run->module,
                      .env = {.fold_elements = run->options.fold_elements,
                              .unroll_instructions = run->options.unroll_instructions,
-                             .keep_products = run->options.keep_products}};
+                             .keep_products = run->options.keep_products,
+                             .before_partitioning = run->options.before_partitioning}};
     HLO_TRY(find_hash(run));
     int64_t start = hlo_clock_nanoseconds();
     HloStatus status = hlo_protect(pass_body, &call);

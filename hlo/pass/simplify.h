@@ -47,6 +47,8 @@ HloSimplifyTable hlo_simplify_convert(void);
 HloSimplifyTable hlo_simplify_shape(void);
 // Rules for slices.
 HloSimplifyTable hlo_simplify_slice(void);
+// Rules that move the dimensions of products. Sharding propagation would cut these along others, and send more.
+HloSimplifyTable hlo_simplify_products(void);
 // Rules for reductions, products, maps, sorts, collectives and tuples.
 HloSimplifyTable hlo_simplify_compute(void);
 

@@ -402,9 +402,7 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_REDUCE, reduce_of_thin},
     {HLO_OP_REDUCE_WINDOW, window_of_one},
     {HLO_OP_REDUCE_WINDOW, window_of_pad},
-    {HLO_OP_TRANSPOSE, transpose_of_dot},
     {HLO_OP_DOT, dot_of_nothing},
-    {HLO_OP_DOT, dot_of_transpose},
     {HLO_OP_MAP, map_of_op},
     {HLO_OP_SORT, sort_of_one},
     {HLO_OP_ALL_REDUCE, alone},
@@ -414,6 +412,15 @@ static const HloSimplifyRule rules[] = {
     {HLO_OP_COLLECTIVE_BROADCAST, alone},
     {HLO_OP_GET_TUPLE_ELEMENT, element_of_tuple},
 };
+
+static const HloSimplifyRule product_rules[] = {
+    {HLO_OP_TRANSPOSE, transpose_of_dot},
+    {HLO_OP_DOT, dot_of_transpose},
+};
+
+HloSimplifyTable hlo_simplify_products(void) {
+    return (HloSimplifyTable){product_rules, HLO_COUNT_OF(product_rules)};
+}
 
 HloSimplifyTable hlo_simplify_compute(void) {
     return (HloSimplifyTable){rules, HLO_COUNT_OF(rules)};
