@@ -27,9 +27,13 @@ static const char *const simplify[] = {
     "cse",
     "dce",
 };
-// The same without touching the call structure, which sharding propagation reads.
+// The same without touching the call structure, which sharding propagation reads. Equal values stay apart too: made one,
+// they would have to be cut alike for all their users. Their equal parts are made one after partitioning.
 static const char *const simplify_before_partitioning[] = {
-    "tuple-simplifier", "algebraic-simplifier", "constant-folding", "cse", "dce",
+    "tuple-simplifier",
+    "algebraic-simplifier",
+    "constant-folding",
+    "dce",
 };
 static const char *const expand[] = {
     "batch-norm-expander", "rng-expander", "gather-expander", "scatter-expander", "dce",
