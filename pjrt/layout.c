@@ -4,8 +4,8 @@
 // same.
 //
 // Where each comes from. A buffer's layout is what the caller asked for or an executable says, kept as text and only
-// where it is not the default; an executable's come from its module (compile/layouts.c). The text is XLA's ("{1,0:T(8,128)}",
-// Layout::ToString), because JAX parses and compares it.
+// where it is not the default; an executable's come from its module (compile/layouts.c). The text is XLA's
+// ("{1,0:T(8,128)}", Layout::ToString), because JAX parses and compares it.
 #include <assert.h>
 #include <string.h>
 

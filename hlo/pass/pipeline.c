@@ -27,8 +27,8 @@ static const char *const simplify[] = {
     "cse",
     "dce",
 };
-// The same without touching the call structure, which sharding propagation reads. Equal values stay apart too: made one,
-// they would have to be cut alike for all their users. Their equal parts are made one after partitioning.
+// The same without touching the call structure, which sharding propagation reads. Equal values stay apart too: made
+// one, they would have to be cut alike for all their users. Their equal parts are made one after partitioning.
 static const char *const simplify_before_partitioning[] = {
     "tuple-simplifier",
     "algebraic-simplifier",
