@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words, marks, numbers and strings of MLIR text.
-// The rules are those of mlir/docs/LangRef.md, "Lexical syntax" (bare-id, suffix-id, string-literal and so on). Each
-// function takes what it names and stands behind it, or records an error and leaves `at` where the trouble is.
+// The lexical level of MLIR text: words, marks, numbers and strings. The rules are those of mlir/docs/LangRef.md,
+// "Lexical syntax" (bare-id, suffix-id, string-literal and so on). Each function reads the token in its name and moves
+// past it, or records an error and leaves `at` at its position.
 #include <assert.h>
 #include <stdio.h>
 
@@ -11,8 +11,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Errors
 
-// Line and column are counted here, from the start: errors happen once, and counting while reading would cost each
-// character.
+// Line and column are counted here, from the start: an error occurs once, and counting while reading would cost time
+// for each character.
 HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, HloCode code, const char *message) {
     assert(where >= text->begin && where <= text->end);
     const char *line_start = where;
@@ -41,7 +41,8 @@ bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) 
     return false;
 }
 
-// The code of the other room's error is kept (UNIMPLEMENTED stays so); its message gets the place. The status is freed.
+// Takes over another module's error: its code is kept (UNIMPLEMENTED stays so), and its message gets the position. The
+// status is freed.
 bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
     if (!status) return true;
     const AsmText text = {parser->file, parser->begin, parser->end};
@@ -52,7 +53,7 @@ bool asm_take(AsmParser *parser, const char *where, HloStatus status) {
     return false;
 }
 
-// Shows what was found instead: one mark, or a word cut at 40 characters, so that a message fits a line.
+// Shows what was found instead: one mark, or a word truncated to 40 characters, so that a message fits a line.
 bool asm_expected(AsmParser *parser, const char *what) {
     if (parser->status) return false;
     asm_skip(parser);
@@ -79,13 +80,13 @@ const char *asm_skip_byte_order_mark(const char *text, size_t length) {
     return length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
 }
 
-// A comment goes to the end of its line, whatever its line ends with.
+// A comment extends to the end of its line, regardless of the kind of line break.
 void asm_skip_slow(AsmParser *parser) {
     const char *at = parser->at;
     for (;; at++) {
         if (*at == ' ' || *at == '\n' || *at == '\t' || *at == '\r') continue;
         if (*at != '/' || at[1] != '/') break;
-        // A NUL may be in a comment.
+        // A comment may contain a NUL.
         while (at < parser->end && *at != '\n' && *at != '\r') at++;
         at--;
     }
@@ -98,7 +99,7 @@ bool asm_expect(AsmParser *parser, char mark) {
     return asm_expected(parser, what);
 }
 
-// A mark is no word: nothing is asked of the character behind it.
+// A mark is not a word: the character after it does not matter.
 bool asm_eat_mark(AsmParser *parser, const char *mark) {
     assert(mark[0]);
     asm_peek(parser);
@@ -135,7 +136,7 @@ bool asm_slice_is(AsmSlice slice, const char *text) {
     return strlen(text) == slice.length && memcmp(slice.text, text, slice.length) == 0;
 }
 
-// `sum` must not match the beginning of `summand`: the character behind it has to end the word.
+// `sum` must not match the beginning of `summand`: the character after it has to end the word.
 bool asm_eat_word(AsmParser *parser, const char *word) {
     assert(word[0]);
     asm_peek(parser);
@@ -181,8 +182,8 @@ static int64_t unescape(const char *from, const char *end, char *to) {
     return out - to;
 }
 
-// Copies first and resolves escapes in the copy, which can only get shorter. `string_length` tells apart what a NUL in
-// the string hides from readers of C strings (opaque backend configurations may have some).
+// Copies first and resolves escapes in the copy, which can only get shorter. `string_length` covers the bytes after a
+// NUL, which readers of C strings do not see (opaque backend configurations may contain some).
 bool asm_string(AsmParser *parser, const char **string) {
     if (asm_peek(parser) != '"') return asm_expected(parser, "a string");
     const char *start = parser->at + 1, *at = start;
@@ -245,8 +246,8 @@ bool asm_number(AsmParser *parser, AsmNumber *result) {
     return true;
 }
 
-// Out of range is what MLIR's buildAttributeAPInt() takes for it: a type without a sign of its own (i8) has the numbers
-// of both of its readings, -128 to 255.
+// The range is that of MLIR's buildAttributeAPInt(): a signless type (i8) has the numbers of both of its
+// interpretations, -128 to 255.
 bool asm_number_of_type(AsmParser *parser, const AsmNumber *number, HloType type, int64_t *value) {
     const bool is_pred = type == HLO_PRED, is_unsigned = hlo_type_kind(type) == HLO_KIND_UNSIGNED;
     const int bits = is_pred ? 1 : hlo_type_info(type)->bits;
@@ -282,8 +283,8 @@ bool asm_integer(AsmParser *parser, int64_t *value) {
     return true;
 }
 
-// The value of the decimal is the nearest double (hlo_lex_decimal()); narrower types are rounded again by the caller,
-// as MLIR does it, which keeps an APFloat of double in between.
+// The value of the decimal is the nearest double (hlo_lex_decimal()); the caller rounds again for narrower types, as in
+// MLIR, which keeps an APFloat of double in between.
 bool asm_double(AsmParser *parser, double *value) {
     bool negative = asm_eat(parser, '-');
     if (!is_digit(asm_peek(parser))) return asm_expected(parser, "a number");
@@ -327,8 +328,9 @@ bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints) {
     return true;
 }
 
-// For what is passed over unread. An arrow's > closes nothing. `closing` is the stack of marks that are awaited; `open
-// + 2` is the closing bracket or brace in ASCII, which does not hold for parentheses and angle brackets.
+// For parts that are skipped without being read. The > of an arrow closes nothing. `closing` is the stack of expected
+// closing marks; `open + 2` is the closing bracket or brace in ASCII, which does not hold for parentheses and angle
+// brackets.
 bool asm_skip_balanced(AsmParser *parser, char open) {
     assert(open == '(' || open == '[' || open == '{' || open == '<');
     if (parser->status) return false;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of MLIR text, but for tensors and those of sdy.
-// Three families: those of builtin, which begin with a mark or a digit; structures and enumerations of #stablehlo and
-// #chlo, whose fields and words stand in mlir/dialect.def; and everything else, which is kept as its text, since a
-// dialect that nobody reads may still annotate a program that we can run. A structured attribute comes out as
-// MLIR_STRUCT and is taken apart by asm_add(): bytecode has its fields as attributes of the operation, and the importer
-// shall see one form.
+// Reads attributes of MLIR text, except for tensors and those of sdy. There are three families: those of builtin, which
+// begin with a mark or a digit; structures and enumerations of #stablehlo and #chlo, whose fields and words are in
+// mlir/dialect.def; and everything else, which is kept as its text, since an unknown dialect may still annotate a
+// program that we can run. A structured attribute is returned as MLIR_STRUCT and split by asm_add(): bytecode has its
+// fields as attributes of the operation, and the importer should see one form.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
@@ -12,8 +11,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers, lists, dictionaries
 
-// A whole number of the type in `attribute`. 255 : i8 and -1 : i8 are the same attribute in MLIR, which prints the one
-// and reads both.
+// An integer of the type in `attribute`. 255 : i8 and -1 : i8 are the same attribute in MLIR, which prints one and
+// reads both.
 static bool set_integer(AsmParser *parser, const AsmNumber *number, MlirAttribute *attribute) {
     const MlirType *type = attribute->type;
     const bool is_element = type->kind == MLIR_TYPE_ELEMENT;
@@ -37,7 +36,7 @@ static bool set_integer(AsmParser *parser, const AsmNumber *number, MlirAttribut
     return true;
 }
 
-// A number with an optional type behind a colon; without one it is an i64 or f64. Bit patterns of floats are integers.
+// A number with an optional type after a colon; without one it is an i64 or f64. Bit patterns of floats are integers.
 static const MlirAttribute *parse_number(AsmParser *parser) {
     const char *start = parser->at;
     const char *end = start + (*start == '-');
@@ -61,7 +60,7 @@ static const MlirAttribute *parse_number(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
-// [a, b], the bracket being next. An empty list is an array too, which import_ints() takes for an empty list of
+// [a, b], with the bracket next. An empty list is an array too, which import_ints() treats as an empty list of
 // integers.
 static const MlirAttribute *parse_array(AsmParser *parser) {
     HLO_VECTOR(const MlirAttribute *) items = {0};
@@ -84,7 +83,7 @@ static bool parse_key(AsmParser *parser, const char **key) {
     return true;
 }
 
-// The entries of a dictionary from `{` on.
+// The entries of a dictionary, starting at `{`.
 static bool parse_entries(AsmParser *parser, AsmAttributes *entries) {
     if (!asm_expect(parser, '{')) return false;
     for (bool first = true; !asm_eat(parser, '}'); first = false) {
@@ -100,8 +99,8 @@ static bool parse_entries(AsmParser *parser, AsmAttributes *entries) {
     return true;
 }
 
-// Kept whole, where asm_dictionary() adds to the attributes of an operation: for arg_attrs, backend configurations and
-// the like, whose readers look entries up by mlir_entry().
+// Keeps the dictionary whole, where asm_dictionary() adds to the attributes of an operation: for arg_attrs, backend
+// configurations and the like, whose readers look entries up by mlir_entry().
 static const MlirAttribute *parse_dictionary(AsmParser *parser) {
     AsmAttributes entries = {0};
     if (!parse_entries(parser, &entries)) return NULL;
@@ -151,7 +150,7 @@ static const MlirAttribute *parse_dense_array(AsmParser *parser) {
             bool truth;
             double real;
             if (is_float) {
-                // Nothing that HLO has reads arrays of floats: they are passed over.
+                // Nothing in HLO uses arrays of floats: they are skipped.
                 if (!asm_double(parser, &real)) return NULL;
             } else if (is_pred && asm_peek(parser) > '9') {
                 if (!asm_bool(parser, &truth)) return NULL;
@@ -191,7 +190,7 @@ static const MlirAttribute *field_value(AsmParser *parser, const MlirFieldInfo *
     return asm_make(parser, (MlirAttribute){.kind = MLIR_INTEGER, .integer = integer, .type = type});
 }
 
-// What a field that is not written is: an empty list, or zero.
+// The value of an omitted field: an empty list, or zero.
 static const MlirAttribute *field_default(AsmParser *parser, const MlirFieldInfo *field) {
     if (strncmp(field->kind, "ints", field->kind_length) == 0)
         return asm_make(parser, (MlirAttribute){.kind = MLIR_INTS});
@@ -199,8 +198,8 @@ static const MlirAttribute *field_default(AsmParser *parser, const MlirFieldInfo
     return asm_make(parser, (MlirAttribute){.kind = MLIR_INTEGER, .type = type});
 }
 
-// The number of the field with this word in a list of mlir/dialect.def; false behind its end. A dozen fields at most,
-// so that a map would cost more than it saves.
+// The number of the field with this word in a list of mlir/dialect.def; false past its end. There are a dozen fields at
+// most, so a map would cost more than it saves.
 static bool find_field(const char *fields, AsmSlice word, int64_t *index, MlirFieldInfo *field) {
     for (*index = 0; mlir_next_field(&fields, field); ++*index) {
         if (field->text_length == word.length && memcmp(field->text, word.text, word.length) == 0) return true;
@@ -208,9 +207,9 @@ static bool find_field(const char *fields, AsmSlice word, int64_t *index, MlirFi
     return false;
 }
 
-// The fields of a structure, behind its `<`.
-// Fields may come in any order and be left out, as in AssemblyFormat.cpp's parseStruct; the result has all of them, in
-// the table's order, so that callers may index it. More than MOST_FIELDS cannot happen: the lists are our own table.
+// Reads the fields of a structure after its `<`. Fields may come in any order and be omitted, as in
+// AssemblyFormat.cpp's parseStruct; the result has all of them, in the table's order, so that callers may index it.
+// More than MOST_FIELDS cannot occur: the lists are our own table.
 static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) {
     assert(fields);
     enum { MOST_FIELDS = 16 };
@@ -240,9 +239,9 @@ static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) 
     return asm_make(parser, (MlirAttribute){.kind = MLIR_STRUCT, .keys = keys, .items = kept, .count = count});
 }
 
-// [b, 0, 1, f]: where each role stands. `batch` and `feature` are the letters of the others.
-// Every number from 0 to the largest has to appear once; the bound of 64 only keeps `places` on the stack, no operation
-// has that many dimensions.
+// [b, 0, 1, f]: the dimension of each role. `batch` and `feature` are the letters of the non-spatial roles. Every
+// number from 0 to the largest has to appear once; the bound of 64 only keeps `places` on the stack: no operation has
+// that many dimensions.
 static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, int64_t *feature, HloInts *spatial) {
     assert(letters && batch && feature && spatial);
     enum { MOST_SPATIAL = 64 };
@@ -280,7 +279,7 @@ static bool parse_roles(AsmParser *parser, const char *letters, int64_t *batch, 
 }
 
 // Three groups: the input with its roles b and f, the kernel with i and o, the result with b and f again. `keys` are
-// the names that bytecode and the importer know the nine numbers by.
+// the names by which bytecode and the importer know the nine numbers.
 const MlirAttribute *asm_convolution_dimensions(AsmParser *parser) {
     static const char *const keys[] = {
         "input_batch_dimension",          "input_feature_dimension",         "input_spatial_dimensions",
@@ -307,7 +306,7 @@ const MlirAttribute *asm_convolution_dimensions(AsmParser *parser) {
                     (MlirAttribute){.kind = MLIR_STRUCT, .keys = keys, .items = items, .count = HLO_COUNT_OF(keys)});
 }
 
-// <raw input_batch_dimension = 0, ...>: the long spelling, behind the word `raw`.
+// <raw input_batch_dimension = 0, ...>: the long spelling, after the word `raw`.
 static const MlirAttribute *parse_raw_convolution(AsmParser *parser) {
     static const char fields[] =
         "input_batch_dimension:i64 input_feature_dimension:i64 input_spatial_dimensions:ints "
@@ -333,7 +332,7 @@ static const MlirAttribute *parse_accuracy(AsmParser *parser) {
     return asm_make(parser, (MlirAttribute){.kind = MLIR_ACCURACY, .accuracy = accuracy});
 }
 
-// An alias of custom-call operands comes as a structure of three fields.
+// An alias of custom-call operands is a structure of three fields.
 static const MlirAttribute *parse_operand_alias(AsmParser *parser, const char *table) {
     const MlirAttribute *fields = parse_fields(parser, table);
     if (!fields) return NULL;
@@ -344,7 +343,7 @@ static const MlirAttribute *parse_operand_alias(AsmParser *parser, const char *t
         parser, (MlirAttribute){.kind = MLIR_ALIAS, .integer = fields->items[1]->integer, .items = lists, .count = 2});
 }
 
-// An enumerator: `words` is the row of mlir/dialect.def with all of them, whose order is that of StableHLO's ordinals.
+// An enumerator: `words` is the row of mlir/dialect.def with all of them, in the order of StableHLO's ordinals.
 static const MlirAttribute *parse_word(AsmParser *parser, AsmSlice kind, const char *words) {
     assert(words);
     AsmSlice word = asm_word(parser);
@@ -366,7 +365,7 @@ static const MlirAttribute *parse_bounds(AsmParser *parser, bool named) {
     return done ? asm_make(parser, (MlirAttribute){.kind = MLIR_BOUNDS, .ints = bounds}) : NULL;
 }
 
-// `kind` is the word behind `#stablehlo.`. Tables first; then what has a syntax of its own.
+// `kind` is the word after `#stablehlo.`. Tries the tables first, then the kinds with their own syntax.
 const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind) {
     const char *fields = mlir_fields(kind.text, kind.length), *words = mlir_words(kind.text, kind.length);
     if (fields) {
@@ -398,7 +397,7 @@ const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes that begin with a mark or a word
 
-// Something of a dialect that nobody here reads: kept as its text.
+// Keeps an attribute of an unknown dialect as its text.
 static const MlirAttribute *keep_text(AsmParser *parser, const char *start) {
     if (*parser->at == '<') {
         parser->at++;
@@ -409,8 +408,8 @@ static const MlirAttribute *keep_text(AsmParser *parser, const char *start) {
 }
 
 // #stablehlo.gather<...>, #stablehlo<comparison_direction LT>, #sdy.sharding<...>, #alias
-// Two spellings of MLIR: #dialect.kind<body>, and #dialect<kind body>, which is how an attribute is printed whose
-// mnemonic would not make a valid identifier. A name without dot or angle bracket is an alias.
+// MLIR has two spellings: #dialect.kind<body>, and #dialect<kind body>, which it prints if the mnemonic is not a valid
+// identifier. A name without dot or angle bracket is an alias.
 static const MlirAttribute *parse_dialect_attribute(AsmParser *parser) {
     const char *start = parser->at++;
     AsmSlice name = asm_word(parser);
@@ -447,7 +446,7 @@ static const MlirAttribute *parse_string(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
-// Of a nested reference @a::@b only the outermost name is kept: HLO has one level of symbols.
+// In a nested reference @a::@b, only the outermost name is kept: HLO has one level of symbols.
 static const MlirAttribute *parse_symbol(AsmParser *parser) {
     MlirAttribute attribute = {.kind = MLIR_SYMBOL};
     if (!asm_symbol(parser, &attribute.string)) return NULL;
@@ -458,8 +457,8 @@ static const MlirAttribute *parse_symbol(AsmParser *parser) {
     return asm_make(parser, attribute);
 }
 
-// Words of builtin attributes; what is none of them may be a type, which is an attribute too (function_type = ...). The
-// order matters: `opaque` and the like are no prefixes of types, but types are found by prefixes.
+// Words of builtin attributes; any other word may be a type, which is an attribute too (function_type = ...). The order
+// matters: `opaque` and the like are not prefixes of types, but types are found by prefixes.
 static const MlirAttribute *parse_worded(AsmParser *parser) {
     const char *start = parser->at;
     if (strncmp(start, "loc(", 4) == 0) return asm_location(parser);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of MLIR text: dense<...> and dense_resource<...>. Their type follows them, so what stands between the angle
-// brackets is found first and read afterwards.
-// Elements are written straight into the literal: constants make up nearly all of the bytes of a model with its weights
-// inside, and a tree of them would take ten times the memory. Three spellings: one element for all of them (a splat),
-// nested lists, and "0x..." with the bytes of all elements as they lie in memory (little-endian), which MLIR prints for
-// large tensors. Resources are like the last with four bytes of alignment in front.
+// Reads tensors of MLIR text: dense<...> and dense_resource<...>. Their type follows them, so the text between the
+// angle brackets is located first and read afterwards. Elements are written directly into the literal: constants make
+// up nearly all of the bytes of a model with its weights inside, and a tree of them would take ten times the memory.
+// There are three spellings: one element for all of them (a splat), nested lists, and "0x..." with the bytes of all
+// elements as stored in memory (little-endian), which MLIR prints for large tensors. Resources are like the last with
+// four bytes of alignment before the data.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
@@ -21,8 +21,8 @@ static const signed char *hex_values(void) {
     return values;  // one more than the digit, so that 0 means none
 }
 
-// The bytes of `length` digits; NULL with an error when they are no pairs of hexadecimal digits.
-// Bad digits are only noted in the loop and refused behind it, which keeps it free of branches.
+// The bytes of `length` digits; NULL with an error unless they are pairs of hexadecimal digits. Bad digits are only
+// noted in the loop and refused after it, which keeps it free of branches.
 static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t length, uint64_t *count) {
     assert(digits && count);
     const signed char *values = hex_values();
@@ -45,8 +45,8 @@ static unsigned char *hex_bytes(AsmParser *parser, const char *digits, size_t le
     return bytes;
 }
 
-// Behind the quote: "0x0123...".
-// A splat of bytes is allowed as well: mlir_tensor_from_bytes() takes one element's bytes for all elements.
+// After the quote: "0x0123...". A splat of bytes is allowed as well: mlir_tensor_from_bytes() uses one element's bytes
+// for all elements.
 static const MlirAttribute *tensor_of_hex(AsmParser *parser, AsmSlice string, const MlirType *type) {
     uint64_t count;
     if (string.length < 2 || string.text[0] != '0' || (string.text[1] | 32) != 'x') {
@@ -71,10 +71,10 @@ typedef struct Elements {
     int64_t count;
 } Elements;
 
-// One real number: a decimal for floats, an integer for integers, a bit pattern in hexadecimal for both.
-// `*is_integer` says which of the two results was set. For floats a hexadecimal number is a bit pattern, which is how
-// MLIR writes infinities and NaNs (LangRef, "dense elements"); decimal ones must have a point or an exponent, since
-// MLIR refuses integers there. A pattern is also given as `*real`, for the parts of complex numbers.
+// One real number: a decimal for floats, an integer for integers, a bit pattern in hexadecimal for both. `*is_integer`
+// tells which of the two results was set. For floats, a hexadecimal number is a bit pattern, which is how MLIR writes
+// infinities and NaNs (LangRef, "dense elements"); decimal ones must have a point or an exponent, since MLIR refuses
+// integers there. A pattern is also returned as `*real`, for the parts of complex numbers.
 static bool parse_real(AsmParser *parser, HloType type, double *real, int64_t *integer, bool *is_integer) {
     const char *start = parser->at;
     char next = asm_peek(parser);
@@ -107,7 +107,7 @@ static void set_pattern(HloLiteral *literal, int64_t index, int64_t pattern) {
     memcpy((char *)literal->data + (size_t)index * each, &pattern, each);
 }
 
-// (1.0, -2.0): both parts go into the element's bytes, real part first.
+// (1.0, -2.0): both parts are stored in the element's bytes, real part first.
 static bool parse_complex(AsmParser *parser, Elements *elements) {
     HloType part = hlo_type_real_part(elements->shape->type);
     size_t each = (size_t)hlo_type_bytes(part);
@@ -125,8 +125,7 @@ static bool parse_complex(AsmParser *parser, Elements *elements) {
     return asm_expect(parser, ')');
 }
 
-// f32 has a branch of its own, as it is what constants mostly are: hlo_literal_set_double() looks the type up each
-// time.
+// f32 has its own branch, since most constants have this type: hlo_literal_set_double() looks the type up each time.
 static bool parse_element(AsmParser *parser, Elements *elements) {
     HloType type = elements->shape->type;
     double real = 0;
@@ -151,8 +150,8 @@ static bool parse_element(AsmParser *parser, Elements *elements) {
     return true;
 }
 
-// Recursion over dimensions, so that lists that are too short or too long are found where they are. The depth is the
-// tensor's rank, which asm_enter() limits besides.
+// Recurses over dimensions, so that lists that are too short or too long are reported where they are. The depth is the
+// tensor's rank, which asm_enter() limits as well.
 static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension) {
     assert(dimension >= 0);
     if (dimension == elements->shape->rank) return parse_element(parser, elements);
@@ -166,7 +165,7 @@ static bool parse_list(AsmParser *parser, Elements *elements, int64_t dimension)
     return asm_expect(parser, ']');
 }
 
-// One value for all elements; also read where there are none, for what it may hold.
+// One value for all elements; also read if there are none, to check it.
 static bool parse_splat(AsmParser *parser, const MlirType *type, MlirAttribute *tensor) {
     const HloShape *scalar = hlo_shape_scalar(parser->arena, type->shape->type);
     HloLiteral *value = hlo_literal_in_arena(parser->arena, scalar);
@@ -188,8 +187,8 @@ static bool parse_elements(AsmParser *parser, const MlirType *type, MlirAttribut
     return parse_list(parser, &elements, 0);
 }
 
-// Goes back to the body with the type known and then to behind the type. The literal's size has been checked by
-// mlir_tensor_check() before anything is allocated: the type may say more elements than memory has.
+// Goes back to the body once the type is known, and then to the end of the type. mlir_tensor_check() has checked the
+// literal's size before anything is allocated: the type may claim more elements than memory has.
 static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, const MlirType *type) {
     MlirAttribute tensor = {0};
     const char *behind = parser->at;
@@ -201,7 +200,7 @@ static const MlirAttribute *tensor_of_list(AsmParser *parser, AsmSlice body, con
     return done ? asm_make(parser, tensor) : NULL;
 }
 
-// Goes behind the `>`; the body is what stood before it.
+// Moves past the `>`; the body is the text before it.
 static bool find_body(AsmParser *parser, AsmSlice *body) {
     if (!asm_expect(parser, '<')) return false;
     asm_skip(parser);
@@ -213,7 +212,7 @@ static bool find_body(AsmParser *parser, AsmSlice *body) {
     return asm_expect(parser, '>');
 }
 
-// Which form it is shows in the body's first character.
+// The first character of the body determines its form.
 const MlirAttribute *asm_dense(AsmParser *parser) {
     AsmSlice body = {0};
     if (!find_body(parser, &body) || !asm_expect(parser, ':')) return NULL;
@@ -223,7 +222,7 @@ const MlirAttribute *asm_dense(AsmParser *parser) {
     return tensor_of_hex(parser, (AsmSlice){body.text + 1, body.length - 1}, type);
 }
 
-// The blobs stand at the end of the file; note_resources() has found them before anything was parsed.
+// The blobs are at the end of the file; note_resources() has located them before anything was parsed.
 const MlirAttribute *asm_dense_resource(AsmParser *parser) {
     const char *name = NULL, *start = parser->at;
     if (!asm_expect(parser, '<')) return NULL;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole files of MLIR text: aliases and resources are found first, then the module is read.
-// Two passes over the text: aliases may be used before the line that defines them (JAX puts all #loc lines last) and
-// resources always are, so that one quick look at the beginnings of lines notes where they are, and the parser goes
-// there when it meets a use. Source of the file's grammar: mlir LangRef, "top level productions".
+// Reads whole files of MLIR text: aliases and resources are located first, then the module is read. There are two
+// passes over the text: aliases may be used before the line that defines them (JAX puts all #loc lines last) and
+// resources always are, so one quick scan of the beginnings of lines notes where they are, and the parser goes there at
+// the first use. Source of the file's grammar: mlir LangRef, "top level productions".
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What may be used before it is defined
+// Definitions that may come after their uses
 
-// `#name = ...` and `!name = ...` at the beginning of a line. No string or operation can stand there with such a mark.
+// `#name = ...` and `!name = ...` at the beginning of a line. No string or operation can begin a line with these marks.
 static void note_alias(AsmParser *parser, const char *line) {
     assert(line);
     const char *at = line + 1;
@@ -26,8 +26,8 @@ static void note_alias(AsmParser *parser, const char *line) {
     hlo_string_map_set(parser->arena, &parser->aliases, line, (size_t)(at - line), alias);
 }
 
-// key: "0x..." of the section {-# dialect_resources: { builtin: { ... } } #-} that begins at `at`; gives its end, or
-// that of the text if it has none, which skip_resources() will say.
+// key: "0x..." of the section {-# dialect_resources: { builtin: { ... } } #-} that begins at `at`; returns its end, or
+// that of the text if it has none, which skip_resources() will report.
 static const char *note_resources(AsmParser *parser, const char *at) {
     const char *found = strstr(at, "#-}"), *end = found ? found : parser->end;
     while (at < end) {
@@ -47,8 +47,8 @@ static const char *note_resources(AsmParser *parser, const char *at) {
     return end;
 }
 
-// A line's first character says enough: strings of MLIR have no line breaks in them, and operations begin with % or ".
-// A section of resources is read once, whatever its own lines begin with.
+// A line's first character suffices: strings of MLIR have no line breaks in them, and operations begin with % or ". A
+// section of resources is read once, whatever its own lines begin with.
 static void note_definitions(AsmParser *parser) {
     const char *line = parser->at;
     while (line < parser->end) {
@@ -73,7 +73,7 @@ static void note_ops(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // The file
 
-// Goes past `#name = attribute`, which is parsed so that errors in it do not stay hidden.
+// Moves past `#name = attribute`, which is parsed so that errors in it are reported.
 static bool skip_alias(AsmParser *parser) {
     bool is_type = *parser->at == '!';
     const char *start = parser->at++;
@@ -94,8 +94,8 @@ static bool skip_resources(AsmParser *parser) {
     return true;
 }
 
-// Operations, alias definitions and the section of resources in any order. A NUL ends asm_peek() like the end does,
-// hence the question whether the end was reached.
+// Operations, alias definitions and the section of resources in any order. asm_peek() returns NUL both at a NUL and at
+// the end, so the end is checked explicitly.
 static MlirOperation *parse_file(AsmParser *parser) {
     HLO_VECTOR(MlirOperation *) operations = {0};
     while (asm_peek(parser)) {
@@ -112,7 +112,7 @@ static MlirOperation *parse_file(AsmParser *parser) {
     if (parser->at < parser->end) asm_fail_at(parser, parser->at, "a NUL in the text");
     if (parser->status) return NULL;
     if (operations.count == 1 && strcmp(operations.items[0]->name, "builtin.module") == 0) return operations.items[0];
-    // Functions without a module around them make one.
+    // Functions without a module around them form one.
     MlirOperation *module = asm_new_operation(parser, "builtin.module");
     MlirBlock *block = HLO_ARENA_NEW(parser->arena, MlirBlock, 1);
     *block = (MlirBlock){.operations = operations.items, .operation_count = operations.count};
@@ -121,8 +121,8 @@ static MlirOperation *parse_file(AsmParser *parser) {
     return module;
 }
 
-// The text is copied so that it ends with NUL, which spares a check of the end at every character. Marks (mlir_mark())
-// are only set where the text had something to mark: most programs have neither casts nor open sizes.
+// The text is copied so that it ends with NUL, which avoids a check for the end at every character. Marks (mlir_mark())
+// are only set if the text had something to mark: most programs have neither casts nor open sizes.
 HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length, MlirOperation **top) {
     assert(arena && top && (text || length == 0));
     AsmParser *parser = HLO_ARENA_NEW(arena, AsmParser, 1);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Aliases and locations of MLIR text.
-// A location becomes an attribute of kind MLIR_LOCATION: with `integer` > 0 a file and line, with a string and one
-// child a name, else a list of others (fused, or callee and caller). Columns and ranges are read and dropped: HLO's
-// metadata has no place for them that anybody reads. Grammar: mlir LangRef, "Locations".
+// Reads aliases and locations of MLIR text. A location becomes an attribute of kind MLIR_LOCATION: with `integer` > 0 a
+// file and line, with a string and one child a name, else a list of others (fused, or callee and caller). Columns and
+// ranges are read and dropped, since HLO's metadata for them is unused. Grammar: mlir LangRef, "Locations".
 #include "hlo/stablehlo/text/parser.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Aliases
 
-// An alias is parsed where it is used first, wherever it is defined, and shared by all uses: thousands of operations
-// name the same #loc. `is_busy` finds those that contain themselves, which would recurse for ever.
+// An alias is parsed at its first use, wherever it is defined, and shared by all uses: thousands of operations name the
+// same #loc. `is_busy` detects aliases that contain themselves, which would recurse forever.
 const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type) {
     AsmAlias *alias = hlo_string_map_get(&parser->aliases, name.text, name.length);
     if (!alias) {
@@ -36,7 +35,7 @@ const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type) {
 
 static const MlirAttribute *parse_inner(AsmParser *parser);
 
-// `items` is kept, not copied: it is the arena's.
+// `items` is kept, not copied: it is in the arena.
 static const MlirAttribute *make_location(AsmParser *parser, const char *text, int64_t line,
                                           const MlirAttribute *const *items, int64_t count) {
     return asm_make(
@@ -44,7 +43,7 @@ static const MlirAttribute *make_location(AsmParser *parser, const char *text, i
         (MlirAttribute){.kind = MLIR_LOCATION, .string = text, .integer = line, .items = items, .count = count});
 }
 
-// "file":1:2, "file":1:2 to 3:4, or "name" with the location that it names in parentheses.
+// "file":1:2, "file":1:2 to 3:4, or "name" with the named location in parentheses.
 static const MlirAttribute *parse_quoted(AsmParser *parser) {
     const char *text = NULL;
     int64_t line = 0, number;
@@ -92,7 +91,7 @@ static const MlirAttribute *parse_fused(AsmParser *parser) {
     return make_location(parser, NULL, 0, items.items, items.count);
 }
 
-// A string is allowed behind `#` since an alias may be kept text of a dialect nobody knows.
+// A string is allowed after `#`, since an alias may be text of an unknown dialect.
 static const MlirAttribute *parse_any(AsmParser *parser) {
     char next = asm_peek(parser);
     if (next == '"') return parse_quoted(parser);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values, operations and regions of MLIR text; the generic form of every op.
-// SSA names are resolved while reading: a value has to be defined before its use, since regions here have one block and
-// no graph semantics (programs with branches between blocks are refused; HLO has no form for them). Names of values are
-// mostly numbers, as MLIR prints them, and those are an array's index instead of a map's key.
+// Reads values, operations and regions of MLIR text, and the generic form of every op. SSA names are resolved while
+// reading: a value has to be defined before its use, since regions here have one block and no graph semantics (programs
+// with branches between blocks are refused; HLO cannot express them). Names of values are mostly numbers, as MLIR
+// prints them; these are an array's index instead of a map's key.
 #include <assert.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static bool is_name_character(char c) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Value names
 
-// Behind the %.
+// Reads the name after the %.
 static AsmSlice value_name(AsmParser *parser) {
     const char *start = parser->at, *at = start;
     while (is_name_character(*at)) at++;
@@ -25,9 +25,9 @@ static AsmSlice value_name(AsmParser *parser) {
     return (AsmSlice){start, (size_t)(at - start)};
 }
 
-// The number that a name is, without zeros in front; negative if it is none, or more than the text can count to.
-// The bound by the length of the text keeps %999999999 from making an array of a billion entries: a text of n bytes
-// does not define n values.
+// The number in a name, without leading zeros; negative if the name is not a number, or a number larger than the text's
+// length. This bound keeps %999999999 from making an array of a billion entries: a text of n bytes does not define n
+// values.
 static int64_t name_number(const AsmParser *parser, AsmSlice slice) {
     enum { MOST_DIGITS = 9 };
     if (slice.length == 0 || slice.length > MOST_DIGITS || (slice.text[0] == '0' && slice.length > 1)) return -1;
@@ -39,14 +39,14 @@ static int64_t name_number(const AsmParser *parser, AsmSlice slice) {
     return number < parser->end - parser->begin ? number : -1;
 }
 
-// What is known of a name, maybe in another isolated region; NULL if it was never bound.
+// The record of a name, maybe from another isolated region; NULL if it was never bound.
 static AsmName *known_name(const AsmParser *parser, AsmSlice slice) {
     int64_t number = name_number(parser, slice);
     if (number < 0) return hlo_string_map_get(&parser->names, slice.text, slice.length);
     return number < parser->numbered.count ? parser->numbered.items[number] : NULL;
 }
 
-// True if the name has a meaning here.
+// True if the name is bound here.
 static bool is_bound(const AsmParser *parser, const AsmName *name) {
     return name && name->values && name->scope == parser->scope;
 }
@@ -63,7 +63,7 @@ static AsmName *new_name(AsmParser *parser, AsmSlice slice) {
     return name;
 }
 
-// Gives a name a meaning until the region that is open now ends.
+// Binds a name until the current region ends.
 static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int64_t count) {
     assert(values && count > 0);
     AsmName *name = known_name(parser, slice);
@@ -77,8 +77,8 @@ static bool bind_name(AsmParser *parser, AsmSlice slice, MlirValue **values, int
     return true;
 }
 
-// %name or %name#1. `name->values` points at results of the operation that defined them, so that the same MlirValue is
-// shared by all of its uses.
+// %name or %name#1. `name->values` points to results of the defining operation, so that all uses share the same
+// MlirValue.
 static bool look_up(AsmParser *parser, MlirValue **value) {
     assert(value);
     const char *start = parser->at;
@@ -119,8 +119,8 @@ bool asm_operand_list(AsmParser *parser, AsmOperands *operands) {
     return true;
 }
 
-// MLIR says the types of operands again at each use. They are compared, as a text that contradicts itself would
-// otherwise be read as whatever its first half says. Marks the values as used: dead results need no instruction.
+// MLIR repeats the types of operands at each use. They are compared, as otherwise the first half of a contradictory
+// text would win. Marks the values as used: dead results need no instruction.
 bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOperands *operands,
                       const MlirType *const *types, int64_t type_count) {
     assert(operation && operands && type_count >= 0);
@@ -154,7 +154,7 @@ void asm_set_results(AsmParser *parser, MlirOperation *operation, const MlirType
     }
 }
 
-// The name is not bound here, since the region that it belongs to is not open yet.
+// The name is not bound here, since its region has not begun yet.
 bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name) {
     assert(arguments && name);
     if (!asm_expect(parser, '%')) return false;
@@ -172,7 +172,7 @@ bool asm_argument(AsmParser *parser, AsmValues *arguments, AsmSlice *name) {
 // Regions
 
 // ^bb0(%arg0: type, ...):
-// The block's own name is passed over: there is one block, and nothing branches to it.
+// The block's own name is skipped: there is one block, and nothing branches to it.
 static bool parse_label(AsmParser *parser, AsmValues *arguments) {
     parser->at++;
     value_name(parser);
@@ -201,9 +201,8 @@ static bool parse_block(AsmParser *parser, MlirBlock *block) {
     return !parser->status;
 }
 
-// `arguments` come from outside where the syntax has them there (functions, loops, reducers), else from a label. A
-// region without anything in it has no block, which is how declarations and the empty branches of the generic form
-// look.
+// `arguments` come from outside if the syntax has them there (functions, loops, reducers), else from a label. An empty
+// region has no block: declarations and the empty branches of the generic form look like this.
 static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names) {
     MlirBlock *block = HLO_ARENA_NEW(parser->arena, MlirBlock, 1);
     AsmValues own = {0};
@@ -227,12 +226,12 @@ static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *a
     return asm_expect(parser, '}');
 }
 
-// Names that are bound inside lose that meaning at the end, by going back down the undo stack.
+// Names that are bound inside lose that meaning at the end, by unwinding the undo stack.
 bool asm_region(AsmParser *parser, MlirRegion *region, const AsmValues *arguments, const AsmSlice *names,
                 bool isolated) {
     assert(region);
     if (!asm_expect(parser, '{') || !asm_enter(parser)) return false;
-    // Names from outside are not seen in an isolated region: they may be used again there.
+    // Names from outside are not visible in an isolated region: they may be reused there.
     const int64_t outside = parser->scope;
     if (isolated) parser->scope = ++parser->scope_count;
     int64_t mark = parser->undo.count;
@@ -254,7 +253,7 @@ void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count)
 // ---------------------------------------------------------------------------------------------------------------------
 // The generic form
 
-// Gives the operation the attributes; the arrays are shared, not copied.
+// Sets the operation's attributes; the arrays are shared, not copied.
 static void set_attributes(MlirOperation *operation, const AsmAttributes *attributes) {
     operation->attribute_names = attributes->names.items;
     operation->attributes = attributes->values.items;
@@ -270,7 +269,7 @@ MlirOperation *asm_new_operation(AsmParser *parser, const char *name) {
 }
 
 // ({...}, {...})
-// Which operations isolate their regions from the names outside is MLIR's trait IsolatedFromAbove.
+// MLIR's trait IsolatedFromAbove determines which operations isolate their regions from the names outside.
 static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
     HLO_VECTOR(MlirRegion) regions = {0};
     bool isolated = strcmp(operation->name, "func.func") == 0 || strcmp(operation->name, "builtin.module") == 0 ||
@@ -285,9 +284,9 @@ static bool parse_regions(AsmParser *parser, MlirOperation *operation) {
     return asm_expect(parser, ')');
 }
 
-// What follows the quoted name.
-// (operands) <{properties}> ({regions}) {attributes} : (types) -> types. Properties are attributes that have a fixed
-// place in newer versions of MLIR: the importer does not tell them apart.
+// Reads the rest of the generic form after the quoted name: (operands) <{properties}> ({regions}) {attributes} :
+// (types) -> types. Properties are attributes that have a fixed position in newer versions of MLIR: the importer does
+// not distinguish them.
 static bool parse_generic(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperand few[8];
     AsmOperands operands = {few, 0, HLO_COUNT_OF(few)};
@@ -323,7 +322,7 @@ static bool parse_result_names(AsmParser *parser, ResultNames *names) {
     return asm_expect(parser, '=');
 }
 
-// %a:2, %b names three results; all have to be named, or none.
+// %a:2, %b names three results; either all have names, or none.
 static bool bind_results(AsmParser *parser, const MlirOperation *operation, const ResultNames *names, const char *at) {
     assert(operation && names);
     int64_t next = 0;
@@ -343,7 +342,7 @@ static bool bind_results(AsmParser *parser, const MlirOperation *operation, cons
     return true;
 }
 
-// The full name of an op: those of builtin and func may leave out their dialect.
+// The full name of an op: those of builtin and func may omit their dialect.
 static const MlirOpInfo *find_op(AsmParser *parser, AsmSlice word, const char **name) {
     assert(name);
     const MlirOpInfo *info = hlo_string_map_get(&parser->ops, word.text, word.length);
@@ -358,14 +357,14 @@ static const MlirOpInfo *find_op(AsmParser *parser, AsmSlice word, const char **
     return info;
 }
 
-// Operations of the module itself: what they say is about all of it.
+// True for operations of the module itself, which describe all of it.
 static bool is_at_top(const AsmParser *parser) {
     return parser->depth == 1 || (parser->depth == 3 && parser->in_module);
 }
 
-// Goes past the rest of an operation of a dialect that is not known, at the top of a module. MLIR alone knows where it
-// ends: here it is where a line does, unless what follows cannot begin an operation. False, with nothing said, if it
-// takes values or has a symbol, so that it may mean something to others.
+// Skips the rest of an operation of an unknown dialect at the top of a module. Only MLIR knows where it ends: here, it
+// ends at a line break, unless the next line cannot begin an operation. False, without an error, if it has values or a
+// symbol, so that others may refer to it.
 static bool skip_unknown(AsmParser *parser) {
     for (;;) {
         while (*parser->at == ' ' || *parser->at == '\t') parser->at++;
@@ -389,8 +388,8 @@ static bool skip_unknown(AsmParser *parser) {
     }
 }
 
-// In quotes any operation can be read; a name that no table has fails later, in the importer, which can say more.
-// Without quotes it must be known, as there is no telling where it ends.
+// Any operation in quotes can be read; an unknown name fails later, in the importer, which can give a better message.
+// Without quotes it must be known, as its end cannot be found otherwise.
 static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes *attributes) {
     const char *start = parser->at;
     if (*start == '"') {
@@ -412,7 +411,7 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
         if (skip_unknown(parser)) return true;
         if (parser->status) return false;
     }
-    // `cross-replica-sum` has a dash, which no word has: it is only ever written in quotes.
+    // `cross-replica-sum` has a dash, which no word has: it only occurs in quotes.
     if (!info || (!info->pretty && info->types != MLIR_TYPES_OWN)) {
         return asm_fail_at(parser, start, "the operation '%.*s' is unknown, or has no form without quotes",
                            (int)(word.length > 60 ? 60 : word.length), word.text);
@@ -422,7 +421,7 @@ static bool parse_named(AsmParser *parser, MlirOperation **result, AsmAttributes
 }
 
 // Results are bound last, because operands and regions of an operation cannot see them. `offset` is one more than the
-// place in the text, so that 0 means unknown (bytecode).
+// position in the text, so that 0 means unknown (bytecode).
 MlirOperation *asm_operation(AsmParser *parser) {
     ResultName few[4];
     ResultNames names = {few, 0, HLO_COUNT_OF(few)};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops whose pretty form no table can say: modules, functions, constants, loops, reductions and those of shardy.
-// Each function begins behind the operation's name and ends before its location. What it fills is what the generic form
-// of the same operation would give, attribute for attribute: the importer must not know which was written. Sources:
-// StableHLO's AssemblyFormat.cpp and StablehloOps.cpp (constant, reduce, while), ChloOps.cpp (scan), mlir's
+// Reads ops whose pretty form no table can describe: modules, functions, constants, loops, reductions and those of
+// shardy. Each function begins after the operation's name and ends before its location. Its result equals that of the
+// generic form of the same operation, attribute for attribute: the importer must not depend on which was written.
+// Sources: StableHLO's AssemblyFormat.cpp and StablehloOps.cpp (constant, reduce, while), ChloOps.cpp (scan), mlir's
 // FunctionImplementation.cpp, Shardy's parsers.cc.
 #include <assert.h>
 
@@ -31,7 +31,7 @@ static bool own_module(AsmParser *parser, MlirOperation *operation, AsmAttribute
 
 typedef HLO_VECTOR(const MlirAttribute *) AttributeList;
 
-// What a signature says, in lists that grow in step: one entry a parameter, one a result.
+// The parts of a signature, in lists that grow together: one entry per parameter, one per result.
 typedef struct Function {
     AsmValues arguments;
     HLO_VECTOR(AsmSlice) names;
@@ -40,15 +40,15 @@ typedef struct Function {
     bool any_argument, any_result;  // has attributes
 } Function;
 
-// A missing dictionary becomes an empty one, as the lists must have an entry for every parameter; `*any` tells whether
-// they are worth keeping.
+// A missing dictionary becomes an empty one, as the lists must have an entry for every parameter; `*any` is set if they
+// are worth keeping.
 static const MlirAttribute *optional_dictionary(AsmParser *parser, bool *any) {
     if (asm_peek(parser) != '{') return asm_make(parser, (MlirAttribute){.kind = MLIR_DICTIONARY});
     *any = true;
     return asm_attribute(parser);
 }
 
-// (%arg0: type {attributes} loc(...), ...), or types alone where the function has no body.
+// (%arg0: type {attributes} loc(...), ...), or only types if the function has no body.
 static bool parse_parameters(AsmParser *parser, Function *function) {
     if (!asm_expect(parser, '(')) return false;
     if (asm_eat(parser, ')')) return true;
@@ -84,7 +84,7 @@ static bool parse_result(AsmParser *parser, Function *function) {
     return true;
 }
 
-// One type needs no parentheses, but then cannot have attributes: `-> f32 {` begins the body.
+// A single type needs no parentheses, but then cannot have attributes: `-> f32 {` begins the body.
 static bool parse_results(AsmParser *parser, Function *function) {
     if (!asm_eat_mark(parser, "->")) return !parser->status;
     if (!asm_eat(parser, '(')) {
@@ -134,9 +134,9 @@ static bool own_function(AsmParser *parser, MlirOperation *operation, AsmAttribu
 // ---------------------------------------------------------------------------------------------------------------------
 // Constants
 
-// dense<...> : type, or the generic form without its name.
-// Both forms exist in the wild: older releases print "stablehlo.constant"() with the name but without quotes. An index
-// constant of arith is an integer instead of a tensor.
+// dense<...> : type, or the generic form without its name. Both forms exist in practice: older releases print
+// "stablehlo.constant"() with the name but without quotes. An index constant of arith is an integer instead of a
+// tensor.
 static bool own_constant(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     if (asm_eat(parser, '(')) {
         if (!asm_expect(parser, ')')) return false;
@@ -162,8 +162,8 @@ static bool own_constant(AsmParser *parser, MlirOperation *operation, AsmAttribu
 // Loops
 
 // (%arg = %initial, ...) : types [attributes {...}] cond {...} do {...}
-// The arguments of both regions have the same names and types, which the operands say. Names are taken up to a blank or
-// the equals sign, as %iterArg_0 may hold any character of a suffix-id.
+// The arguments of both regions have the same names and types, which are those of the operands. Names extend to a blank
+// or the equals sign, as %iterArg_0 may have any character of a suffix-id.
 static bool own_while(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     HLO_VECTOR(AsmSlice) names = {0};
@@ -196,7 +196,7 @@ static bool own_while(AsmParser *parser, MlirOperation *operation, AsmAttributes
     return true;
 }
 
-// Segment sizes say how the flat lists of operands and results divide into variadic groups (MLIR's
+// Segment sizes specify how the flat lists of operands and results divide into variadic groups (MLIR's
 // AttrSizedOperandSegments).
 static void add_pair(AsmParser *parser, AsmAttributes *attributes, const char *name, int64_t a, int64_t b) {
     const int64_t pair[] = {a, b};
@@ -256,7 +256,7 @@ static bool parse_reduction_tail(AsmParser *parser, MlirOperation *operation, Re
     return true;
 }
 
-// For the body of a short form, which has no text of its own.
+// Makes an operation for the body of a short form, which has no text.
 static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirValue *const *operands, int64_t count,
                                      const MlirAttribute *location) {
     assert(name && count >= 0);
@@ -267,8 +267,8 @@ static MlirOperation *make_operation(AsmParser *parser, const char *name, MlirVa
     return operation;
 }
 
-// The region that `applies stablehlo.add` stands for: a block of two scalars, the operation, and a return. All of it
-// has the location of the reduction, as MLIR's own parser gives it.
+// The region for `applies stablehlo.add`: a block of two scalars, the operation, and a return. All of it has the
+// location of the reduction, as in MLIR's own parser.
 static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Reduction *reduction) {
     assert(operation && reduction);
     const MlirType *input = operation->operand_count ? operation->operands[0]->type : NULL, *scalar = NULL;
@@ -298,7 +298,7 @@ static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Redu
     return true;
 }
 
-// reducer(%a: t, %b: t) (%c: t, %d: t) {...}: pairs of (value, accumulator), which the block takes values first.
+// reducer(%a: t, %b: t) (%c: t, %d: t) {...}: pairs of (value, accumulator); the block has all values first.
 static bool parse_reducer(AsmParser *parser, MlirOperation *operation) {
     AsmValues first = {0}, second = {0};
     HLO_VECTOR(AsmSlice) first_names = {0}, second_names = {0};
@@ -320,7 +320,7 @@ static bool parse_reducer(AsmParser *parser, MlirOperation *operation) {
 }
 
 // (%a init: %b), (%c init: %d) [applies stablehlo.add] across ...
-// The short form is only for operations that commute, as which of the two arguments is the accumulator is not written.
+// The short form is only for commutative operations, as it does not specify which argument is the accumulator.
 static bool own_reduce(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     Reduction reduction = {0};
     while (asm_eat(parser, '(')) {
@@ -367,8 +367,8 @@ static bool own_mesh(AsmParser *parser, AsmAttributes *attributes) {
     return mesh != NULL;
 }
 
-// %0 <sharding> : type, and ops like it: what is between the operand and the colon is read by the caller.
-// The result, if there is one, has the operand's type (SameOperandsAndResultType).
+// %0 <sharding> : type, and ops like it: the caller reads the part between the operand and the colon. The result, if
+// there is one, has the operand's type (SameOperandsAndResultType).
 static bool finish_unary(AsmParser *parser, MlirOperation *operation, AsmOperands *operands, AsmAttributes *attributes,
                          bool has_result) {
     assert(operation && operands);
@@ -411,8 +411,8 @@ static bool own_worded(AsmParser *parser, MlirOperation *operation, AsmAttribute
 }
 
 // [{"a"}, {}] %0 out_sharding=<...>: the axes that a collective of sdy works over (in brackets, in braces, or none)
-// follow from the shardings of its operand and its result.
-// sdy.all_gather, sdy.all_slice and so on; they come last in asm_own() because there are many, all of one form.
+// follow from the shardings of its operand and its result. sdy.all_gather, sdy.all_slice and so on; they come last in
+// asm_own() because there are many, all of one form.
 static bool own_collective(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     AsmOperands operands = {0};
     const char mark = asm_peek(parser);
@@ -466,7 +466,7 @@ static bool own_computation(AsmParser *parser, MlirOperation *operation, AsmAttr
     return true;
 }
 
-// Names are told apart by strcmp: these operations are rare next to the ones of the table, but for constants, which
+// Names are compared by strcmp: these operations are rare compared with those of the table, except for constants, which
 // come early in the list for that reason.
 bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes) {
     assert(operation->name);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pretty forms that the op table describes: operands, attributes and types as mlir/dialect.def says.
-// Most operations of StableHLO print by a declarative format in StablehloOps.td; mlir/dialect.def says the same in a
+// Reads the pretty forms in the op table: operands, attributes and types as mlir/dialect.def describes them. Most
+// operations of StableHLO print by a declarative format in StablehloOps.td; mlir/dialect.def has the same format as a
 // row, and this file interprets the row: `$1` is an operand, `$n` operands with commas between, `$c` operands with a
-// comma behind each, `$name` an attribute's bare value, `$?name` one that may be missing, `$@name` a symbol, `$*name` a
-// syntax of its own (below); all else stands for itself. print_operation.c interprets the same rows the other way.
+// comma after each, `$name` an attribute's bare value, `$?name` one that may be missing, `$@name` a symbol, `$*name` a
+// special syntax (below); all else is literal. print_operation.c interprets the same rows for printing.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
 
-// One operation while its form is read; operands wait for their types, which come behind the colon.
+// One operation while its form is read; operands wait for their types, which come after the colon.
 typedef struct Pretty {
     AsmParser *parser;
     MlirOperation *operation;
@@ -26,7 +26,7 @@ static bool add_ints(Pretty *pretty, const char *name, HloInts ints) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Attributes without their names
 
-// The attribute of that name in the operation's row; a form may only name what its row has.
+// The attribute with this name in the operation's row; a form may only name attributes of its row.
 static bool find_attribute(const MlirOpInfo *info, const char *name, size_t length, MlirFieldInfo *field) {
     assert(info && name && field);
     const char *list = info->attributes;
@@ -40,7 +40,7 @@ static bool kind_is(const MlirFieldInfo *field, const char *kind) {
     return strlen(kind) == field->kind_length && memcmp(kind, field->kind, field->kind_length) == 0;
 }
 
-// By the kind that the row gives the attribute; whatever is no kind of its own is a number.
+// Reads a value by the kind that the row gives the attribute; an unknown kind is a number.
 static bool parse_bare(Pretty *pretty, const MlirFieldInfo *field) {
     assert(field);
     AsmParser *parser = pretty->parser;
@@ -78,7 +78,7 @@ static bool parse_bare(Pretty *pretty, const MlirFieldInfo *field) {
     return true;
 }
 
-// `, TYPE` or `, name = value`: the word compare_type is left out, as enumerations speak for themselves.
+// `, TYPE` or `, name = value`: the word compare_type is omitted, as an enumerator is unambiguous.
 static bool parse_optional(Pretty *pretty, const MlirFieldInfo *field) {
     AsmParser *parser = pretty->parser;
     if (!asm_eat(parser, ',')) return !parser->status;
@@ -110,8 +110,7 @@ static bool parse_slice(Pretty *pretty) {
     return !parser->status;
 }
 
-// [[0, 1], [2, 3]] as a matrix of numbers.
-// As StableHLO keeps padding: a tensor<Nx2xi64>, which bytecode has as well.
+// [[0, 1], [2, 3]] as a matrix of numbers: a tensor<Nx2xi64>, the form of padding in StableHLO and in bytecode.
 static const MlirAttribute *parse_pairs(AsmParser *parser) {
     HloInt64Vector numbers = {0};
     if (!asm_expect(parser, '[')) return NULL;
@@ -159,8 +158,8 @@ static bool parse_flags(AsmParser *parser, HloInts *ints) {
 }
 
 // stride = [1, 1], pad = [[0, 0], [1, 1]], lhs_dilate = [..], rhs_dilate = [..], reverse = [false, true]
-// Any of the five properties in any order; those that are missing keep their defaults (1, 0, false), which the importer
-// knows. The braces around them belong to the form.
+// Any of the five properties in any order; missing ones keep their defaults (1, 0, false), which the importer knows.
+// The braces around them belong to the form.
 static bool parse_window(Pretty *pretty) {
     static const char *const words[] = {"stride", "lhs_dilate", "rhs_dilate"};
     static const char *const names[] = {"window_strides", "lhs_dilation", "rhs_dilation"};
@@ -193,7 +192,7 @@ static bool parse_window(Pretty *pretty) {
 }
 
 // batching_dims = [0] x [0], contracting_dims = [2] x [1]
-// Batching dimensions come first if at all. The four lists are attributes of the operation, as in bytecode.
+// Batching dimensions come first, if there are any. The four lists are attributes of the operation, as in bytecode.
 static bool parse_dot(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     HloInts batch[2] = {{0}}, contracting[2] = {{0}};
@@ -204,7 +203,7 @@ static bool parse_dot(Pretty *pretty) {
         bool done = asm_expect(parser, '=') && asm_int_list(parser, '[', ']', &lists[0]) && asm_expect(parser, 'x') &&
                     asm_int_list(parser, '[', ']', &lists[1]);
         if (!done) return false;
-        // A comma may also begin what follows: the precision.
+        // The comma may also belong to the precision, which comes next.
         const char *comma = parser->at;
         if (!asm_eat(parser, ',')) break;
         asm_peek(parser);
@@ -269,7 +268,7 @@ static bool parse_format(Pretty *pretty) {
     return true;
 }
 
-// What has no row of its own here is `conv`.
+// The last special syntax is `conv`.
 static bool parse_special(Pretty *pretty, const char *name, size_t length) {
     static const struct {
         const char *name;
@@ -298,8 +297,8 @@ static bool is_directive_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-// Behind the `$`; moves *form behind the directive.
-// An unknown attribute is a mistake in our table, not in the text.
+// Reads a directive after the `$`; moves *form past the directive. An unknown attribute is a bug in our table, not an
+// error of the text.
 static bool parse_directive(Pretty *pretty, const char **form) {
     assert(form && *form);
     const char *at = *form;
@@ -324,7 +323,7 @@ static bool parse_directive(Pretty *pretty, const char **form) {
     return parse_bare(pretty, &field);
 }
 
-// Blanks of the form are only for its reader: the text may have any number of them anywhere.
+// Blanks in the form are only for readability: the text may have any number of them anywhere.
 static bool parse_form(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     for (const char *form = pretty->info->pretty; *form && !parser->status;) {
@@ -352,7 +351,7 @@ static bool parse_form(Pretty *pretty) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Types
 
-// Operands are checked against what the text says of them; results get these types.
+// Checks the operands against these types, and gives the results theirs.
 static bool take_types(Pretty *pretty, const MlirType *const *operands, int64_t operand_count,
                        const MlirType *const *results, int64_t result_count) {
     if (!asm_set_operands(pretty->parser, pretty->operation, &pretty->operands, operands, operand_count)) return false;
@@ -364,8 +363,8 @@ static bool take_function(Pretty *pretty, const MlirType *type) {
     return take_types(pretty, type->inputs, type->input_count, type->results, type->result_count);
 }
 
-// SameOperandsAndResultType: one type for all, unless the whole function type is written, which MLIR does where they
-// differ in more than their names.
+// SameOperandsAndResultType: one type for all, or the whole function type, which MLIR writes if they differ in more
+// than their names.
 static bool types_of_same(Pretty *pretty) {
     AsmParser *parser = pretty->parser;
     const MlirType *type = asm_type(parser);
@@ -378,7 +377,7 @@ static bool types_of_same(Pretty *pretty) {
     return take_types(pretty, all, pretty->operands.count, &type, 1);
 }
 
-// `tensor<i1>, tensor<f32>`: the predicate's and everybody else's; or a function type.
+// `tensor<i1>, tensor<f32>`: the predicate's type and that of all others; or a function type.
 static bool types_of_select(Pretty *pretty) {
     AsmTypes types = {0};
     asm_peek(pretty->parser);
@@ -438,7 +437,7 @@ static bool types_of_arrow(Pretty *pretty) {
     AsmTypes results = {few_results, 0, HLO_COUNT_OF(few_results)};
     if (!asm_type_list(pretty->parser, &operands)) return false;
     if (!asm_eat_mark(pretty->parser, "->")) {
-        // A function type alone is one type with an arrow in it already.
+        // A single function type is already one type with an arrow in it.
         bool whole = operands.count == 1 && operands.items[0]->kind == MLIR_TYPE_FUNCTION;
         return whole ? take_function(pretty, operands.items[0]) : asm_expected(pretty->parser, "'->'");
     }
@@ -462,7 +461,7 @@ static bool parse_types(Pretty *pretty) {
     return types == MLIR_TYPES_RESULT ? take_types(pretty, NULL, 0, &type, 1) : take_function(pretty, type);
 }
 
-// Form, attributes that it does not say in braces, then the types: MLIR's order for all of them but barriers.
+// The form, the remaining attributes in braces, then the types: MLIR's order for all ops except barriers.
 bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes) {
     assert(operation && info && attributes);
     AsmOperand few[8];

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
-// parsers.cc.
-// They become attributes of kind MLIR_SDY with the codes and the members that shardy's bytecode has (mlir/mlir.h says
-// which), so that import/sharding.c reads one form. A sharding rule is kept as its
-// text.
+// Reads attributes of shardy in MLIR text: meshes, shardings, lists of axes. Source: shardy/dialect/sdy/ir/attrs.td,
+// parsers.cc. They become attributes of kind MLIR_SDY with the codes and the members that shardy's bytecode has (see
+// mlir/mlir.h), so that import/sharding.c reads one form. A sharding rule is kept as its text.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
 
 typedef HLO_VECTOR(const MlirAttribute *) AttributeList;
 
-// A list with its code.
+// Makes a list with its code.
 static const MlirAttribute *make_sdy(AsmParser *parser, MlirSdyCode code, const AttributeList *items) {
     return asm_make(parser,
                     (MlirAttribute){.kind = MLIR_SDY, .code = code, .items = items->items, .count = items->count});
 }
 
-// Makes the axis a part of itself: behind `sizes[0]` places, and sizes[1] wide.
+// Turns the axis into a part of itself: sizes[1] devices, with sizes[0] devices before a step.
 static void set_part(AsmParser *parser, const int64_t sizes[2], MlirAttribute *axis) {
     const MlirAttribute **part = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 1);
     *part = asm_make(
@@ -40,7 +38,7 @@ static const MlirAttribute *parse_axis(AsmParser *parser) {
     return asm_make(parser, axis);
 }
 
-// {"a", "b":(1)2, ?}; `open` NULL where no question mark may stand.
+// {"a", "b":(1)2, ?}; `open` is NULL where a question mark is not allowed.
 static bool parse_axes(AsmParser *parser, AttributeList *axes, bool *open) {
     if (!asm_expect(parser, '{')) return false;
     for (bool first = true; !asm_eat(parser, '}'); first = false) {
@@ -57,7 +55,7 @@ static bool parse_axes(AsmParser *parser, AttributeList *axes, bool *open) {
 }
 
 // {"a", ?}p1
-// A question mark leaves the dimension open to propagation; p1 is the priority, of which lower ones go first.
+// A question mark leaves the dimension open to propagation; p1 is the priority, where lower ones come first.
 static const MlirAttribute *parse_dimension(AsmParser *parser) {
     AttributeList axes = {0};
     bool open = false;
@@ -80,12 +78,12 @@ static const MlirAttribute *list_of(AsmParser *parser, const AttributeList *item
 }
 
 // , replicated={...}, unreduced={...}
-// Unreduced axes hold partial sums. Maxima and minima have no form in HLO's shardings, and are refused by name.
+// Unreduced axes have partial sums. HLO's shardings cannot express maxima and minima, which are refused by name.
 static bool parse_axis_sets(AsmParser *parser, AttributeList *replicated, AttributeList *unreduced) {
     while (asm_eat(parser, ',')) {
         bool is_replicated = asm_eat_word(parser, "replicated");
         if (!is_replicated && !asm_expect_word(parser, "unreduced")) return false;
-        // Shardy's parser takes unreduced axes without the mark, too.
+        // Shardy's parser accepts unreduced axes without the mark, too.
         const bool has_mark = asm_eat(parser, '=');
         if (is_replicated && !has_mark) return asm_expected(parser, "'='");
         bool other = !is_replicated && (asm_eat_word(parser, "max") || asm_eat_word(parser, "min"));
@@ -141,7 +139,7 @@ const MlirAttribute *asm_sdy_axes(AsmParser *parser) {
     return make_sdy(parser, MLIR_SDY_MANUAL_AXES, &axes);
 }
 
-// Without device_ids the devices are numbered along the axes, the last one fastest.
+// Without device_ids, the devices are numbered along the axes, the last one fastest.
 const MlirAttribute *asm_sdy_mesh(AsmParser *parser) {
     AttributeList axes = {0};
     MlirAttribute mesh = {.kind = MLIR_SDY, .code = MLIR_SDY_MESH};
@@ -165,9 +163,9 @@ const MlirAttribute *asm_sdy_mesh(AsmParser *parser) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// What StableHLO has of it for replica groups, with fields that are called by their names
+// StableHLO's variants for replica groups, with named fields
 
-// `<name = "x"`, and the comma behind it if there is one.
+// `<name = "x"`, and the comma after it if there is one.
 static bool parse_named(AsmParser *parser, const char **name, bool *more) {
     bool done = asm_expect(parser, '<') && asm_expect_word(parser, "name") && asm_expect(parser, '=') &&
                 asm_string(parser, name);
@@ -203,7 +201,7 @@ static const MlirAttribute *parse_mesh_axis(AsmParser *parser) {
 }
 
 // <axes=[<name = "x", size = 2>], device_ids=dense<[1, 0]> : tensor<2xi64>>
-// The devices are a tensor here where sdy has a list of numbers.
+// The devices are a tensor here, where sdy has a list of numbers.
 static const MlirAttribute *parse_mesh(AsmParser *parser) {
     AttributeList axes = {0};
     HloInt64Vector devices = {0};
@@ -236,7 +234,7 @@ static const MlirAttribute *parse_mesh(AsmParser *parser) {
 }
 
 // <mesh = @mesh, axes = [#stablehlo.axis_ref<...>]>
-// Groups by axes: devices that differ along these axes only are in one group.
+// Groups by axes: devices that differ only along these axes are in one group.
 static const MlirAttribute *parse_mesh_groups(AsmParser *parser) {
     const MlirAttribute **parts = HLO_ARENA_NEW(parser->arena, const MlirAttribute *, 2);
     bool done = asm_expect(parser, '<') && asm_expect_word(parser, "mesh") && asm_expect(parser, '=') &&
@@ -261,12 +259,13 @@ const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name) {
     if (asm_slice_is(name, "mesh")) return asm_sdy_mesh(parser);
     bool list = asm_slice_is(name, "sharding_per_value"), axes = asm_slice_is(name, "manual_axes");
     if (list || axes) {
-        // The list stands in angle brackets of its own, the axes need none.
+        // The list has its own angle brackets, the axes need none.
         bool wrapped = asm_eat(parser, '<');
         const MlirAttribute *attribute = list ? asm_sdy_sharding_list(parser) : asm_sdy_axes(parser);
         return attribute && (!wrapped || asm_expect(parser, '>')) ? attribute : NULL;
     }
-    // A sharding rule is kept as its text, which the partitioner reads. Others say nothing that is read here.
+    // A sharding rule is kept as its text, which the partitioner reads. Other attributes have no information that is
+    // read here.
     const char *start = parser->at;
     if (*parser->at == '<') {
         parser->at++;

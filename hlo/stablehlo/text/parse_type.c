@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types of MLIR text.
-// Types are compared by structure (mlir_type_equal()), but shared where that is cheap: tensors by their spelling and
-// functions by the types in them, since a program names few of them thousands of times. Sharing also lets the importer
-// convert each once (MlirType.lowered). Grammar: mlir LangRef, "Type system", and StablehloTypes.td.
+// Reads types of MLIR text. Types are compared by structure (mlir_type_equal()), but shared where that is cheap:
+// tensors by their spelling and functions by the types in them, since a program names few of them thousands of times.
+// Sharing also lets the importer convert each once (MlirType.lowered). Grammar: mlir LangRef, "Type system", and
+// StablehloTypes.td.
 #include <assert.h>
 
 #include "hlo/stablehlo/text/parser.h"
@@ -11,8 +11,8 @@ static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// i32, ui8, f32, index and so on; the word has been read.
-// Widths that HLO has no type for give MLIR_TYPE_OTHER: only a program that computes with such a type is refused.
+// i32, ui8, f32, index and so on; the word has been read. Widths that HLO has no type for give MLIR_TYPE_OTHER: only a
+// program that computes with that type is refused.
 static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
     static const struct {
         const char *name;
@@ -84,7 +84,7 @@ static bool parse_sizes(AsmParser *parser, HloInt64Vector *sizes) {
     }
 }
 
-// What follows the comma: bounds of dynamic dimensions, or something that says nothing about them.
+// Reads the part after the comma: bounds of dynamic dimensions, or an encoding that does not affect them.
 static bool parse_encoding(AsmParser *parser, HloInts *bounds, bool *has_bounds) {
     if (asm_eat_mark(parser, "#stablehlo.bounds")) {
         *has_bounds = true;
@@ -103,8 +103,8 @@ static bool parse_encoding(AsmParser *parser, HloInts *bounds, bool *has_bounds)
     return attribute != NULL;
 }
 
-// Behind `tensor<` (or memref<): up to and with the `>`.
-// An unranked tensor can stand in a program that never uses it. Sizes are checked by mlir_tensor_type().
+// Reads the rest after `tensor<` (or memref<), including the `>`. An unranked tensor may occur in a program that never
+// uses it. mlir_tensor_type() checks the sizes.
 static const MlirType *parse_tensor(AsmParser *parser) {
     const char *start = parser->at;
     if (asm_eat(parser, '*')) {
@@ -143,7 +143,7 @@ static const MlirType *cached_tensor(AsmParser *parser) {
     return type;
 }
 
-// Behind `tuple<`; how large it is in all is checked where it is made.
+// Reads the rest after `tuple<`; its total size is checked where it is made.
 static const MlirType *parse_tuple(AsmParser *parser) {
     AsmTypes types = {0};
     const char *start = parser->at;
@@ -181,7 +181,7 @@ static const MlirType *parse_dialect_type(AsmParser *parser) {
     return mlir_other_type(parser->arena, text);
 }
 
-// Words that begin a type only with their angle bracket; *known is false for all others.
+// Words that begin a type only together with an angle bracket; *known is false for all others.
 static const MlirType *parse_with_body(AsmParser *parser, AsmSlice word, bool *known) {
     *known = true;
     bool has_body = asm_peek(parser) == '<';
@@ -228,7 +228,7 @@ const MlirType *asm_type(AsmParser *parser) {
     return type;
 }
 
-// Only a guess by the first characters, for places where an attribute or a type may come: asm_type() decides.
+// Only a guess by the first characters, where either an attribute or a type may follow: asm_type() decides.
 bool asm_at_type(AsmParser *parser) {
     static const char *const words[] = {"tensor<", "complex<", "tuple<", "memref<", "vector<"};
     char next = asm_peek(parser);

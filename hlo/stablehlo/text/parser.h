@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser of MLIR text. It reads straight from a NUL-terminated copy of the text, without tokens; after the first
-// error every call does nothing and says so. Private to hlo/stablehlo.
-// How the parser is divided: lexer.c has words, marks, numbers and strings; parse_type.c, parse_attribute.c,
-// parse_elements.c, parse_sdy.c and parse_location.c have what stands inside of an operation; parse_operation.c has
-// values, operations in quotes and regions; parse_pretty.c reads the forms that mlir/dialect.def describes and
-// parse_own.c those that it cannot; parse_file.c puts a whole file together. What comes out is the picture of
-// mlir/mlir.h, the same that bytecode/reader.c makes.
+// The parser of MLIR text. It reads directly from a NUL-terminated copy of the text, without tokens; after the first
+// error every call does nothing and returns failure. Private to hlo/stablehlo. How the parser is divided: lexer.c has
+// words, marks, numbers and strings; parse_type.c, parse_attribute.c, parse_elements.c, parse_sdy.c and
+// parse_location.c have the parts of an operation; parse_operation.c has values, operations in quotes and regions;
+// parse_pretty.c reads the forms that mlir/dialect.def describes and parse_own.c those that it cannot; parse_file.c
+// reads a whole file. The result is the in-memory module of mlir/mlir.h, the same that bytecode/reader.c makes.
 //
 // The grammar is MLIR's (mlir.llvm.org/docs/LangRef) with the assembly formats of StableHLO, CHLO and Shardy (their .td
 // files and AssemblyFormat.cpp). There is no token stage because most of a program is types and numbers that are read
 // once: `at` only ever moves forward, except into an alias and back.
 //
-// The rule for errors: `status` holds the first, asm_peek() gives NUL from then on, so that every loop over a list ends
-// and every function returns false or NULL. Nothing that is half made is freed; all of it is in the arena.
+// The rule for errors: `status` has the first one, and asm_peek() returns NUL from then on, so that every loop over a
+// list ends and every function returns false or NULL. Incomplete objects are not freed; all of them are in the arena.
 #ifndef MESHLO_HLO_STABLEHLO_TEXT_PARSER_H_
 #define MESHLO_HLO_STABLEHLO_TEXT_PARSER_H_
 
@@ -20,9 +19,9 @@
 
 #include "hlo/stablehlo/mlir/dialect.h"
 
-// How deep regions, attributes, types and locations may nest.
-// A frame of the recursive descent takes some hundred bytes, so that this depth fits any thread's stack; programs that
-// people or JAX write stay below twenty. The same figure bounds the stack of asm_skip_balanced().
+// The maximal depth of nested regions, attributes, types and locations. A frame of the recursive descent takes some
+// hundred bytes, so this depth fits any thread's stack; programs that people or JAX write stay below twenty. The same
+// figure bounds the stack of asm_skip_balanced().
 enum { ASM_DEEPEST = 200 };
 
 // A run of characters of the text.
@@ -37,24 +36,24 @@ typedef struct AsmText {
     const char *begin, *end;
 } AsmText;
 
-// A value name: `count` values that stand for %name#0 and so on, in one isolated region only.
-// Names are never removed: leaving a region only restores what they meant outside. A name whose `scope` is not that of
-// the parser belongs to another isolated region, and counts as free.
+// A value name: `count` values that are called %name#0 and so on, in one isolated region only. Names are never removed:
+// leaving a region only restores their meanings outside. A name whose `scope` is not that of the parser belongs to
+// another isolated region, and counts as free.
 typedef struct AsmName {
     MlirValue **values;
     int64_t count;
     int64_t scope;  // number of the isolated region
 } AsmName;
 
-// What a name meant before a region gave it another meaning.
-// Kept on one stack for all open regions: each region remembers how high it was when it began.
+// The meaning of a name before a region rebound it. Kept on one stack for all open regions: each region remembers the
+// stack's height at its beginning.
 typedef struct AsmUndo {
     AsmName *name, before;
 } AsmUndo;
 
-// `#name = attribute` or `!name = type`, parsed when it is used first.
+// `#name = attribute` or `!name = type`, parsed at its first use.
 typedef struct AsmAlias {
-    const char *at;  // behind the equals sign
+    const char *at;  // after the equals sign
     const void *parsed;
     bool is_busy;
 } AsmAlias;
@@ -69,7 +68,7 @@ typedef struct AsmParser {
     HloStringMap ops;                // name -> MlirOpInfo
     HloStringMap types;              // text between tensor< and > -> MlirType
     HloStringMap aliases;            // with their # or ! -> AsmAlias
-    HloStringMap resources;          // key -> AsmSlice: the hex digits behind 0x
+    HloStringMap resources;          // key -> AsmSlice: the hex digits after 0x
     HloStringMap functions;          // pointers of its inputs' types, NULL, those of its results -> MlirType
     HloStringMap names;              // value names, without % -> AsmName
     HLO_VECTOR(AsmName *) numbered;  // the same for names that are numbers, as nearly all are: by number, or NULL
@@ -89,8 +88,8 @@ typedef struct AsmAttributes {
 typedef HLO_VECTOR(MlirValue *) AsmValues;
 typedef HLO_VECTOR(const MlirType *) AsmTypes;
 
-// Operand names, looked up when their types are known.
-// The place is kept because a mismatch is only found behind the colon, and the message has to point at the operand.
+// Operand names, looked up when their types are known. The position is kept because a mismatch is only found after the
+// colon, and the message has to point to the operand.
 typedef struct AsmOperand {
     const char *at;
     MlirValue *value;
@@ -100,23 +99,23 @@ typedef HLO_VECTOR(AsmOperand) AsmOperands;
 // ---------------------------------------------------------------------------------------------------------------------
 // Words and marks
 
-// An error about the place `where` of a text; `arena` is for scratch.
+// An error at the position `where` of a text; `arena` is for scratch.
 HLO_NODISCARD HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, HloCode code,
                                      const char *message);
 // Records an error at `where`, unless there is one. Always false.
 bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) HLO_PRINTF(3, 4);
-// Records "expected WHAT" at the current place.
+// Records "expected WHAT" at the current position.
 bool asm_expected(AsmParser *parser, const char *what);
-// Takes over an error of another room, giving it the place; false if there was one.
+// Takes over an error of another module, adding the position; false if there was one.
 bool asm_take(AsmParser *parser, const char *where, HloStatus status);
-// Goes past blanks and // comments.
+// Skips blanks and // comments.
 void asm_skip_slow(AsmParser *parser);
-// Every mark that needs the slow way is below ' ' or is the slash of a comment; all else costs two comparisons.
+// Every mark that needs the slow function is below ' ' or is the slash of a comment; all else costs two comparisons.
 static inline void asm_skip(AsmParser *parser) {
     while (*parser->at == ' ') parser->at++;
     if (*parser->at <= ' ' || *parser->at == '/') asm_skip_slow(parser);
 }
-// The next character that is no blank; NUL at the end, and after an error.
+// The next character that is not blank; NUL at the end, and after an error.
 static inline char asm_peek(AsmParser *parser) {
     if (parser->status) return 0;
     asm_skip(parser);
@@ -144,17 +143,17 @@ bool asm_slice_is(AsmSlice slice, const char *text);
 bool asm_string(AsmParser *parser, const char **string);
 // @name or @"name".
 bool asm_symbol(AsmParser *parser, const char **name);
-// A whole number as it is written, decimal or hexadecimal: what it is depends on a type that comes later.
+// An integer as written, decimal or hexadecimal: its value depends on a type that comes later.
 typedef struct AsmNumber {
     const char *start;  // of its digits
     uint64_t magnitude;
     bool negative, is_hex;
 } AsmNumber;
-// A whole number of up to 64 bits and a sign.
+// An integer of up to 64 bits and a sign.
 bool asm_number(AsmParser *parser, AsmNumber *number);
-// What the number is in an integer type or as a boolean; fails at the number when it is out of range.
+// The value of the number in an integer type or as a boolean; fails at the number when it is out of range.
 bool asm_number_of_type(AsmParser *parser, const AsmNumber *number, HloType type, int64_t *value);
-// The bits of a floating-point type that the number is the pattern of: hexadecimal and no wider than the type.
+// The bits of a float whose pattern is the number, which must be hexadecimal and no wider than the type.
 bool asm_number_of_bits(AsmParser *parser, const AsmNumber *number, HloType type, uint64_t *pattern);
 // An integer from -2^63 to 2^63 - 1, decimal or hexadecimal.
 bool asm_integer(AsmParser *parser, int64_t *value);
@@ -166,11 +165,11 @@ bool asm_bool(AsmParser *parser, bool *value);
 bool asm_int_list(AsmParser *parser, char open, char close, HloInts *ints);
 // Skips the byte-order mark with which a text may begin.
 const char *asm_skip_byte_order_mark(const char *text, size_t length);
-// Behind one of ( [ { <: goes to behind the mark that closes it. Marks in strings do not count.
+// After one of ( [ { <: moves past the mark that closes it. Marks in strings do not count.
 bool asm_skip_balanced(AsmParser *parser, char open);
 // Counts a level of nesting; false (and an error) when it is too deep. Every success needs an asm_leave().
 bool asm_enter(AsmParser *parser);
-// Not called on the way out of an error: nothing is read any more then, so that the depth does not matter.
+// Not called after an error: nothing more is read then, so the depth does not matter.
 static inline void asm_leave(AsmParser *parser) {
     parser->depth--;
 }
@@ -178,7 +177,7 @@ static inline void asm_leave(AsmParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Types, attributes, locations: NULL after an error
 
-// Any type; what HLO has no word for gives MLIR_TYPE_OTHER.
+// Any type; one that HLO cannot express becomes MLIR_TYPE_OTHER.
 const MlirType *asm_type(AsmParser *parser);
 // True if a type may begin here.
 bool asm_at_type(AsmParser *parser);
@@ -186,27 +185,27 @@ bool asm_at_type(AsmParser *parser);
 const MlirType *asm_function_type(AsmParser *parser);
 // One or more types with commas between.
 bool asm_type_list(AsmParser *parser, AsmTypes *types);
-// What stands in parentheses, or one type without them.
+// Types in parentheses, or one type without them.
 bool asm_result_types(AsmParser *parser, AsmTypes *types);
 
-// Any attribute, with the type behind its colon.
+// Any attribute, including the type after its colon.
 const MlirAttribute *asm_attribute(AsmParser *parser);
-// {name = attribute, unit_attribute}: appended to `attributes`, with structured ones taken apart into their fields.
+// {name = attribute, unit_attribute}: appended to `attributes`, with structured ones split into their fields.
 bool asm_dictionary(AsmParser *parser, AsmAttributes *attributes);
-// Appends one attribute; a structured one is taken apart.
+// Appends one attribute; a structured one is split into its fields.
 void asm_add(AsmParser *parser, AsmAttributes *attributes, const char *name, const MlirAttribute *attribute);
-// The body of a structured attribute from its `<` on.
+// The body of a structured attribute, starting at its `<`.
 const MlirAttribute *asm_struct(AsmParser *parser, AsmSlice kind);
 // [b, 0, f]x[0, i, o]->[b, 0, f]
 const MlirAttribute *asm_convolution_dimensions(AsmParser *parser);
-// What follows `dense`: <...> : type.
+// The part after `dense`: <...> : type.
 const MlirAttribute *asm_dense(AsmParser *parser);
-// What follows `dense_resource`.
+// The part after `dense_resource`.
 const MlirAttribute *asm_dense_resource(AsmParser *parser);
-// What follows `#sdy.`: the name is taken, the body is read from `<` on.
+// The part after `#sdy.`: the name has been read, the body is read from `<` on.
 const MlirAttribute *asm_sdy_attribute(AsmParser *parser, AsmSlice name);
-// The attributes of StableHLO that say replica groups by axes of a mesh: replica_group_mesh_axes, axis_ref, mesh_axis
-// and mesh, behind the name. NULL with *known false for others.
+// StableHLO's attributes for replica groups by mesh axes: replica_group_mesh_axes, axis_ref, mesh_axis and mesh, after
+// the name. NULL with *known false for others.
 const MlirAttribute *asm_mesh_attribute(AsmParser *parser, AsmSlice name, bool *known);
 // <@mesh, [{"a"}, {}]>
 const MlirAttribute *asm_sdy_sharding(AsmParser *parser);
@@ -216,7 +215,7 @@ const MlirAttribute *asm_sdy_sharding_list(AsmParser *parser);
 const MlirAttribute *asm_sdy_axes(AsmParser *parser);
 // <["a"=2], device_ids=[..]>
 const MlirAttribute *asm_sdy_mesh(AsmParser *parser);
-// #name or !name, resolved. The parser stands behind the name.
+// #name or !name, resolved. The parser is after the name.
 const void *asm_alias(AsmParser *parser, AsmSlice name, bool is_type);
 // loc(...), the word included.
 const MlirAttribute *asm_location(AsmParser *parser);
@@ -233,9 +232,9 @@ static inline const MlirAttribute *asm_make(AsmParser *parser, MlirAttribute att
 
 // %name or %name#1; with the value looked up.
 bool asm_operand(AsmParser *parser, AsmOperands *operands);
-// Operands with commas between, up to something else; none is fine.
+// Operands with commas between, up to something else; there may be none.
 bool asm_operand_list(AsmParser *parser, AsmOperands *operands);
-// Gives the operation the operands, whose types must be these.
+// Sets the operation's operands, whose types must be these.
 bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOperands *operands,
                       const MlirType *const *types, int64_t type_count);
 // Gives the operation results of these types.
@@ -250,18 +249,18 @@ void asm_new_regions(AsmParser *parser, MlirOperation *operation, int64_t count)
 // A new operation.
 MlirOperation *asm_new_operation(AsmParser *parser, const char *name);
 
-// One operation, appended to what? The caller's business.
+// Reads one operation; the caller appends it to a block.
 MlirOperation *asm_operation(AsmParser *parser);
-// What follows the name in the pretty form of a row of the table; `attributes` is filled too.
+// The part after the name in the pretty form of a row of the table; `attributes` is filled too.
 bool asm_pretty(AsmParser *parser, MlirOperation *operation, const MlirOpInfo *info, AsmAttributes *attributes);
-// The same for rows that say OWN. False with an error when the op has no pretty form.
+// The same for rows with type OWN. False with an error when the op has no pretty form.
 bool asm_own(AsmParser *parser, MlirOperation *operation, AsmAttributes *attributes);
 
-// Reads a whole file: the module, or the functions that make one.
+// Reads a whole file: the module, or the functions that form one.
 HLO_NODISCARD HloStatus mlir_read_text(HloArena *arena, const char *file, const char *text, size_t length,
                                        MlirOperation **top);
 
-// Reads one attribute that is all of the text.
+// Reads a text that consists of one attribute.
 HLO_NODISCARD HloStatus mlir_parse_attribute(HloArena *arena, const char *text, size_t length,
                                              const MlirAttribute **attribute);
 

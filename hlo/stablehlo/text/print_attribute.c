@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types, attributes and tensors as MLIR writes them.
+// Prints types, attributes and tensors as MLIR writes them.
 //
 // Output must be MLIR's byte for byte, so that programs can be compared as text: the rules are those of
-// mlir/lib/IR/AsmPrinter.cpp and, for floats, of llvm/lib/Support/APFloat.cpp (toString), whose rounding is not that of
-// printf. A float is tried with six digits, then with as many as identify it, and is printed as its bits where neither
+// mlir/lib/IR/AsmPrinter.cpp and, for floats, of llvm/lib/Support/APFloat.cpp (toString), which rounds differently from
+// printf. A float is tried with six digits, then with as many as identify it, and is printed as its bits if neither
 // reads back as the same number:
 //
 //   1.000000e+00   1.23456788   0x7F800000 (an infinity)   0xFFC00000 (a NaN)
 //
-// Attributes are flat in our picture (lhs_contracting_dimensions is an attribute of the operation); in the text some
-// stand together in a structured one (#stablehlo.dot<..>), which is put together again here by the rows of
+// Attributes are flat in our in-memory module (lhs_contracting_dimensions is an attribute of the operation); in the
+// text, some are fields of a structured one (#stablehlo.dot<..>), which is reassembled here by the rows of
 // mlir/dialect.def.
 #include <assert.h>
 #include <ctype.h>
@@ -21,7 +21,7 @@
 #include "hlo/base/decimal.h"
 #include "hlo/stablehlo/text/printer.h"
 
-// Tensors of more elements are written as hexadecimal bytes: AsmPrinter's default for printing elements as a string.
+// Tensors with more elements are written as hexadecimal bytes: AsmPrinter's default for printing elements as a string.
 enum { MOST_WRITTEN_ELEMENTS = 100 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -173,15 +173,15 @@ void print_type(Printer *printer, const MlirType *type) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Numbers
 
-// The most digits that a double's exact decimal expansion has, and room for its point.
+// The maximal number of digits of a double's exact decimal expansion, and room for its point.
 enum { EXACT_DIGITS = 1600 };
 
-// All digits of |value| = digits * 10^exponent, exactly; returns how many. A double is a binary fraction, which has a
-// finite decimal expansion: printf gives all of it.
+// All digits of |value| = digits * 10^exponent, exactly; returns their number. A double is a binary fraction, which has
+// a finite decimal expansion: printf prints all of it.
 static int exact_digits(double value, char *digits, int *exponent) {
     int binary, fraction = 0, count = 0;
     double mantissa = frexp(fabs(value), &binary);
-    // Each binary digit behind the point takes one decimal digit.
+    // Each binary digit after the point takes one decimal digit.
     while (mantissa != floor(mantissa)) {
         mantissa *= 2;
         binary--;
@@ -196,9 +196,9 @@ static int exact_digits(double value, char *digits, int *exponent) {
     return count;
 }
 
-// Rounds to `precision` digits as LLVM's APFloat::toString does: digits that a rough estimate in bits finds superfluous
-// are cut off first, then what is left is rounded half up. Trailing zeros are dropped.
-// The estimate 59/196 is LLVM's rational for log10(2).
+// Rounds to `precision` digits as LLVM's APFloat::toString does: it first drops the digits that a rough estimate in
+// bits finds superfluous, then rounds the rest half up. Trailing zeros are dropped. The estimate 59/196 is LLVM's
+// rational for log10(2).
 static int rounded_digits(double value, int precision, char *digits, int *exponent) {
     assert(precision > 0 && digits && exponent);
     int count = exact_digits(value, digits, exponent), binary;
@@ -255,9 +255,9 @@ static void print_many_digits(HloText *text, double value, int precision) {
     }
 }
 
-// A number of a floating-point type as MLIR writes it: 1.000000e+00, 0.333333343, 0x7FC00000.
-// First six digits; if those do not read back as the same number, as many as do; as a last resort, and for infinities
-// and NaNs, the bit pattern.
+// A number of a floating-point type as MLIR writes it: 1.000000e+00, 0.333333343, 0x7FC00000. Six digits first; if
+// those do not read back as the same number, as many as needed; as a last resort, and for infinities and NaNs, the bit
+// pattern.
 static void print_float(Printer *printer, HloType type, uint64_t pattern) {
     assert(hlo_type_is_float(type));
     HloText *text = printer->text;
@@ -276,7 +276,7 @@ static void print_float(Printer *printer, HloType type, uint64_t pattern) {
     hlo_text_format(text, "0x%0*llX", (bits + 3) / 4, (unsigned long long)pattern);
 }
 
-// The bits of element `index`, of complex numbers taken as pairs.
+// The bits of element `index`; complex numbers count as pairs.
 static uint64_t pattern_at(const HloLiteral *literal, HloType part, int64_t index) {
     size_t each = (size_t)hlo_type_bytes(part);
     uint64_t pattern = 0;
@@ -308,7 +308,7 @@ static void print_element_value(Printer *printer, const HloLiteral *literal, int
     }
 }
 
-// Brackets a dimension; gives the index of the next element.
+// One pair of brackets per dimension; returns the index of the next element.
 static int64_t print_nested(Printer *printer, const HloLiteral *literal, int32_t dimension, int64_t index) {
     if (dimension == literal->shape->rank) {
         print_element_value(printer, literal, index);
@@ -323,7 +323,7 @@ static int64_t print_nested(Printer *printer, const HloLiteral *literal, int32_t
     return index;
 }
 
-// Narrow integers stand in bytes of which only their own bits are written.
+// Narrow integers are stored in bytes, of which only their own bits are written.
 static void print_hex(Printer *printer, const HloLiteral *literal) {
     static const char digits[] = "0123456789ABCDEF";
     const HloTypeInfo *info = hlo_type_info(literal->shape->type);
@@ -418,7 +418,7 @@ static void print_alias(Printer *printer, const MlirAttribute *alias) {
     hlo_text_char(printer->text, '>');
 }
 
-// The type is always said: without one a reader takes f64.
+// The type is always written: without one, a reader assumes f64.
 static void print_typed_float(Printer *printer, const MlirAttribute *attribute) {
     HloType type = attribute->type->element;
     print_float(printer, type, hlo_float_encode(type, attribute->real));
@@ -441,12 +441,12 @@ typedef struct KeyedItem {
     const MlirAttribute *item;
 } KeyedItem;
 
-// In the order of bytes, which is MLIR's.
+// Compares in the order of bytes, which is MLIR's.
 static int compare_keys(const void *a, const void *b) {
     return strcmp(((const KeyedItem *)a)->key, ((const KeyedItem *)b)->key);
 }
 
-// Entries stand in the order of their keys, as MLIR keeps them.
+// Entries are in the order of their keys, as in MLIR.
 static void print_entries(Printer *printer, const MlirAttribute *dictionary) {
     assert(dictionary->kind == MLIR_DICTIONARY);
     KeyedItem *entries = HLO_ARENA_NEW(printer->arena, KeyedItem, dictionary->count);
@@ -502,7 +502,7 @@ static HloStatus print_request(void *argument) {
     return HLO_SUCCESS;
 }
 
-// The text grows outside of the arena while dictionaries take memory from it: a jump in between must not lose the text.
+// The text grows outside of the arena while dictionaries allocate from it: a jump in between must not leak the text.
 const char *mlir_attribute_text(HloArena *arena, const MlirAttribute *attribute) {
     assert(mlir_can_write(attribute));
     TextRequest request = {arena, attribute, {0}};
@@ -583,7 +583,7 @@ static int compare_entries(const void *a, const void *b) {
     return strcmp(((const Entry *)a)->name, ((const Entry *)b)->name);
 }
 
-// True if the pretty form says the attribute, by looking for the directive in the row's form.
+// True if the pretty form prints the attribute, found by looking for its directive in the row's form.
 static bool is_said(const MlirOperation *operation, const MlirOpInfo *info, const char *name) {
     static const struct {
         const char *mark, *names;
@@ -610,7 +610,7 @@ static bool is_said(const MlirOperation *operation, const MlirOpInfo *info, cons
 
 typedef HLO_VECTOR(Entry) EntryVector;
 
-// The attributes that the op's row names, structured ones put together again.
+// Collects the attributes that the op's row names, with structured ones reassembled.
 static void collect_own(Printer *printer, const MlirOperation *operation, const MlirOpInfo *info, bool all,
                         EntryVector *entries) {
     const char *list = info->attributes;
@@ -633,7 +633,7 @@ static void collect_own(Printer *printer, const MlirOperation *operation, const 
     }
 }
 
-// Attributes of other dialects are told by the dot in their names.
+// Attributes of other dialects are recognised by the dot in their names.
 static void collect_other(Printer *printer, const MlirOperation *operation, EntryVector *entries) {
     for (int64_t i = 0; i < operation->attribute_count; i++) {
         const char *name = operation->attribute_names[i];

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locations and their aliases. Each different location gets an alias; those with fewer parts are numbered first, and
-// those that a block argument needs are defined before the module, all others behind it.
+// Prints locations and their aliases. Each distinct location gets an alias; those with fewer parts are numbered first,
+// and those that a block argument needs are defined before the module, all others after it.
 //
 //   #loc1 = loc("model.py":12:3)          depth 1: no parts
-//   #loc5 = loc("jit(f)/dot"(#loc1))      depth 2: a name around a place
+//   #loc5 = loc("jit(f)/dot"(#loc1))      depth 2: a name around a position
 //   #loc7 = loc(callsite(#loc1 at #loc2))
 //
-// This order, odd as it is, is AsmPrinter's (mlir/lib/IR/AsmPrinter.cpp), so that the text is that of MLIR's own tools.
-// Locations are made unique by a key of their text and their parts' numbers: a module of a million operations has some
-// thousand different ones.
+// This order, odd as it is, is AsmPrinter's (mlir/lib/IR/AsmPrinter.cpp), so that the text equals that of MLIR's own
+// tools. Locations are made unique by a key of their text and their parts' numbers: a module of a million operations
+// has some thousand distinct ones.
 #include <stdlib.h>
 #include <string.h>
 
 #include "hlo/stablehlo/text/printer.h"
 
-// NULL for a child that says nothing.
+// NULL for a child without information.
 static const MlirAttribute *child_of(const MlirAttribute *location, int64_t index) {
     const MlirAttribute *child = location->items[index];
-    // A name around an unknown location is a name alone.
+    // A name around an unknown location is just a name.
     bool unknown = location->string && !child->string && child->count == 0;
     return unknown ? NULL : child;
 }
@@ -28,8 +28,8 @@ static void add_number(HloText *key, char before, int64_t number) {
     hlo_text_int64(key, number);
 }
 
-// The record of a location: equal ones share theirs.
-// A location without parts has depth 1, another one more than its deepest part.
+// The record of a location, shared by equal ones. A location without parts has depth 1, any other one more than its
+// deepest part.
 static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
     int64_t *known = hlo_int_map_find(&printer->location_of, (uintptr_t)location);
     if (known) return (PrintLocation *)(uintptr_t)*known;
@@ -59,14 +59,14 @@ static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
     return shared;
 }
 
-// What an early alias refers to has to be defined before it, too.
+// The locations in an early alias have to be defined before it, too.
 static void mark_early(PrintLocation *location) {
     if (location->is_early) return;
     location->is_early = true;
     for (int i = 0; i < location->child_count; i++) mark_early(location->children[i]);
 }
 
-// In order of first occurrence, each once.
+// Lists locations in order of first occurrence, each once.
 static void visit(Printer *printer, PrintLocation *location) {
     if (location->visited) return;
     location->visited = true;
@@ -82,7 +82,7 @@ static void visit_argument(Printer *printer, const MlirValue *argument) {
 
 static void visit_operation(Printer *printer, const MlirOperation *operation);
 
-// The order is that in which AsmPrinter meets locations: arguments before operations.
+// The order in which AsmPrinter visits locations: arguments before operations.
 static void visit_region(Printer *printer, const MlirOperation *parent, const MlirRegion *region) {
     if (region->block_count == 0) return;
     const MlirBlock *block = &region->blocks[0];
@@ -106,7 +106,7 @@ static void visit_operation(Printer *printer, const MlirOperation *operation) {
 void print_collect_locations(Printer *printer, const MlirOperation *top) {
     if (!printer->with_locations) return;
     visit_operation(printer, top);
-    // Numbers go by depth; within one depth by first occurrence.
+    // Numbers are ordered by depth, and within one depth by first occurrence.
     int64_t number = 0;
     for (int depth = 1; number < printer->visited.count; depth++) {
         for (int64_t i = 0; i < printer->visited.count; i++) {
@@ -121,7 +121,7 @@ static void print_alias_name(Printer *printer, const PrintLocation *location) {
     if (location->number) hlo_text_int64(printer->text, location->number);
 }
 
-// What stands between the parentheses.
+// The part between the parentheses.
 static void print_content(Printer *printer, const PrintLocation *location) {
     const MlirAttribute *attribute = location->attribute;
     bool is_file = attribute->string && attribute->count == 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of values, as MLIR gives them: numbers for results, arg0, arg1 ... for block arguments, and words that some
-// ops ask for. A region sees the names around it, and goes on counting from where the block around it ended.
+// The names of values, as MLIR assigns them: numbers for results, arg0, arg1 ... for block arguments, and words that
+// some ops specify. A region sees the names around it, and continues counting from the end of the block around it.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "hlo/stablehlo/text/printer.h"
 
-// Names that are taken, and counters, where a region begins.
+// The names in use, and the counters, at the beginning of a region.
 typedef struct Scope {
     const struct Scope *parent;
     HloStringMap taken;
@@ -31,7 +31,7 @@ const char *print_result_names(const MlirOperation *operation) {
     return NULL;
 }
 
-// In this region or any around it.
+// True if the name is used in this region or any around it.
 static bool is_taken(const Scope *scope, const char *name, size_t length) {
     for (; scope; scope = scope->parent) {
         if (hlo_string_map_get(&scope->taken, name, length)) return true;
@@ -39,7 +39,7 @@ static bool is_taken(const Scope *scope, const char *name, size_t length) {
     return false;
 }
 
-// A name that is taken gets _0, _1 and so on, from one counter for the region.
+// A name in use gets the suffix _0, _1 and so on, from one counter for the region.
 static void set_name(Printer *printer, Scope *scope, const MlirValue *value, const char *wanted, size_t length) {
     assert(value && wanted);
     const char *name = hlo_arena_string(printer->arena, wanted, length);
@@ -75,7 +75,7 @@ static void name_results(Printer *printer, Scope *scope, const MlirOperation *op
 
 // Results of all operations are named before any region inside: MLIR numbers a block before it descends.
 static void name_region(Printer *printer, const Scope *around, const MlirOperation *parent, const MlirRegion *region) {
-    // The counters are those of the end of the block around; each region of an op starts from them.
+    // The counters are those at the end of the enclosing block; each region of an op starts from them.
     Scope scope = {.parent = around,
                    .next_value = around ? around->next_value : 0,
                    .next_argument = around ? around->next_argument : 0,

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations, regions, functions and modules, printed as MLIR prints them.
+// Prints operations, regions, functions and modules as MLIR prints them.
 //
 //   %0 = stablehlo.add %arg0, %cst : tensor<4xf32> loc(#loc2)                                       the pretty form
 //   %0 = "stablehlo.add"(%arg0, %cst) <{..}> ({regions}) {..} : (tensor<4xf32>, ..) -> tensor<4xf32>   the generic one
 //
 // The pretty forms are those of the rows of mlir/dialect.def (see parse_pretty.c for their language) and of functions
-// here for the operations that have forms of their own. The generic form needs no knowledge but which attributes are
-// properties,
+// here for the operations with special forms. The generic form only needs to know which attributes are properties,
 // <{..}>, and which are others, {..}.
 #include <assert.h>
 #include <string.h>
@@ -27,7 +26,7 @@ static void print_operands(Printer *printer, const MlirOperation *operation, int
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Types behind the colon
+// Types after the colon
 
 static void print_value_types(Printer *printer, MlirValue *const *values, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
@@ -59,7 +58,7 @@ static bool all_same(const MlirOperation *operation, int64_t first) {
     return true;
 }
 
-// True if the operands are the real and the imaginary part of the result: the short form then says all.
+// True if the operands are the real and the imaginary part of the result: the short form then suffices.
 static bool is_complex_pair(const MlirOperation *operation) {
     const HloShape *result = operation->results[0]->type->shape;
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -71,8 +70,8 @@ static bool is_complex_pair(const MlirOperation *operation) {
     return true;
 }
 
-// MLIR's printers leave out what a reader can infer, and fall back on the whole function type where it cannot; both
-// must be what theirs are, byte for byte.
+// MLIR's printers omit what a reader can infer, and fall back on the whole function type where it cannot; both must
+// match byte for byte.
 static void print_types_of(Printer *printer, const MlirOperation *operation, MlirOpTypes types) {
     bool by_operands = types == MLIR_TYPES_PAIRS || types == MLIR_TYPES_RETURN;
     if (by_operands && operation->operand_count == 0) {
@@ -158,7 +157,7 @@ static void print_window(Printer *printer, const MlirOperation *operation) {
     }
 }
 
-// Batching dimensions are left out where there are none.
+// Batching dimensions are omitted if there are none.
 static void print_dot(Printer *printer, const MlirOperation *operation) {
     const HloInts *batch = ints_of(operation, "lhs_batching_dimensions");
     if (batch->count) {
@@ -222,8 +221,8 @@ static void print_bare(Printer *printer, const MlirAttribute *attribute) {
     }
 }
 
-// Prints what the directive behind a `$` stands for, and returns its end. *next counts the operands that have been
-// printed.
+// Prints the value of the directive after a `$`, and returns the directive's end. *next counts the operands that have
+// been printed.
 static const char *print_directive(Printer *printer, const MlirOperation *operation, const char *at, int64_t *next) {
     char mark = strchr("?@*", *at) ? *at++ : 0;
     size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz_0123456789");
@@ -283,7 +282,7 @@ static void print_argument(Printer *printer, const MlirValue *argument) {
     print_argument_location(printer, argument->location);
 }
 
-// {, the operations, and }. Arguments stand in a label of their own, if they are to be printed at all.
+// {, the operations, and }. Arguments, if they are printed, are in a label.
 static void print_region(Printer *printer, const MlirRegion *region, bool with_arguments, bool in_function) {
     hlo_text_string(printer->text, "{\n");
     const MlirBlock *block = &region->blocks[0];
@@ -319,13 +318,13 @@ static void print_generic(Printer *printer, const MlirOperation *operation) {
 // Ops with forms of their own
 
 static void print_constant(Printer *printer, const MlirOperation *operation) {
-    // The value is in the type's way: it is no part of the dictionary.
+    // The value is printed before the type: it is not part of the dictionary.
     print_dictionary(printer, operation, PRINT_OTHER, " {", "}");
     hlo_text_char(printer->text, ' ');
     print_attribute(printer, mlir_attribute(operation, "value"));
 }
 
-// The arguments are named once, in front; both regions have the body's names.
+// The arguments are named once, before the regions; both regions have the body's names.
 static void print_while(Printer *printer, const MlirOperation *operation) {
     assert(operation->region_count == 2);
     const MlirBlock *body = &operation->regions[1].blocks[0];
@@ -398,7 +397,7 @@ static void print_reduce(Printer *printer, const MlirOperation *operation) {
     print_region(printer, operation->regions, false, false);
 }
 
-// The dictionary of argument or result `index`, if it has something in it.
+// The dictionary of argument or result `index`, unless it is empty.
 static void print_entry_attributes(Printer *printer, const MlirAttribute *list, int64_t index) {
     const MlirAttribute *dictionary = list && index < list->count ? list->items[index] : NULL;
     if (!dictionary || dictionary->count == 0) return;
@@ -449,7 +448,7 @@ static void print_module(Printer *printer, const MlirOperation *operation) {
     print_region(printer, operation->regions, false, false);
 }
 
-// By name, as asm_own() reads them; what is none of the others is a reduction.
+// By name, as asm_own() reads them; the last case is a reduction.
 static void print_own(Printer *printer, const MlirOperation *operation) {
     const char *name = operation->name;
     if (strcmp(name, "builtin.module") == 0) {
@@ -468,7 +467,7 @@ static void print_own(Printer *printer, const MlirOperation *operation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operations
 
-// Results that MLIR names one by one are listed; others share one name.
+// Results that MLIR names individually are listed; others share one name.
 static void print_results(Printer *printer, const MlirOperation *operation) {
     if (operation->result_count == 0) return;
     bool one_name = operation->result_count > 1 && !print_result_names(operation);
@@ -508,7 +507,7 @@ void print_operation(Printer *printer, const MlirOperation *operation, bool in_f
     hlo_text_char(printer->text, '\n');
 }
 
-// Names and locations are numbered in passes of their own, since uses may be printed before definitions.
+// Names and locations are numbered in separate passes, since uses may be printed before definitions.
 void mlir_print(HloArena *arena, const MlirOperation *top, bool with_locations, bool is_generic, HloText *text) {
     Printer printer = {.arena = arena,
                        .text = text,

@@ -6,7 +6,7 @@
 
 #include "hlo/stablehlo/mlir/dialect.h"
 
-// A location that occurs, once for all equal ones.
+// A distinct location, shared by all equal ones.
 typedef struct PrintLocation {
     const MlirAttribute *attribute;
     struct PrintLocation *children[2];  // of a name the one it names (NULL if unknown); of a call site callee, caller
@@ -33,13 +33,13 @@ typedef struct Printer {
 
 // Types and attributes.
 void print_type(Printer *printer, const MlirType *type);
-// The same, with its type where MLIR says one: 1 : i32, dense<...> : tensor<2xi32>.
+// The same, with its type where MLIR prints one: 1 : i32, dense<...> : tensor<2xi32>.
 void print_attribute(Printer *printer, const MlirAttribute *attribute);
-// "..." with what is not printable as \XX.
+// "..." with unprintable characters as \XX.
 void print_string(Printer *printer, const char *string);
-// The same for a string of so many bytes, NULs among them.
+// The same for a string of `length` bytes, which may include NULs.
 void print_bytes(Printer *printer, const char *bytes, int64_t length);
-// name, or "name" when it is no plain word.
+// name, or "name" if it is not a plain word.
 void print_word(Printer *printer, const char *word);
 // [1, 2]
 void print_int_list(Printer *printer, HloInts ints);
@@ -47,8 +47,8 @@ void print_int_list(Printer *printer, HloInts ints);
 void print_convolution_dimensions(Printer *printer, const MlirOperation *operation);
 // A structured attribute that is flat in the operation: <offset_dims = [0], ...>.
 void print_fields(Printer *printer, const MlirOperation *operation, const char *kind, size_t length);
-// {name = value, ...} of the attributes that the pretty form does not say; nothing if there are none. `generic`: only
-// those that the op's row has, or only those that it has not.
+// {name = value, ...} of the attributes that the pretty form does not print; nothing if there are none. In the generic
+// form: only those that the op's row has, or only those that it does not have.
 typedef enum PrintWhich { PRINT_NOT_SAID, PRINT_OWN, PRINT_OTHER } PrintWhich;
 // Prints it between `before` and `behind`; false, and nothing printed, when there are none.
 bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhich which, const char *before,
@@ -58,7 +58,7 @@ bool print_dictionary(Printer *printer, const MlirOperation *operation, PrintWhi
 void print_assign_names(Printer *printer, const MlirOperation *top);
 // %name of a value; with #index for one of several results of an unnamed group.
 void print_value(Printer *printer, const MlirValue *value);
-// The names that an op gives its results, separated by blanks; NULL if it gives none.
+// The names that an op specifies for its results, separated by blanks; NULL if it specifies none.
 const char *print_result_names(const MlirOperation *operation);
 
 // Finds all locations and numbers their aliases.
@@ -67,12 +67,12 @@ void print_collect_locations(Printer *printer, const MlirOperation *top);
 void print_location(Printer *printer, const MlirAttribute *location);
 // ` loc("x")`: of a block argument, written out.
 void print_argument_location(Printer *printer, const MlirAttribute *location);
-// The aliases that stand before the module, or those behind it.
+// The aliases before the module, or those after it.
 void print_aliases(Printer *printer, bool early);
 
 // True if the reduction is printed with `applies`.
 bool print_is_short_reduction(const MlirOperation *operation);
-// An operation at the current indentation, and a newline behind it.
+// An operation at the current indentation, followed by a newline.
 void print_operation(Printer *printer, const MlirOperation *operation, bool in_function);
 
 // Appends the text of a module; in the generic form every operation is "name"(operands) <{attributes}> : type.
