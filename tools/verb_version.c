@@ -8,7 +8,7 @@
 
 #include "meshlo_version.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 #include "tools/cli.h"
 
 static const CliOption kOptions[] = {

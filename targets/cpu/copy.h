@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 HLO_BEGIN_C
 

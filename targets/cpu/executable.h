@@ -5,7 +5,7 @@
 
 #include "hlo/base/text.h"
 #include "hlo/ir/module.h"
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 HLO_BEGIN_C
 

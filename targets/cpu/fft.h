@@ -4,7 +4,7 @@
 #define MESHLO_TARGETS_CPU_FFT_H_
 
 #include "hlo/ir/types.h"
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 typedef struct HloArena HloArena;
 

@@ -8,7 +8,7 @@
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/types.h"
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 HLO_BEGIN_C
 

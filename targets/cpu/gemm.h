@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "targets/cpu/host/pool.h"
 #include "targets/cpu/isa/gemm.h"
-#include "targets/cpu/pool.h"
 
 HLO_BEGIN_C
 

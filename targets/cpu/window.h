@@ -6,8 +6,8 @@
 #include <stdbool.h>
 
 #include "hlo/ir/types.h"
+#include "targets/cpu/host/pool.h"
 #include "targets/cpu/loop.h"
-#include "targets/cpu/pool.h"
 
 HLO_BEGIN_C
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "targets/cpu/gate.h"
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 #include "targets/cpu/quota.h"
 #include "tests/support/cases.h"
 #include "tests/support/child.h"

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 enum { CPU_FFT_FACTORS = 64, CPU_FFT_LARGEST_RADIX = 31 };
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // What is multiplied. Unsigned integers wrap, and signed ones have the same bits.
 typedef enum CpuGemmElement { CPU_GEMM_F32, CPU_GEMM_F64, CPU_GEMM_U32, CPU_GEMM_U64 } CpuGemmElement;

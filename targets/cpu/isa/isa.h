@@ -5,7 +5,7 @@
 #define MESHLO_TARGETS_CPU_ISA_ISA_H_
 
 #include "hlo/ir/types.h"
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 #include "targets/cpu/loop.h"
 
 HLO_BEGIN_C

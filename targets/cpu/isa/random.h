@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 typedef struct CpuRandomKernels {
     // y = threefry(key, x) on `count` pairs; in place allowed.

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // The sums of one precision: `count` elements of y are set to, or raised by (`accumulate`), the sum of `taps` products.
 // Each element is one chain of fused multiply-adds in the order of the taps, from zero or from what y holds: so it

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // Lanes of a panel; bytes of a lane in one chunk; bytes of one part of a panel's chunk.
 enum { CPU_TILE_LANES = 32, CPU_TILE_CHUNK = 64, CPU_TILE_BYTES = CPU_TILE_LANES * CPU_TILE_CHUNK };

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // Rows of the largest triangle: its rows stay in the first-level cache while it is worked on.
 enum { CPU_TRIANGLE = 32 };

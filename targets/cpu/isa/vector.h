@@ -6,7 +6,7 @@
 #include <complex.h>
 #include <stdint.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // A plane rotation of the rows `row` and `row` + 1: (x, y) becomes (cosine x + sine y, cosine y - sine x).
 typedef struct CpuRotation {

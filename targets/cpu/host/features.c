@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernels this process uses: the processor's level (processor.c), or the lower one that MESHLO_CPU_FEATURES
 // names, to test or to get the same bits as on another machine.
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 
 static const char *const kNames[] = {
 #define CPU_FEATURE(name, text, use) text,
-#include "targets/cpu/features.def"
+#include "targets/cpu/host/features.def"
 #undef CPU_FEATURE
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What hwloc says about the host: the cores this process may use, their caches and NUMA nodes. Read once by whoever
 // owns a pool and kept there (loading takes milliseconds).
-#ifndef MESHLO_TARGETS_CPU_TOPOLOGY_H_
-#define MESHLO_TARGETS_CPU_TOPOLOGY_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_TOPOLOGY_H_
+#define MESHLO_TARGETS_CPU_HOST_TOPOLOGY_H_
 
 #include <stdint.h>
 

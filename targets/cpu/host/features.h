@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instruction set this process uses. Chosen at run time from CPUID's feature bits and maker (never model numbers,
 // which lie in virtual machines), lowered by the environment variable MESHLO_CPU_FEATURES.
-#ifndef MESHLO_TARGETS_CPU_FEATURES_H_
-#define MESHLO_TARGETS_CPU_FEATURES_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_FEATURES_H_
+#define MESHLO_TARGETS_CPU_HOST_FEATURES_H_
 
 #include <stdbool.h>
 
@@ -13,7 +13,7 @@ HLO_BEGIN_C
 // Instruction sets in rising order; see features.def.
 typedef enum CpuFeatures {
 #define CPU_FEATURE(name, text, use) CPU_FEATURES_##name,
-#include "targets/cpu/features.def"
+#include "targets/cpu/host/features.def"
 #undef CPU_FEATURE
     CPU_FEATURES_COUNT
 } CpuFeatures;

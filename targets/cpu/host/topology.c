@@ -2,7 +2,7 @@
 // The host, by hwloc: cores, caches, NUMA nodes, and what this process may use of them (control groups, taskset, a
 // batch system's binding). Where hwloc fails, the cores that are online are counted and the rest has defaults; where it
 // describes another machine (HWLOC_XMLFILE), no thread is bound.
-#include "targets/cpu/topology.h"
+#include "targets/cpu/host/topology.h"
 
 #include <errno.h>
 #include <hwloc.h>

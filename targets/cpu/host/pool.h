@@ -7,15 +7,15 @@
 //
 // Workers spin for a short while after a job (a fork and join then takes about 0.3 us) and sleep on a futex after that
 // (waking costs about 40 us), so a job should be worth several microseconds before it is cut into parts.
-#ifndef MESHLO_TARGETS_CPU_POOL_H_
-#define MESHLO_TARGETS_CPU_POOL_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_POOL_H_
+#define MESHLO_TARGETS_CPU_HOST_POOL_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "hlo/base/status.h"
-#include "targets/cpu/features.h"
-#include "targets/cpu/topology.h"
+#include "targets/cpu/host/features.h"
+#include "targets/cpu/host/topology.h"
 
 HLO_BEGIN_C
 

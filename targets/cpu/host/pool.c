@@ -10,7 +10,7 @@
 //
 // A thread that loses its processor inside of a job makes all others wait for it. Where this happens in a short job the
 // machine has less to give than threads, and callers work alone for a while.
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,8 +23,8 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/clock.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/fork_flags.h"
-#include "targets/cpu/gate.h"
+#include "targets/cpu/host/fork_flags.h"
+#include "targets/cpu/host/gate.h"
 
 enum { kMaximumWorkers = 1024, kCacheLine = 64, kScratchSlots = 16 };
 
