@@ -29,7 +29,7 @@ HLO_BEGIN_C
 
 typedef enum CpuLoopOp {
 #define CPU_LOOP_OP(name, arity, result, rounds, slow) CPU_OP_##name,
-#include "targets/cpu/loop_ops.def"
+#include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
     CPU_OP_COUNT
 } CpuLoopOp;

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/element.h"
 
 // What the result's type is, given the operands'.
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
@@ -35,7 +35,7 @@ typedef struct OpInfo {
 
 static const OpInfo kOps[] = {
 #define CPU_LOOP_OP(name, arity, result, rounds, slow) {#name, arity, RESULT_##result, rounds},
-#include "targets/cpu/loop_ops.def"
+#include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
 };
 
@@ -264,7 +264,7 @@ CpuValue cpu_loop_index(CpuLoopBuilder *b, HloType type, const CpuIndexMap *map)
     return cpu_loop_convert(b, type, push(b, index));
 }
 
-// By the op's row in loop_ops.def.
+// By the op's row in isa/loop_ops.def.
 static HloType result_type(ResultRule rule, HloType operand) {
     switch (rule) {
         case RESULT_PRED: return HLO_PRED;

@@ -8,8 +8,8 @@
 // do it: a product of 64-bit integers, or the sine of anything, is not there.
 #include <assert.h>
 
-#include "targets/cpu/held.h"
-#include "targets/cpu/round_values.h"
+#include "targets/cpu/element/element.h"
+#include "targets/cpu/jit/values.h"
 
 #define BIT(type) (1u << CPU_REGISTER_##type)
 #define FLOATS (BIT(F32) | BIT(F64))
@@ -124,7 +124,7 @@ bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, 
 int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
     static const int arities[] = {
 #define CPU_LOOP_OP(name, arity, result, rounds, slow) [CPU_OP_##name] = arity,
-#include "targets/cpu/loop_ops.def"
+#include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
     };
     switch (kernel->kind) {
