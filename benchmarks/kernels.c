@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "targets/cpu/convolution.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/fft.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/linalg.h"

@@ -10,7 +10,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/matmul_internal.h"
 

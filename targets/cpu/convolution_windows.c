@@ -22,7 +22,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/convolution_internal.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/gemm.h"
 
 enum {

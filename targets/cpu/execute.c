@@ -26,7 +26,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/round.h"
 #include "targets/cpu/share.h"

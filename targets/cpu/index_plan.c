@@ -15,7 +15,7 @@
 
 #include <assert.h>
 
-#include "targets/cpu/number.h"
+#include "targets/cpu/element/integer.h"
 
 static bool contains(const int64_t *list, int count, int64_t value) {
     for (int i = 0; i < count; i++)

@@ -4,7 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_INDEX_PLAN_H_
 #define MESHLO_TARGETS_CPU_INDEX_PLAN_H_
 
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/isa/index.h"
 

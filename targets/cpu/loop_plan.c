@@ -24,8 +24,8 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/copy.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/element/element.h"
 
 enum { kSlotAlignment = 64 };
 

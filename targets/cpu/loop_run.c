@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/loop_internal.h"
 
 // One worker's view while it runs blocks. Counts are in elements; "kept" and "full" positions are

@@ -18,7 +18,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/loop_internal.h"
 
 struct CpuTinyLoop {

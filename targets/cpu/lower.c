@@ -20,7 +20,7 @@
 
 #include <assert.h>
 
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/fuse.h"
 

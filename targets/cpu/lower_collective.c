@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/exchange.h"
-#include "targets/cpu/number.h"
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 

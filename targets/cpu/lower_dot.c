@@ -18,11 +18,11 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/copy.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/element/element.h"
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/lower.h"
 #include "targets/cpu/matmul.h"
-#include "targets/cpu/number.h"
 
 // One dimension of a product with its steps in the three arrays (0 where an array does not have it).
 typedef struct DotDim {

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/scalar.h"
 

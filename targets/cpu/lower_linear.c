@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/fft.h"
-#include "targets/cpu/held.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 

@@ -3,8 +3,8 @@
 // Bits are functions of state and place and must be XLA's to the last one, since programs are tested by their seeds; so
 // whatever algorithm is asked for is one of the two that have a definition, Threefry by name and Philox for all else,
 // as XLA:CPU chooses too. States of other lengths than these have are refused by name here, before anything runs.
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/lower.h"
-#include "targets/cpu/number.h"
 #include "targets/cpu/random.h"
 
 typedef struct RandomKernel {

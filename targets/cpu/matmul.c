@@ -21,7 +21,7 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/gemm.h"
 #include "targets/cpu/loop_internal.h"
 #include "targets/cpu/matmul_internal.h"

@@ -27,8 +27,8 @@
 
 #include <assert.h>
 
-#include "targets/cpu/copy.h"
-#include "targets/cpu/number.h"
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/round_internal.h"
 
 typedef HLO_VECTOR(CpuRoundStep) RoundSteps;

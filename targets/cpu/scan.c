@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/window.h"
 

@@ -24,10 +24,10 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/gather.h"
 #include "targets/cpu/index_plan.h"
 #include "targets/cpu/loop_internal.h"
-#include "targets/cpu/number.h"
 
 enum { kCombineBlock = 512 };
 

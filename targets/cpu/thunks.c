@@ -13,8 +13,8 @@
 // next.
 #include <stdlib.h>
 
+#include "targets/cpu/element/integer.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/number.h"
 #include "targets/cpu/round.h"
 #include "targets/cpu/thunk.h"
 

@@ -27,8 +27,8 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/copy.h"
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/element/element.h"
 
 // ---- one dimension of a window
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "hlo/base/memory.h"
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 
 enum { kMaximumRank = 6 };
 

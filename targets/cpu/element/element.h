@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole arrays in the type that registers hold: narrow floats are widened to f32 once, everything else stays in place.
-#ifndef MESHLO_TARGETS_CPU_HELD_H_
-#define MESHLO_TARGETS_CPU_HELD_H_
+#ifndef MESHLO_TARGETS_CPU_ELEMENT_ELEMENT_H_
+#define MESHLO_TARGETS_CPU_ELEMENT_ELEMENT_H_
 
 #include <stdbool.h>
 

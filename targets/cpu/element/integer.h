@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Integers of the program that the engine itself reads: start indices, gather indices, branch numbers, group sizes.
-#ifndef MESHLO_TARGETS_CPU_NUMBER_H_
-#define MESHLO_TARGETS_CPU_NUMBER_H_
+#ifndef MESHLO_TARGETS_CPU_ELEMENT_INTEGER_H_
+#define MESHLO_TARGETS_CPU_ELEMENT_INTEGER_H_
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registers hold narrow types widened (bf16 and f8 as f32, small integers wrapped to their width after arithmetic):
 // these functions go between the two for code beside the fused loops.
-#include "targets/cpu/held.h"
+#include "targets/cpu/element/element.h"
 
 #include <assert.h>
 #include <string.h>

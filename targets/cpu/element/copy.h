@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Moving elements: strided copies of any rank (transpose, slice, reverse, concatenate, broadcast), padding, filling.
 // Strides and offsets are in elements; `width` is the bytes of one element (1, 2, 4, 8 or 16).
-#ifndef MESHLO_TARGETS_CPU_COPY_H_
-#define MESHLO_TARGETS_CPU_COPY_H_
+#ifndef MESHLO_TARGETS_CPU_ELEMENT_COPY_H_
+#define MESHLO_TARGETS_CPU_ELEMENT_COPY_H_
 
 #include <stdint.h>
 

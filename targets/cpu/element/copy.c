@@ -4,7 +4,7 @@
 // dimension is the same in both) or a transpose of two dimensions, which goes tile by tile so that every cache line
 // that is read is used whole. The plan is made anew for each call: it costs some hundred nanoseconds, and sizes are at
 // hand only here.
-#include "targets/cpu/copy.h"
+#include "targets/cpu/element/copy.h"
 
 #include <assert.h>
 #include <stdbool.h>
