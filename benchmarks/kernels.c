@@ -7,16 +7,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "targets/cpu/convolution.h"
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/fft.h"
-#include "targets/cpu/gather.h"
+#include "targets/cpu/kernels/convolution.h"
+#include "targets/cpu/kernels/fft.h"
+#include "targets/cpu/kernels/gather.h"
+#include "targets/cpu/kernels/random.h"
+#include "targets/cpu/kernels/sort.h"
+#include "targets/cpu/kernels/window.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/loop.h"
 #include "targets/cpu/matmul.h"
-#include "targets/cpu/random.h"
-#include "targets/cpu/sort.h"
-#include "targets/cpu/window.h"
 
 enum { kElements = 4 << 20 };
 

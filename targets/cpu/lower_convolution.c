@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolutions: what the instruction says by labels and windows becomes sizes and strides of a CpuConvolution, which
-// convolution.h computes. Labels name the dimensions in any order, for inputs, kernels and outputs apart; as strides
-// those orders are no cases any more, so the kernels know one layout with holes and nothing of NHWC or OIHW. How it is
-// computed (as products, directly, by windows) is decided when it runs, for then the processor's instruction set is
-// known.
+// kernels/convolution.h computes. Labels name the dimensions in any order, for inputs, kernels and outputs apart; as
+// strides those orders are no cases any more, so the kernels know one layout with holes and nothing of NHWC or OIHW.
+// How it is computed (as products, directly, by windows) is decided when it runs, for then the processor's instruction
+// set is known.
 //
 // Types whose products have no kernel, and labels of dimensions that are neither batch, feature nor spatial, go to the
 // evaluator.
 #include <assert.h>
 
-#include "targets/cpu/convolution.h"
+#include "targets/cpu/kernels/convolution.h"
 #include "targets/cpu/lower.h"
 #include "targets/cpu/matmul_internal.h"
 

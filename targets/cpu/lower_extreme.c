@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <math.h>
 
+#include "targets/cpu/kernels/sort.h"
+#include "targets/cpu/kernels/sort_keys.h"
 #include "targets/cpu/lower.h"
-#include "targets/cpu/sort.h"
-#include "targets/cpu/sort_keys.h"
 
 // ---- the computation
 

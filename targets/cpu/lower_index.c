@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gather and scatter.
-// Only describes: dimension numbers are copied from the instruction into the form that gather.h and scatter.h take, in
-// the program's arena, since the module is gone when they run. Types do not matter to a gather (bytes move); a scatter
-// combines with an operation that its kernel knows or else calls the compiled computation for each element.
+// Only describes: dimension numbers are copied from the instruction into the form that kernels/gather.h and scatter.h
+// take, in the program's arena, since the module is gone when they run. Types do not matter to a gather (bytes move); a
+// scatter combines with an operation that its kernel knows or else calls the compiled computation for each element.
 #include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/gather.h"
+#include "targets/cpu/kernels/gather.h"
 #include "targets/cpu/scalar.h"
 
 static const int64_t *copy_list(HloArena *arena, HloInts list, int *count) {

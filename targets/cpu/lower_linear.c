@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "targets/cpu/element/element.h"
-#include "targets/cpu/fft.h"
+#include "targets/cpu/kernels/fft.h"
 #include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 

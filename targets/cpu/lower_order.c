@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sort and top-k. Comparators that compare one key are recognised; others are called.
 // A comparator is read backwards from its root. If it compares one operand's elements, as they are or made canonical as
-// JAX does, the sort works on keys (sort_keys.h), twenty times as fast as calling a computation for every comparison.
+// JAX does, the sort works on keys (kernels/sort_keys.h), twenty times as fast as calling a computation for every
+// comparison.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/custom_call.h"
+#include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/scalar.h"
-#include "targets/cpu/sort.h"
 
 // ---- comparators
 

@@ -4,8 +4,8 @@
 // whatever algorithm is asked for is one of the two that have a definition, Threefry by name and Philox for all else,
 // as XLA:CPU chooses too. States of other lengths than these have are refused by name here, before anything runs.
 #include "targets/cpu/element/integer.h"
+#include "targets/cpu/kernels/random.h"
 #include "targets/cpu/lower.h"
-#include "targets/cpu/random.h"
 
 typedef struct RandomKernel {
     bool threefry;

@@ -6,8 +6,8 @@
 #include <assert.h>
 
 #include "hlo/ir/infer_support.h"
+#include "targets/cpu/kernels/window.h"
 #include "targets/cpu/scalar.h"
-#include "targets/cpu/window.h"
 
 typedef struct WindowKernel {
     HloType type;

@@ -6,7 +6,7 @@
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
-#include "targets/cpu/convolution.h"
+#include "targets/cpu/kernels/convolution.h"
 #include "tests/support/levels.h"
 
 typedef struct Case {

@@ -9,7 +9,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/fft.h"
+#include "targets/cpu/kernels/fft.h"
 #include "tests/support/levels.h"
 
 typedef double _Complex Complex;

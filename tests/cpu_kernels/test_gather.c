@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
-#include "targets/cpu/gather.h"
+#include "targets/cpu/kernels/gather.h"
 #include "tests/support/levels.h"
 
 enum { kRank = 6, kLargest = 60000 };

@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "targets/cpu/random.h"
+#include "targets/cpu/kernels/random.h"
 #include "tests/support/levels.h"
 
 static CpuPool *pools[CPU_FEATURES_COUNT];

@@ -8,7 +8,7 @@
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
-#include "targets/cpu/sort.h"
+#include "targets/cpu/kernels/sort.h"
 
 static uint32_t state = 4711;
 static uint32_t next_random(void) {

@@ -6,7 +6,7 @@
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/literal.h"
-#include "targets/cpu/window.h"
+#include "targets/cpu/kernels/window.h"
 
 static CpuPool *pool;
 static void open_pool(void) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of as many lines at once as a vector has lanes, per instruction set and precision; fft.c drives
-// them.
+// Fourier transforms of as many lines at once as a vector has lanes, per instruction set and precision; kernels/fft.c
+// drives them.
 //
 // A block of lines stands as [point][re, im][lane]: every operation of a transform is one on whole vectors, whatever
 // the length. An inverse transform is a forward one with the parts exchanged on the way in and out (`swap`). Strides

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers and scatters of slices that are short runs, per instruction set: gather.c and scatter.c drive them.
+// Gathers and scatters of slices that are short runs, per instruction set: kernels/gather.c and kernels/scatter.c drive
+// them.
 #ifndef MESHLO_TARGETS_CPU_ISA_INDEX_H_
 #define MESHLO_TARGETS_CPU_ISA_INDEX_H_
 

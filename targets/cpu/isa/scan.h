@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums of several rows at once, per instruction set: scan.c drives them.
+// Running sums of several rows at once, per instruction set: kernels/scan.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_SCAN_H_
 #define MESHLO_TARGETS_CPU_ISA_SCAN_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of weighted rows, per instruction set: what convolutions of few features are made of, which have no matrix
-// products to fill vectors with. convolution_direct.c drives them.
+// products to fill vectors with. kernels/convolution_direct.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_TAPS_H_
 #define MESHLO_TARGETS_CPU_ISA_TAPS_H_
 

@@ -21,7 +21,7 @@
 // Where place k of window o lies in the input (source_of): position p = o stride + k
 // window_dilation - padding_low; with a base dilation d only multiples of d are elements, and
 // element p / d is read.
-#include "targets/cpu/window.h"
+#include "targets/cpu/kernels/window.h"
 
 #include <assert.h>
 #include <string.h>

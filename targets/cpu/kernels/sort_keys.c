@@ -10,7 +10,7 @@
 //   -0      80000000    7fffffff       0      00000000    80000000
 //   +0      00000000    80000000       1      00000001    80000001
 //    inf    7f800000    ff800000
-#include "targets/cpu/sort_keys.h"
+#include "targets/cpu/kernels/sort_keys.h"
 
 #include <string.h>
 

@@ -16,13 +16,13 @@
 //
 // Scratch of a worker, for n elements rounded up to 16: [keys 8n][spare 8n][numbers 4n][spare
 // 4n][one row of the widest operand].
-#include "targets/cpu/sort.h"
+#include "targets/cpu/kernels/sort.h"
 
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/kernels/sort_keys.h"
 #include "targets/cpu/loop_internal.h"
-#include "targets/cpu/sort_keys.h"
 
 enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow = 32768, kMaximumParts = 64 };
 

@@ -4,12 +4,12 @@
 // contiguous slices go through the kernels of the instruction set (one call for a block), others run by run. The
 // simplest gathers, whose slices are runs at the place that one 32-bit index says (embedding tables), are lines: no
 // block is made at all.
-#include "targets/cpu/gather.h"
+#include "targets/cpu/kernels/gather.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/index_plan.h"
+#include "targets/cpu/kernels/index_plan.h"
 
 enum { kParallelBytes = 64 << 10 };
 

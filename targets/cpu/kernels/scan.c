@@ -17,7 +17,7 @@
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/scan.h"
-#include "targets/cpu/window.h"
+#include "targets/cpu/kernels/window.h"
 
 // Rows of one unit: a multiple of every instruction set's.
 enum { kUnitRows = 16 };

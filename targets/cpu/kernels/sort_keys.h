@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sort keys: elements mapped to unsigned integers whose order is the wanted one.
-#ifndef MESHLO_TARGETS_CPU_SORT_KEYS_H_
-#define MESHLO_TARGETS_CPU_SORT_KEYS_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_SORT_KEYS_H_
+#define MESHLO_TARGETS_CPU_KERNELS_SORT_KEYS_H_
 
 #include "targets/cpu/isa/isa.h"
-#include "targets/cpu/sort.h"
+#include "targets/cpu/kernels/sort.h"
 
 // True for types that have keys: pred, integers, real floats.
 bool cpu_sort_has_keys(HloType type);

@@ -25,8 +25,8 @@
 
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/gather.h"
-#include "targets/cpu/index_plan.h"
+#include "targets/cpu/kernels/gather.h"
+#include "targets/cpu/kernels/index_plan.h"
 #include "targets/cpu/loop_internal.h"
 
 enum { kCombineBlock = 512 };

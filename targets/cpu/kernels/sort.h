@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorting, top-k and arg-max along one dimension. Arrays are row-major seen as [outer][length][inner].
-#ifndef MESHLO_TARGETS_CPU_SORT_H_
-#define MESHLO_TARGETS_CPU_SORT_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_SORT_H_
+#define MESHLO_TARGETS_CPU_KERNELS_SORT_H_
 
 #include <stdbool.h>
 

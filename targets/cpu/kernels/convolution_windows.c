@@ -21,9 +21,9 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/gemm.h"
+#include "targets/cpu/kernels/convolution_internal.h"
 
 enum {
     kRankLimit = CPU_KERNEL_RANK_LIMIT,

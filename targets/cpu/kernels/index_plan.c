@@ -11,7 +11,7 @@
 //   batch    one level of 12 slices (3 and 4 go on): a step of 8 in the result, of 1 in the indices, of 0 in the
 //   operand window   one level of 8 elements: a step of 1 in operand and result offset   of slice b: its index, clamped
 //   to 0 .. 99, times 8
-#include "targets/cpu/index_plan.h"
+#include "targets/cpu/kernels/index_plan.h"
 
 #include <assert.h>
 

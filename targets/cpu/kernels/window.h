@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cumulative scans, reduce-window and select-and-scatter.
-#ifndef MESHLO_TARGETS_CPU_WINDOW_H_
-#define MESHLO_TARGETS_CPU_WINDOW_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_WINDOW_H_
+#define MESHLO_TARGETS_CPU_KERNELS_WINDOW_H_
 
 #include <stdbool.h>
 

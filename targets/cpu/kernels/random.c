@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that depend on key and counter only, so that threads can begin anywhere and every split of the work gives the
 // same bits: those of XLA and JAX.
-#include "targets/cpu/random.h"
+#include "targets/cpu/kernels/random.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 // any length a convolution, done by transforms of a power of two. A long line is cut into rows and columns (two shorter
 // transforms with a turn between them) so that each part fits the cache; a real line of even length is a complex one of
 // half the length. All tables are computed in f64 and rounded once.
-#include "targets/cpu/fft_plan.h"
+#include "targets/cpu/kernels/fft_plan.h"
 
 #include <assert.h>
 #include <math.h>

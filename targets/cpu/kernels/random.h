@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counter-based random bits, bit for bit as XLA's rng-bit-generator defines them (its operation semantics): the
 // bits of an element are a function of the state and the element's place, so any part can be made alone.
-#ifndef MESHLO_TARGETS_CPU_RANDOM_H_
-#define MESHLO_TARGETS_CPU_RANDOM_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_RANDOM_H_
+#define MESHLO_TARGETS_CPU_KERNELS_RANDOM_H_
 
 #include <stdint.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Fourier transform's plan is made of: between fft_plan.c, which makes it, and fft.c, which runs it.
-#ifndef MESHLO_TARGETS_CPU_FFT_PLAN_H_
-#define MESHLO_TARGETS_CPU_FFT_PLAN_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_FFT_PLAN_H_
+#define MESHLO_TARGETS_CPU_KERNELS_FFT_PLAN_H_
 
-#include "targets/cpu/fft.h"
 #include "targets/cpu/isa/fft.h"
+#include "targets/cpu/kernels/fft.h"
 
 // A line of n points.
 typedef struct CpuFftLine {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the slices of gathers and scatters lie: dimension numbers become strides once a call, and places are worked out
 // a block of slices at a time, so that the type of the indices is asked for once a block and not once an index.
-#ifndef MESHLO_TARGETS_CPU_INDEX_PLAN_H_
-#define MESHLO_TARGETS_CPU_INDEX_PLAN_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_INDEX_PLAN_H_
+#define MESHLO_TARGETS_CPU_KERNELS_INDEX_PLAN_H_
 
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/gather.h"
 #include "targets/cpu/isa/index.h"
+#include "targets/cpu/kernels/gather.h"
 
 HLO_BEGIN_C
 

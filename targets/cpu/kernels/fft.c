@@ -19,7 +19,7 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/fft_plan.h"
+#include "targets/cpu/kernels/fft_plan.h"
 
 // ---- lines side by side
 

@@ -2,16 +2,16 @@
 // Convolutions, as far as they are the same whichever way they are computed: operands are brought into the type of the
 // arithmetic, and holes between input elements (base dilation) are taken apart, so that nothing is ever multiplied by
 // them.
-#include "targets/cpu/convolution.h"
+#include "targets/cpu/kernels/convolution.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/isa.h"
+#include "targets/cpu/kernels/convolution_internal.h"
 #include "targets/cpu/matmul_internal.h"
 
 enum { kRankLimit = CPU_KERNEL_RANK_LIMIT };

@@ -23,10 +23,10 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/convolution_internal.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/taps.h"
+#include "targets/cpu/kernels/convolution_internal.h"
 #include "targets/cpu/matmul_internal.h"
 #include "targets/cpu/tiles.h"
 

@@ -17,9 +17,9 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "targets/cpu/kernels/sort.h"
+#include "targets/cpu/kernels/sort_keys.h"
 #include "targets/cpu/loop_internal.h"
-#include "targets/cpu/sort.h"
-#include "targets/cpu/sort_keys.h"
 
 // ---- top-k
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO convolution of any rank: strides, padding (negative too), both dilations, window reversal, feature groups, batch
 // groups, any dimension order (through strides).
-#ifndef MESHLO_TARGETS_CPU_CONVOLUTION_H_
-#define MESHLO_TARGETS_CPU_CONVOLUTION_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_CONVOLUTION_H_
+#define MESHLO_TARGETS_CPU_KERNELS_CONVOLUTION_H_
 
 #include <stdbool.h>
 

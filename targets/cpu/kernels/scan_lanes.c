@@ -7,7 +7,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/window.h"
+#include "targets/cpu/kernels/window.h"
 
 enum { kSteps = 32, kAlignment = 64 };
 

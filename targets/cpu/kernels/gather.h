@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // HLO gather and scatter over row-major arrays, with batching dimensions, exactly as the operation semantics say:
 // gather clamps start indices so that slices fit, scatter drops updates whose window does not fit.
-#ifndef MESHLO_TARGETS_CPU_GATHER_H_
-#define MESHLO_TARGETS_CPU_GATHER_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_GATHER_H_
+#define MESHLO_TARGETS_CPU_KERNELS_GATHER_H_
 
 #include <stdbool.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three ways in which convolutions are computed, between convolution.c, which brings operands into the type of the
 // arithmetic and takes holes between input elements apart, and the files that have one way each.
-#ifndef MESHLO_TARGETS_CPU_CONVOLUTION_INTERNAL_H_
-#define MESHLO_TARGETS_CPU_CONVOLUTION_INTERNAL_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_CONVOLUTION_INTERNAL_H_
+#define MESHLO_TARGETS_CPU_KERNELS_CONVOLUTION_INTERNAL_H_
 
-#include "targets/cpu/convolution.h"
+#include "targets/cpu/kernels/convolution.h"
 
 // All ways want: operands of one type, that of the arithmetic; no base dilation; at least one output, one place of the
 // kernel and one feature of a group.

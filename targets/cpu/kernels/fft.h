@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fourier transforms: planned once, run on any number of arrays.
-#ifndef MESHLO_TARGETS_CPU_FFT_H_
-#define MESHLO_TARGETS_CPU_FFT_H_
+#ifndef MESHLO_TARGETS_CPU_KERNELS_FFT_H_
+#define MESHLO_TARGETS_CPU_KERNELS_FFT_H_
 
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/pool.h"
