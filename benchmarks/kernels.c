@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/kernels/convolution.h"
 #include "targets/cpu/kernels/fft.h"
@@ -14,9 +16,7 @@
 #include "targets/cpu/kernels/random.h"
 #include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/kernels/window.h"
-#include "targets/cpu/linalg.h"
 #include "targets/cpu/loop.h"
-#include "targets/cpu/matmul.h"
 
 enum { kElements = 4 << 20 };
 

@@ -4,7 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_EMIT_H_
 #define MESHLO_TARGETS_CPU_EMIT_H_
 
-#include "targets/cpu/matmul.h"
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/step.h"
 
 HLO_BEGIN_C

@@ -2,10 +2,10 @@
 // Custom calls: the kernel column of hlo/ir/custom_calls.def.
 //
 // Each row of that table names a function here, cpu_call_NAME, through the array at the end of the file, so that a row
-// without one does not compile. Decompositions that have a kernel (linalg.h) get a frame from KERNEL(): shapes and
-// options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's own
-// memory (hlo_decompose()), matrix by matrix on all workers. The last few are no calls at all: annotations, results of
-// zeros, what the evaluator does.
+// without one does not compile. Decompositions that have a kernel (dense/cholesky.h) get a frame from KERNEL(): shapes
+// and options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's
+// own memory (hlo_decompose()), matrix by matrix on all workers. The last few are no calls at all: annotations, results
+// of zeros, what the evaluator does.
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -15,9 +15,9 @@
 #include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
 #include "targets/cpu/bounded.h"
-#include "targets/cpu/linalg.h"
+#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/lower.h"
-#include "targets/cpu/matrix.h"
 
 // Shapes and options of a call; which kernel reads which is its own business.
 typedef struct CallKernel {

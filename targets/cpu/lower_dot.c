@@ -5,8 +5,9 @@
 // Every dimension of a dot has a role: batch (in all three arrays), m (left and result), n (right and result) or k
 // (both operands, summed). Per role, neighbours are merged where all arrays step through them evenly, so that most dots
 // become a single product of matrices whatever their rank; of what is left the largest dimension of each role goes to
-// the kernel (matmul.h takes any strides, so that transposed operands need no copy), and the others become an outer
-// loop nest. Only a sum over two dimensions that cannot be merged has no such form. One side, or both, are then packed:
+// the kernel (dense/matmul.h takes any strides, so that transposed operands need no copy), and the others become an
+// outer loop nest. Only a sum over two dimensions that cannot be merged has no such form. One side, or both, are then
+// packed:
 //
 //   left[i, a, j, b] * right[b, a, n], summed over b and a: left' = transpose(left) to [i, j, b, a], where b and a are
 //   one
@@ -18,11 +19,11 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/lower.h"
-#include "targets/cpu/matmul.h"
 
 // One dimension of a product with its steps in the three arrays (0 where an array does not have it).
 typedef struct DotDim {

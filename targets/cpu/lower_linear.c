@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "targets/cpu/dense/cholesky.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/fft.h"
-#include "targets/cpu/linalg.h"
 #include "targets/cpu/lower.h"
 
 // ---- fft

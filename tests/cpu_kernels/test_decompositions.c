@@ -8,8 +8,8 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/linalg.h"
-#include "targets/cpu/matrix.h"
+#include "targets/cpu/dense/linalg.h"
+#include "targets/cpu/dense/matrix.h"
 #include "tests/support/levels.h"
 
 typedef double _Complex Complex;

@@ -6,7 +6,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/linalg.h"
+#include "targets/cpu/dense/linalg.h"
 #include "tests/support/levels.h"
 
 static uint32_t state = 9;

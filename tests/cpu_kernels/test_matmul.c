@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/isa/tiles.h"
-#include "targets/cpu/matmul.h"
 #include "tests/support/cases.h"
 #include "tests/support/levels.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner parts of matrix products, per instruction set and element; gemm.c drives them.
+// The inner parts of matrix products, per instruction set and element; dense/gemm.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_GEMM_H_
 #define MESHLO_TARGETS_CPU_ISA_GEMM_H_
 

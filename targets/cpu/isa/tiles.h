@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The inner parts of products of narrow numbers: bf16 pairs summed in f32 and 8-bit fours summed in s32, by AMX tiles
-// or by AVX-512's dot-product instructions, 8-bit numbers widened to 16-bit pairs by AVX2; tiles.c drives them.
+// or by AVX-512's dot-product instructions, 8-bit numbers widened to 16-bit pairs by AVX2; dense/tiles.c drives them.
 //
 // Packed operands are panels of 32 lanes (rows of the left side, columns of the right) cut along the depth into chunks
 // of 64 bytes a lane. A chunk holds its parts one after the other, a part two tiles of 16 lanes and 1 KB:

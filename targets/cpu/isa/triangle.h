@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factors of, and systems with, small triangles, per instruction set: the parts of blocked algorithms that are no
-// matrix products. linalg.c and factor.c drive them.
+// matrix products. dense/cholesky.c and dense/lu_qr.c drive them.
 #ifndef MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
 #define MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
 

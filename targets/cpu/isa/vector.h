@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on rows that dense decompositions are made of, per instruction set; matrix.h drives them.
+// Operations on rows that dense decompositions are made of, per instruction set; dense/matrix.h drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_VECTOR_H_
 #define MESHLO_TARGETS_CPU_ISA_VECTOR_H_
 

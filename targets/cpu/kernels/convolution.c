@@ -9,10 +9,10 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/matmul_internal.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/kernels/convolution_internal.h"
-#include "targets/cpu/matmul_internal.h"
 
 enum { kRankLimit = CPU_KERNEL_RANK_LIMIT };
 

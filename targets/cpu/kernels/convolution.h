@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "hlo/ir/types.h"
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/host/pool.h"
-#include "targets/cpu/matmul.h"
 
 HLO_BEGIN_C
 

@@ -23,12 +23,12 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/matmul_internal.h"
+#include "targets/cpu/dense/tiles.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/taps.h"
 #include "targets/cpu/kernels/convolution_internal.h"
-#include "targets/cpu/matmul_internal.h"
-#include "targets/cpu/tiles.h"
 
 enum { kRankLimit = CPU_KERNEL_RANK_LIMIT, kTilePositions = 256, kBlockElements = 512, kTallestTile = 1024 };
 

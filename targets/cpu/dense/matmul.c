@@ -13,7 +13,7 @@
 //
 // Scratch of a tile: [left side packed][right side packed][result][what the product itself needs],
 // each part empty where the operand can be used as it stands.
-#include "targets/cpu/matmul.h"
+#include "targets/cpu/dense/matmul.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -21,11 +21,11 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
+#include "targets/cpu/dense/gemm.h"
+#include "targets/cpu/dense/matmul_internal.h"
+#include "targets/cpu/dense/tiles.h"
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/gemm.h"
 #include "targets/cpu/loop_internal.h"
-#include "targets/cpu/matmul_internal.h"
-#include "targets/cpu/tiles.h"
 
 // ---- types
 

@@ -6,8 +6,8 @@
 // Every element of the result is one chain of fused multiply-adds per block of depth, blocks in order; so it does not
 // depend on how the work is cut, on the number of workers, or on the size of the matrices around it; but for subnormal
 // numbers, which products of more than 32,768 multiplications count as zero.
-#ifndef MESHLO_TARGETS_CPU_GEMM_H_
-#define MESHLO_TARGETS_CPU_GEMM_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_GEMM_H_
+#define MESHLO_TARGETS_CPU_DENSE_GEMM_H_
 
 #include <stdbool.h>
 #include <stddef.h>

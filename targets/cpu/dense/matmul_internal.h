@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product of two packed or directly addressable matrices on one thread: what cpu_matmul() and cpu_convolution()
 // share.
-#ifndef MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
-#define MESHLO_TARGETS_CPU_MATMUL_INTERNAL_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_MATMUL_INTERNAL_H_
+#define MESHLO_TARGETS_CPU_DENSE_MATMUL_INTERNAL_H_
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
-#include "targets/cpu/matmul.h"
 
 // The type that products are accumulated in: f32, f64, c64, c128, an integer of 32 or 64 bits, or pred. HLO_INVALID
 // where the operands and the result have no product.

@@ -21,8 +21,8 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/linalg.h"
-#include "targets/cpu/matrix.h"
+#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/matrix.h"
 
 // ---- LU
 

@@ -32,7 +32,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
-#include "targets/cpu/eigen.h"
+#include "targets/cpu/dense/eigen.h"
 
 // One eigenvalue of a half, with its element of the term's vector and its row.
 typedef struct Pole {

@@ -2,8 +2,8 @@
 // Matrix products with any strides: f32, f64, c64 and c128 by packed kernels of our own (gemm.h says why not OpenBLAS),
 // narrow floats with f32 accumulation, integers in the width of the result. The work is cut by the problem's size
 // alone, so results do not depend on the number of workers.
-#ifndef MESHLO_TARGETS_CPU_MATMUL_H_
-#define MESHLO_TARGETS_CPU_MATMUL_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_MATMUL_H_
+#define MESHLO_TARGETS_CPU_DENSE_MATMUL_H_
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/types.h"

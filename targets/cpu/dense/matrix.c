@@ -12,7 +12,7 @@
 // Memory is counted by the callers before they start (cpu_work_bytes, cpu_reflections_bytes) and
 // taken in order from the worker's part of one block (cpu_matrix_work); to take more than was
 // counted is a bug, and found.
-#include "targets/cpu/matrix.h"
+#include "targets/cpu/dense/matrix.h"
 
 #include <assert.h>
 #include <math.h>

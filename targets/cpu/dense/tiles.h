@@ -11,10 +11,10 @@
 //
 // Each element's sum is cut by the depth alone: chunks of 32 (bf16) or 64 (integers) in rising order, within a chunk in
 // the instruction set's order (isa/tiles_*.c). It depends on neither the workers nor the numbers around it.
-#ifndef MESHLO_TARGETS_CPU_TILES_H_
-#define MESHLO_TARGETS_CPU_TILES_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_TILES_H_
+#define MESHLO_TARGETS_CPU_DENSE_TILES_H_
 
-#include "targets/cpu/matmul_internal.h"
+#include "targets/cpu/dense/matmul_internal.h"
 
 HLO_BEGIN_C
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotations on rows, collected and then applied to stripes of columns over the pool: what turns the vectors of small
 // (tri- and bidiagonal) problems while those are iterated.
-#ifndef MESHLO_TARGETS_CPU_EIGEN_H_
-#define MESHLO_TARGETS_CPU_EIGEN_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_EIGEN_H_
+#define MESHLO_TARGETS_CPU_DENSE_EIGEN_H_
 
-#include "targets/cpu/matrix.h"
+#include "targets/cpu/dense/matrix.h"
 
 HLO_BEGIN_C
 

@@ -11,7 +11,7 @@
 //
 // On the pool, all workers pack one block of b together and then share out tiles of c, each with its own packed a.
 // Depth is never shared out: that would make an element's sum depend on the number of workers.
-#include "targets/cpu/gemm.h"
+#include "targets/cpu/dense/gemm.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,10 +5,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/gemm.h"
+#include "targets/cpu/dense/gemm.h"
+#include "targets/cpu/dense/matmul_internal.h"
+#include "targets/cpu/dense/tiles.h"
 #include "targets/cpu/isa/gemm.h"
-#include "targets/cpu/matmul_internal.h"
-#include "targets/cpu/tiles.h"
 
 bool cpu_matmul_has_element(HloType compute) {
     return compute == HLO_F32 || compute == HLO_F64 ||

@@ -2,16 +2,16 @@
 // What the dense decompositions share: matrices of any of the four field types behind one interface, reflections in
 // blocks, and batches over the pool. Scalars are double complex whatever the type of the matrix is; work of cubic order
 // is in matrix products (matmul_internal.h) and row operations (isa/vector.h).
-#ifndef MESHLO_TARGETS_CPU_MATRIX_H_
-#define MESHLO_TARGETS_CPU_MATRIX_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_MATRIX_H_
+#define MESHLO_TARGETS_CPU_DENSE_MATRIX_H_
 
 #include <stdbool.h>
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
+#include "targets/cpu/dense/matmul_internal.h"
 #include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
-#include "targets/cpu/matmul_internal.h"
 
 HLO_BEGIN_C
 

@@ -12,7 +12,7 @@
 //
 // There is a way through the pool for whole operations and one for a single thread (cpu_tiles_serial()) for those that
 // are made of products: convolutions, factorisations.
-#include "targets/cpu/tiles.h"
+#include "targets/cpu/dense/tiles.h"
 
 #include <assert.h>
 #include <string.h>

@@ -16,7 +16,7 @@
 //
 // Sources: Golub and Van Loan, Matrix Computations, 8.3 (tridiagonal form, implicit QL with
 // Wilkinson's shift).
-#include "targets/cpu/eigen.h"
+#include "targets/cpu/dense/eigen.h"
 
 #include <assert.h>
 #include <float.h>
@@ -27,7 +27,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/linalg.h"
+#include "targets/cpu/dense/cholesky.h"
 
 // ---- rotations
 

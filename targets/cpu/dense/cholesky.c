@@ -2,7 +2,7 @@
 // Cholesky factors and triangular systems: matrices are cut in halves until small triangles are left, so that all else
 // is matrix products. Inside, a factor is an upper triangle: its rows, and the right-hand sides of systems with its
 // adjoint, are then neighbours in memory.
-#include "targets/cpu/linalg.h"
+#include "targets/cpu/dense/cholesky.h"
 
 #include <assert.h>
 #include <complex.h>
@@ -11,7 +11,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/matrix.h"
+#include "targets/cpu/dense/matrix.h"
 
 // Columns of right-hand sides, and rows of a triangle that is updated, that one part of the work takes; squares that
 // are turned at a time, for the cache.
