@@ -16,7 +16,7 @@
 #include "targets/cpu/kernels/random.h"
 #include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/kernels/window.h"
-#include "targets/cpu/loop.h"
+#include "targets/cpu/loop/loop.h"
 
 enum { kElements = 4 << 20 };
 

@@ -3,7 +3,7 @@
 #ifndef MESHLO_TARGETS_CPU_ROUND_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_ROUND_INTERNAL_H_
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 #include "targets/cpu/round.h"
 
 typedef enum CpuRoundKind {

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "targets/cpu/loop.h"
+#include "targets/cpu/loop/loop.h"
 #include "tests/support/compiled.h"
 #include "tests/support/levels.h"
 

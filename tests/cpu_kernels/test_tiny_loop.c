@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 #include "tests/support/levels.h"
 
 enum { kMost = 80, kRoom = 128 };

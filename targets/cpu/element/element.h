@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 // The operation on two elements that a reduction repeats.
 CpuLoopOp cpu_pair_op(CpuReduceOp op);

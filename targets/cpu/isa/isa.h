@@ -6,7 +6,7 @@
 
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/features.h"
-#include "targets/cpu/loop.h"
+#include "targets/cpu/loop/loop.h"
 
 HLO_BEGIN_C
 
@@ -78,7 +78,7 @@ typedef struct CpuLoopKernels {
     CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
     CpuStreamKernel *stream;
     void (*streamed)(void);
-    // What loop_peephole.c makes of several operations.
+    // What loop/peephole.c makes of several operations.
     CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT][CPU_ONES_COUNT];
     CpuBlockKernel *by_one[CPU_OP_COUNT];  // f32 operations whose second operand is one element for all, or NULL
     CpuBlockKernel *rotate;                // u32 a turned left by `immediate` (1 to 31) bits

@@ -27,7 +27,7 @@
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/kernels/gather.h"
 #include "targets/cpu/kernels/index_plan.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 enum { kCombineBlock = 512 };
 

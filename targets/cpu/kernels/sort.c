@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "targets/cpu/kernels/sort_keys.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow = 32768, kMaximumParts = 64 };
 

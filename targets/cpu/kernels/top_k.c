@@ -19,7 +19,7 @@
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/kernels/sort_keys.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 // ---- top-k
 

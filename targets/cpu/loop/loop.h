@@ -18,8 +18,8 @@
 //
 // Results do not depend on the number of workers: a reduction's tree is fixed by the length of what is reduced, and one
 // whose combiner is not known to be associative has no tree: see cpu_loop_combine_in_order().
-#ifndef MESHLO_TARGETS_CPU_LOOP_H_
-#define MESHLO_TARGETS_CPU_LOOP_H_
+#ifndef MESHLO_TARGETS_CPU_LOOP_LOOP_H_
+#define MESHLO_TARGETS_CPU_LOOP_LOOP_H_
 
 #include "hlo/base/memory.h"
 #include "hlo/ir/types.h"

@@ -15,7 +15,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 static CpuLoopValue *value_at(CpuLoopBuilder *b, CpuValue v) {
     return v < 0 ? NULL : &b->values.items[v];

@@ -5,7 +5,7 @@
 // would take the room of another in the first-level cache.
 #include <assert.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 static bool blocks_are_rows(const CpuLoop *loop) {
     return loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced > 1 && !loop->phases;

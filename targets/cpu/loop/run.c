@@ -8,7 +8,7 @@
 // thousand elements, and all that a block needs stays in the first-level cache.
 //
 //     rows       [kept][reduced]: a block is some whole rows, and everything is done in one pass
-//     in chunks  rows too long for registers: one row at a time in phases, chunk by chunk (loop_chunks.c)
+//     in chunks  rows too long for registers: one row at a time in phases, chunk by chunk (chunks.c)
 //     partial    long rows that are only reduced: pass 1 reduces segments to partials, pass 2 folds those
 //     columns    [outer][reduced][inner]: pass 1 goes down some columns a segment, pass 2 folds the segments
 //
@@ -23,7 +23,7 @@
 
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 // One worker's view while it runs blocks. Counts are in elements; "kept" and "full" positions are
 // flat, in row-major order.
@@ -530,7 +530,7 @@ static void start_from_inits(Frame *frame) {
 static void combine_generic(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     bind_accumulators(frame);
-    assert(!loop->combine_in_order || loop->segments <= 1); /* loop_plan.c cuts no row then */
+    assert(!loop->combine_in_order || loop->segments <= 1); /* plan.c cuts no row then */
     if (loop->combine_in_order && loop->segments == 1) {
         for (int i = 0; i < loop->combine_count; i++)
             memcpy(frame->registers[loop->accumulators[i]], partial_at(frame, i, 0, frame->kept_start),

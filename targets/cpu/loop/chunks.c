@@ -16,7 +16,7 @@
 // which long reductions are summed, so that a row gives the same bits in chunks as in one piece.
 #include <assert.h>
 
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 // As many as `used_in` has bits.
 enum { kMostPhases = 60 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fused loop looks inside: what the builder (loop_builder.c) records, the plan (loop_plan.c) decides and the
-// interpreter (loop_run.c) walks.
+// How a fused loop looks inside: what the builder (builder.c) records, the plan (plan.c) decides and the
+// interpreter (run.c) walks.
 #ifndef MESHLO_TARGETS_CPU_LOOP_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_LOOP_INTERNAL_H_
 
 #include "hlo/base/vector.h"
 #include "targets/cpu/isa/isa.h"
-#include "targets/cpu/loop.h"
+#include "targets/cpu/loop/loop.h"
 
 // How often a value exists: once a loop, once a kept index, once an index of the whole domain.
 typedef enum CpuLevel { CPU_LEVEL_UNIFORM, CPU_LEVEL_KEPT, CPU_LEVEL_FULL } CpuLevel;
@@ -104,7 +104,7 @@ typedef enum CpuLoopMode {
     CPU_MODE_COLUMNS,  // columns in segments, then a pass over the kept domain
 } CpuLoopMode;
 
-// A loop over a handful of elements as a list of calls (loop_tiny.c).
+// A loop over a handful of elements as a list of calls (small.c).
 typedef struct CpuTinyLoop CpuTinyLoop;
 
 // Elements of its domain, bytes of its registers, buffers that it names, at most.
@@ -163,7 +163,7 @@ typedef struct CpuSlotSize {
 } CpuSlotSize;
 typedef HLO_VECTOR(CpuSlotSize) CpuSlotSizeVector;
 
-// What loop_plan.c and loop_chunks.c share while a loop is planned: the registers' slots in scratch memory.
+// What plan.c and chunks.c share while a loop is planned: the registers' slots in scratch memory.
 typedef struct CpuLoopPlanner {
     CpuLoopBuilder *b;
     CpuLoop *loop;
@@ -191,7 +191,7 @@ bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);
 // One value as a step of the interpreter.
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);
 
-// Cuts the rows of a loop with reductions into phases where they are longer than a chunk (loop_chunks.c); false where
+// Cuts the rows of a loop with reductions into phases where they are longer than a chunk (chunks.c); false where
 // they are not, or the loop has too many phases. Sets `whole_row` of values.
 bool cpu_loop_plan_phases(CpuLoopPlanner *p);
 
@@ -201,7 +201,7 @@ bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue stor
 // Registers and steps of the phases; uniform values have their registers already.
 void cpu_loop_assign_phases(CpuLoopPlanner *p);
 
-// Where each block is one row: operations on an expansion of the row's own number read the number (loop_ones.c).
+// Where each block is one row: operations on an expansion of the row's own number read the number (ones.c).
 void cpu_loop_read_ones(CpuLoop *loop);
 
 // Sets loop->tiny of a planned loop that is so small.
@@ -261,7 +261,7 @@ CpuBlockKernel *cpu_tiny_copy(int64_t bytes);
 // Sets the value's kernels to what stands at that place of the builder's tables.
 void cpu_loop_set_kernel(const CpuLoopBuilder *builder, CpuLoopValue *value, CpuBlockKernel *const *kernel);
 
-// Joins operations that one kernel does, and drops values without users (loop_peephole.c).
+// Joins operations that one kernel does, and drops values without users (peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);
 
 // The register type that holds a type, and the register type of its stored form.

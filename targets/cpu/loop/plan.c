@@ -2,9 +2,9 @@
 // Planning a fused loop: how the domain is walked, which register lives where, when each value is
 // computed.
 //
-// In order (cpu_loop_finish): joined operations (loop_peephole.c), walks of all loads and stores,
+// In order (cpu_loop_finish): joined operations (peephole.c), walks of all loads and stores,
 // the mode, the lists of values by when they run, block sizes, registers, steps, what is fetched
-// early, and at last a list of calls where the loop is tiny (loop_tiny.c). All of it is linear in
+// early, and at last a list of calls where the loop is tiny (small.c). All of it is linear in
 // the program's length, but for registers, which look for the best of the free slots.
 //
 //     mode ROWS      lists uniform (once a task) and body (once a block)

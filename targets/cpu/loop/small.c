@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/loop_internal.h"
+#include "targets/cpu/loop/internal.h"
 
 struct CpuTinyLoop {
     const CpuTinyStep *steps;
