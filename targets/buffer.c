@@ -20,7 +20,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/bounded.h"
+#include "targets/cpu/graph/bounded.h"
 #include "targets/internal.h"
 
 // ---- making
@@ -227,7 +227,7 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
 }
 
 // The elements come first and dense, then one s32 a dimension with its size (cpu_buffer_sizes() in
-// targets/cpu/bounded.h); what lies between them in the buffer is undefined and masked by the program.
+// targets/cpu/graph/bounded.h); what lies between them in the buffer is undefined and masked by the program.
 HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds, TargetMemory *memory,
                                              TargetBuffer **buffer) {
     assert(literal && bounds && memory && buffer);

@@ -8,7 +8,7 @@
 
 #include "compile/donors.h"
 #include "hlo/analysis/cost.h"
-#include "targets/cpu/bounded.h"
+#include "targets/cpu/graph/bounded.h"
 #include "targets/internal.h"
 
 // ---- compiling

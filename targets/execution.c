@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "targets/cpu/bounded.h"
+#include "targets/cpu/graph/bounded.h"
 #include "targets/internal.h"
 
 enum { kSmallCost = 200000 };  // programs below this many operations on all devices run in the caller's thread

@@ -3,7 +3,7 @@
 // without gaps, and behind them, from the next multiple of four bytes on, an s32 a dimension with its size. Programs
 // work on static arrays with the sizes beside them (hlo/pass/padder.h); the two custom calls here go from one form to
 // the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
-#include "targets/cpu/bounded.h"
+#include "targets/cpu/graph/bounded.h"
 
 #include <assert.h>
 #include <string.h>

@@ -13,11 +13,11 @@
 
 #include "hlo/analysis/calls.h"
 #include "hlo/ir/names.h"
-#include "targets/cpu/bounded.h"
-#include "targets/cpu/check.h"
-#include "targets/cpu/expand.h"
+#include "targets/cpu/graph/bounded.h"
+#include "targets/cpu/graph/check.h"
+#include "targets/cpu/graph/expand.h"
+#include "targets/cpu/graph/p2p.h"
 #include "targets/cpu/internal.h"
-#include "targets/cpu/peer.h"
 #include "targets/cpu/round.h"
 
 typedef struct CompileCall {
@@ -297,7 +297,7 @@ static const char *kind_name(CpuStepKind kind) {
     return kNames[kind];
 }
 
-// Bases are numbered: arena, constants, arguments, results (program.h).
+// Bases are numbered: arena, constants, arguments, results (graph/graph.h).
 static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText *text) {
     assert(text);
     const int64_t argument = slice.base - CPU_BASE_FIRST_ARGUMENT;

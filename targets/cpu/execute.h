@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 
 #include "hlo/eval/draw.h"
+#include "targets/cpu/graph/p2p.h"
 #include "targets/cpu/internal.h"
-#include "targets/cpu/peer.h"
 
 // A list that a device is in.
 typedef struct CpuFrame {

@@ -3,7 +3,7 @@
 #ifndef MESHLO_TARGETS_CPU_FALLBACK_H_
 #define MESHLO_TARGETS_CPU_FALLBACK_H_
 
-#include "targets/cpu/program.h"
+#include "targets/cpu/graph/graph.h"
 
 HLO_BEGIN_C
 

@@ -16,7 +16,7 @@
 #include "hlo/analysis/loop.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/ir/transfer.h"
-#include "targets/cpu/peer.h"
+#include "targets/cpu/graph/p2p.h"
 
 #include <assert.h>
 
@@ -374,14 +374,14 @@ static int64_t channel_of(const CpuNode *node) {
     return HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id;
 }
 
-// Transfers between devices are another file's (peer.h).
+// Transfers between devices are another file's (graph/p2p.h).
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
     if (!feed && !hlo_transfer_is_host(node->instruction))
         return (node->opcode == HLO_OP_SEND ? cpu_lower_peer_send : cpu_lower_peer_recv)(lowering, node, step);
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
     const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
-    assert(node->operand_count == (to_host ? 1 : 0)); /* build.c makes one node an array */
+    assert(node->operand_count == (to_host ? 1 : 0)); /* graph/build.c makes one node an array */
     *transfer = (CpuTransfer){
         .channel = channel_of(node),
         .shape = hlo_shape_without_layout(

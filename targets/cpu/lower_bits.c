@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bitcasts through the padding of tiles (all others are transposes and reshapes: expand.c), and
+// Bitcasts through the padding of tiles (all others are transposes and reshapes: graph/expand.c), and
 // bitcast-convert between types of different width, one of them below 8 bits: such elements have a byte each in memory,
-// so their bits must be put together or taken apart. (Whole bytes stay where they are: build.c makes views of those,
-// except for preds, which are 0 or 1 and come through here.)
+// so their bits must be put together or taken apart. (Whole bytes stay where they are: graph/build.c makes views of
+// those, except for preds, which are 0 or 1 and come through here.)
 #include <assert.h>
 #include <string.h>
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives: what is exchanged, and the loops of those that reduce.
 //
-// A collective is lowered to a CpuCollective (exchange.h): its groups, its arrays, an exchange function, and for those
-// that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an exchange
-// reads the others' operands and writes results in place; execute.c calls it once everybody of a group has arrived, in
-// parts that different workers may take. Groups are read by collective_groups.c; what XLA's modes mean is said there.
+// A collective is lowered to a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and
+// for those that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an
+// exchange reads the others' operands and writes results in place; execute.c calls it once everybody of a group has
+// arrived, in parts that different workers may take. Groups are read by graph/collective_groups.c; what XLA's modes
+// mean is said there.
 //
 // Same bits always: every reduction goes in group order, member 0 first, whoever computes it and in however many parts.
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/exchange.h"
+#include "targets/cpu/graph/collective.h"
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 

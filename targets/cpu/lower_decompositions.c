@@ -14,9 +14,9 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
-#include "targets/cpu/bounded.h"
 #include "targets/cpu/dense/cholesky.h"
 #include "targets/cpu/dense/matrix.h"
+#include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/lower.h"
 
 // Shapes and options of a call; which kernel reads which is its own business.
@@ -261,7 +261,7 @@ static HloStatus cpu_call_slice_to_dynamic(CpuLowering *lowering, CpuNode *node,
     return cpu_lower_slice_to_dynamic(lowering, node, step);
 }
 
-// These two come here only where shapes or types keep them from being what build.c makes of them.
+// These two come here only where shapes or types keep them from being what graph/build.c makes of them.
 static HloStatus cpu_call_identity(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return cpu_call_evaluator(lowering, node, step);
 }

@@ -5,8 +5,8 @@
 #define MESHLO_TARGETS_CPU_STEP_H_
 
 #include "targets/cpu/executable.h"
+#include "targets/cpu/graph/graph.h"
 #include "targets/cpu/loop/loop.h"
-#include "targets/cpu/program.h"
 
 HLO_BEGIN_C
 

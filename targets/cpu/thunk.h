@@ -4,7 +4,7 @@
 #define MESHLO_TARGETS_CPU_THUNK_H_
 
 #include "targets/cpu/buffers.h"
-#include "targets/cpu/exchange.h"
+#include "targets/cpu/graph/collective.h"
 
 HLO_BEGIN_C
 

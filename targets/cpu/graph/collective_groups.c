@@ -6,7 +6,7 @@
 #include <assert.h>
 
 #include "hlo/ir/collective.h"
-#include "targets/cpu/exchange.h"
+#include "targets/cpu/graph/collective.h"
 
 typedef struct GroupBuilder {
     HloArena *arena;

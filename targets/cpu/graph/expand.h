@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that the engine has no form of its own for, spelled out in others before anything else looks at the program.
-#ifndef MESHLO_TARGETS_CPU_EXPAND_H_
-#define MESHLO_TARGETS_CPU_EXPAND_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_EXPAND_H_
+#define MESHLO_TARGETS_CPU_GRAPH_EXPAND_H_
 
 #include "hlo/ir/module.h"
 

@@ -6,7 +6,7 @@
 // packs. This comes before fusion, which would give the transposes loops, and looks at one dot at a time: users of what
 // a dot no longer reads are counted down (use_count), and nodes that nobody uses any more are dropped at the region's
 // end. The same cannot be done by a pass over HLO: a dot has no strides there.
-#include "targets/cpu/program.h"
+#include "targets/cpu/graph/graph.h"
 
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program graph between HLO and thunks: arrays and nodes in which tuples, calls, fusions, copies, async pairs and
 // other things that compute nothing have been resolved. A tuple is its leaves, a call is its callee's nodes.
-#ifndef MESHLO_TARGETS_CPU_PROGRAM_H_
-#define MESHLO_TARGETS_CPU_PROGRAM_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_GRAPH_H_
+#define MESHLO_TARGETS_CPU_GRAPH_GRAPH_H_
 
 #include "hlo/base/map.h"
 #include "hlo/ir/module.h"

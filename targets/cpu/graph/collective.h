@@ -2,8 +2,8 @@
 // Collectives between the virtual devices of one execution. A device that reaches one waits until its whole group is
 // there; the last one to arrive runs the exchange for all. Reductions combine in group order, so the bits do not depend
 // on who came first.
-#ifndef MESHLO_TARGETS_CPU_EXCHANGE_H_
-#define MESHLO_TARGETS_CPU_EXCHANGE_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
+#define MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
 
 #include "targets/cpu/lower.h"
 

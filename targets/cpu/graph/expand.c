@@ -2,7 +2,7 @@
 // Ops that the engine has no form for, and need none: a pass writes them out as others before the graph is built.
 // Dynamic sizes become static ones with masks in the same way. What takes long in a loop and does not change there is
 // computed in front of it.
-#include "targets/cpu/expand.h"
+#include "targets/cpu/graph/expand.h"
 
 #include "hlo/ir/infer_support.h"
 #include "hlo/pass/pass.h"

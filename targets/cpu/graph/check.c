@@ -4,15 +4,15 @@
 // data: branches whose predicates can be evaluated from the device's number are taken, and each collective must then
 // have all members of its groups, each receive its message. What depends on data cannot be known here and is found by
 // the run itself (execute.c).
-#include "targets/cpu/check.h"
+#include "targets/cpu/graph/check.h"
 
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/eval.h"
 #include "hlo/ir/transfer.h"
-#include "targets/cpu/exchange.h"
-#include "targets/cpu/peer.h"
+#include "targets/cpu/graph/collective.h"
+#include "targets/cpu/graph/p2p.h"
 
 enum { kMaximumDepth = 64, kMaximumElements = 4096 };
 

@@ -2,7 +2,7 @@
 // Messages are copies in a list for each receiver, in the order in which they were sent, which is the order in which a
 // channel's receiver gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender
 // and one receiver, whoever they turn out to be. The caller holds the run's lock.
-#include "targets/cpu/peer.h"
+#include "targets/cpu/graph/p2p.h"
 
 #include <assert.h>
 #include <string.h>

@@ -19,7 +19,7 @@
 // Invariants: `id` of an array is its place in program->arrays; reshapes in a row are views of one
 // array (make_view), so that the way to memory stays short; a node's `parent` is the region in
 // whose list it stands.
-#include "targets/cpu/program.h"
+#include "targets/cpu/graph/graph.h"
 
 #include <assert.h>
 #include <string.h>
@@ -28,7 +28,7 @@
 #include "hlo/eval/layout.h"
 #include "hlo/ir/custom_call.h"
 #include "hlo/ir/transfer.h"
-#include "targets/cpu/bounded.h"
+#include "targets/cpu/graph/bounded.h"
 
 // The leaves of an instruction's value.
 typedef struct Leaves {
@@ -630,7 +630,7 @@ static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction
 
 // What the host sends and receives. The leaves of a start are (data, context, token); the whole transfer happens there,
 // in list order, and a done only passes leaves on. The context, which nothing here needs, is a result that stays zero.
-// Between devices a send is the same, and what has been sent is received where the recv is done (peer.h).
+// Between devices a send is the same, and what has been sent is received where the recv is done (p2p.h).
 static HloStatus check_transfer(const HloInstruction *instruction) {
     HLO_FAIL_IF(!hlo_shape_is_array(instruction->shape->elements[0]), HLO_UNIMPLEMENTED,
                 "%%%s: a transfer of several arrays at once", instruction->name);

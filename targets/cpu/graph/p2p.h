@@ -2,8 +2,8 @@
 // Messages between the devices of one execution: send and recv over numbered channels. A send leaves a copy of its
 // array and goes on; a recv-done takes the next message of its way, and a device without one is parked, as at a
 // collective. Messages of one way stay in order, so results do not depend on scheduling.
-#ifndef MESHLO_TARGETS_CPU_PEER_H_
-#define MESHLO_TARGETS_CPU_PEER_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_P2P_H_
+#define MESHLO_TARGETS_CPU_GRAPH_P2P_H_
 
 #include "targets/cpu/lower.h"
 

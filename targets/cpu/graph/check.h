@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mismatched collectives, found before anything runs.
-#ifndef MESHLO_TARGETS_CPU_CHECK_H_
-#define MESHLO_TARGETS_CPU_CHECK_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_CHECK_H_
+#define MESHLO_TARGETS_CPU_GRAPH_CHECK_H_
 
 #include "targets/cpu/lower.h"
 

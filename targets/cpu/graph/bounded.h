@@ -2,8 +2,8 @@
 // Arrays of bounded dynamic size where a program meets its callers: inside, everything is static (hlo/pass/padder.h).
 // Such a buffer has room for the bounds; it begins with the elements that are there, row by row without gaps, and
 // behind the bounds (rounded up to four bytes) stand the sizes of all dimensions, s32. XLA's CPU target keeps them so.
-#ifndef MESHLO_TARGETS_CPU_BOUNDED_H_
-#define MESHLO_TARGETS_CPU_BOUNDED_H_
+#ifndef MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
+#define MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
 
 #include "hlo/ir/shape.h"
 #include "targets/cpu/lower.h"
