@@ -37,7 +37,7 @@ static const char *engine_column(const char *name) {
         const char *name, *when;
     } kFallbacks[] = {
 #define CPU_FALLBACK(opcode, when) {#opcode, when},
-#include "targets/cpu/fallbacks.def"
+#include "targets/cpu/lower/fallbacks.def"
 #undef CPU_FALLBACK
     };
     for (size_t i = 0; i < sizeof kFallbacks / sizeof *kFallbacks; ++i) {

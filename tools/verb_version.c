@@ -17,7 +17,7 @@ static const CliOption kOptions[] = {
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
 // What the engine leaves to the reference evaluator.
-// From targets/cpu/fallbacks.def: a test of every op holds the list to what the engine does.
+// From targets/cpu/lower/fallbacks.def: a test of every op holds the list to what the engine does.
 static void print_evaluated(HloJsonWriter *json) {
     int64_t count;
     const CpuFallbackRow *rows = cpu_fallback_rows(&count);

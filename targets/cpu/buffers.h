@@ -5,7 +5,7 @@
 #ifndef MESHLO_TARGETS_CPU_BUFFERS_H_
 #define MESHLO_TARGETS_CPU_BUFFERS_H_
 
-#include "targets/cpu/step.h"
+#include "targets/cpu/lower/step.h"
 
 HLO_BEGIN_C
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that the reference evaluator runs.
 //
-// For ops without a kernel, and forms of ops that no kernel takes (fallbacks.def says which, and why): slow, but right
-// by definition, as the evaluator is the oracle. Operands are read where they lie; the result is copied to its place.
+// For ops without a kernel, and forms of ops that no kernel takes (lower/fallbacks.def says which, and why): slow, but
+// right by definition, as the evaluator is the oracle. Operands are read where they lie; the result is copied to its
+// place.
 #include "targets/cpu/fallback.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 static const CpuFallbackRow kRows[] = {
 #define CPU_FALLBACK(opcode, when) {HLO_OP_##opcode, when},
-#include "targets/cpu/fallbacks.def"
+#include "targets/cpu/lower/fallbacks.def"
 #undef CPU_FALLBACK
 };
 

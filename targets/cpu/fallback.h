@@ -14,7 +14,7 @@ const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node);
 // Evaluates it: `arguments` are the addresses of its operands' leaves, then of its results'.
 HLO_NODISCARD HloStatus cpu_fallback_run(const CpuFallback *fallback, void *const *arguments, bool tpu_numerics);
 
-// One row of fallbacks.def.
+// One row of lower/fallbacks.def.
 typedef struct CpuFallbackRow {
     HloOpcode opcode;
     const char *when;

@@ -23,7 +23,7 @@
 #include <sys/mman.h>
 #endif
 
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 #include "targets/cpu/round_emit.h"
 
 struct CpuRoundCode {

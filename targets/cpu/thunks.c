@@ -32,7 +32,7 @@ static bool same_slice(CpuSlice a, CpuSlice b) {
     return a.base == b.base && a.offset == b.offset;
 }
 
-// Limits and strides were worked out by emit.c; here the index gets its address.
+// Limits and strides were worked out by lower/emit.c; here the index gets its address.
 static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuffer *buffer) {
     CpuThunkStart *starts = HLO_ARENA_NEW(builder->arena, CpuThunkStart, buffer->start_count);
     for (int32_t i = 0; i < buffer->start_count; i++) {

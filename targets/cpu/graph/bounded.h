@@ -6,7 +6,7 @@
 #define MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
 
 #include "hlo/ir/shape.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 HLO_BEGIN_C
 

@@ -24,7 +24,7 @@ struct CpuArray {
     const HloLiteral *literal;   // of a constant
     bool splat;                  // all elements of the literal are equal: loops hold it as an immediate
     int32_t parameter;           // number of the program's argument, or -1
-    bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by fuse.c)
+    bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by lower/fuse.c)
     bool light;                  // recomputing it in several loops costs next to nothing
     int32_t use_count;           // uses by living nodes and region results
     struct CpuStorage *storage;  // where a materialised array stands (buffers.c)
@@ -59,12 +59,12 @@ struct CpuNode {
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
     int32_t order;         // place among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
-    // Decided by fuse.c. The root of a loop over rows: what its reductions reduce, and how many leading dimensions they
-    // keep; else NULL.
+    // Decided by lower/fuse.c. The root of a loop over rows: what its reductions reduce, and how many leading
+    // dimensions they keep; else NULL.
     const HloShape *row_shape;
     int32_t row_kept;
     bool row_alone;  // a reduction that could not join the loop of its users
-    bool ungrouped;  // has a loop of its own (lower_group.c)
+    bool ungrouped;  // has a loop of its own (lower/group.c)
 };
 
 typedef HLO_VECTOR(CpuNode *) CpuNodeVector;

@@ -5,7 +5,7 @@
 #ifndef MESHLO_TARGETS_CPU_GRAPH_P2P_H_
 #define MESHLO_TARGETS_CPU_GRAPH_P2P_H_
 
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 HLO_BEGIN_C
 

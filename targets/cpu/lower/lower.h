@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering: the program graph to steps.
-#ifndef MESHLO_TARGETS_CPU_LOWER_H_
-#define MESHLO_TARGETS_CPU_LOWER_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_LOWER_H_
+#define MESHLO_TARGETS_CPU_LOWER_LOWER_H_
 
-#include "targets/cpu/emit.h"
+#include "targets/cpu/lower/emit.h"
 
 HLO_BEGIN_C
 
@@ -14,7 +14,7 @@ typedef struct CpuLowering {
     bool tpu_numerics;
     bool retry;  // something was marked in the program: lower again
     HLO_VECTOR(const CpuNode *) fallbacks;
-    struct CpuGrouping *grouping;  // of lower_group.c
+    struct CpuGrouping *grouping;  // of group.c
 } CpuLowering;
 
 // Lowers the whole program: *steps are the entry's.
@@ -59,7 +59,7 @@ CpuLowerFunction cpu_lower_approximate_top_k;
 bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest);
 CpuLowerFunction cpu_lower_arg_extreme;
 
-// Elementwise nodes that become one step of several results (lower_group.c).
+// Elementwise nodes that become one step of several results (group.c).
 typedef struct CpuGroup CpuGroup;
 // By the index of a node in the region: the group that it belongs to, or NULL. `needs_step` tells the nodes that run.
 CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *));

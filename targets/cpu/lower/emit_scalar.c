@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/emit.h"
+#include "targets/cpu/lower/emit.h"
 
 // Calls of scalar computations nest a few levels; more than this is left to the evaluator.
 enum { kMaximumDepth = 16 };

@@ -6,7 +6,7 @@
 
 #include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/kernels/sort_keys.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // ---- the computation
 

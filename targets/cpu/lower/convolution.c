@@ -11,7 +11,7 @@
 
 #include "targets/cpu/dense/matmul_internal.h"
 #include "targets/cpu/kernels/convolution.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 static HloStatus run_convolution(const void *data, void *const *arguments, CpuPool *pool) {
     return cpu_convolution(pool, data, arguments[2], arguments[0], arguments[1]);

@@ -18,12 +18,12 @@
 //
 // What comes out are CpuArray.materialized and .light, and CpuNode.row_shape, .row_kept of loops
 // over rows; emit.c makes the loops.
-#include "targets/cpu/fuse.h"
+#include "targets/cpu/lower/fuse.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // More nodes than this do not go into one loop. A loop's registers may outgrow the first-level cache long before, but
 // even then they cost less than arrays in memory.

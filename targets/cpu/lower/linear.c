@@ -9,7 +9,7 @@
 #include "targets/cpu/dense/cholesky.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/fft.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // ---- fft
 

@@ -5,7 +5,7 @@
 // array, index = constant + sum of coefficients times the loop's indices. Views (transposes, slices, reverses,
 // broadcasts) turn one access into another without touching memory; a reshape is followed where its element numbers,
 // taken as one linear expression, fall apart into the new dimensions again.
-#include "targets/cpu/access.h"
+#include "targets/cpu/lower/access.h"
 
 #include <assert.h>
 #include <string.h>

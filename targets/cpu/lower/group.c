@@ -16,7 +16,7 @@
 // emitted is dissolved (`ungrouped`) and lowering starts again.
 #include <assert.h>
 
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // More results or operands would outgrow the first-level cache, which has to hold a block of each.
 enum { kMostMembers = 6, kMostInputs = 12, kMostNodes = 60, kOpenGroups = 16 };

@@ -8,7 +8,7 @@
 
 #include "hlo/eval/layout.h"
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 typedef struct RegroupKernel {
     HloType narrow, wide;

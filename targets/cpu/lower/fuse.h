@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fusion: which arrays get buffers, and which are computed inside the loops that use them.
-#ifndef MESHLO_TARGETS_CPU_FUSE_H_
-#define MESHLO_TARGETS_CPU_FUSE_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_FUSE_H_
+#define MESHLO_TARGETS_CPU_LOWER_FUSE_H_
 
 #include "targets/cpu/graph/graph.h"
 

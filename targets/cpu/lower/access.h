@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accesses: where in an array an iteration of a loop looks, one affine expression of the loop's indices a dimension.
-#ifndef MESHLO_TARGETS_CPU_ACCESS_H_
-#define MESHLO_TARGETS_CPU_ACCESS_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_ACCESS_H_
+#define MESHLO_TARGETS_CPU_LOWER_ACCESS_H_
 
 #include "targets/cpu/graph/graph.h"
 

@@ -3,9 +3,9 @@
 // Bits are functions of state and place and must be XLA's to the last one, since programs are tested by their seeds; so
 // whatever algorithm is asked for is one of the two that have a definition, Threefry by name and Philox for all else,
 // as XLA:CPU chooses too. States of other lengths than these have are refused by name here, before anything runs.
-#include "targets/cpu/element/integer.h"
 #include "targets/cpu/kernels/random.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/element/integer.h"
+#include "targets/cpu/lower/lower.h"
 
 typedef struct RandomKernel {
     bool threefry;

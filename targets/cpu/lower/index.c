@@ -8,7 +8,7 @@
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/kernels/gather.h"
-#include "targets/cpu/scalar.h"
+#include "targets/cpu/lower/scalar.h"
 
 static const int64_t *copy_list(HloArena *arena, HloInts list, int *count) {
     *count = (int)list.count;

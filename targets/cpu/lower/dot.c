@@ -23,7 +23,7 @@
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // One dimension of a product with its steps in the three arrays (0 where an array does not have it).
 typedef struct DotDim {

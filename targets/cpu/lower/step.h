@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps: what the program graph is lowered to before buffers are known. A step is one unit of work of a region; it
 // names the arrays it reads and writes. Addresses come later (buffers.c), then thunks (thunk.h).
-#ifndef MESHLO_TARGETS_CPU_STEP_H_
-#define MESHLO_TARGETS_CPU_STEP_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_STEP_H_
+#define MESHLO_TARGETS_CPU_LOWER_STEP_H_
 
 #include "targets/cpu/executable.h"
 #include "targets/cpu/graph/graph.h"

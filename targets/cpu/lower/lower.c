@@ -12,7 +12,7 @@
 // Fusion decides without having tried, so emitting may fail: an array turns out to need a buffer,
 // or a node a loop of its own. Then it is marked and lowering starts again (`retry`). Every round
 // marks something that was not marked before, so the rounds end.
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/ir/transfer.h"
@@ -22,7 +22,7 @@
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/fuse.h"
+#include "targets/cpu/lower/fuse.h"
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
 

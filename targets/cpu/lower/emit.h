@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions over arrays to fused loops: follows a tree of nodes from its root to arrays that have buffers, turning
 // broadcasts, transposes, slices, reversals and reshapes into index maps.
-#ifndef MESHLO_TARGETS_CPU_EMIT_H_
-#define MESHLO_TARGETS_CPU_EMIT_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_EMIT_H_
+#define MESHLO_TARGETS_CPU_LOWER_EMIT_H_
 
 #include "targets/cpu/dense/matmul.h"
-#include "targets/cpu/step.h"
+#include "targets/cpu/lower/step.h"
 
 HLO_BEGIN_C
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scalar computations as functions of element addresses: what sorts, scatters and windows call when a kernel does not
 // know the computation.
-#ifndef MESHLO_TARGETS_CPU_SCALAR_H_
-#define MESHLO_TARGETS_CPU_SCALAR_H_
+#ifndef MESHLO_TARGETS_CPU_LOWER_SCALAR_H_
+#define MESHLO_TARGETS_CPU_LOWER_SCALAR_H_
 
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 HLO_BEGIN_C
 

@@ -4,7 +4,7 @@
 // A computation of scalars (the comparator of a sort, the reducer of a scatter) is compiled as a loop over a domain of
 // one element, or of as many as there are lanes side by side, whose loads and stores are the parameters and results. So
 // there is one compiler for all arithmetic, and a comparator rounds as a fused loop does.
-#include "targets/cpu/scalar.h"
+#include "targets/cpu/lower/scalar.h"
 
 #include <assert.h>
 #include <string.h>

@@ -17,7 +17,7 @@
 #include "targets/cpu/dense/cholesky.h"
 #include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/graph/bounded.h"
-#include "targets/cpu/lower.h"
+#include "targets/cpu/lower/lower.h"
 
 // Shapes and options of a call; which kernel reads which is its own business.
 typedef struct CallKernel {

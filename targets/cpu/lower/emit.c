@@ -19,12 +19,12 @@
 //
 // A loop may write over an operand's memory where each element is read in the iteration that
 // overwrites it: `in_place` of a read buffer says that all its loads have the map of the store.
-#include "targets/cpu/emit.h"
+#include "targets/cpu/lower/emit.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "targets/cpu/access.h"
+#include "targets/cpu/lower/access.h"
 
 // ---- roles
 
@@ -53,7 +53,7 @@ typedef struct LoopRow {
 static const LoopRow kRows[HLO_OPCODE_COUNT] = {
 #define CPU_LOOP_ROW(opcode, role, form, operation) \
     [HLO_OP_##opcode] = {CPU_ROLE_##role, FORM_##form, CPU_OP_##operation},
-#include "targets/cpu/loop_rows.def"
+#include "targets/cpu/lower/loop_rows.def"
 #undef CPU_LOOP_ROW
 };
 

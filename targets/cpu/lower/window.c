@@ -7,7 +7,7 @@
 
 #include "hlo/ir/infer_support.h"
 #include "targets/cpu/kernels/window.h"
-#include "targets/cpu/scalar.h"
+#include "targets/cpu/lower/scalar.h"
 
 typedef struct WindowKernel {
     HloType type;

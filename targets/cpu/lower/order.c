@@ -10,7 +10,7 @@
 #include "hlo/base/memory.h"
 #include "hlo/ir/custom_call.h"
 #include "targets/cpu/kernels/sort.h"
-#include "targets/cpu/scalar.h"
+#include "targets/cpu/lower/scalar.h"
 
 // ---- comparators
 
