@@ -4,7 +4,7 @@
 #define MESHLO_TARGETS_CPU_INTERNAL_H_
 
 #include "targets/cpu/executable.h"
-#include "targets/cpu/thunk.h"
+#include "targets/cpu/thunk/thunk.h"
 
 HLO_BEGIN_C
 

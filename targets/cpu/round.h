@@ -5,7 +5,7 @@
 #ifndef MESHLO_TARGETS_CPU_ROUND_H_
 #define MESHLO_TARGETS_CPU_ROUND_H_
 
-#include "targets/cpu/thunk.h"
+#include "targets/cpu/thunk/thunk.h"
 
 HLO_BEGIN_C
 

@@ -27,7 +27,7 @@ struct CpuArray {
     bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by lower/fuse.c)
     bool light;                  // recomputing it in several loops costs next to nothing
     int32_t use_count;           // uses by living nodes and region results
-    struct CpuStorage *storage;  // where a materialised array stands (buffers.c)
+    struct CpuStorage *storage;  // where a materialised array stands (thunk/buffers.c)
 };
 
 // An operand or the result of a dot into which transposes have been folded.

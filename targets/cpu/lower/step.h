@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps: what the program graph is lowered to before buffers are known. A step is one unit of work of a region; it
-// names the arrays it reads and writes. Addresses come later (buffers.c), then thunks (thunk.h).
+// names the arrays it reads and writes. Addresses come later (thunk/buffers.c), then thunks (thunk/thunk.h).
 #ifndef MESHLO_TARGETS_CPU_LOWER_STEP_H_
 #define MESHLO_TARGETS_CPU_LOWER_STEP_H_
 
@@ -83,13 +83,13 @@ typedef struct CpuStep {
     const void *kernel;
     CpuSteps *regions;   // of while and conditional: one a region of the node
     double cost;         // rough number of elementary operations: no product of sizes overflows
-    int64_t begin, end;  // positions in the whole program (buffers.c); end > begin for nested steps
+    int64_t begin, end;  // positions in the whole program (thunk/buffers.c); end > begin for nested steps
 } CpuStep;
 
 struct CpuSteps {
     HLO_VECTOR(CpuStep) steps;
     CpuRegion *region;
-    int64_t begin, end;  // positions of its beginning, and at which its results are read (buffers.c)
+    int64_t begin, end;  // positions of its beginning, and at which its results are read (thunk/buffers.c)
 };
 
 HLO_END_C

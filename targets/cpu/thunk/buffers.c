@@ -18,7 +18,7 @@
 // results to the caller's memory, join in three rounds (loop states, updates in place, elementwise
 // loops), see which arguments a result may take over, pack. Joining looks the shorter of two
 // histories up in the longer by bisection; packing is O(storages x gaps).
-#include "targets/cpu/buffers.h"
+#include "targets/cpu/thunk/buffers.h"
 
 #include <assert.h>
 #include <stdlib.h>

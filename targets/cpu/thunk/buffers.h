@@ -2,8 +2,8 @@
 // Buffer assignment: where each materialised array stands. Arguments, results, constants and one arena of temporaries a
 // device are the bases; arrays whose lives do not overlap share arena memory, and arrays that follow one another (loop
 // states, in-place updates, elementwise chains) share one place so that nothing is copied.
-#ifndef MESHLO_TARGETS_CPU_BUFFERS_H_
-#define MESHLO_TARGETS_CPU_BUFFERS_H_
+#ifndef MESHLO_TARGETS_CPU_THUNK_BUFFERS_H_
+#define MESHLO_TARGETS_CPU_THUNK_BUFFERS_H_
 
 #include "targets/cpu/lower/step.h"
 

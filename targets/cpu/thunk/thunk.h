@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Thunks: the compiled form. One list a region; every device of an execution walks the same lists with its own bases.
-#ifndef MESHLO_TARGETS_CPU_THUNK_H_
-#define MESHLO_TARGETS_CPU_THUNK_H_
+#ifndef MESHLO_TARGETS_CPU_THUNK_THUNK_H_
+#define MESHLO_TARGETS_CPU_THUNK_THUNK_H_
 
-#include "targets/cpu/buffers.h"
 #include "targets/cpu/graph/collective.h"
+#include "targets/cpu/thunk/buffers.h"
 
 HLO_BEGIN_C
 

@@ -16,7 +16,7 @@
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/fallback.h"
 #include "targets/cpu/round.h"
-#include "targets/cpu/thunk.h"
+#include "targets/cpu/thunk/thunk.h"
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;
 
