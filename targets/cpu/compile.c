@@ -18,7 +18,7 @@
 #include "targets/cpu/graph/expand.h"
 #include "targets/cpu/graph/p2p.h"
 #include "targets/cpu/internal.h"
-#include "targets/cpu/round.h"
+#include "targets/cpu/jit/while_program.h"
 
 typedef struct CompileCall {
     const HloModule *module;

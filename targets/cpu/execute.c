@@ -28,7 +28,7 @@
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/round.h"
+#include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/share.h"
 
 enum {

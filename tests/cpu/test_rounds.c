@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "targets/cpu/internal.h"
-#include "targets/cpu/round_emit.h"
-#include "targets/cpu/round_internal.h"
+#include "targets/cpu/run/internal.h"
+#include "targets/cpu/jit/emit.h"
+#include "targets/cpu/jit/internal.h"
 #include "tests/support/compiled.h"
 
 enum { kRounds = 40 };

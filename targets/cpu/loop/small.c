@@ -14,7 +14,7 @@
 //
 // Limits: CPU_TINY_ELEMENTS elements, CPU_TINY_SCRATCH bytes, CPU_TINY_BUFFERS buffers, offsets of
 // 32 bits. A loop beyond them is left to the interpreter (`fits`). Lists may also be bound to
-// addresses once and run many times (cpu_tiny_loop_bind, for round.c).
+// addresses once and run many times (cpu_tiny_loop_bind, for jit/while_program.c).
 #include <assert.h>
 #include <string.h>
 

@@ -15,7 +15,7 @@
 
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/fallback.h"
-#include "targets/cpu/round.h"
+#include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/thunk/thunk.h"
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;

@@ -34,7 +34,7 @@ typedef struct CpuThunkLoop {
 
 typedef struct CpuThunk CpuThunk;
 
-// A while as one list of calls: see round.h.
+// A while as one list of calls: see jit/while_program.h.
 typedef struct CpuRound CpuRound;
 
 // A region's thunks.

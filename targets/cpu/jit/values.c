@@ -14,8 +14,8 @@
 // kernels, which look for it there (`keeps_scratch`).
 //
 // Nothing is removed while a block grows; cpu_round_block_finish() walks back from the end once, marks what an effect
-// needs, and chains the uses of each value in order, which the register allocation of round_emit.c follows.
-#include "targets/cpu/round_values.h"
+// needs, and chains the uses of each value in order, which the register allocation of emit.c follows.
+#include "targets/cpu/jit/values.h"
 
 #include <assert.h>
 #include <string.h>

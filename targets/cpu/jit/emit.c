@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From values to machine code: registers and instructions for one block of a round.
 //
-// A block (round_values.h) is emitted in one pass from its first value to its last. Each value is an element in the
+// A block (values.h) is emitted in one pass from its first value to its last. Each value is an element in the
 // lowest place of a vector register, whatever its type, since nearly all that elements go through is there for vectors;
 // the general registers hold addresses only.
 //
@@ -11,7 +11,7 @@
 // are never put aside, since the pool behind the code has them; before a call all that is still needed is, as the
 // callee may use every vector register.
 //
-// Results must have the bits of the compiled kernels (round_kernels.c names them). Where an instruction differs from
+// Results must have the bits of the compiled kernels (kernels.c names them). Where an instruction differs from
 // HLO, a few of them are one value: a maximum that minds NaN and the sign of zeros, a conversion to integers that
 // saturates.
 //
@@ -27,7 +27,7 @@
 //   vmovss [r14 + 192], xmm0
 //
 // Opcodes, and the numbers of comparisons and roundings, are those of Intel's manual, volume 2.
-#include "targets/cpu/round_emit.h"
+#include "targets/cpu/jit/emit.h"
 
 #include <assert.h>
 #include <string.h>

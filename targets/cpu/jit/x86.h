@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code for x86-64 with AVX2: as many instructions as round_code.c wants, into a growing array of bytes. It can
+// Machine code for x86-64 with AVX2: as many instructions as code.c wants, into a growing array of bytes. It can
 // be written on any machine and run only on one that has them.
-#ifndef MESHLO_TARGETS_CPU_X86_H_
-#define MESHLO_TARGETS_CPU_X86_H_
+#ifndef MESHLO_TARGETS_CPU_JIT_X86_H_
+#define MESHLO_TARGETS_CPU_JIT_X86_H_
 
 #include "hlo/base/memory.h"
 #include "hlo/base/vector.h"

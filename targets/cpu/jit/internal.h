@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a round looks inside: what round.c plans and runs, and round_code.c makes machine code of.
-#ifndef MESHLO_TARGETS_CPU_ROUND_INTERNAL_H_
-#define MESHLO_TARGETS_CPU_ROUND_INTERNAL_H_
+// How a round looks inside: what while_program.c plans and runs, and code.c makes machine code of.
+#ifndef MESHLO_TARGETS_CPU_JIT_INTERNAL_H_
+#define MESHLO_TARGETS_CPU_JIT_INTERNAL_H_
 
+#include "targets/cpu/jit/while_program.h"
 #include "targets/cpu/loop/internal.h"
-#include "targets/cpu/round.h"
 
 typedef enum CpuRoundKind {
     CPU_ROUND_CALL,    // a kernel, or a copy of a few bytes

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine code for rounds of short loops. A call of a kernel for one element takes several times as long as the
 // element, and what kernels hand to each other goes through memory; here the elements of short arrays are values in
-// registers, and all steps of a round but the few that are left to round.c follow each other.
+// registers, and all steps of a round but the few that are left to while_program.c follow each other.
 //
-// The steps of a round (round.c) are cut into blocks: straight stretches that are entered at their beginning only, that
-// is at the target of a jump or behind a step that leaves. Each becomes values (round_values.h), these become
-// instructions (round_emit.c), and nothing is kept in a register from one block to the next. `begins` has where each
+// The steps of a round (while_program.c) are cut into blocks: straight stretches that are entered at their beginning
+// only, that is at the target of a jump or behind a step that leaves. Each becomes values (values.h), these become
+// instructions (emit.c), and nothing is kept in a register from one block to the next. `begins` has where each
 // block's code is: cpu_round_code_run() enters there, and comes back with the number of a step that is not in the code.
 //
 //   steps    0 CALL  1 CALL  2 UNLESS -> 7  3 CALL  4 THUNK  5 CALL  6 GO -> 1  7
 //   blocks   0       1 2 3 leave with 4                      5 6 go to 1        7 leave with 7, the end
 //
-// Steps of small loops are said in values as long as an array has kElements elements at most and round_kernels.c knows
+// Steps of small loops are said in values as long as an array has kElements elements at most and kernels.c knows
 // the kernel; any other kernel is called from the code, with its arguments as the interpreter would have them. So a
 // round may be half code, half calls, and its bits are the same either way.
 //
@@ -23,8 +23,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "targets/cpu/jit/emit.h"
 #include "targets/cpu/lower/lower.h"
-#include "targets/cpu/round_emit.h"
 
 struct CpuRoundCode {
     const int64_t *begins;  // by step: where its code is, or -1

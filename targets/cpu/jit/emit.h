@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // From values to instructions: registers for the values of one block, and the machine code of each.
-#ifndef MESHLO_TARGETS_CPU_ROUND_EMIT_H_
-#define MESHLO_TARGETS_CPU_ROUND_EMIT_H_
+#ifndef MESHLO_TARGETS_CPU_JIT_EMIT_H_
+#define MESHLO_TARGETS_CPU_JIT_EMIT_H_
 
-#include "targets/cpu/round_values.h"
-#include "targets/cpu/x86.h"
+#include "targets/cpu/jit/values.h"
+#include "targets/cpu/jit/x86.h"
 
 // A jump to a step whose code may not be there yet.
 typedef struct CpuRoundJump {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions as bytes. An assembler of its own because the code of a round (round_code.c) needs some forty
+// Instructions as bytes. An assembler of its own because the code of a round (code.c) needs some forty
 // instructions, all in one shape, and is made in microseconds while a program compiles: a library for that would be
-// larger than all that it is wanted for, and the name of an instruction here is its row in round_emit.c's table.
+// larger than all that it is wanted for, and the name of an instruction here is its row in emit.c's table.
 //
 // Vector instructions are written in the VEX form with three bytes of prefix throughout, also where two would do: they
 // are one form then, and never mix with the older encodings, which costs cycles on some processors. Constants stand in
 // a pool behind the code and are reached relative to the instruction, so the code works wherever it is put; where a
 // distance is not known yet (a constant's, a jump's), four bytes are left and filled in later.
-#include "targets/cpu/x86.h"
+#include "targets/cpu/jit/x86.h"
 
 #include <assert.h>
 #include <string.h>

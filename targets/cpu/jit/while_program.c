@@ -19,17 +19,17 @@
 // Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once a run, since
 // the device's bases do not change while the loop runs; only dynamic slices stand elsewhere in every round, and a MOVE
 // before the calls of such a loop writes their addresses into those calls. Where there is machine code for the round
-// (round_code.c), that is run instead, and this file only does the steps that are not in it.
+// (code.c), that is run instead, and this file only does the steps that are not in it.
 //
 // A loop with anything in it that may have to wait for another device has no such list: a device is parked between
 // thunks, and a round is left only at its end.
-#include "targets/cpu/round.h"
+#include "targets/cpu/jit/while_program.h"
 
 #include <assert.h>
 
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/round_internal.h"
+#include "targets/cpu/jit/internal.h"
 
 typedef HLO_VECTOR(CpuRoundStep) RoundSteps;
 

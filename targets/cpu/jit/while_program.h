@@ -2,8 +2,8 @@
 // Loops whose rounds are short: the thunks of condition and body, and of loops and conditionals within them, as one
 // list of calls. All addresses but those of dynamic slices are found out once a run of the loop; a round is then one
 // indirect call a kernel, where walking thunks takes several times as long as such kernels.
-#ifndef MESHLO_TARGETS_CPU_ROUND_H_
-#define MESHLO_TARGETS_CPU_ROUND_H_
+#ifndef MESHLO_TARGETS_CPU_JIT_WHILE_PROGRAM_H_
+#define MESHLO_TARGETS_CPU_JIT_WHILE_PROGRAM_H_
 
 #include "targets/cpu/thunk/thunk.h"
 

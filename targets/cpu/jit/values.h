@@ -2,10 +2,10 @@
 // What a stretch of a round computes, element by element: every value is a constant, what stands in memory, or an
 // operation on earlier values, each of which is there once. Memory is followed through the stretch, so that what one
 // loop stores and another loads is one value, and what two loops compute alike is computed once.
-#ifndef MESHLO_TARGETS_CPU_ROUND_VALUES_H_
-#define MESHLO_TARGETS_CPU_ROUND_VALUES_H_
+#ifndef MESHLO_TARGETS_CPU_JIT_VALUES_H_
+#define MESHLO_TARGETS_CPU_JIT_VALUES_H_
 
-#include "targets/cpu/round_internal.h"
+#include "targets/cpu/jit/internal.h"
 
 // Operations are on the lowest element of a register, of 64 bits where the value is `wide`, else of 32. Predicates are
 // bytes in memory and masks in registers.
@@ -149,7 +149,7 @@ CpuRoundValue *cpu_round_effect(CpuRoundBlock *block, CpuRoundOp op);
 // Marks what is needed, and sets next_use; `first_use` gets the first use of each value.
 void cpu_round_block_finish(CpuRoundBlock *block, int32_t *first_use);
 
-// ---- kernels as values (round_kernels.c)
+// ---- kernels as values (kernels.c)
 
 // What a step of a small loop computes, if that can be said in values.
 typedef struct CpuRoundKernel {

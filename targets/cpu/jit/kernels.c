@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of small loops as operations on values (round_values.h): the same bits as theirs (isa/loop_float.inc,
+// Kernels of small loops as operations on values (values.h): the same bits as theirs (isa/loop_float.inc,
 // loop_integer.inc, loop_convert.inc).
 //
 // A loop knows its kernels by their addresses alone, and these depend on the instruction set in use. So a kernel is
