@@ -288,8 +288,8 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
 }
 
 // Results that are equal by construction stand in one memory from now on, so that the next step finds them so.
-// See targets/cpu/share.h: devices whose operands are the same bytes compute one result; the others' memory goes back
-// to the pool.
+// See targets/cpu/run/share.h: devices whose operands are the same bytes compute one result; the others' memory goes
+// back to the pool.
 static void share_results(Execution *execution, RunMemory *memory) {
     for (int64_t d = 0; d < execution->device_count; d++) {
         for (int64_t i = 0; i < execution->result_count; i++) {

@@ -7,8 +7,8 @@
 #include <zstd.h>
 
 #include "meshlo_version.h"
-#include "targets/cpu/fallback.h"
 #include "targets/cpu/host/features.h"
+#include "targets/cpu/run/fallback.h"
 #include "tools/cli.h"
 
 static const CliOption kOptions[] = {

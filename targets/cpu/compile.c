@@ -3,7 +3,7 @@
 //
 // The stages, each in a file of its own: expand (ops that are spelt out as others), build (the graph, with calls
 // inlined), simplify, check (collectives and messages that cannot meet), fuse and lower (steps), buffers (who lies
-// where, in place or not), thunks (the list that execute.c walks). Scratch memory lives for the call; what the
+// where, in place or not), thunks (the list that run/execute.c walks). Scratch memory lives for the call; what the
 // executable keeps is in its own arena.
 //
 // The clone of the module is kept, because fallbacks are evaluated from it, and names of instructions are told in
@@ -17,8 +17,8 @@
 #include "targets/cpu/graph/check.h"
 #include "targets/cpu/graph/expand.h"
 #include "targets/cpu/graph/p2p.h"
-#include "targets/cpu/internal.h"
 #include "targets/cpu/jit/while_program.h"
+#include "targets/cpu/run/internal.h"
 
 typedef struct CompileCall {
     const HloModule *module;
@@ -124,8 +124,8 @@ static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVe
     }
 }
 
-// Numbered through the whole program, also inside of loops: a meeting of devices is told by that number (execute.c).
-// The step gets a copy of its own, since the lowered one is shared.
+// Numbered through the whole program, also inside of loops: a meeting of devices is told by that number
+// (run/execute.c). The step gets a copy of its own, since the lowered one is shared.
 static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];

@@ -67,7 +67,7 @@ const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
 // The thunks for people.
 void cpu_executable_print(const CpuExecutable *executable, HloText *text);
 
-// What an execution need compute only once: see share.h.
+// What an execution need compute only once: see run/share.h.
 typedef struct CpuSharePlan CpuSharePlan;
 
 // Told what the devices of a run do, from any of its threads: times are nanoseconds of CLOCK_REALTIME. `name` lives as

@@ -11,6 +11,7 @@
 #include "targets/cpu/run/internal.h"
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/internal.h"
+#include "targets/cpu/run/internal.h"
 #include "tests/support/compiled.h"
 
 enum { kRounds = 40 };

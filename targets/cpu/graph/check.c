@@ -3,7 +3,7 @@
 // A deadlock that follows from device numbers is found when the program is compiled, by playing it through without
 // data: branches whose predicates can be evaluated from the device's number are taken, and each collective must then
 // have all members of its groups, each receive its message. What depends on data cannot be known here and is found by
-// the run itself (execute.c).
+// the run itself (run/execute.c).
 #include "targets/cpu/graph/check.h"
 
 #include <assert.h>

@@ -9,7 +9,7 @@ HLO_BEGIN_C
 
 // Follows every device through the branches whose predicates depend on nothing but device numbers and constants.
 // FAILED_PRECONDITION when some members of a group reach a collective that others never do: who waits where for whom.
-// Predicates that depend on data are taken to be the same on all devices; execute.c finds those that are not.
+// Predicates that depend on data are taken to be the same on all devices; run/execute.c finds those that are not.
 HLO_NODISCARD HloStatus cpu_check_collectives(CpuLowering *lowering);
 
 // Plays the sends and receives between the program's devices, where their order does not depend on data or on loops:

@@ -224,7 +224,7 @@ void cpu_pool_parallel_for(CpuPool *pool, int64_t count, CpuTask *task, void *ar
     run(pool, count, count / workers + (count % workers != 0), false, task, argument);
 }
 
-// For tasks that must be begun in order, or are whole workers' lives (execute.c).
+// For tasks that must be begun in order, or are whole workers' lives (run/execute.c).
 void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *argument) {
     run(pool, count, 1, true, task, argument);
 }

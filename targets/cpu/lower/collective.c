@@ -3,7 +3,7 @@
 //
 // A collective is lowered to a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and
 // for those that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an
-// exchange reads the others' operands and writes results in place; execute.c calls it once everybody of a group has
+// exchange reads the others' operands and writes results in place; run/execute.c calls it once everybody of a group has
 // arrived, in parts that different workers may take. Groups are read by graph/collective_groups.c; what XLA's modes
 // mean is said there.
 //

@@ -21,8 +21,8 @@
 #include <assert.h>
 
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/fallback.h"
 #include "targets/cpu/lower/fuse.h"
+#include "targets/cpu/run/fallback.h"
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
 

@@ -14,13 +14,13 @@
 #include <stdlib.h>
 
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/fallback.h"
 #include "targets/cpu/jit/while_program.h"
+#include "targets/cpu/run/fallback.h"
 #include "targets/cpu/thunk/thunk.h"
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;
 
-// `shareable` counts the kernels that devices with equal operands may share (share.h).
+// `shareable` counts the kernels that devices with equal operands may share (run/share.h).
 typedef struct ThunkBuilder {
     HloArena *arena;
     CpuAssignment *assignment;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What compile.c makes and execute.c runs.
-#ifndef MESHLO_TARGETS_CPU_INTERNAL_H_
-#define MESHLO_TARGETS_CPU_INTERNAL_H_
+#ifndef MESHLO_TARGETS_CPU_RUN_INTERNAL_H_
+#define MESHLO_TARGETS_CPU_RUN_INTERNAL_H_
 
 #include "targets/cpu/executable.h"
 #include "targets/cpu/thunk/thunk.h"

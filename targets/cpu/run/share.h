@@ -3,10 +3,10 @@
 // compute the same values until something that differs enters; costly kernels among those run once and are copied.
 // Which arrays are equal on which devices follows from the program and from which argument addresses are equal, so it
 // is always right, whatever the arguments hold.
-#ifndef MESHLO_TARGETS_CPU_SHARE_H_
-#define MESHLO_TARGETS_CPU_SHARE_H_
+#ifndef MESHLO_TARGETS_CPU_RUN_SHARE_H_
+#define MESHLO_TARGETS_CPU_RUN_SHARE_H_
 
-#include "targets/cpu/internal.h"
+#include "targets/cpu/run/internal.h"
 
 HLO_BEGIN_C
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of one run. Private to execute.c and its checks.
-#ifndef MESHLO_TARGETS_CPU_EXECUTE_H_
-#define MESHLO_TARGETS_CPU_EXECUTE_H_
+#ifndef MESHLO_TARGETS_CPU_RUN_EXECUTE_H_
+#define MESHLO_TARGETS_CPU_RUN_EXECUTE_H_
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "hlo/eval/draw.h"
 #include "targets/cpu/graph/p2p.h"
-#include "targets/cpu/internal.h"
+#include "targets/cpu/run/internal.h"
 
 // A list that a device is in.
 typedef struct CpuFrame {

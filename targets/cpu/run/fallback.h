@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes without a compiled form: the reference evaluator runs them, device by device.
-#ifndef MESHLO_TARGETS_CPU_FALLBACK_H_
-#define MESHLO_TARGETS_CPU_FALLBACK_H_
+#ifndef MESHLO_TARGETS_CPU_RUN_FALLBACK_H_
+#define MESHLO_TARGETS_CPU_RUN_FALLBACK_H_
 
 #include "targets/cpu/graph/graph.h"
 

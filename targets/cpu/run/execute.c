@@ -18,7 +18,7 @@
 // Memory: a device's slices are offsets behind its own base addresses (arena, constants, arguments,
 // results), so that one list of thunks serves all devices. Devices, frames, meetings and the queue
 // are allocated before a run starts.
-#include "targets/cpu/execute.h"
+#include "targets/cpu/run/execute.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -27,9 +27,9 @@
 #include <time.h>
 
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/fallback.h"
 #include "targets/cpu/jit/while_program.h"
-#include "targets/cpu/share.h"
+#include "targets/cpu/run/fallback.h"
+#include "targets/cpu/run/share.h"
 
 enum {
     kSerialCost = 20000,  // below this many elementary operations a device: not worth waking workers

@@ -18,7 +18,7 @@
 // A device that waits for another to share its work must be sure that the other comes there, as
 // often as itself: so classes are split by whatever sends devices different ways (`control` below),
 // the conditions of loops included.
-#include "targets/cpu/share.h"
+#include "targets/cpu/run/share.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // For ops without a kernel, and forms of ops that no kernel takes (lower/fallbacks.def says which, and why): slow, but
 // right by definition, as the evaluator is the oracle. Operands are read where they lie; the result is copied to its
 // place.
-#include "targets/cpu/fallback.h"
+#include "targets/cpu/run/fallback.h"
 
 #include <assert.h>
 #include <string.h>
