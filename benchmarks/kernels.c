@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/kernels/convolution.h"

@@ -2,7 +2,7 @@
 // Cholesky factors and triangular systems: matrices are cut in halves until small triangles are left, so that all else
 // is matrix products. Inside, a factor is an upper triangle: its rows, and the right-hand sides of systems with its
 // adjoint, are then neighbours in memory.
-#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/linalg.h"
 
 #include <assert.h>
 #include <complex.h>

@@ -21,7 +21,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/complex.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
 
 // ---- LU

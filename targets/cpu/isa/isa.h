@@ -32,7 +32,7 @@ typedef enum CpuRegisterType {
 // instruction's own constant.
 typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
 
-// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of isa/loop_reduce.inc; the
+// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of loop_reduce.inc; the
 // operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
@@ -44,7 +44,7 @@ typedef int64_t CpuArgKernel(const void *source, int64_t n);
 // before it. (A core of Zen 3 copies 64 MB in 3.7 ms with stores of 32 bytes and in 4.7 with stores of 16.)
 typedef void CpuStreamKernel(void *target, const void *source, size_t bytes);
 
-// Elements of one leaf of the reduction tree, and leaves of one segment (see isa/loop_reduce.inc).
+// Elements of one leaf of the reduction tree, and leaves of one segment (see loop_reduce.inc).
 enum { CPU_REDUCE_CHUNK = 1024, CPU_REDUCE_SEGMENT = 64 * 1024 };
 
 // Two f32 operations in one pass, outer(inner(a, b), c), each rounded; CPU_PAIR_FROM is c - inner(a, b).

@@ -2,7 +2,7 @@
 // Custom calls: the kernel column of hlo/ir/custom_calls.def.
 //
 // Each row of that table names a function here, cpu_call_NAME, through the array at the end of the file, so that a row
-// without one does not compile. Decompositions that have a kernel (dense/cholesky.h) get a frame from KERNEL(): shapes
+// without one does not compile. Decompositions that have a kernel (dense/linalg.h) get a frame from KERNEL(): shapes
 // and options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's
 // own memory (hlo_decompose()), matrix by matrix on all workers. The last few are no calls at all: annotations, results
 // of zeros, what the evaluator does.
@@ -14,7 +14,7 @@
 #include "hlo/base/arithmetic.h"
 #include "hlo/eval/decompositions.h"
 #include "hlo/ir/custom_call.h"
-#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/dense/matrix.h"
 #include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/lower/lower.h"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "targets/cpu/dense/cholesky.h"
+#include "targets/cpu/dense/linalg.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/fft.h"
 #include "targets/cpu/lower/lower.h"

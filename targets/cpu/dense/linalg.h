@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Triangular systems and decompositions over row-major batches of matrices.
-#ifndef MESHLO_TARGETS_CPU_DENSE_CHOLESKY_H_
-#define MESHLO_TARGETS_CPU_DENSE_CHOLESKY_H_
+#ifndef MESHLO_TARGETS_CPU_DENSE_LINALG_H_
+#define MESHLO_TARGETS_CPU_DENSE_LINALG_H_
 
 #include <stdbool.h>
 
