@@ -8,7 +8,7 @@
 
 #include "meshlo_version.h"
 #include "targets/cpu/host/features.h"
-#include "targets/cpu/run/fallback.h"
+#include "targets/cpu/lower/fallbacks.h"
 #include "tools/cli.h"
 
 static const CliOption kOptions[] = {

@@ -16,8 +16,8 @@
 #include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/graph/check.h"
 #include "targets/cpu/graph/expand.h"
-#include "targets/cpu/graph/p2p.h"
 #include "targets/cpu/jit/while_program.h"
+#include "targets/cpu/lower/lower.h"
 #include "targets/cpu/run/internal.h"
 
 typedef struct CompileCall {
@@ -204,8 +204,8 @@ static HloStatus compile_protected(void *argument) {
                             .arena = executable->arena,
                             .features = call->options->features,
                             .tpu_numerics = call->options->tpu_numerics};
-    HLO_TRY(cpu_check_collectives(&lowering));
-    HLO_TRY(cpu_check_peers(&lowering));
+    HLO_TRY(cpu_check_collectives(call->scratch, program));
+    HLO_TRY(cpu_check_peers(call->scratch, program));
     CpuSteps *steps;
     HLO_TRY(cpu_lower(&lowering, &steps));
     CpuAssignment assignment;
@@ -222,8 +222,9 @@ static HloStatus compile_protected(void *argument) {
     collect_transfers(executable->arena, steps, &transfers);
     executable->signature.transfers = transfers.items;
     executable->signature.transfer_count = transfers.count;
-    cpu_thunks_build(executable->arena, call->scratch, steps, &assignment, &executable->entry, &executable->depth,
+    cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
+    cpu_rounds_plan(executable->arena, call->scratch, &executable->entry);
     executable->array_count = (int32_t)program->arrays.count;
     int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
     for (int64_t i = 0; i < program->entry->parameters.count; i++)

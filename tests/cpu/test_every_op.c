@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hlo/verify/verify.h"
-#include "targets/cpu/run/fallback.h"
+#include "targets/cpu/lower/fallbacks.h"
 #include "tests/support/cases.h"
 #include "tests/support/compiled.h"
 

@@ -25,7 +25,7 @@
 #include "targets/cpu/dense/matmul_internal.h"
 #include "targets/cpu/dense/tiles.h"
 #include "targets/cpu/element/copy.h"
-#include "targets/cpu/loop/internal.h"
+#include "targets/cpu/element/element.h"
 
 // ---- types
 

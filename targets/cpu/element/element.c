@@ -6,6 +6,27 @@
 #include <assert.h>
 #include <string.h>
 
+// Registers hold a few wide types, so that there is one kernel an operation for each of those and not for each of
+// HLO's: narrow floats are computed in f32 and rounded after each operation, integers of few bits in a byte and
+// wrapped.
+CpuRegisterType cpu_register_of(HloType type) {
+    const HloTypeInfo *info = hlo_type_info(type);
+    switch (info->kind) {
+        case HLO_KIND_PRED: return CPU_REGISTER_PRED;
+        case HLO_KIND_FLOAT: return info->bits == 64 ? CPU_REGISTER_F64 : CPU_REGISTER_F32;
+        case HLO_KIND_COMPLEX: return info->bits == 128 ? CPU_REGISTER_C128 : CPU_REGISTER_C64;
+        default: break;
+    }
+    const CpuRegisterType first = info->kind == HLO_KIND_SIGNED ? CPU_REGISTER_S8 : CPU_REGISTER_U8;
+    const int log_bytes = __builtin_ctz((unsigned)info->storage_bytes);
+    return (CpuRegisterType)((int)first + log_bytes);
+}
+
+int cpu_register_bytes(CpuRegisterType type) {
+    static const unsigned char bytes[CPU_REGISTER_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16};
+    return bytes[type];
+}
+
 CpuLoopOp cpu_pair_op(CpuReduceOp op) {
     assert(op >= 0 && op < CPU_REDUCE_COUNT);
     static const CpuLoopOp ops[CPU_REDUCE_COUNT] = {

@@ -5,7 +5,12 @@
 
 #include <stdbool.h>
 
-#include "targets/cpu/loop/internal.h"
+#include "targets/cpu/isa/isa.h"
+
+// The register type that holds elements of a type.
+CpuRegisterType cpu_register_of(HloType type);
+// Bytes of an element in a register.
+int cpu_register_bytes(CpuRegisterType type);
 
 // The operation on two elements that a reduction repeats.
 CpuLoopOp cpu_pair_op(CpuReduceOp op);

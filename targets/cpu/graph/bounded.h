@@ -6,7 +6,6 @@
 #define MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
 
 #include "hlo/ir/shape.h"
-#include "targets/cpu/lower/lower.h"
 
 HLO_BEGIN_C
 
@@ -14,9 +13,6 @@ HLO_BEGIN_C
 int64_t cpu_buffer_bytes(const HloShape *shape);
 // The sizes in a buffer of dynamic size, `rank` of them.
 int32_t *cpu_buffer_sizes(const HloShape *shape, void *buffer);
-
-// The kernels of the custom calls PadToStatic and SliceToDynamic.
-CpuLowerFunction cpu_lower_pad_to_static, cpu_lower_slice_to_dynamic;
 
 HLO_END_C
 

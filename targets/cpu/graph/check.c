@@ -12,7 +12,7 @@
 #include "hlo/eval/eval.h"
 #include "hlo/ir/transfer.h"
 #include "targets/cpu/graph/collective.h"
-#include "targets/cpu/graph/p2p.h"
+#include "targets/cpu/graph/mail.h"
 
 enum { kMaximumDepth = 64, kMaximumElements = 4096 };
 
@@ -24,7 +24,8 @@ typedef struct Known {
 } Known;
 
 typedef struct Checker {
-    CpuLowering *lowering;
+    HloArena *arena;
+    const CpuProgram *program;
     int64_t devices;
     const CpuNode *branch;  // the innermost conditional whose predicate is known
     Known *known;           // by array id
@@ -41,7 +42,7 @@ static const HloLiteral *known_value(Checker *checker, const CpuArray *array, in
 static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
     assert(device >= 0);
     HloLiteral *literal = hlo_literal_new(node->results[0]->shape);
-    const int64_t partitions = checker->lowering->program->partition_count;
+    const int64_t partitions = checker->program->partition_count;
     if (literal)
         hlo_literal_set_int64(literal, 0,
                               node->opcode == HLO_OP_REPLICA_ID ? device / partitions : device % partitions);
@@ -98,11 +99,11 @@ static void forget(Checker *checker) {
 }
 
 // Nothing is known yet.
-static Checker new_checker(CpuLowering *lowering) {
-    const CpuProgram *program = lowering->program;
-    return (Checker){.lowering = lowering,
+static Checker new_checker(HloArena *arena, const CpuProgram *program) {
+    return (Checker){.arena = arena,
+                     .program = program,
                      .devices = program->replica_count * program->partition_count,
-                     .known = HLO_ARENA_NEW(lowering->arena, Known, program->arrays.count),
+                     .known = HLO_ARENA_NEW(arena, Known, program->arrays.count),
                      .last_asked = -1};
 }
 
@@ -153,9 +154,9 @@ static HloStatus mismatch(const Checker *checker, const CpuNode *node, const Cpu
 // Each group must be here whole or not at all.
 static HloStatus check_collective(const Checker *checker, const CpuNode *node, const bool *active) {
     CpuCollective collective;
-    const CpuProgram *program = checker->lowering->program;
-    HLO_TRY(cpu_collective_groups(checker->lowering->arena, node->instruction, program->replica_count,
-                                  program->partition_count, &collective));
+    const CpuProgram *program = checker->program;
+    HLO_TRY(cpu_collective_groups(checker->arena, node->instruction, program->replica_count, program->partition_count,
+                                  &collective));
     for (int64_t g = 0; g < collective.group_count; g++) {
         int64_t here = 0;
         for (int64_t m = 0; m < collective.groups[g].count; m++) here += active[collective.groups[g].devices[m]];
@@ -170,7 +171,7 @@ static HloStatus check_region(Checker *checker, const CpuRegion *region, const b
 // A branch whose predicate depends on data is played for all devices of the outer branch: nothing can be said about who
 // goes there, so nothing is refused.
 static HloStatus check_conditional(Checker *checker, const CpuNode *node, const bool *active) {
-    HloArena *arena = checker->lowering->arena;
+    HloArena *arena = checker->arena;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, checker->devices);
     bool *inside = HLO_ARENA_NEW(arena, bool, checker->devices);
     bool known = true;
@@ -222,13 +223,13 @@ static HloStatus check_region(Checker *checker, const CpuRegion *region, const b
     return HLO_SUCCESS;
 }
 
-HloStatus cpu_check_collectives(CpuLowering *lowering) {
-    assert(lowering);
-    if (lowering->program->replica_count * lowering->program->partition_count == 1) return HLO_SUCCESS;
-    Checker checker = new_checker(lowering);
-    bool *active = HLO_ARENA_NEW(lowering->arena, bool, checker.devices);
+HloStatus cpu_check_collectives(HloArena *arena, const CpuProgram *program) {
+    assert(arena && program);
+    if (program->replica_count * program->partition_count == 1) return HLO_SUCCESS;
+    Checker checker = new_checker(arena, program);
+    bool *active = HLO_ARENA_NEW(arena, bool, checker.devices);
     memset(active, true, (size_t)checker.devices);
-    return check_region(&checker, lowering->program->entry, active);
+    return check_region(&checker, program->entry, active);
 }
 
 // ---- messages between devices
@@ -270,7 +271,7 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
 
 // Branches that depend on data end the play: `known` is false from then on, and the run itself finds what is wrong.
 static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
-    HloArena *arena = play->checker.lowering->arena;
+    HloArena *arena = play->checker.arena;
     const int64_t devices = play->checker.devices;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, devices);
     bool *inside = HLO_ARENA_NEW(arena, bool, devices);
@@ -287,7 +288,7 @@ static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *
 
 // Loops make the order unknown: how often they run is not followed.
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
-    CpuLowering *lowering = play->checker.lowering;
+    HloArena *arena = play->checker.arena;
     for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
         const CpuNode *node = region->nodes.items[i];
         bool inside = false;
@@ -296,9 +297,9 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
         if (inside && node->opcode != HLO_OP_CONDITIONAL) play->known = false;
         if (!is_peer(node)) continue;
         PeerEvent event = {node, NULL};
-        HLO_TRY(cpu_peer_of(lowering, node, 0, &event.peer));
+        HLO_TRY(cpu_peer_of(arena, play->checker.program, node, 0, &event.peer));
         for (int64_t d = 0; d < play->checker.devices; d++)
-            if (active[d]) hlo_vector_push(lowering->arena, &play->events[d], event);
+            if (active[d]) hlo_vector_push(arena, &play->events[d], event);
     }
     return HLO_SUCCESS;
 }
@@ -358,18 +359,18 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
 }
 
 // Bytes are 0 here: only the order of messages is played.
-HloStatus cpu_check_peers(CpuLowering *lowering) {
-    assert(lowering);
-    if (!has_peers(lowering->program->entry)) return HLO_SUCCESS;
-    const int64_t devices = lowering->program->replica_count * lowering->program->partition_count;
-    PeerPlay play = {.checker = new_checker(lowering), .known = true};
-    play.events = HLO_ARENA_NEW(lowering->arena, PeerEvents, devices);
-    play.next = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
-    play.queue = HLO_ARENA_NEW(lowering->arena, int64_t, devices);
-    play.queued = HLO_ARENA_NEW(lowering->arena, bool, devices);
-    bool *active = HLO_ARENA_NEW(lowering->arena, bool, devices);
+HloStatus cpu_check_peers(HloArena *arena, const CpuProgram *program) {
+    assert(arena && program);
+    if (!has_peers(program->entry)) return HLO_SUCCESS;
+    const int64_t devices = program->replica_count * program->partition_count;
+    PeerPlay play = {.checker = new_checker(arena, program), .known = true};
+    play.events = HLO_ARENA_NEW(arena, PeerEvents, devices);
+    play.next = HLO_ARENA_NEW(arena, int64_t, devices);
+    play.queue = HLO_ARENA_NEW(arena, int64_t, devices);
+    play.queued = HLO_ARENA_NEW(arena, bool, devices);
+    bool *active = HLO_ARENA_NEW(arena, bool, devices);
     memset(active, true, (size_t)devices);
-    HLO_TRY(list_peers(&play, lowering->program->entry, active));
+    HLO_TRY(list_peers(&play, program->entry, active));
     if (!play.known) return HLO_SUCCESS;
     CpuMail mail;
     HloStatus status = cpu_mail_init(&mail, play.checker.devices);

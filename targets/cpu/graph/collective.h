@@ -5,7 +5,8 @@
 #ifndef MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
 #define MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
 
-#include "targets/cpu/lower/lower.h"
+#include "targets/cpu/graph/graph.h"
+#include "targets/cpu/loop/loop.h"
 
 HLO_BEGIN_C
 

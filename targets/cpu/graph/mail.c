@@ -2,12 +2,10 @@
 // Messages are copies in a list for each receiver, in the order in which they were sent, which is the order in which a
 // channel's receiver gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender
 // and one receiver, whoever they turn out to be. The caller holds the run's lock.
-#include "targets/cpu/graph/p2p.h"
+#include "targets/cpu/graph/mail.h"
 
 #include <assert.h>
 #include <string.h>
-
-#include "hlo/ir/transfer.h"
 
 // On its way from `source` to `target`; without pairs the target is -1, whoever receives.
 typedef struct CpuMessage {
@@ -22,8 +20,6 @@ typedef struct CpuEnd {
     int64_t channel, device;
     bool sends;
 } CpuEnd;
-
-// ---- messages
 
 HloStatus cpu_mail_init(CpuMail *mail, int64_t devices) {
     assert(devices > 0);
@@ -133,94 +129,4 @@ void cpu_mail_free(CpuMail *mail) {
         mail->ends = end->next;
         hlo_free(end);
     }
-}
-
-// ---- lowering
-
-// The pairs of a route by their numbers: targets of number n are targets[first[n]] up to targets[first[n + 1]], in the
-// order of the pairs; sources[n] is the first that sends to n, or -1.
-typedef struct RouteIndex {
-    int64_t *first, *targets, *sources;
-} RouteIndex;
-
-static RouteIndex index_route(HloArena *arena, const HloTransferRoute *route, int64_t numbers) {
-    RouteIndex index = {HLO_ARENA_NEW(arena, int64_t, numbers + 2), HLO_ARENA_NEW(arena, int64_t, route->pairs.count),
-                        HLO_ARENA_NEW(arena, int64_t, numbers)};
-    int64_t *next = index.first + 1;  // while targets are written, next[n] is where the next one of n goes
-    for (int64_t n = 0; n < numbers; n++) index.sources[n] = -1;
-    for (int64_t i = 0; i < route->pairs.count; i++) next[route->pairs.items[i].source + 1]++;
-    for (int64_t n = 1; n <= numbers; n++) next[n] += next[n - 1];
-    for (int64_t i = 0; i < route->pairs.count; i++) {
-        const HloPair pair = route->pairs.items[i];
-        index.targets[next[pair.source]++] = pair.target;
-        if (index.sources[pair.target] < 0) index.sources[pair.target] = pair.source;
-    }
-    return index;
-}
-
-// Pairs are resolved to devices here, once, so that a send that runs looks its targets up by its own number: lists end
-// with -1. With several partitions the pairs number these, and each replica has the same pairs among its own; with one,
-// they number the replicas (hlo_transfer_device()).
-HloStatus cpu_peer_of(const CpuLowering *lowering, const CpuNode *node, int64_t bytes, const CpuPeer **result) {
-    HloArena *arena = lowering->arena;
-    const int64_t partitions = lowering->program->partition_count;
-    const int64_t devices = lowering->program->replica_count * partitions;
-    HloTransferRoute route;
-    HLO_TRY(hlo_transfer_route(arena, node->instruction, &route));
-    const int64_t numbers = partitions > 1 ? partitions : devices;
-    for (int64_t i = 0; i < route.pairs.count; i++) {
-        const HloPair pair = route.pairs.items[i];
-        HLO_FAIL_IF(pair.source >= numbers || pair.target >= numbers, HLO_INVALID_ARGUMENT,
-                    "%%%s: pair {%lld,%lld} names a device beyond the %lld that there are", node->instruction->name,
-                    (long long)pair.source, (long long)pair.target, (long long)numbers);
-    }
-    CpuPeer *peer = HLO_ARENA_NEW(arena, CpuPeer, 1);
-    *peer = (CpuPeer){
-        .channel = route.channel, .bytes = bytes, .sends = node->opcode == HLO_OP_SEND, .has_pairs = route.has_pairs};
-    *result = peer;
-    const RouteIndex index = index_route(arena, &route, numbers);
-    int64_t *sources = HLO_ARENA_NEW(arena, int64_t, devices);
-    int64_t *list = HLO_ARENA_NEW(arena, int64_t, route.pairs.count * (devices / numbers) + devices);
-    const int64_t **targets = HLO_ARENA_NEW(arena, const int64_t *, devices);
-    for (int64_t d = 0; d < devices; d++) {
-        const int64_t number = hlo_transfer_number(d, partitions), from = index.sources[number];
-        sources[d] = from < 0 ? -1 : hlo_transfer_device(from, d, partitions);
-        targets[d] = list;
-        for (int64_t i = index.first[number]; i < index.first[number + 1]; i++)
-            *list++ = hlo_transfer_device(index.targets[i], d, partitions);
-        *list++ = -1;
-    }
-    peer->sources = sources;
-    peer->targets = targets;
-    return HLO_SUCCESS;
-}
-
-HloStatus cpu_lower_peer_send(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    assert(node->operand_count == 1); /* build.c leaves the token out */
-    const CpuPeer *peer;
-    HLO_TRY(cpu_peer_of(lowering, node, node->operands[0]->bytes, &peer));
-    cpu_step_kernel(lowering, node, step, NULL, peer);
-    step->kind = CPU_STEP_SEND;
-    return HLO_SUCCESS;
-}
-
-static HloStatus run_nothing(const void *kernel, void *const *arguments, CpuPool *pool) {
-    (void)kernel;
-    (void)arguments;
-    (void)pool;
-    return HLO_SUCCESS;
-}
-
-// The start only names memory: what comes is the result of the done.
-HloStatus cpu_lower_peer_recv(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    cpu_step_kernel(lowering, node, step, run_nothing, NULL);
-    return HLO_SUCCESS;
-}
-
-HloStatus cpu_lower_peer_recv_done(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    const CpuPeer *peer;
-    HLO_TRY(cpu_peer_of(lowering, node, node->results[0]->bytes, &peer));
-    cpu_step_kernel(lowering, node, step, NULL, peer);
-    step->kind = CPU_STEP_RECEIVE;
-    return HLO_SUCCESS;
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are compiled once an instruction set. Each isa/TOPIC.inc is included by isa/TOPIC_SET.c, which defines
-// CPU_ISA as the set's name; the tables below are what comes out, chosen by cpu_isa_kernels().
+// Kernels that are compiled once per instruction set. The build (cmake/rooms.cmake) compiles each TOPIC.isa.c with
+// CPU_ISA defined as the set's name: baseline, avx2, avx512. Each compilation defines one table of the types below, and
+// the functions cpu_isa_..._kernels() choose among them. Files that end with a set's name exist for that set alone.
 #ifndef MESHLO_TARGETS_CPU_ISA_ISA_H_
 #define MESHLO_TARGETS_CPU_ISA_ISA_H_
 
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/features.h"
-#include "targets/cpu/loop/loop.h"
+#include "targets/cpu/isa/ops.h"
 
 HLO_BEGIN_C
 
@@ -92,7 +93,7 @@ typedef struct CpuLoopKernels {
     void (*ramp)(int32_t *to, int32_t first, int32_t step, int64_t n);  // to[i] = first + i * step, wrapping
 } CpuLoopKernels;
 
-// Pastes the set's name to a symbol: CPU_ISA_NAME(cpu_loop_kernels) is cpu_loop_kernels_avx2 in the file for AVX2.
+// Pastes the set's name to a symbol: CPU_ISA_NAME(cpu_loop_kernels) is cpu_loop_kernels_avx2 when compiled for AVX2.
 #define CPU_ISA_PASTE_(name, isa) name##_##isa
 #define CPU_ISA_PASTE(name, isa) CPU_ISA_PASTE_(name, isa)
 #define CPU_ISA_NAME(name) CPU_ISA_PASTE(name, CPU_ISA)

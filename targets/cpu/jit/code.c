@@ -24,7 +24,6 @@
 #endif
 
 #include "targets/cpu/jit/emit.h"
-#include "targets/cpu/lower/lower.h"
 
 struct CpuRoundCode {
     const int64_t *begins;  // by step: where its code is, or -1
@@ -292,11 +291,10 @@ static void make_product(Maker *m, const CpuMatmulElements *e, CpuRoundPlace out
 
 // True if the thunk is a product of a few elements, and its values are there now.
 static bool make_small_product(Maker *m, const CpuThunk *thunk) {
-    bool swapped;
     CpuMatmulElements elements;
-    const CpuSmallMatmul *product = cpu_lower_small_dot(thunk->small, thunk->kernel, &swapped);
-    if (!product || !cpu_matmul_small_elements(product, kMultiplications, &elements)) return false;
-    const int vector = elements.vector_first == swapped;
+    const CpuSmallProduct *product = thunk->product;
+    if (!product || !cpu_matmul_small_elements(product->matmul, kMultiplications, &elements)) return false;
+    const int vector = elements.vector_first == product->swapped;
     make_product(m, &elements, place_of(thunk->slices[2]), place_of(thunk->slices[1 - vector]),
                  place_of(thunk->slices[vector]));
     return true;

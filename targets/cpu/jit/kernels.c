@@ -10,6 +10,7 @@
 
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/jit/values.h"
+#include "targets/cpu/loop/internal.h"
 
 #define BIT(type) (1u << CPU_REGISTER_##type)
 #define FLOATS (BIT(F32) | BIT(F64))

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/base/memory.h"
 #include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/kernels/window.h"

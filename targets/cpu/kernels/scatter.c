@@ -24,10 +24,10 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/kernels/gather.h"
 #include "targets/cpu/kernels/index_plan.h"
-#include "targets/cpu/loop/internal.h"
 
 enum { kCombineBlock = 512 };
 

@@ -21,8 +21,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "hlo/base/memory.h"
+#include "targets/cpu/element/copy.h"
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/sort_keys.h"
-#include "targets/cpu/loop/internal.h"
 
 enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow = 32768, kMaximumParts = 64 };
 
@@ -328,7 +330,7 @@ static void sort_one_row(const SortJob *job, int64_t base, int worker) {
 // The comparator on two elements of a row, by their numbers.
 static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t right) {
     const CpuSort *s = job->sort;
-    const void *a[CPU_LOOP_RANK_LIMIT], *b[CPU_LOOP_RANK_LIMIT];
+    const void *a[CPU_KERNEL_RANK_LIMIT], *b[CPU_KERNEL_RANK_LIMIT];
     for (int o = 0; o < s->count; o++) {
         a[o] = element_address(s, job->inputs[o], o, base, left);
         b[o] = element_address(s, job->inputs[o], o, base, right);
@@ -381,8 +383,8 @@ HloStatus cpu_sort_check(int64_t length) {
 // of a type that its keys give back is sorted as keys alone. Workers take rows, or share a row if there are few long
 // ones.
 HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs) {
-    assert(sort->count >= 1 && sort->count <= CPU_LOOP_RANK_LIMIT); /* hlo_eval_check_types() refuses more */
-    assert(sort->length <= UINT32_MAX);                             /* and cpu_sort_check() longer ones */
+    assert(sort->count >= 1 && sort->count <= CPU_KERNEL_RANK_LIMIT); /* hlo_eval_check_types() refuses more */
+    assert(sort->length <= UINT32_MAX);                               /* and cpu_sort_check() longer ones */
     const int64_t rows = sort->outer * sort->inner;
     if (rows == 0 || sort->length == 0) return HLO_SUCCESS;
     SortJob job = {.sort = sort,

@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-#include "targets/cpu/loop/internal.h"
+#include "targets/cpu/element/element.h"
 
 bool cpu_sort_has_keys(HloType type) {
     return hlo_type_is_array(type) && !hlo_type_is_complex(type);

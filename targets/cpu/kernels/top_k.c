@@ -17,9 +17,10 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/base/memory.h"
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/kernels/sort.h"
 #include "targets/cpu/kernels/sort_keys.h"
-#include "targets/cpu/loop/internal.h"
 
 // ---- top-k
 

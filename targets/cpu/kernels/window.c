@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "hlo/base/arithmetic.h"
+#include "hlo/base/memory.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
 

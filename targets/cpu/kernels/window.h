@@ -7,7 +7,7 @@
 
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/pool.h"
-#include "targets/cpu/loop/loop.h"
+#include "targets/cpu/isa/ops.h"
 
 HLO_BEGIN_C
 

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "hlo/ir/literal.h"
-#include "targets/cpu/element/element.h"
+#include "targets/cpu/loop/internal.h"
 
 // What the result's type is, given the operands'.
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
@@ -41,33 +41,12 @@ static const OpInfo kOps[] = {
 
 // ---- registers
 
-// Registers hold a few wide types, so that there is one kernel an operation for each of those and not for each of
-// HLO's: narrow floats are computed in f32 and rounded after each operation, integers of few bits in a byte and
-// wrapped.
-CpuRegisterType cpu_register_of(HloType type) {
-    const HloTypeInfo *info = hlo_type_info(type);
-    switch (info->kind) {
-        case HLO_KIND_PRED: return CPU_REGISTER_PRED;
-        case HLO_KIND_FLOAT: return info->bits == 64 ? CPU_REGISTER_F64 : CPU_REGISTER_F32;
-        case HLO_KIND_COMPLEX: return info->bits == 128 ? CPU_REGISTER_C128 : CPU_REGISTER_C64;
-        default: break;
-    }
-    const CpuRegisterType first = info->kind == HLO_KIND_SIGNED ? CPU_REGISTER_S8 : CPU_REGISTER_U8;
-    const int log_bytes = __builtin_ctz((unsigned)info->storage_bytes);
-    return (CpuRegisterType)((int)first + log_bytes);
-}
-
 // Of the form in memory, where a float narrower than f32 is its bits, an unsigned integer: to be decoded behind the
 // load.
 static CpuRegisterType register_raw(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);
     return info->storage_bytes == 2 ? CPU_REGISTER_U16 : CPU_REGISTER_U8;
-}
-
-int cpu_register_bytes(CpuRegisterType type) {
-    static const unsigned char bytes[CPU_REGISTER_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 4, 8, 8, 16};
-    return bytes[type];
 }
 
 // Their registers hold f32, memory their bits.

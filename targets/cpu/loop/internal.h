@@ -5,6 +5,7 @@
 #define MESHLO_TARGETS_CPU_LOOP_INTERNAL_H_
 
 #include "hlo/base/vector.h"
+#include "targets/cpu/element/element.h"
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/loop/loop.h"
 
@@ -263,10 +264,5 @@ void cpu_loop_set_kernel(const CpuLoopBuilder *builder, CpuLoopValue *value, Cpu
 
 // Joins operations that one kernel does, and drops values without users (peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);
-
-// The register type that holds a type, and the register type of its stored form.
-CpuRegisterType cpu_register_of(HloType type);
-// Bytes of a register type's elements.
-int cpu_register_bytes(CpuRegisterType type);
 
 #endif

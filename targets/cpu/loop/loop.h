@@ -24,26 +24,9 @@
 #include "hlo/base/memory.h"
 #include "hlo/ir/types.h"
 #include "targets/cpu/host/pool.h"
+#include "targets/cpu/isa/ops.h"
 
 HLO_BEGIN_C
-
-typedef enum CpuLoopOp {
-#define CPU_LOOP_OP(name, arity, result, rounds, slow) CPU_OP_##name,
-#include "targets/cpu/isa/loop_ops.def"
-#undef CPU_LOOP_OP
-    CPU_OP_COUNT
-} CpuLoopOp;
-
-typedef enum CpuReduceOp {
-    CPU_REDUCE_ADD,
-    CPU_REDUCE_MULTIPLY,
-    CPU_REDUCE_MAXIMUM,
-    CPU_REDUCE_MINIMUM,
-    CPU_REDUCE_AND,
-    CPU_REDUCE_OR,
-    CPU_REDUCE_XOR,
-    CPU_REDUCE_COUNT
-} CpuReduceOp;
 
 // The iteration space. `dims` has outer + reduced + inner entries.
 typedef struct CpuLoopDomain {

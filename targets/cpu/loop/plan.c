@@ -26,6 +26,7 @@
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/element/element.h"
+#include "targets/cpu/loop/internal.h"
 
 enum { kSlotAlignment = 64 };
 

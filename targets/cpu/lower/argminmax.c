@@ -1,103 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions that find the place of the largest or smallest element, as jnp.argmax writes them: the values beside an
-// iota, and a computation that keeps the better value, NaN above all, and among equals the lower place.
-#include <assert.h>
-#include <math.h>
-
+// Argmax and argmin (graph/match.h) as one kernel.
+#include "targets/cpu/graph/match.h"
 #include "targets/cpu/kernels/sort.h"
-#include "targets/cpu/kernels/sort_keys.h"
 #include "targets/cpu/lower/lower.h"
-
-// ---- the computation
-
-static bool is_parameter(const HloInstruction *instruction, int64_t number) {
-    return instruction->opcode == HLO_OP_PARAMETER && hlo_parameter_number(instruction) == number;
-}
-
-// compare(parameter a, parameter b) in this direction.
-static bool compares(const HloInstruction *test, int64_t a, int64_t b, int32_t direction) {
-    return test->opcode == HLO_OP_COMPARE && HLO_ATTRIBUTES(test, Compare)->direction == direction &&
-           HLO_ATTRIBUTES(test, Compare)->type != HLO_ComparisonType_TOTALORDER && is_parameter(test->operands[0], a) &&
-           is_parameter(test->operands[1], b);
-}
-
-// The accumulated value (parameter 0) is better than the new one (parameter 2), or NaN.
-static bool keeps_value(const HloInstruction *test, bool *largest) {
-    if (test->opcode != HLO_OP_OR || !compares(test->operands[1], 0, 0, HLO_ComparisonDirection_NE)) return false;
-    *largest = compares(test->operands[0], 0, 2, HLO_ComparisonDirection_GT);
-    return *largest || compares(test->operands[0], 0, 2, HLO_ComparisonDirection_LT);
-}
-
-// The same, or the values are equal and the accumulated place (parameter 1) is lower than the new one (parameter 3).
-static bool keeps_place(const HloInstruction *test, const HloInstruction *value_test) {
-    if (test->opcode != HLO_OP_OR || test->operands[0] != value_test) return false;
-    const HloInstruction *tie = test->operands[1];
-    return tie->opcode == HLO_OP_AND && compares(tie->operands[0], 0, 2, HLO_ComparisonDirection_EQ) &&
-           compares(tie->operands[1], 1, 3, HLO_ComparisonDirection_LT);
-}
-
-static bool selects(const HloInstruction *select, int64_t yes, int64_t no) {
-    return select->opcode == HLO_OP_SELECT && is_parameter(select->operands[1], yes) &&
-           is_parameter(select->operands[2], no);
-}
-
-static bool reads_computation(const HloComputation *computation, bool *largest) {
-    const HloInstruction *root = computation->root;
-    if (root->opcode != HLO_OP_TUPLE || root->operand_count != 2) return false;
-    const HloInstruction *value = root->operands[0], *place = root->operands[1];
-    return selects(value, 0, 2) && selects(place, 1, 3) && keeps_value(value->operands[0], largest) &&
-           keeps_place(place->operands[0], value->operands[0]);
-}
-
-// ---- the operands
-
-// The places along `dimension`, possibly spread over others.
-static bool counts_along(const CpuArray *array, int64_t dimension) {
-    assert(dimension >= 0);
-    const CpuNode *node = array->producer;
-    if (!node) return false;
-    if (node->opcode == HLO_OP_IOTA) return HLO_ATTRIBUTES(node->instruction, Iota)->dimension == dimension;
-    if (node->opcode != HLO_OP_BROADCAST) return false;
-    const HloInts dimensions = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
-    for (int64_t i = 0; i < dimensions.count; i++)
-        if (dimensions.items[i] == dimension) return counts_along(node->operands[0], i);
-    return false;
-}
-
-static const HloLiteral *literal_of(const CpuArray *array) {
-    return cpu_array_root((CpuArray *)(uintptr_t)array)->literal;
-}
-
-// A value that no element is worse than.
-static bool is_worst(const CpuArray *init, bool largest) {
-    const HloLiteral *literal = literal_of(init);
-    if (!literal) return false;
-    const double value = hlo_literal_get_double(literal, 0);
-    const HloTypeInfo *info = hlo_type_info(init->shape->type);
-    switch (info->kind) {
-        case HLO_KIND_FLOAT: return isinf(value) && (value < 0) == largest;
-        case HLO_KIND_SIGNED: return value == (largest ? -ldexp(1, info->bits - 1) : ldexp(1, info->bits - 1) - 1);
-        case HLO_KIND_UNSIGNED: return value == (largest ? 0 : ldexp(1, info->bits) - 1);
-        default: return false;
-    }
-}
-
-bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest) {
-    assert(node && largest);
-    if (node->opcode != HLO_OP_REDUCE || node->operand_count != 4 || node->state != CPU_NODE_NORMAL) return false;
-    const HloInts reduced = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
-    const HloShape *shape = node->operands[0]->shape;
-    const HloType place = node->results[1]->shape->type;
-    if (reduced.count != 1 || !reads_computation(node->instruction->called[0], largest)) return false;
-    const int64_t length = shape->dims[reduced.items[0]];
-    const HloLiteral *first = literal_of(node->operands[3]);
-    return length >= 1 && length <= INT32_MAX && hlo_type_is_integer(place) && hlo_type_bytes(place) >= 4 &&
-           (hlo_type_bytes(shape->type) <= 4 || hlo_type_is_float(shape->type)) && cpu_sort_has_keys(shape->type) &&
-           is_worst(node->operands[2], *largest) && first && hlo_literal_get_double(first, 0) == 0 &&
-           counts_along(node->operands[1], reduced.items[0]);
-}
-
-// ---- the kernel
 
 typedef struct ArgKernel {
     HloType type, place_type;
@@ -105,13 +10,13 @@ typedef struct ArgKernel {
     int64_t outer, length, inner;
 } ArgKernel;
 
-static HloStatus run_arg_extreme(const void *data, void *const *arguments, CpuPool *pool) {
+static HloStatus run_argminmax(const void *data, void *const *arguments, CpuPool *pool) {
     const ArgKernel *k = data;
     return cpu_arg_extreme(pool, k->type, k->largest, k->outer, k->length, k->inner, k->place_type, arguments[1],
                            arguments[2], arguments[0]);
 }
 
-HloStatus cpu_lower_arg_extreme(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
+HloStatus cpu_lower_argminmax(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloShape *shape = node->operands[0]->shape;
     const int64_t dimension = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions.items[0];
     ArgKernel *kernel = HLO_ARENA_NEW(lowering->arena, ArgKernel, 1);
@@ -120,10 +25,10 @@ HloStatus cpu_lower_arg_extreme(CpuLowering *lowering, CpuNode *node, CpuStep *s
                           .outer = 1,
                           .length = shape->dims[dimension],
                           .inner = 1};
-    HLO_BUG_IF(!cpu_lower_is_arg_extreme(node, &kernel->largest));
+    HLO_BUG_IF(!cpu_match_argminmax(node, &kernel->largest));
     for (int64_t d = 0; d < dimension; d++) kernel->outer *= shape->dims[d];
     for (int64_t d = dimension + 1; d < shape->rank; d++) kernel->inner *= shape->dims[d];
-    cpu_step_kernel(lowering, node, step, run_arg_extreme, kernel);
+    cpu_step_kernel(lowering, node, step, run_argminmax, kernel);
     step->read_count = 1;  // the places are not read
     return HLO_SUCCESS;
 }

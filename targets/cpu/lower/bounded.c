@@ -3,26 +3,11 @@
 // without gaps, and behind them, from the next multiple of four bytes on, an s32 a dimension with its size. Programs
 // work on static arrays with the sizes beside them (hlo/pass/padder.h); the two custom calls here go from one form to
 // the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
-#include "targets/cpu/graph/bounded.h"
-
 #include <assert.h>
 #include <string.h>
 
-// Rounded up, so that sizes are aligned whatever the elements' width.
-static int64_t sizes_offset(const HloShape *shape) {
-    return (hlo_shape_bytes(shape) + (int64_t)sizeof(int32_t) - 1) / (int64_t)sizeof(int32_t) *
-           (int64_t)sizeof(int32_t);
-}
-
-int64_t cpu_buffer_bytes(const HloShape *shape) {
-    if (!hlo_shape_is_array(shape) || !hlo_shape_is_dynamic(shape)) return hlo_shape_bytes(shape);
-    return sizes_offset(shape) + shape->rank * (int64_t)sizeof(int32_t);
-}
-
-int32_t *cpu_buffer_sizes(const HloShape *shape, void *buffer) {
-    assert(hlo_shape_is_dynamic(shape));
-    return (int32_t *)(void *)((char *)buffer + sizes_offset(shape));
-}
+#include "targets/cpu/graph/bounded.h"
+#include "targets/cpu/lower/lower.h"
 
 // Copies between an array in its bounds and one without gaps.
 // `row` is the distance of neighbours along `dim` in the array of bounds. Runs of the innermost dimension are copied at

@@ -14,6 +14,7 @@
 #include "hlo/base/arithmetic.h"
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/graph/collective.h"
+#include "targets/cpu/lower/lower.h"
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 

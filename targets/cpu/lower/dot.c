@@ -215,13 +215,6 @@ static void run_small_dot(void *out, const void *left, const void *right, const 
     cpu_matmul_small(kernel->small, out, kernel->swapped ? right : left, kernel->swapped ? left : right);
 }
 
-const CpuSmallMatmul *cpu_lower_small_dot(CpuSmallKernel *small, const void *kernel, bool *swapped) {
-    if (small != run_small_dot) return NULL;
-    const DotKernel *dot = kernel;
-    *swapped = dot->swapped;
-    return dot->small;
-}
-
 // Booleans have no sums.
 static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
@@ -394,7 +387,12 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     cpu_step_kernel(lowering, node, step, packed ? run_packed_dot : run_dot, kernel);
     if (kernel->outer_count == 0 && !packed)
         kernel->small = cpu_matmul_plan_small(arena, lowering->features, &kernel->matmul);
-    if (kernel->small) step->small = run_small_dot;
+    if (kernel->small) {
+        CpuSmallProduct *product = HLO_ARENA_NEW(arena, CpuSmallProduct, 1);
+        *product = (CpuSmallProduct){kernel->small, kernel->swapped};
+        step->small = run_small_dot;
+        step->product = product;
+    }
     step->cost = (double)node->results[0]->elements * (double)(kernel->matmul.k / 16 + 1);
     return HLO_SUCCESS;
 }

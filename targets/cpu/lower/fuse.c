@@ -23,6 +23,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "targets/cpu/graph/match.h"
 #include "targets/cpu/lower/lower.h"
 
 // More nodes than this do not go into one loop. A loop's registers may outgrow the first-level cache long before, but
@@ -210,7 +211,7 @@ static bool takes_expression(const CpuNode *node, int32_t operand) {
     assert(operand >= 0 && operand < node->operand_count);
     bool largest;
     if (node->state != CPU_NODE_NORMAL) return false;
-    if (cpu_lower_is_arg_extreme(node, &largest)) return operand == 1;  // which its kernel does not read
+    if (cpu_match_argminmax(node, &largest)) return operand == 1;  // which its kernel does not read
     switch (node->opcode) {
         case HLO_OP_REDUCE: return cpu_emit_can_inline_computation(node->instruction->called[0]);
         case HLO_OP_CONCATENATE:

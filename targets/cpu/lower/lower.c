@@ -16,67 +16,17 @@
 #include "hlo/analysis/loop.h"
 #include "hlo/base/arithmetic.h"
 #include "hlo/ir/transfer.h"
-#include "targets/cpu/graph/p2p.h"
 
 #include <assert.h>
 
 #include "targets/cpu/element/copy.h"
+#include "targets/cpu/graph/match.h"
+#include "targets/cpu/lower/fallbacks.h"
 #include "targets/cpu/lower/fuse.h"
-#include "targets/cpu/run/fallback.h"
 
 static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps *steps);
 
-// ---- steps
-
-// Steps read few arrays.
-static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) {
-    for (int64_t i = 0; i < list->count; i++)
-        if (list->items[i] == array) return;
-    hlo_vector_push(arena, list, array);
-}
-
-// What a step reads and writes decides which steps must wait for each other, and how long each array lives. An array
-// that is read and written appears in both lists.
-void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
-    assert(count >= 0 && loops && step);  // a concatenation of empty arrays has none
-    CpuArrayVector reads = {0}, writes = {0};
-    for (int32_t i = 0; i < count; i++) {
-        for (int32_t k = 0; k < loops[i].buffer_count; k++) {
-            const CpuLoopBuffer *buffer = &loops[i].buffers[k];
-            push_unique(lowering->arena, buffer->written ? &writes : &reads, buffer->array);
-            for (int32_t d = 0; d < buffer->start_count; d++)
-                push_unique(lowering->arena, &reads, cpu_array_root(buffer->starts[d].index));
-        }
-        step->cost += cpu_loop_cost(loops[i].loop);
-    }
-    step->kind = CPU_STEP_LOOPS;
-    step->loops = loops;
-    step->loop_count = count;
-    step->reads = reads.items;
-    step->read_count = (int32_t)reads.count;
-    step->writes = writes.items;
-    step->write_count = (int32_t)writes.count;
-}
-
-// The cost is the number of elements that come and go.
-static void read_operands_write_results(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    step->reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, node->operand_count);
-    step->read_count = node->operand_count;
-    for (int32_t i = 0; i < node->operand_count; i++) {
-        step->reads[i] = cpu_array_root(node->operands[i]);
-        step->cost += (double)node->operands[i]->elements;
-    }
-    step->writes = node->results;
-    step->write_count = node->result_count;
-    for (int32_t i = 0; i < node->result_count; i++) step->cost += (double)node->results[i]->elements;
-}
-
-void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel) {
-    step->kind = CPU_STEP_KERNEL;
-    step->run = run;
-    step->kernel = kernel;
-    read_operands_write_results(lowering, node, step);
-}
+// ---- the evaluator
 
 // The cost only guides scheduling: the evaluator is taken for 50 times dearer an element than a kernel.
 static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
@@ -89,39 +39,10 @@ static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *s
     HLO_FAIL_IF(!cpu_fallback_is_listed(node->opcode), HLO_UNIMPLEMENTED, "%%%s: %s in this form",
                 node->instruction->name, hlo_op_text(node->opcode));
     step->kind = CPU_STEP_FALLBACK;
-    read_operands_write_results(lowering, node, step);
+    cpu_step_operands(lowering, node, step);
     step->cost *= 50;
     hlo_vector_push(lowering->arena, &lowering->fallbacks, node);
     return HLO_SUCCESS;
-}
-
-// Fusion looked at nodes without knowing whether their code can be emitted. When it cannot, the node is marked and
-// lowering starts again: simpler than undoing a fusion, and rare.
-HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node) {
-    node->state = CPU_NODE_FALLBACK;
-    lowering->retry = true;
-    return HLO_SUCCESS;
-}
-
-// Three refusals are no errors. ABORTED names an array that must have a buffer after all. UNIMPLEMENTED and
-// RESOURCE_EXHAUSTED first take the node out of its neighbours' loops, and when it fails alone too, hand it to the
-// evaluator.
-bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
-                       HloStatus *status) {
-    *status = HLO_SUCCESS;
-    if (!emitted) return true;
-    const HloCode code = hlo_status_code(emitted);
-    if (code != HLO_ABORTED && code != HLO_UNIMPLEMENTED && code != HLO_RESOURCE_EXHAUSTED) {
-        *status = hlo_status_annotate(emitted, "%%%s", node->instruction->name);
-        return false;
-    }
-    hlo_status_free(emitted);
-    lowering->retry = true;
-    if (code == HLO_ABORTED)
-        for (CpuArray *array = failure->materialize; array; array = array->view) array->materialized = true;
-    else
-        node->state = node->state == CPU_NODE_NORMAL ? CPU_NODE_ALONE : CPU_NODE_FALLBACK;
-    return false;
 }
 
 // ---- loops
@@ -196,7 +117,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
 // A reduction whose computation has a loop of its own cannot stand inside of one of ours; the evaluator has it.
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
-    if (cpu_lower_is_arg_extreme(node, &largest)) return cpu_lower_arg_extreme(lowering, node, step);
+    if (cpu_match_argminmax(node, &largest)) return cpu_lower_argminmax(lowering, node, step);
     if (node->row_shape) return lower_rows(lowering, node, step);
     if (!cpu_emit_can_inline_computation(node->instruction->called[0])) return cpu_lower_give_up(lowering, node);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
@@ -334,7 +255,7 @@ static double rounds_of(const CpuNode *node) {
 // Of a conditional all branches are counted, though one of them runs.
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
-    read_operands_write_results(lowering, node, step);
+    cpu_step_operands(lowering, node, step);
     step->regions = HLO_ARENA_NEW(lowering->arena, CpuSteps, node->region_count);
     double one_round = 0;
     for (int32_t i = 0; i < node->region_count; i++) {
@@ -347,7 +268,7 @@ static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *st
 
 static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = CPU_STEP_DEVICE_ID;
-    read_operands_write_results(lowering, node, step);
+    cpu_step_operands(lowering, node, step);
     return HLO_SUCCESS;
 }
 
@@ -362,7 +283,7 @@ static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step)
         draw->normal = HLO_ATTRIBUTES(node->instruction, Rng)->distribution == HLO_RandomDistribution_NORMAL;
     step->kind = CPU_STEP_DRAW;
     step->kernel = draw;
-    read_operands_write_results(lowering, node, step);
+    cpu_step_operands(lowering, node, step);
     step->cost *= 32;
     return HLO_SUCCESS;
 }
@@ -374,11 +295,11 @@ static int64_t channel_of(const CpuNode *node) {
     return HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id;
 }
 
-// Transfers between devices are another file's (graph/p2p.h).
+// Transfers between devices are in p2p.c.
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
     if (!feed && !hlo_transfer_is_host(node->instruction))
-        return (node->opcode == HLO_OP_SEND ? cpu_lower_peer_send : cpu_lower_peer_recv)(lowering, node, step);
+        return (node->opcode == HLO_OP_SEND ? cpu_lower_send : cpu_lower_recv)(lowering, node, step);
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
     const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
     assert(node->operand_count == (to_host ? 1 : 0)); /* graph/build.c makes one node an array */
@@ -390,7 +311,7 @@ static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *s
         .unread = !to_host && node->results[0]->use_count == 0};
     step->kind = CPU_STEP_TRANSFER;
     step->kernel = transfer;
-    read_operands_write_results(lowering, node, step);
+    cpu_step_operands(lowering, node, step);
     return HLO_SUCCESS;
 }
 
@@ -427,7 +348,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_RNG_GET_AND_UPDATE_STATE, lower_draw},
     {HLO_OP_SEND, lower_transfer},
     {HLO_OP_RECV, lower_transfer},
-    {HLO_OP_RECV_DONE, cpu_lower_peer_recv_done},
+    {HLO_OP_RECV_DONE, cpu_lower_recv_done},
     {HLO_OP_INFEED, lower_transfer},
     {HLO_OP_OUTFEED, lower_transfer},
     {HLO_OP_PARTITION_ID, lower_device_id},

@@ -32,9 +32,6 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
 
 // The kernels' lowerings, one a topic.
 CpuLowerFunction cpu_lower_dot;
-// The product that a small kernel of a dot computes, or NULL for other kernels; *swapped: the right operand comes
-// first.
-const CpuSmallMatmul *cpu_lower_small_dot(CpuSmallKernel *small, const void *kernel, bool *swapped);
 CpuLowerFunction cpu_lower_ragged_dot;
 CpuLowerFunction cpu_lower_bitcast;
 CpuLowerFunction cpu_lower_bitcast_convert;
@@ -54,10 +51,11 @@ CpuLowerFunction cpu_lower_custom_call;
 CpuLowerFunction cpu_lower_top_k_call;
 CpuLowerFunction cpu_lower_approximate_top_k;
 
-// Whether the node is a reduction to the largest or smallest element and its place, which cpu_lower_arg_extreme() turns
-// into one kernel that reads the first operand alone. *largest tells which.
-bool cpu_lower_is_arg_extreme(const CpuNode *node, bool *largest);
-CpuLowerFunction cpu_lower_arg_extreme;
+CpuLowerFunction cpu_lower_argminmax;
+// The custom calls PadToStatic and SliceToDynamic.
+CpuLowerFunction cpu_lower_pad_to_static, cpu_lower_slice_to_dynamic;
+// Between devices.
+CpuLowerFunction cpu_lower_send, cpu_lower_recv, cpu_lower_recv_done;
 
 // Elementwise nodes that become one step of several results (group.c).
 typedef struct CpuGroup CpuGroup;
@@ -78,6 +76,8 @@ static inline const int64_t *cpu_copy_dims(HloArena *arena, const HloShape *shap
 
 // A step that reads all operands and writes all results by calling `run` with `kernel`.
 void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel);
+// Lets a step read all operands and write all results, at the cost of their elements.
+void cpu_step_operands(CpuLowering *lowering, CpuNode *node, CpuStep *step);
 // A step of `count` loops: reads and writes are those of the loops.
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count);
 // Handles what an emission returned: true if the loop is there; false when the node was marked and must be tried again.

@@ -4,6 +4,7 @@
 #ifndef MESHLO_TARGETS_CPU_LOWER_STEP_H_
 #define MESHLO_TARGETS_CPU_LOWER_STEP_H_
 
+#include "targets/cpu/dense/matmul.h"
 #include "targets/cpu/executable.h"
 #include "targets/cpu/graph/graph.h"
 #include "targets/cpu/loop/loop.h"
@@ -67,6 +68,12 @@ typedef HloStatus CpuKernelFunction(const void *kernel, void *const *arguments, 
 typedef void CpuSmallKernel(void *write, const void *first, const void *second, const void *third, int64_t n,
                             int64_t kernel);
 
+// A small kernel that is a matrix product, for generated code that computes it itself.
+typedef struct CpuSmallProduct {
+    const CpuSmallMatmul *matmul;
+    bool swapped;  // the kernel's first operand is the product's right side
+} CpuSmallProduct;
+
 typedef struct CpuStep {
     CpuStepKind kind;
     CpuNode *node;
@@ -78,8 +85,9 @@ typedef struct CpuStep {
     int32_t update_in_place;
     const CpuFusedLoop *loops;
     int32_t loop_count;
-    CpuKernelFunction *run;  // of a kernel step
-    CpuSmallKernel *small;   // of one that is so small, or NULL
+    CpuKernelFunction *run;          // of a kernel step
+    CpuSmallKernel *small;           // of one that is so small, or NULL
+    const CpuSmallProduct *product;  // what `small` computes if that is a product, else NULL
     const void *kernel;
     CpuSteps *regions;   // of while and conditional: one a region of the node
     double cost;         // rough number of elementary operations: no product of sizes overflows

@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "hlo/eval/draw.h"
-#include "targets/cpu/graph/p2p.h"
+#include "targets/cpu/graph/mail.h"
 #include "targets/cpu/run/internal.h"
 
 // A list that a device is in.

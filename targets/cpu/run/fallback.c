@@ -11,48 +11,6 @@
 
 #include "hlo/eval/eval.h"
 
-static const CpuFallbackRow kRows[] = {
-#define CPU_FALLBACK(opcode, when) {HLO_OP_##opcode, when},
-#include "targets/cpu/lower/fallbacks.def"
-#undef CPU_FALLBACK
-};
-
-const CpuFallbackRow *cpu_fallback_rows(int64_t *count) {
-    *count = (int64_t)HLO_COUNT_OF(kRows);
-    return kRows;
-}
-
-// A dozen rows: searched in order.
-bool cpu_fallback_is_listed(HloOpcode opcode) {
-    for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
-        if (kRows[i].opcode == opcode) return true;
-    return false;
-}
-
-// Number `index` among those that the evaluator computes, in the order of custom_calls.def; NULL behind the last.
-const char *cpu_fallback_custom_call(int64_t index) {
-    static const struct {
-        const char *target, *kernel;
-    } kCalls[] = {
-#define CUSTOM_CALL(target, type, signature, evaluator, kernel, kind, configuration) {target, #kernel},
-#include "hlo/ir/custom_calls.def"
-#undef CUSTOM_CALL
-    };
-    for (size_t i = 0; i < HLO_COUNT_OF(kCalls); i++)
-        if (!strcmp(kCalls[i].kernel, "evaluator") && index-- == 0) return kCalls[i].target;
-    return NULL;
-}
-
-struct CpuFallback {
-    const HloInstruction *instruction;
-};
-
-const CpuFallback *cpu_fallback_new(HloArena *arena, const CpuNode *node) {
-    CpuFallback *fallback = HLO_ARENA_NEW(arena, CpuFallback, 1);
-    fallback->instruction = node->instruction;
-    return fallback;
-}
-
 // A literal of `shape` whose leaves lie at the next addresses.
 // Nothing is copied: the evaluator only reads its operands.
 static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *const **next) {
@@ -82,7 +40,7 @@ static void store_literal(const HloLiteral *literal, void *const **next) {
 }
 
 typedef struct FallbackCall {
-    const CpuFallback *fallback;
+    const HloInstruction *instruction;
     void *const *arguments;
     bool tpu_numerics;
     HloArena *arena;
@@ -91,7 +49,7 @@ typedef struct FallbackCall {
 // The arguments are the addresses of the operands' leaves, then those of the results'.
 static HloStatus run_protected(void *argument) {
     const FallbackCall *call = argument;
-    const HloInstruction *instruction = call->fallback->instruction;
+    const HloInstruction *instruction = call->instruction;
     void *const *next = call->arguments;
     const HloLiteral **operands = HLO_ARENA_NEW(call->arena, const HloLiteral *, instruction->operand_count);
     for (int32_t i = 0; i < instruction->operand_count; i++)
@@ -105,9 +63,9 @@ static HloStatus run_protected(void *argument) {
 }
 
 // Any worker: each call has an arena of its own, and the evaluator no state.
-HloStatus cpu_fallback_run(const CpuFallback *fallback, void *const *arguments, bool tpu_numerics) {
-    FallbackCall call = {fallback, arguments, tpu_numerics, hlo_arena_new()};
-    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory to evaluate %%%s", fallback->instruction->name);
+HloStatus cpu_fallback_run(const HloInstruction *instruction, void *const *arguments, bool tpu_numerics) {
+    FallbackCall call = {instruction, arguments, tpu_numerics, hlo_arena_new()};
+    HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory to evaluate %%%s", instruction->name);
     const HloStatus status = hlo_protect(run_protected, &call);
     hlo_arena_free(call.arena);
     return status;

@@ -4,6 +4,7 @@
 #define MESHLO_TARGETS_CPU_RUN_INTERNAL_H_
 
 #include "targets/cpu/executable.h"
+#include "targets/cpu/graph/collective.h"
 #include "targets/cpu/thunk/thunk.h"
 
 HLO_BEGIN_C

@@ -14,8 +14,6 @@
 #include <stdlib.h>
 
 #include "targets/cpu/element/integer.h"
-#include "targets/cpu/jit/while_program.h"
-#include "targets/cpu/run/fallback.h"
 #include "targets/cpu/thunk/thunk.h"
 
 typedef HLO_VECTOR(CpuCopy) CopyVector;
@@ -182,6 +180,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
                       .name = step->node->instruction->name,
                       .run = step->run,
                       .small = step->small,
+                      .product = step->product,
                       .kernel = step->kernel,
                       .cost = step->cost,
                       .read_count = step->read_count,
@@ -210,7 +209,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
         thunk.copies = copy.items;
         thunk.copy_count = (int32_t)copy.count;
     }
-    if (step->kind == CPU_STEP_FALLBACK) thunk.kernel = cpu_fallback_new(builder->arena, step->node);
+    if (step->kind == CPU_STEP_FALLBACK) thunk.kernel = step->node->instruction;
     thunk.replica = step->node->opcode == HLO_OP_REPLICA_ID;
     return thunk;
 }
@@ -238,13 +237,12 @@ static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSl
                            .end_copy_count = (int32_t)copies.count};
 }
 
-void cpu_thunks_build(HloArena *arena, HloArena *scratch, const CpuSteps *steps, CpuAssignment *assignment,
-                      CpuThunkList *list, int32_t *depth, int32_t *shareable) {
+void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
+                      int32_t *depth, int32_t *shareable) {
     ThunkBuilder builder = {arena, assignment, 0};
     *depth = 0;
     build_list(&builder, steps, assignment->result_slices, list, 0, depth);
     *shareable = builder.shareable;
-    cpu_rounds_plan(arena, scratch, list);
 }
 
 // ---- reading them

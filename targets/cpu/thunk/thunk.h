@@ -3,7 +3,6 @@
 #ifndef MESHLO_TARGETS_CPU_THUNK_THUNK_H_
 #define MESHLO_TARGETS_CPU_THUNK_THUNK_H_
 
-#include "targets/cpu/graph/collective.h"
 #include "targets/cpu/thunk/buffers.h"
 
 HLO_BEGIN_C
@@ -61,9 +60,10 @@ struct CpuThunk {
     int32_t share_index;         // of a kernel worth running once for several devices, else -1
     bool varies;                 // equal inputs may give different results
     CpuKernelFunction *run;
-    CpuSmallKernel *small;  // or NULL
-    const void *kernel;     // of run; the CpuCollective of a collective; the CpuFallback of a fallback; the CpuTransfer
-    bool replica;           // device id: the replica's number rather than the partition's
+    CpuSmallKernel *small;           // or NULL
+    const CpuSmallProduct *product;  // what `small` computes if that is a product, else NULL
+    const void *kernel;  // of run; the CpuCollective of a collective; the HloInstruction of a fallback; the CpuTransfer
+    bool replica;        // device id: the replica's number rather than the partition's
     const CpuThunkList *regions;
     int32_t region_count;
     const CpuRound *round;   // of an outermost while with short rounds, or NULL
@@ -80,9 +80,9 @@ int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases);
 
 // Turns steps into thunks in `arena`, after buffer assignment; `depth` gets the deepest nesting of lists. The arena of
 // temporaries may grow by staging places.
-// `shareable` gets the number of share indices; `scratch` is for the building alone.
-void cpu_thunks_build(HloArena *arena, HloArena *scratch, const CpuSteps *steps, CpuAssignment *assignment,
-                      CpuThunkList *list, int32_t *depth, int32_t *shareable);
+// `shareable` gets the number of share indices.
+void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *assignment, CpuThunkList *list,
+                      int32_t *depth, int32_t *shareable);
 
 HLO_END_C
 
