@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-# One static library a room, made of every .c file in and below its folders.
+# One static library per room, made of every .c file in and below its folders.
 
-# Instruction sets that a file may use, by the end of its name. Such files hold kernels that are called only where the
-# processor has the set; everything else is baseline code.
+# Instruction sets that a file may use. TOPIC_SET.c is compiled for that set. TOPIC.isa.c is compiled once for each set
+# of MESHLO_ISA_EACH, with CPU_ISA defined as the set's name. Both hold kernels that are called only where the processor
+# has the set; all other files are baseline code.
 set(MESHLO_ISA_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mlzcnt -mpopcnt)
 set(MESHLO_ISA_avx512 ${MESHLO_ISA_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd -mprefer-vector-width=512)
 set(MESHLO_ISA_avx512bf16 ${MESHLO_ISA_avx512} -mavx512bf16 -mavx512vnni)
 set(MESHLO_ISA_amx ${MESHLO_ISA_avx512bf16} -mamx-tile -mamx-bf16 -mamx-int8)
+
+set(MESHLO_ISA_EACH baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+  list(APPEND MESHLO_ISA_EACH avx2 avx512)
+endif()
 
 function(meshlo_find_sources result)
   cmake_parse_arguments(ARG "" "" "EXCLUDE" ${ARGN})
@@ -32,10 +38,23 @@ function(meshlo_room name)
   cmake_parse_arguments(ARG "" "" "LINK;EXCLUDE" ${ARGN})
   set_property(GLOBAL APPEND PROPERTY MESHLO_LINKS ${ARG_LINK})
   meshlo_find_sources(sources ${ARG_UNPARSED_ARGUMENTS} EXCLUDE ${ARG_EXCLUDE})
+  set(each_isa ${sources})
+  list(FILTER each_isa INCLUDE REGEX "\\.isa\\.c$")
+  list(FILTER sources EXCLUDE REGEX "\\.isa\\.c$")
   if(sources)
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC ${ARG_LINK})
     set_property(GLOBAL APPEND PROPERTY MESHLO_ROOMS ${name})
+    if(each_isa)
+      foreach(isa IN LISTS MESHLO_ISA_EACH)
+        add_library(${name}_${isa} OBJECT ${each_isa})
+        target_compile_definitions(${name}_${isa} PRIVATE CPU_ISA=${isa})
+        target_compile_options(${name}_${isa} PRIVATE ${MESHLO_ISA_${isa}})
+        target_link_libraries(${name}_${isa} PRIVATE ${ARG_LINK})
+        target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_${isa}>)
+        set_property(GLOBAL APPEND PROPERTY MESHLO_ROOMS ${name}_${isa})
+      endforeach()
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${ARG_LINK})

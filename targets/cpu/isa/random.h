@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random generators' block kernels of one instruction set; see random.inc.
+// The random generators' block kernels of one instruction set; see random.isa.c.
 #ifndef MESHLO_TARGETS_CPU_ISA_RANDOM_H_
 #define MESHLO_TARGETS_CPU_ISA_RANDOM_H_
 

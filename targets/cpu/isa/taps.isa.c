@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both precisions of the sums of weighted rows of one instruction set.
-#include "targets/cpu/isa/isa.h"
 #include "targets/cpu/isa/taps.h"
+#include "targets/cpu/isa/isa.h"
 
 #define REAL float
 #define SUFFIX f32
@@ -38,6 +38,5 @@ static void copy_rows(char *to, int64_t to_step, const char *from, int64_t from_
     }
 }
 
-const CpuTapKernels CPU_ISA_NAME(cpu_tap_kernels) = {.f32 = {by_number_f32, by_row_f32},
-                                                     .f64 = {by_number_f64, by_row_f64},
-                                                     .copy_rows = copy_rows};
+const CpuTapKernels CPU_ISA_NAME(cpu_tap_kernels) = {
+    .f32 = {by_number_f32, by_row_f32}, .f64 = {by_number_f64, by_row_f64}, .copy_rows = copy_rows};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fused-loop kernels of one instruction set, and their table. Included with CPU_ISA defined.
+// The fused-loop kernels of one instruction set, and their table. loop_one.isa.c compiles them again for blocks of one
+// element.
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -62,7 +63,13 @@
     [CPU_PAIR_OF_##NAME] = {[CPU_PAIR_PLUS] = ONES(plus_##inner), [CPU_PAIR_MINUS] = ONES(minus_##inner), \
                             [CPU_PAIR_FROM] = ONES(from_##inner), [CPU_PAIR_TIMES] = ONES(times_##inner)}
 
-const CpuLoopKernels CPU_ISA_NAME(cpu_loop_kernels) = {
+#if defined(CPU_ONE_ELEMENT)
+#define TABLE CPU_ISA_NAME(cpu_loop_kernels_one)
+#else
+#define TABLE CPU_ISA_NAME(cpu_loop_kernels)
+#endif
+
+const CpuLoopKernels TABLE = {
     .operation = {
         OP(ABS, INTEGER_ROW(abs), FLOAT_ROW(abs), COMPLEX_ROW(abs)),
         OP(NEGATE, INTEGER_ROW(negate), FLOAT_ROW(negate), COMPLEX_ROW(negate)),

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Block functions of the counter-based generators, written so that loops over them become vectors. Rotation constants and
-// key schedules: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), as XLA uses them.
+// Block functions of the counter-based generators, written so that loops over them become vectors. Rotation constants
+// and key schedules: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011), as XLA uses them.
 #include <stdint.h>
 
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/isa/random.h"
 
-static inline uint32_t rotate_left(uint32_t x, int by) { return x << by | x >> (32 - by); }
+static inline uint32_t rotate_left(uint32_t x, int by) {
+    return x << by | x >> (32 - by);
+}
 
-#define MIX(by)                \
-    x0 += x1;                  \
-    x1 = rotate_left(x1, by);  \
+#define MIX(by)               \
+    x0 += x1;                 \
+    x1 = rotate_left(x1, by); \
     x1 ^= x0;
 #define FOUR_ROUNDS(a, b, c, d) MIX(a) MIX(b) MIX(c) MIX(d)
 
@@ -41,8 +43,8 @@ static void threefry_pairs(const uint32_t key[2], int64_t count, const uint32_t 
     }
 }
 
-// Blocks of consecutive 64-bit counters with a common high word: [first, first + count) must not cross 2^32. `low_first`
-// says which word of the counter is the block's word 0.
+// Blocks of consecutive 64-bit counters with a common high word: [first, first + count) must not cross 2^32.
+// `low_first` says which word of the counter is the block's word 0.
 static void threefry_counters(const uint32_t key[2], uint64_t first, int64_t count, int low_first, uint32_t *y0,
                               uint32_t *y1) {
     const uint32_t k0 = key[0], k1 = key[1], high = (uint32_t)(first >> 32), low = (uint32_t)first;
@@ -68,7 +70,8 @@ static void philox_counters(const uint32_t key[2], uint64_t low, uint64_t high, 
     CPU_INDEPENDENT for (int64_t i = 0; i < count; i++) {
         const uint64_t counter = low + (uint64_t)i, upper = high + (counter < low);
         uint32_t k0 = key[0], k1 = key[1];
-        uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = (uint32_t)upper, c3 = (uint32_t)(upper >> 32);
+        uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = (uint32_t)upper,
+                 c3 = (uint32_t)(upper >> 32);
         for (int round = 0; round < 10; round++) {
             const uint64_t p0 = (uint64_t)c0 * 0xD2511F53u, p1 = (uint64_t)c2 * 0xCD9E8D57u;
             const uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// fft.inc for AVX-512.
-#if defined(__x86_64__)
-#define CPU_ISA avx512
-#include "targets/cpu/isa/fft.inc"
-#else
-extern int cpu_fft_has_no_avx512;
-#endif

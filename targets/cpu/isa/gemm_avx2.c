@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// gemm.inc for AVX2 and FMA.
-#if defined(__x86_64__)
-#define CPU_ISA avx2
-#include "targets/cpu/isa/gemm_all.inc"
-#else
-extern int cpu_gemm_has_no_avx2;
-#endif

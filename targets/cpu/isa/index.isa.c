@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers and scatters of short runs: one loop reads the index, finds the place and moves or combines the slice.
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "targets/cpu/isa/block.inc"
+#include "targets/cpu/isa/index.h"
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// ---- places
+
+// Index number i of each kind; those of 32 bits as wide ones, so that nothing below overflows.
+#define INDEX_S32(line, i) (int64_t)((const int32_t *)(line)->indices)[(i) * (line)->index_step]
+#define INDEX_U32(line, i) (int64_t)((const uint32_t *)(line)->indices)[(i) * (line)->index_step]
+#define INDEX_PLACES(line, i) ((const int64_t *)(line)->indices)[i]
+
+ALWAYS_INLINE int64_t clamped(const CpuIndexLine *line, int64_t index) {
+    const int64_t low = index < 0 ? 0 : index;
+    return (low > line->largest ? line->largest : low) * line->stride;
+}
+
+// Below 0 where the slice does not fit.
+ALWAYS_INLINE int64_t dropped(const CpuIndexLine *line, int64_t index) {
+    return (uint64_t)index > (uint64_t)line->largest ? -1 : index * line->stride;
+}
+
+#define CLAMPED_S32(line, i) clamped(line, INDEX_S32(line, i))
+#define CLAMPED_U32(line, i) clamped(line, INDEX_U32(line, i))
+#define CLAMPED_PLACES(line, i) INDEX_PLACES(line, i)
+#define DROPPED_S32(line, i) dropped(line, INDEX_S32(line, i))
+#define DROPPED_U32(line, i) dropped(line, INDEX_U32(line, i))
+#define DROPPED_PLACES(line, i) INDEX_PLACES(line, i)
+#define RESULT_S32(line, i) ((i) * (line)->result_step)
+#define RESULT_U32(line, i) ((i) * (line)->result_step)
+#define RESULT_PLACES(line, i) (line)->result_places[i]
+
+// ---- gather
+
+// A run of `bytes` bytes, a constant or at least one move: the last two moves may overlap.
+ALWAYS_INLINE void move_run(char *to, const char *from, int64_t bytes) {
+    enum { kMove = 16 };
+    if (bytes < kMove) {
+        memcpy(to, from, (size_t)bytes);
+        return;
+    }
+    for (int64_t at = 0; at + kMove <= bytes; at += kMove) memcpy(to + at, from + at, kMove);
+    if (bytes % kMove) memcpy(to + bytes - kMove, from + bytes - kMove, kMove);
+}
+
+ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
+    enum { kLine = 64 };
+    for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at, 0, 2);
+}
+
+// Stores of bytes may be taken for changes of the line: it is copied, so that loops keep it in registers.
+#define GATHER_RUNS(KIND)                                                                                  \
+    ALWAYS_INLINE void gather_runs_##KIND(const CpuIndexLine *all, int64_t width, int64_t bytes, char *to, \
+                                          const char *from) {                                              \
+        const CpuIndexLine held = *all, *line = &held;                                                     \
+        const int64_t early = line->ahead && line->count > line->ahead ? line->count - line->ahead : 0;    \
+        int64_t i = 0;                                                                                     \
+        for (; i < early; i++) {                                                                           \
+            ask_for(from + CLAMPED_##KIND(line, i + line->ahead) * width, bytes);                          \
+            move_run(to + RESULT_##KIND(line, i) * width, from + CLAMPED_##KIND(line, i) * width, bytes);  \
+        }                                                                                                  \
+        for (; i < line->count; i++)                                                                       \
+            move_run(to + RESULT_##KIND(line, i) * width, from + CLAMPED_##KIND(line, i) * width, bytes);  \
+    }                                                                                                      \
+    /* One copy of the code for each common length. */                                                     \
+    static void gather_##KIND(const CpuIndexLine *line, int width, void *result, const void *operand) {    \
+        switch (line->columns * width) {                                                                   \
+            case 1: gather_runs_##KIND(line, 1, 1, result, operand); break;                                \
+            case 2: gather_runs_##KIND(line, width, 2, result, operand); break;                            \
+            case 4: gather_runs_##KIND(line, width, 4, result, operand); break;                            \
+            case 8: gather_runs_##KIND(line, width, 8, result, operand); break;                            \
+            case 12: gather_runs_##KIND(line, width, 12, result, operand); break;                          \
+            case 16: gather_runs_##KIND(line, width, 16, result, operand); break;                          \
+            case 32: gather_runs_##KIND(line, width, 32, result, operand); break;                          \
+            case 64: gather_runs_##KIND(line, width, 64, result, operand); break;                          \
+            case 128: gather_runs_##KIND(line, width, 128, result, operand); break;                        \
+            case 256: gather_runs_##KIND(line, width, 256, result, operand); break;                        \
+            default: gather_runs_##KIND(line, width, line->columns *width, result, operand);               \
+        }                                                                                                  \
+    }
+GATHER_RUNS(S32)
+GATHER_RUNS(U32)
+GATHER_RUNS(PLACES)
+
+// ---- scatter
+
+// to[at] = expression of x, which stands there, and y, which comes in.
+#define SCATTER_KERNEL(name, T, KIND, expression)                                                  \
+    static void name##_##KIND(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand,  \
+                              const void *updates) {                                               \
+        const CpuIndexLine held = *all, *line = &held;                                             \
+        T *to = operand;                                                                           \
+        const T *from = updates;                                                                   \
+        const int64_t columns = line->columns;                                                     \
+        assert(begin >= 0 && begin <= end && columns > 0);                                         \
+        for (int64_t i = 0; columns == 1 && i < line->count; i++) {                                \
+            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);           \
+            if (at < begin || at >= end) continue;                                                 \
+            const T x = to[at], y = from[source];                                                  \
+            (void)x;                                                                               \
+            to[at] = (T)(expression);                                                              \
+        }                                                                                          \
+        for (int64_t i = 0; columns > 1 && i < line->count; i++) {                                 \
+            const int64_t at = DROPPED_##KIND(line, i), source = RESULT_##KIND(line, i);           \
+            if (at < begin || at >= end) continue;                                                 \
+            if (line->ahead && i + line->ahead < line->count) {                                    \
+                const int64_t next = DROPPED_##KIND(line, i + line->ahead);                        \
+                ask_for((const char *)(to + (next < 0 ? at : next)), columns *(int64_t)sizeof(T)); \
+            }                                                                                      \
+            CPU_INDEPENDENT for (int64_t j = 0; j < columns; j++) {                                \
+                const T x = to[at + j], y = from[source + j];                                      \
+                (void)x;                                                                           \
+                to[at + j] = (T)(expression);                                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define SCATTER_KERNELS(name, T, expression) \
+    SCATTER_KERNEL(name, T, S32, expression) \
+    SCATTER_KERNEL(name, T, U32, expression) \
+    SCATTER_KERNEL(name, T, PLACES, expression)
+
+// As the block kernels have them: NaN wins, -0 is below +0. The processor's own maximum of two zeros, or beside a NaN,
+// is the second operand: both orders of operands, anded, are the larger zero; ored, the smaller one.
+#define EXTREMES(T, S)                                                      \
+    ALWAYS_INLINE T larger_##S(T x, T y) {                                  \
+        const T one = x > y ? x : y, other = y > x ? y : x;                 \
+        const T both = float_of_##S(bits_of_##S(one) & bits_of_##S(other)); \
+        return x != x || y != y ? x + y : both;                             \
+    }                                                                       \
+    ALWAYS_INLINE T smaller_##S(T x, T y) {                                 \
+        const T one = x < y ? x : y, other = y < x ? y : x;                 \
+        const T both = float_of_##S(bits_of_##S(one) | bits_of_##S(other)); \
+        return x != x || y != y ? x + y : both;                             \
+    }
+#define float_of_f32 f32_of_bits
+#define float_of_f64 f64_of_bits
+EXTREMES(float, f32)
+EXTREMES(double, f64)
+
+SCATTER_KERNELS(assign_u8, uint8_t, y)
+SCATTER_KERNELS(assign_u16, uint16_t, y)
+SCATTER_KERNELS(assign_u32, uint32_t, y)
+SCATTER_KERNELS(assign_u64, uint64_t, y)
+SCATTER_KERNELS(add_u8, uint8_t, x + y)
+SCATTER_KERNELS(add_u16, uint16_t, x + y)
+SCATTER_KERNELS(add_u32, uint32_t, x + y)
+SCATTER_KERNELS(add_u64, uint64_t, x + y)
+SCATTER_KERNELS(add_f32, float, x + y)
+SCATTER_KERNELS(add_f64, double, x + y)
+SCATTER_KERNELS(multiply_f32, float, x *y)
+SCATTER_KERNELS(multiply_f64, double, x *y)
+SCATTER_KERNELS(minimum_s32, int32_t, x < y ? x : y)
+SCATTER_KERNELS(minimum_u32, uint32_t, x < y ? x : y)
+SCATTER_KERNELS(minimum_f32, float, smaller_f32(x, y))
+SCATTER_KERNELS(minimum_f64, double, smaller_f64(x, y))
+SCATTER_KERNELS(maximum_s32, int32_t, x > y ? x : y)
+SCATTER_KERNELS(maximum_u32, uint32_t, x > y ? x : y)
+SCATTER_KERNELS(maximum_f32, float, larger_f32(x, y))
+SCATTER_KERNELS(maximum_f64, double, larger_f64(x, y))
+
+#define AT(TYPE, kernel) [CPU_REGISTER_##TYPE] = kernel
+#define EXTREME_ROW(name, KIND) \
+    { AT(S32, name##_s32_##KIND), AT(U32, name##_u32_##KIND), AT(F32, name##_f32_##KIND), AT(F64, name##_f64_##KIND) }
+#define SCATTER_TABLE(KIND)                                                                                     \
+    [CPU_INDEX_##                                                                                               \
+        KIND] = {[CPU_INDEX_ASSIGN] = {AT(U8, assign_u8_##KIND), AT(U16, assign_u16_##KIND),                    \
+                                       AT(U32, assign_u32_##KIND), AT(U64, assign_u64_##KIND)},                 \
+                 [CPU_INDEX_ADD] = {AT(U8, add_u8_##KIND), AT(U16, add_u16_##KIND), AT(U32, add_u32_##KIND),    \
+                                    AT(U64, add_u64_##KIND), AT(F32, add_f32_##KIND), AT(F64, add_f64_##KIND)}, \
+                 [CPU_INDEX_MULTIPLY] = {AT(F32, multiply_f32_##KIND), AT(F64, multiply_f64_##KIND)},           \
+                 [CPU_INDEX_MINIMUM] = EXTREME_ROW(minimum, KIND),                                              \
+                 [CPU_INDEX_MAXIMUM] = EXTREME_ROW(maximum, KIND)}
+
+const CpuIndexKernels CPU_ISA_NAME(cpu_index_kernels) = {
+    .gather = {[CPU_INDEX_S32] = gather_S32, [CPU_INDEX_U32] = gather_U32, [CPU_INDEX_PLACES] = gather_PLACES},
+    .scatter = {SCATTER_TABLE(S32), SCATTER_TABLE(U32), SCATTER_TABLE(PLACES)},
+};

@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// loop.inc for the instructions that every processor of the architecture has.
-#define CPU_ISA baseline
-#include "targets/cpu/isa/loop.inc"

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// scan.inc for AVX2 and FMA.
-#if defined(__x86_64__)
-#define CPU_ISA avx2
-#include "targets/cpu/isa/scan.inc"
-#else
-extern int cpu_scan_has_no_avx2;
-#endif

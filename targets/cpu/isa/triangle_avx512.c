@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// triangle.inc for AVX-512.
-#if defined(__x86_64__)
-#define CPU_ISA avx512
-#include "targets/cpu/isa/triangle.inc"
-#else
-extern int cpu_triangle_has_no_avx512;
-#endif

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// vector.inc for AVX2 and FMA.
-#if defined(__x86_64__)
-#define CPU_ISA avx2
-#include "targets/cpu/isa/vector.inc"
-#else
-extern int cpu_vector_has_no_avx2;
-#endif
