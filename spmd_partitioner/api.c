@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "hlo/ir/custom_call.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
 #include "spmd_partitioner/explain.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // Rows of the patch matrix that are made at a time: a thousand, or what fits 64 MiB, but some.
 enum { LEAST_ROWS = 64, MOST_ROWS = 1024, BLOCK_NUMBERS = 1 << 23 };

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // One side of a dot: its dimensions sorted into batch, free and contracting ones.
 typedef struct Side {

@@ -23,7 +23,7 @@
 
 #include "hlo/base/complex.h"
 #include "hlo/eval/internal.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs) {
     if (hlo_type_is_complex(lhs) || hlo_type_is_complex(rhs)) return HLO_EVAL_COMPLEX;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "hlo/eval/internal.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // The index in one dimension of the operand of window element `w` at output position `o`, or -1 in padding and in the
 // holes of a dilated operand.

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 // Body of hlo_builder_run() that makes the builder's computation.
 static HloStatus make_computation(void *argument) {

@@ -15,7 +15,7 @@
 
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 static HloInferFunction *const handlers[HLO_OPCODE_COUNT] = {
 #define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \

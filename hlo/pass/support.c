@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 static HloArena *arena_of(const HloInstruction *like) {
     return like->parent->module->arena;

@@ -4,7 +4,7 @@
 #define MESHLO_HLO_PASS_SUPPORT_H_
 
 #include "hlo/ir/builder.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
 
 // More elements than any program has in one array: expansions, which may need wider types than the op they replace,

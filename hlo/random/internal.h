@@ -3,7 +3,7 @@
 #ifndef MESHLO_HLO_RANDOM_INTERNAL_H_
 #define MESHLO_HLO_RANDOM_INTERNAL_H_
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 #include "hlo/random/random.h"
 
 // INVALID_ARGUMENT for the builder, saying which function does not take what; returns NULL for the caller to return.

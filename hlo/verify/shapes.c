@@ -7,7 +7,7 @@
 #include <assert.h>
 
 #include "hlo/ir/custom_call.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/verify/internal.h"
 
 // Orders are permutations of the dimensions, tiles have a size that can be counted with.

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/verify/internal.h"
 
 const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) {

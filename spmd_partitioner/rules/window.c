@@ -22,7 +22,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "spmd_partitioner/emit.h"
 #include "spmd_partitioner/rules/cumulative.h"
 

@@ -3,7 +3,7 @@
 // padding but for four places, the longest top-k of a row. Whatever walks through all of that does not come back.
 #include <criterion/criterion.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "tests/eval/run.h"
 #include "tests/support/compiled.h"
 #include "tests/support/random.h"

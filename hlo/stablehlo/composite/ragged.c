@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/composite/composite.h"
 #include "hlo/stablehlo/import/chlo_math.h"
 #include "hlo/stablehlo/import/import.h"

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/mlir/dialect.h"
 
 enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 #include "hlo/stablehlo/mlir/dialect.h"
 

@@ -6,7 +6,7 @@
 // becomes its name, ApproxTopK becomes an exact sort.
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------

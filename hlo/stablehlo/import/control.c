@@ -11,7 +11,7 @@
 
 #include "hlo/base/hexadecimal.h"
 #include "hlo/ir/custom_call.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 
 // ---------------------------------------------------------------------------------------------------------------------

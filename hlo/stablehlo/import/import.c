@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "hlo/base/decimal.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/text/parser.h"
 
 // Calls are converted by recursion; no real program has a longer chain of calls.

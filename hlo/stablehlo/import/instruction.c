@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/import/import.h"
 
 HloStatus import_shape(const ImportPlace *place, const MlirType *type, const HloShape **shape) {

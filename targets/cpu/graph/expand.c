@@ -4,7 +4,7 @@
 // computed in front of it.
 #include "targets/cpu/graph/expand.h"
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
 
 typedef struct ExpandRow {

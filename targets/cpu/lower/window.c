@@ -5,7 +5,7 @@
 // calling the computation for each element of each window, whose cost is stated so that the scheduler shares it out.
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 #include "targets/cpu/kernels/window.h"
 #include "targets/cpu/lower/scalar.h"
 

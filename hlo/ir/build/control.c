@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: calls, control flow, tuples, async wrappers and collectives. Computations that an op calls are finished
 // before it is built (hlo_builder_finish()) and belong to the same module.
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 HloInstruction *hlo_build_call(HloBuilder *builder, HloInstruction *const *operands, int64_t count,
                                HloComputation *computation) {

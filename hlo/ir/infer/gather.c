@@ -13,7 +13,7 @@
 // instead of slice_sizes; it returns arrays of its operands' shapes.
 #include <assert.h>
 
-#include "hlo/ir/infer_reducer.h"
+#include "hlo/ir/infer/reducer.h"
 
 // Names of one op's dimension numbers, so that gather and scatter share the checks.
 typedef struct IndexedDims {

@@ -16,7 +16,7 @@
 #include <assert.h>
 
 #include "hlo/ir/collective.h"
-#include "hlo/ir/infer_reducer.h"
+#include "hlo/ir/infer/reducer.h"
 
 // Results of the given operands: the operand shapes themselves.
 static HloStatus same_as_operands(const HloInferRequest *request, int64_t count, const HloShape **result) {

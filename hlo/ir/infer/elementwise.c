@@ -3,7 +3,7 @@
 // gives to the op.
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // Refuses operand `index` if it is no array, or of a kind that the op does not take.
 static HloStatus check_kind(const HloInferRequest *request, int64_t index) {

@@ -6,7 +6,7 @@
 // NULL is the result of a request that failed, and gives NULL again, so that callers check once, at the end.
 #include <string.h>
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 #define UNARY(name, opcode)                                                    \
     HloInstruction *hlo_build_##name(HloBuilder *builder, HloInstruction *x) { \

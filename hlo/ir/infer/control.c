@@ -6,7 +6,7 @@
 // is whatever the program says, see hlo/ir/custom_call.c for the targets that are known.
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // The result of called computation `index`, without layout.
 static const HloShape *root_shape(const HloInferRequest *request, int64_t index) {

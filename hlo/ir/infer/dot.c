@@ -15,7 +15,7 @@
 //   ragged b (batch)                    [B,M,K] x [B,K,N] -> [B,M,N]
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // The two sides of a dot with its dimension lists.
 typedef struct DotSides {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the builder's files share.
-#ifndef MESHLO_HLO_IR_BUILDER_INTERNAL_H_
-#define MESHLO_HLO_IR_BUILDER_INTERNAL_H_
+#ifndef MESHLO_HLO_IR_BUILD_INTERNAL_H_
+#define MESHLO_HLO_IR_BUILD_INTERNAL_H_
 
 #include "hlo/ir/builder.h"
 

@@ -8,7 +8,7 @@
 //   scan    the body takes slices of the inputs and the carries, gives slices of the outputs and the carries
 #include <assert.h>
 
-#include "hlo/ir/infer_reducer.h"
+#include "hlo/ir/infer/reducer.h"
 
 // The shape of result `index` of a computation that gives one thing or a tuple of `count`; NULL if it does not.
 static const HloShape *called_result(const HloComputation *called, int64_t index, int64_t count) {

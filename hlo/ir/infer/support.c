@@ -5,7 +5,7 @@
 // Sizes may be unbounded (HLO_UNBOUNDED, "?" in text), which agrees with everything, and types of
 // floats may mix, as in XLA's parser: the result has the more precise one. Checks refuse with the
 // shapes written out in HLO's notation; the dispatcher puts the op's name in front.
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 #include <assert.h>
 

@@ -11,7 +11,7 @@
 // A dimension of dynamic size stays one only where all of it is taken: a slice of it has a size that is known.
 #include <assert.h>
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 HloStatus hlo_infer_constant(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_CONSTANT);

@@ -3,7 +3,7 @@
 #ifndef MESHLO_HLO_IR_INFER_REDUCER_H_
 #define MESHLO_HLO_IR_INFER_REDUCER_H_
 
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/support.h"
 
 // Checks N arrays of equal dimensions followed by N scalars, and the reducer's 2N scalar parameters and results.
 HLO_NODISCARD HloStatus hlo_infer_reduction_operands(const HloInferRequest *request);

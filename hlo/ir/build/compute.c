@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 enum { MAXIMUM_ARRAYS = 64 };
 

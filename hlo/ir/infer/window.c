@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference of ops with windows: convolution, reduce-window, select-and-scatter. Reducers: hlo/ir/infer_reduce.c.
+// Shape inference of ops with windows: convolution, reduce-window, select-and-scatter. Reducers: hlo/ir/infer/reduce.c.
 //
 // The arithmetic is XLA's: a base of n elements dilated by d takes (n - 1) d + 1 positions, padding adds or takes some
 // at both ends, and a window that takes e positions fits (positions - e) / stride + 1 times, or not at all.
@@ -7,8 +7,8 @@
 // add and multiply positions without looking for overflow. An unbounded size stays unbounded through all of it.
 #include <assert.h>
 
-#include "hlo/ir/infer_reducer.h"
-#include "hlo/ir/infer_support.h"
+#include "hlo/ir/infer/reducer.h"
+#include "hlo/ir/infer/support.h"
 
 // Zero is how a missing attribute reads.
 static int64_t group_count(int64_t written) {

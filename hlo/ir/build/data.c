@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: shape and data movement, gather and scatter, transfers, random numbers. Where HLO wants all of an attribute,
 // these take less: steps of one, masks of nothing, the trailing dimensions of a broadcast (builder.h says what).
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 
 // Records an error when an array has more dimensions than the conveniences handle.
 static bool too_many(HloBuilder *builder, int64_t rank) {

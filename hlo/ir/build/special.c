@@ -2,7 +2,7 @@
 // Builder: special functions that are no ops of HLO, as graphs (hlo/ir/special.h).
 #include <assert.h>
 
-#include "hlo/ir/builder_internal.h"
+#include "hlo/ir/build/internal.h"
 #include "hlo/ir/special.h"
 
 // Where the builder makes a graph of values like `like`.
