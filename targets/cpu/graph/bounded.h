@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of bounded dynamic size where a program meets its callers: inside, everything is static (hlo/pass/padder.h).
-// Such a buffer has room for the bounds; it begins with the elements that are there, row by row without gaps, and
-// behind the bounds (rounded up to four bytes) stand the sizes of all dimensions, s32. XLA's CPU target keeps them so.
+// Arrays of bounded dynamic size where a program meets its callers: inside, everything is static
+// (hlo/pass/pad/padder.h). Such a buffer has room for the bounds; it begins with the elements that are there, row by
+// row without gaps, and behind the bounds (rounded up to four bytes) stand the sizes of all dimensions, s32. XLA's CPU
+// target keeps them so.
 #ifndef MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
 #define MESHLO_TARGETS_CPU_GRAPH_BOUNDED_H_
 

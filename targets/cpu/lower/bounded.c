@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A buffer of bounded dynamic size holds as many elements as its bounds allow, the ones that are there first and
 // without gaps, and behind them, from the next multiple of four bytes on, an s32 a dimension with its size. Programs
-// work on static arrays with the sizes beside them (hlo/pass/padder.h); the two custom calls here go from one form to
-// the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
+// work on static arrays with the sizes beside them (hlo/pass/pad/padder.h); the two custom calls here go from one form
+// to the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
 #include <assert.h>
 #include <string.h>
 

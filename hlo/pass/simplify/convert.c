@@ -8,7 +8,7 @@
 //   f16 convert(f32 convert(bf16 x))   ->   f16 convert(x): what bf16 holds, f32 holds too
 #include <assert.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // The IEEE formats and bf16, which differ in widths only.
 static bool is_plain_float(HloType type) {

@@ -5,7 +5,7 @@
 // NaN would break them, and say so.
 #include <assert.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // +0 in every element: -0 compares equal to it, but has other bits.
 static bool is_zero(const HloInstruction *i) {

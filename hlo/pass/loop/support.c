@@ -2,7 +2,7 @@
 // The loop as a pattern: a tuple that is only taken apart inside and put together at the end of the body. In that form
 // element i is a variable of the loop, and adding or dropping variables is a matter of four shapes that must agree: of
 // the loop, of both parameters and of the body's root.
-#include "hlo/pass/while_support.h"
+#include "hlo/pass/loop/support.h"
 
 #include <assert.h>
 

@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/pass/padder.h"
+#include "hlo/pass/pad/padder.h"
 
 static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry);
 

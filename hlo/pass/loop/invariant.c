@@ -17,7 +17,7 @@
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
-#include "hlo/pass/while_support.h"
+#include "hlo/pass/loop/support.h"
 
 // What is known of an instruction of the body.
 typedef struct Fact {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops with a tuple as their state, in the form that the loop passes rewrite.
-#ifndef MESHLO_HLO_PASS_WHILE_SUPPORT_H_
-#define MESHLO_HLO_PASS_WHILE_SUPPORT_H_
+#ifndef MESHLO_HLO_PASS_LOOP_SUPPORT_H_
+#define MESHLO_HLO_PASS_LOOP_SUPPORT_H_
 
 #include "hlo/pass/support.h"
 

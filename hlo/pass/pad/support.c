@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "hlo/ir/custom_call.h"
-#include "hlo/pass/padder.h"
+#include "hlo/pass/pad/padder.h"
 
 // 34 bits of instruction, 20 of leaf, 10 of dimension.
 static uint64_t place_of(const HloInstruction *value, int64_t leaf, int64_t dim) {

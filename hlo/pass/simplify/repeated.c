@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;

@@ -10,7 +10,7 @@
 //   ->  for k in 0..4:  result = dynamic-update-slice(result, dynamic-slice(table, i[k], 0), k, 0)
 #include <assert.h>
 
-#include "hlo/pass/indexed_loop.h"
+#include "hlo/pass/expand/indexed_loop.h"
 
 typedef struct GatherStep {
     const HloInstruction *gather;

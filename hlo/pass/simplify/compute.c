@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // True when `value` changes nothing under `opcode`, for every element and with the same bits.
 static bool is_neutral(HloOpcode opcode, const HloInstruction *value) {

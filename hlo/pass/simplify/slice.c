@@ -9,7 +9,7 @@
 //   slice(concatenate(f32[4] a, f32[4] b)), slice={[5:7]}   ->   slice(b), slice={[1:3]}
 #include <assert.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // Lists of starts, limits and strides for `rank` dimensions, in one allocation.
 typedef struct SliceLists {

@@ -9,7 +9,7 @@
 //
 //   indices s32[2,3,1], index_vector_dim=2, one batching dimension that follows dimension 0 of the indices
 //   ->  s64[6,2]: the index, and 0 0 0 1 1 1
-#include "hlo/pass/indexed_loop.h"
+#include "hlo/pass/expand/indexed_loop.h"
 
 #include <assert.h>
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "hlo/pass/padder.h"
+#include "hlo/pass/pad/padder.h"
 
 // ---- elementwise
 

@@ -8,7 +8,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // What the rules ask of the type of an instruction's result.
 static bool is_float(const HloInstruction *i) {

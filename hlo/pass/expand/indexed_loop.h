@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the gather and scatter expanders share: index vectors in one matrix, and loops over its rows.
-#ifndef MESHLO_HLO_PASS_INDEXED_LOOP_H_
-#define MESHLO_HLO_PASS_INDEXED_LOOP_H_
+#ifndef MESHLO_HLO_PASS_EXPAND_INDEXED_LOOP_H_
+#define MESHLO_HLO_PASS_EXPAND_INDEXED_LOOP_H_
 
 #include "hlo/pass/support.h"
 

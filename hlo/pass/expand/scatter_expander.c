@@ -8,7 +8,7 @@
 // branch in the loop would cost more than a copy of a window.
 #include <assert.h>
 
-#include "hlo/pass/indexed_loop.h"
+#include "hlo/pass/expand/indexed_loop.h"
 
 typedef struct ScatterStep {
     const HloInstruction *scatter;

@@ -8,7 +8,7 @@
 //   transpose(transpose(x), {1,2,0}), {1,2,0}   ->   transpose(x), {2,0,1}
 #include <assert.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;

@@ -5,8 +5,8 @@
 //
 // Where an op's rule runs, its operands are static already and their sizes are known here; the op itself has been made
 // static too. What lies beyond the sizes of an array means nothing.
-#ifndef MESHLO_HLO_PASS_PADDER_H_
-#define MESHLO_HLO_PASS_PADDER_H_
+#ifndef MESHLO_HLO_PASS_PAD_PADDER_H_
+#define MESHLO_HLO_PASS_PAD_PADDER_H_
 
 #include "hlo/pass/support.h"
 
@@ -58,7 +58,7 @@ HloInstruction *hlo_padder_all_inside(const HloPadder *padder, const HloInstruct
 // The scalar e with op(x, e) = x for every x of the type, or NULL where none is exact.
 HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, HloType type);
 
-// The rules: moves (padder_moves.c), arithmetic (padder_compute.c), control flow (dynamic_padder.c).
+// The rules: moves (moves.c), arithmetic (compute.c), control flow (dynamic_padder.c).
 HloPadderRule hlo_padder_broadcast, hlo_padder_transpose, hlo_padder_reshape, hlo_padder_dynamic_reshape,
     hlo_padder_slice, hlo_padder_dynamic_slice, hlo_padder_dynamic_update_slice, hlo_padder_concatenate, hlo_padder_pad,
     hlo_padder_reverse, hlo_padder_gather, hlo_padder_same_dims, hlo_padder_get_dimension_size,

@@ -12,7 +12,7 @@
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
-#include "hlo/pass/while_support.h"
+#include "hlo/pass/loop/support.h"
 
 // The body's effects happen once or never, as in the loop; those of the condition would be lost.
 static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {

@@ -9,7 +9,7 @@
 
 #include "hlo/pass/support.h"
 
-#include "hlo/pass/indexed_loop.h"
+#include "hlo/pass/expand/indexed_loop.h"
 
 typedef struct ScanLoop {
     const HloInstruction *scan;

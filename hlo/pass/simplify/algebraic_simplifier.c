@@ -11,7 +11,7 @@
 //   z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: the two negations, then, visited again, the sum
 #include <assert.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 typedef struct Simplifier {
     HloArena *scratch;

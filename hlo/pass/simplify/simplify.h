@@ -3,8 +3,8 @@
 // existing instruction, or new ones made with hlo_pass_make()), or NULL when it does not apply. It must make nothing
 // when it returns NULL. Every rule gives the same bits for every input, NaN payloads aside: no x+0 for floats (-0), no
 // x*0, no reassociation but of integers.
-#ifndef MESHLO_HLO_PASS_SIMPLIFY_H_
-#define MESHLO_HLO_PASS_SIMPLIFY_H_
+#ifndef MESHLO_HLO_PASS_SIMPLIFY_SIMPLIFY_H_
+#define MESHLO_HLO_PASS_SIMPLIFY_SIMPLIFY_H_
 
 #include "hlo/pass/support.h"
 

@@ -7,7 +7,7 @@
 // where each element goes (rearrange).
 #include <assert.h>
 
-#include "hlo/pass/padder.h"
+#include "hlo/pass/pad/padder.h"
 
 // Collectives whose results have the dimensions of their operands. A dimension that they cut or join has no size that
 // one device could know.

@@ -8,7 +8,7 @@
 // Most rules ask for exact types, because floats break them in three ways: NaN is above and below nothing (absorption,
 // merging of bounds), zeros have signs (differences, repeated extremes), and a sum is rounded (x + y - y). What is left
 // for floats only moves signs, repeats a rounding to whole numbers, or selects.
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 // Types without NaN and without two zeros.
 static bool is_exact(const HloInstruction *i) {

@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "hlo/pass/simplify.h"
+#include "hlo/pass/simplify/simplify.h"
 
 typedef enum Direction {
     EQ = HLO_ComparisonDirection_EQ,
