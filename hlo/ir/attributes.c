@@ -133,32 +133,6 @@ int32_t hlo_enum_from_any_case(const HloEnumTable *table, const char *text, size
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Lists
-
-HloInts hlo_ints(HloArena *arena, const int64_t *items, int64_t count) {
-    return (HloInts){hlo_arena_copy(arena, items, (size_t)count * sizeof(*items)), count};
-}
-
-bool hlo_ints_equal(HloInts a, HloInts b) {
-    return a.count == b.count && (a.count == 0 || memcmp(a.items, b.items, (size_t)a.count * sizeof(*a.items)) == 0);
-}
-
-void hlo_ints_print(HloText *text, HloInts ints) {
-    assert(ints.count >= 0);
-    for (int64_t i = 0; i < ints.count; i++) {
-        if (i > 0) hlo_text_char(text, ',');
-        hlo_text_int64(text, ints.items[i]);
-    }
-}
-
-bool hlo_ints_contain(HloInts ints, int64_t value) {
-    for (int64_t i = 0; i < ints.count; i++) {
-        if (ints.items[i] == value) return true;
-    }
-    return false;
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
 // Copying
 
 static HloAliases copy_aliases(HloArena *arena, HloAliases from) {
@@ -421,10 +395,6 @@ bool hlo_attributes_equal(HloFamily family, const void *a, const void *b) {
 
 static uint64_t hash_items(const void *items, int64_t count, size_t bytes_each) {
     return count ? hlo_hash_bytes(items, (size_t)count * bytes_each) : 1;
-}
-
-uint64_t hlo_ints_hash(HloInts list) {
-    return hash_items(list.items, list.count, sizeof(int64_t));
 }
 
 uint64_t hlo_aliases_hash(HloAliases aliases) {

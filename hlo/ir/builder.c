@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of the builder: appending one checked instruction, and the annotations it gets. The ops: builder_*.c.
+// The core of the builder: appending one checked instruction, and the annotations it gets. The ops: build/.
 // Whatever can run out of memory runs under hlo_builder_run(), one step at a time: the caller's stack is never jumped
 // over. What a step needs for itself lives in a scratch arena that is reset behind it, so a builder's memory does not
 // grow with the program.

@@ -270,18 +270,6 @@ void hlo_instruction_remove_control_edge(HloInstruction *before, HloInstruction 
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations and copies
 
-const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata) {
-    if (!metadata) return NULL;
-    HloMetadata *copy = hlo_arena_copy(arena, metadata, sizeof(*metadata));
-    copy->op_type = hlo_arena_text(arena, metadata->op_type);
-    copy->op_name = hlo_arena_text(arena, metadata->op_name);
-    copy->source_file = hlo_arena_text(arena, metadata->source_file);
-    copy->profile_type = hlo_arena_text(arena, metadata->profile_type);
-    copy->deduplicated_name = hlo_arena_text(arena, metadata->deduplicated_name);
-    copy->scheduling_name = hlo_arena_text(arena, metadata->scheduling_name);
-    return copy;
-}
-
 HloKeyValues hlo_key_values_copy(HloArena *arena, HloKeyValues from) {
     HloKeyValue *items = HLO_ARENA_NEW(arena, HloKeyValue, from.count);
     for (int64_t i = 0; i < from.count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The algebraic simplifier: a work list over the rules of simplify_*.c.
+// The algebraic simplifier: a work list over the rules of the other files here.
 //
 // Every instruction is looked at once, operands first, and again whenever something that it reads was replaced, so that
 // one run reaches a fixed point of all rules together. Of several rules that apply the first one in the tables wins;

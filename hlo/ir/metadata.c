@@ -163,3 +163,15 @@ void hlo_metadata_print(HloText *text, const HloMetadata *metadata) {
     write_string(&writer, "scheduling_name=", metadata->scheduling_name);
     write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
 }
+
+const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata) {
+    if (!metadata) return NULL;
+    HloMetadata *copy = hlo_arena_copy(arena, metadata, sizeof(*metadata));
+    copy->op_type = hlo_arena_text(arena, metadata->op_type);
+    copy->op_name = hlo_arena_text(arena, metadata->op_name);
+    copy->source_file = hlo_arena_text(arena, metadata->source_file);
+    copy->profile_type = hlo_arena_text(arena, metadata->profile_type);
+    copy->deduplicated_name = hlo_arena_text(arena, metadata->deduplicated_name);
+    copy->scheduling_name = hlo_arena_text(arena, metadata->scheduling_name);
+    return copy;
+}
