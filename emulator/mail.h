@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages between devices while a program is timed. The number of messages sent over each channel is counted, so that
 // a device that would wait forever is reported instead of being given a time. Messages of loops and branches cannot be
-// counted and are assumed to arrive: only certain deadlocks are errors, as targets/cpu/graph/check.h finds them before a run.
+// counted and are assumed to arrive: only certain deadlocks are errors, as targets/cpu/graph/check.h finds them before
+// a run.
 #ifndef MESHLO_EMULATOR_MAIL_H_
 #define MESHLO_EMULATOR_MAIL_H_
 

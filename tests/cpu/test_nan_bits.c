@@ -132,7 +132,7 @@ static HloLiteral *run(const char *text, const Type *row, bool constant, bool ev
 // The instruction sets that there may be; a machine that lacks one runs its best instead.
 static const char *const kLevels[] = {
 #define CPU_FEATURE(name, text, use) text,
-#include "targets/cpu/features.def"
+#include "targets/cpu/host/features.def"
 #undef CPU_FEATURE
 };
 

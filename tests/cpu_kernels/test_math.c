@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "targets/cpu/host/pool.h"
 #include "targets/cpu/isa/isa.h"
 #include "tests/support/levels.h"
 

@@ -15,9 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "targets/cpu/gate.h"
+#include "targets/cpu/host/gate.h"
 #include "targets/cpu/host/pool.h"
-#include "targets/cpu/quota.h"
+#include "targets/cpu/host/quota.h"
 #include "tests/support/cases.h"
 #include "tests/support/child.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "targets/cpu/pool.h"
+#include "targets/cpu/host/pool.h"
 
 int levels_first(void) {
     const char *named = getenv("MESHLO_CPU_FEATURES");

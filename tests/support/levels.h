@@ -7,7 +7,7 @@
 #include <criterion/parameterized.h>
 #include <stdbool.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 // Numbers of CpuFeatures, as loops count them.
 int levels_first(void);

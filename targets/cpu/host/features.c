@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "targets/cpu/processor.h"
+#include "targets/cpu/host/processor.h"
 
 static const char *const kNames[] = {
 #define CPU_FEATURE(name, text, use) text,

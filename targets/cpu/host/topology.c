@@ -12,7 +12,7 @@
 
 #include "hlo/base/arithmetic.h"
 #include "hlo/base/memory.h"
-#include "targets/cpu/quota.h"
+#include "targets/cpu/host/quota.h"
 
 struct CpuTopologyHandle {
     hwloc_topology_t tree;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 int main(int count, char **arguments) {
     for (int i = 0; count == 2 && i < CPU_FEATURES_COUNT; i++)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A processor with AMX, whose tile kernels run on the model of immintrin.h; all other kernels are those of the machine
-// below. A binary that links this file has it in place of targets/cpu/processor.c and targets/cpu/isa/isa.c.
+// below. A binary that links this file has it in place of targets/cpu/host/processor.c and targets/cpu/isa/isa.c.
 #define cpu_processor_features machine_features
 #define cpu_processor_is_intel machine_is_intel
-#include "targets/cpu/processor.c"
+#include "targets/cpu/host/processor.c"
 #undef cpu_processor_features
 #undef cpu_processor_is_intel
 

@@ -3,7 +3,7 @@
 // "4:cpu,cpuacct:/path" for version 1. In a container the path is often that of the host, which is not mounted: the
 // mounted folder itself is then the container's group, so it is always looked at, as are all folders in between, since
 // a quota holds for everything below it.
-#include "targets/cpu/quota.h"
+#include "targets/cpu/host/quota.h"
 
 #include <stdbool.h>
 #include <stdio.h>

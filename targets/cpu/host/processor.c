@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What CPUID says about the processor: a level counts only when the processor has all of its instructions and the
 // system saves the registers that they use. Permission to use tile registers must be requested as well.
-#include "targets/cpu/processor.h"
+#include "targets/cpu/host/processor.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 // A gate to a job that threads may take part in. Whoever runs the job opens it, works, and closes it, which waits for
 // the threads that entered and for no others: on a busy machine a thread may get a processor only milliseconds after it
 // was woken, and finds the gate closed by then. Waiting spins first, then sleeps on a futex.
-#ifndef MESHLO_TARGETS_CPU_GATE_H_
-#define MESHLO_TARGETS_CPU_GATE_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_GATE_H_
+#define MESHLO_TARGETS_CPU_HOST_GATE_H_
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processor's own answers, which features.h remembers and lowers. They are apart from it so that a test can put
 // another processor in their place.
-#ifndef MESHLO_TARGETS_CPU_PROCESSOR_H_
-#define MESHLO_TARGETS_CPU_PROCESSOR_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_PROCESSOR_H_
+#define MESHLO_TARGETS_CPU_HOST_PROCESSOR_H_
 
 #include <stdbool.h>
 
-#include "targets/cpu/features.h"
+#include "targets/cpu/host/features.h"
 
 HLO_BEGIN_C
 

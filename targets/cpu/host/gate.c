@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "targets/cpu/gate.h"
+#include "targets/cpu/host/gate.h"
 
 #include <assert.h>
 #include <linux/futex.h>

@@ -2,7 +2,7 @@
 // Linux wipes pages in the child that were marked for it (MADV_WIPEONFORK, since 4.14), which needs no code to run at a
 // fork. Where a sandbox or an old kernel refuses, a handler of pthread_atfork() does it, for pages that it finds in a
 // list.
-#include "targets/cpu/fork_flags.h"
+#include "targets/cpu/host/fork_flags.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers that fork() sets to 0 in the child: how a process notices that it has another's memory but not its threads,
 // by one load.
-#ifndef MESHLO_TARGETS_CPU_FORK_FLAGS_H_
-#define MESHLO_TARGETS_CPU_FORK_FLAGS_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_FORK_FLAGS_H_
+#define MESHLO_TARGETS_CPU_HOST_FORK_FLAGS_H_
 
 #include <stdatomic.h>
 #include <stdint.h>

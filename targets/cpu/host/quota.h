@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much processor time the control groups of this process allow: what containers set, and neither the number of
 // processors nor the affinity shows.
-#ifndef MESHLO_TARGETS_CPU_QUOTA_H_
-#define MESHLO_TARGETS_CPU_QUOTA_H_
+#ifndef MESHLO_TARGETS_CPU_HOST_QUOTA_H_
+#define MESHLO_TARGETS_CPU_HOST_QUOTA_H_
 
 #include "hlo/base/status.h"
 
