@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-#include "targets/cpu/run/internal.h"
 #include "targets/cpu/jit/emit.h"
 #include "targets/cpu/jit/internal.h"
 #include "targets/cpu/run/internal.h"

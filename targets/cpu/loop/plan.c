@@ -213,7 +213,7 @@ static bool fetches_more(const CpuLoop *loop) {
 static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
     static const bool kSlow[] = {
 #define CPU_LOOP_OP(name, arity, result, rounds, slow) slow,
-#include "targets/cpu/loop_ops.def"
+#include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
     };
     if (value->kind != CPU_VALUE_KERNEL || !fetches_more(loop)) return false;
