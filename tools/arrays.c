@@ -70,8 +70,8 @@ void cli_array_fill(HloLiteral *literal, uint64_t seed, int64_t input) {
     }
 }
 
-// The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none.
-// A parameter's name stands for its first leaf. Names that look like p and a number are places, whatever parameters are
+// The flattened input that `key` names: a number, p and a number, or a parameter's name; -1 when there is none. A
+// parameter's name means its first leaf. Names of the form p and a number are indices, whatever the parameters are
 // called.
 static int64_t find_input(const HloModule *module, const char *key, int64_t count) {
     assert(key && count >= 0);
@@ -115,7 +115,7 @@ static HloStatus read_array(const Wanted *wanted, int64_t index, NpzArchive *arc
     HloStatus status = archive ? npz_read(archive, path, shape, input) : npy_read(path, shape, input);
     if (hlo_status_code(status) != HLO_INVALID_ARGUMENT || shared == shape) return status;
     const HloStatus second = archive ? npz_read(archive, path, shared, input) : npy_read(path, shared, input);
-    hlo_status_free(second ? second : status);  // where neither fits, the one with all replicas is what is wanted
+    hlo_status_free(second ? second : status);  // where neither fits, report the one with all replicas
     return second ? status : HLO_SUCCESS;
 }
 
@@ -158,7 +158,7 @@ static HloStatus read_one(CliContext *context, const HloModule *module, const ch
     return read_array(wanted, index, NULL, equals + 1, &inputs->items[index]);
 }
 
-// Numbers that no one gave are said to be made up, unless --seed asks for them.
+// Notes which inputs are made up, unless --seed requests that.
 static void say_what_is_missing(CliContext *context, const HloShape *const *shapes, const CliArrays *inputs) {
     enum { kMostNamed = 8 };
     int64_t missing = 0, total = 0;
@@ -225,9 +225,8 @@ HloStatus cli_arrays_write(const char *folder, const CliArrays *arrays) {
     return HLO_SUCCESS;
 }
 
-// Relative tolerance where the user gives none: a few units in the last place of narrow types, some hundred of wide
-// ones, for sums in other orders; exact for integers.
-// 4 units of the last place for narrow types, 1024 for f32 and f64, whose sums of many terms differ by their order.
+// The relative tolerance where the user gives none: 4 units in the last place for narrow types; 1024 for f32 and f64,
+// whose sums of many terms depend on their order; exact for integers.
 static double default_relative(HloType type, const CliTolerance *tolerance) {
     HloType real = hlo_type_real_part(type);
     if (!hlo_type_is_float(real)) return 0;
@@ -235,7 +234,7 @@ static double default_relative(HloType type, const CliTolerance *tolerance) {
     if (hlo_type_is_float(tolerance->narrowest) && hlo_type_info(tolerance->narrowest)->mantissa_bits < bits) {
         bits = hlo_type_info(tolerance->narrowest)->mantissa_bits;
     }
-    if (tolerance->low_precision && bits > 10) return 1e-2;  // an operand may round the other way
+    if (tolerance->low_precision && bits > 10) return 1e-2;  // an operand may be rounded the other way
     // An activation beside zero may be on in one run and off in the other: one sample of 8,192 in a sum of random
     // signs, 4 % of its root mean square. Seen in 2 of the 6.4 million gradients of mlp_dp8 in the shared corpus.
     if (tolerance->low_precision) return ldexp(8, -bits);
@@ -257,7 +256,7 @@ static double root_mean_square(const HloLiteral *literal) {
     return used ? sqrt(sum / (double)used) : 0;
 }
 
-// NaN equals NaN here, part by part: both runs say that there is no number.
+// NaN equals NaN here, part by part: both runs agree that there is no number.
 static bool same_number(double _Complex a, double _Complex b) {
     bool real = creal(a) == creal(b) || (isnan(creal(a)) && isnan(creal(b)));
     bool imaginary = cimag(a) == cimag(b) || (isnan(cimag(a)) && isnan(cimag(b)));

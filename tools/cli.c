@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command's frame: finds the verb, parses, runs, writes results to stdout and reasons to stderr, chooses the exit
+// The command's frame: finds the verb, parses, runs, writes results to stdout and errors to stderr, chooses the exit
 // code. A verb only fills `out` and returns a status.
 //
-// The life of a run: main() comes to cli_main(), which finds the verb; run_verb() makes the context and calls the verb
-// under hlo_protect(), so that lack of memory anywhere is an error with an exit code; then results, complaints and the
-// exit code follow in one place. Streams are written with write(2): stdio would hide errors until the process ends.
+// main() calls cli_main(), which finds the verb; run_verb() makes the context and calls the verb under hlo_protect(),
+// so that lack of memory anywhere is an error with an exit code; then results, complaints and the exit code are handled
+// in one place. Streams are written with write(2): stdio would hide errors until the process ends.
 #include "tools/cli.h"
 
 #include <errno.h>
@@ -59,11 +59,10 @@ static const struct {
 };
 // clang-format on
 
-// The same code means different exits by stage: an invalid argument is wrong usage before the program is read, a wrong
-// program while that is read and rewritten, and a failure at run time after that: what is verified and still refused by
-// the compiler would go wrong while running. Memory that the compiler finds too small is a prediction.
-// Codes that stand in no row are bugs of ours, since every code of status.def has one; tests/tools/test_cli.c holds the
-// table to it.
+// The same code means different exits by stage. An invalid argument is wrong usage before the program is read; a wrong
+// program while it is read and rewritten; and a failure at run time after that, since what is verified and still
+// refused by the compiler would fail while running. Memory that the compiler finds too small is a prediction. Codes
+// without a row are bugs of ours, since every code of status.def has one; tests/tools/test_cli.c holds the table to it.
 CliExit cli_exit_code(HloCode code, CliStage stage) {
     for (size_t i = 0; i < HLO_COUNT_OF(kExitCodes); ++i) {
         if (kExitCodes[i].code == code) return kExitCodes[i].exits[stage];
@@ -71,7 +70,7 @@ CliExit cli_exit_code(HloCode code, CliStage stage) {
     return CLI_EXIT_BUG;
 }
 
-// Sets the stage too: a verb may find out about wrong usage late, when it knows the program.
+// Sets the stage too: a verb may detect wrong usage late, when it has read the program.
 HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
     va_list arguments;
     HloText message = {0};
@@ -87,8 +86,8 @@ HloStatus cli_usage_error(CliContext *context, const char *format, ...) {
     return status;
 }
 
-// For findings, which are no errors: a check that fails says what it found and still prints its results. Several
-// complaints add up; the exit code is the last one's.
+// For findings, which are not errors: a check that fails reports what it found and still prints its results. Complaints
+// accumulate; the exit code is that of the last one.
 HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -118,9 +117,8 @@ void cli_progress(const CliContext *context, const char *what) {
     fflush(stderr);
 }
 
-// Writes to a standard stream; false when that failed for another reason than a reader that has gone.
-// A reader that has gone (a pipe to head) is no error, as for other commands; SIGPIPE is ignored so that we get to
-// know.
+// Writes to a standard stream. A reader that has gone (a pipe to head) is not an error, as for other commands; SIGPIPE
+// is ignored so that write() reports it. Returns false for any other failure.
 static bool write_stream(int descriptor, const char *data, size_t length) {
     while (length > 0) {
         ssize_t written = write(descriptor, data, length);
@@ -132,9 +130,9 @@ static bool write_stream(int descriptor, const char *data, size_t length) {
     return true;
 }
 
-// Says why, then gives the exit code of a status. Takes ownership.
-// Errors that name an instruction but no place in the text get it here: the program's text is still in the context, and
-// FILE:LINE:COL with the line and a caret is the form that the contract (docs/cli.md) promises.
+// Prints the message of a status and returns its exit code. Takes ownership. Errors that name an instruction but have
+// no position in the text get one here: the program's text is still in the context, and docs/cli.md promises
+// FILE:LINE:COL with the line and a caret.
 static int report_status(const CliContext *context, HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (place && place->instruction && !place->line_text && context->source.data) {
@@ -156,7 +154,7 @@ typedef struct RunCall {
     char **arguments;
 } RunCall;
 
-// Words of MESHLO_FLAGS stand before those of the command line.
+// The words of MESHLO_FLAGS come before those of the command line.
 static void add_environment_flags(RunCall *call) {
     const char *flags = getenv("MESHLO_FLAGS");
     HloArena *arena = call->context->arena;
@@ -172,8 +170,8 @@ static void add_environment_flags(RunCall *call) {
     call->argument_count = (int)all.count;
 }
 
-// Asking for help anywhere before `--` is answered before the rest is parsed: who asks may have the rest wrong.
-// `--help=man` is how the build makes the manual pages.
+// A request for help anywhere before `--` is answered before the rest is parsed, which may well be wrong. `--help=man`
+// is how the build makes the manual pages.
 static HloStatus parse_and_run(void *argument) {
     RunCall *call = argument;
     CliContext *context = call->context;
@@ -199,7 +197,7 @@ static void print_complaint(const HloText *complaint) {
     hlo_text_free(&text);
 }
 
-// Results are written after the verb has succeeded, all at once, so that a failing verb leaves no half of an output.
+// Results are written after the verb has succeeded, in one go, so that a failing verb leaves no partial output.
 static int run_verb(const CliVerb *verb, int argument_count, char **arguments) {
     CliContext context = {.verb = verb, .arena = hlo_arena_new()};
     if (!context.arena) {
@@ -251,8 +249,8 @@ static void hold_standard_streams(void) {
 }
 
 // SIGPIPE and SIGXFSZ are ignored for the whole process: a reader that has gone and a file that may not grow are errors
-// of the write that meets them. A verb's name stands first: options of the command itself are --help and
-// --version only.
+// of the write that detects them. The verb's name comes first; the only options of the command itself are --help and
+// --version.
 int cli_main(int argument_count, char **arguments) {
     hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);

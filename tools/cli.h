@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every verb of the command stands on: option tables, help made from them, results and errors, exit codes.
+// What every verb of the command uses: option tables, help made from them, results and errors, exit codes.
 #ifndef MESHLO_TOOLS_CLI_H_
 #define MESHLO_TOOLS_CLI_H_
 
@@ -25,7 +25,7 @@ typedef enum CliExit {
 typedef enum CliStage {
     CLI_STAGE_USAGE,    // options, names, files that cannot be opened
     CLI_STAGE_PROGRAM,  // reading, verifying, rewriting the program
-    CLI_STAGE_COMPILE,  // for a machine, which tells whether it has the memory
+    CLI_STAGE_COMPILE,  // for a machine, which determines whether there is enough memory
     CLI_STAGE_RUN,      // running it
     CLI_STAGE_COUNT,
 } CliStage;
@@ -85,9 +85,9 @@ struct CliContext {
     HloStringVector arguments;
     CliStage stage;
     HloText out;        // written to stdout when the verb has succeeded or failed a check
-    HloText complaint;  // why the exit code is not 0, where no status says it
+    HloText complaint;  // why the exit code is not 0, where no status reports it
     CliExit exit_code;  // used when the verb returns success
-    // The program's name and HLO text, for the places of errors about it; empty for other formats.
+    // The program's name and HLO text, to locate errors in it; empty for other formats.
     const char *source_name;
     HloFileContent source;
     bool progress;  // stderr is a terminal
@@ -95,7 +95,7 @@ struct CliContext {
     double start;   // cli_seconds() when the run began
 };
 
-// The verbs, in the order of the help. *count tells how many.
+// The verbs, in the order of the help. Sets *count.
 const CliVerb *const *cli_verbs(int64_t *count);
 
 // Runs the whole command with main()'s arguments and returns its exit code.
@@ -122,8 +122,9 @@ double cli_number(const CliContext *context, const char *name, double otherwise)
 // The values of a CLI_LIST option in the order given, in the context's arena.
 HloStringVector cli_list(CliContext *context, const char *name);
 
-// Standard output holds one thing. Of these options, text ones with the value "-" and flags want it: an error about
-// usage when one with "-" is not alone. *taken tells that one has it, so that the verb leaves out what it would print.
+// Standard output holds one thing. An option claims it if it is a text option with the value "-", or a flag that is
+// set; a usage error if one with "-" is not alone. Sets *taken if an option claims it, so that the verb leaves out what
+// it would print.
 HLO_NODISCARD HloStatus cli_standard_output(CliContext *context, const char *const *options, int64_t count,
                                             bool *taken);
 
@@ -132,7 +133,7 @@ HLO_NODISCARD HloStatus cli_usage_error(CliContext *context, const char *format,
 // Ends the run with this exit code and a reason on stderr, while results still go to stdout. Returns success, so that a
 // verb can `return cli_fail(…)`.
 HLO_NODISCARD HloStatus cli_fail(CliContext *context, CliExit exit_code, const char *format, ...) HLO_PRINTF(3, 4);
-// The exit code for a status code in a stage. The one place that maps them.
+// The exit code for a status code in a stage. No other function maps them.
 CliExit cli_exit_code(HloCode code, CliStage stage);
 
 // A path or another text of the user's as messages show it: on one line, without commands for a terminal.
@@ -141,10 +142,10 @@ const char *cli_printable(CliContext *context, const char *text);
 // Seconds on a monotonic clock.
 double cli_seconds(void);
 
-// Shows what is being done on one line of a terminal; nothing when stderr is none. "" clears the line.
+// Shows what is being done on one line of a terminal; does nothing when stderr is not one. "" clears the line.
 void cli_progress(const CliContext *context, const char *what);
 
-// Of `count` names, the one that `name` was probably meant to be (few edits away), or NULL.
+// The name among `count` that `name` was probably meant to be (few edits away), or NULL.
 const char *cli_nearest(const char *name, const char *const *names, int64_t count);
 
 // The same for the names of a verb's options.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Help and manual pages, made from the option tables.
 //
-// Help, manual pages (man -l, mandoc) and completion say the same because they are made from the same tables; nothing
-// about an option is written down twice.
+// Help, manual pages (man -l, mandoc) and completion agree because they are made from the same tables; nothing about an
+// option is written down twice.
 #include <string.h>
 
 #include "tools/cli.h"
@@ -58,9 +58,8 @@ static void print_option_name(HloText *text, const CliOption *option) {
     if (option->value) hlo_text_format(text, " %s", option->value);
 }
 
-// One option: its name in a column, its help beside it, or below when the name is long.
-// Columns are counted in bytes: names of options and values are ASCII but for an ellipsis, which moves its help by two
-// places.
+// Prints one option: its name in a column, its help beside it, or below when the name is long. Columns are counted in
+// bytes: names of options and values are ASCII except for an ellipsis, which shifts its help by two columns.
 static void print_option(HloText *text, const CliOption *option) {
     size_t start = text->length;
     hlo_text_string(text, "  ");
@@ -140,8 +139,8 @@ static void print_roff_option(HloText *text, const CliOption *option) {
     hlo_text_free(&name);
 }
 
-// A page of man(7) for one verb from the same tables as --help, so that neither can say what the other does not. roff's
-// own characters are escaped by print_roff().
+// Prints a page of man(7) for one verb from the same tables as --help, so that the two cannot disagree. print_roff()
+// escapes roff's own characters.
 void cli_print_manual(HloText *text, const CliVerb *verb) {
     hlo_text_format(text, ".TH MESHLO\\-%s 1\n.SH NAME\nmeshlo\\-%s \\- ", verb->name, verb->name);
     print_roff(text, verb->summary);

@@ -2,9 +2,9 @@
 // Options: `--name=value`, `--name value`, `-o value`; '-' and '_' inside a name are the same; "--" ends them. A single
 // "-" is an argument.
 //
-// What an option may be is in the verb's tables (cli.h) and nowhere else; here they are only read. Values are checked
-// when they are parsed, so that a verb may take them for granted, and kept in the order given: of a repeated option the
-// last one counts, but for lists. Values begin where the table says that there is one, so `--seed -1` has the value -1.
+// The verb's tables (cli.h) define the options; here they are only read. Values are checked when they are parsed, so
+// that a verb may rely on them, and kept in the order given: the last value of a repeated option counts, except for
+// lists. Whether an option takes a value follows from the table, so `--seed -1` has the value -1.
 #include <assert.h>
 #include <errno.h>
 #include <float.h>
@@ -14,8 +14,8 @@
 #include "hlo/base/decimal.h"
 #include "tools/cli.h"
 
-// `name` is written with '-'.
-// Both spellings are taken because XLA's flags have '_' and everybody else's '-'.
+// Compares with `name`, which is written with '-'. Both spellings are accepted because XLA's flags have '_' and those
+// of most other programs '-'.
 static bool same_name(const char *name, const char *text, size_t length) {
     if (strlen(name) != length) return false;
     for (size_t i = 0; i < length; ++i) {
@@ -38,7 +38,7 @@ bool cli_has_option(const CliVerb *verb, const char *name) {
     return find_option(verb, name, strlen(name)) != NULL;
 }
 
-// The right name with the wrong number of dashes is told apart from a misspelt one.
+// Distinguishes the right name with the wrong number of dashes from a misspelt one.
 static HloStatus unknown_option(CliContext *context, const char *argument, size_t name_length) {
     const char *dashes = argument[1] == '-' ? "--" : "-";
     const char *name = hlo_arena_string(context->arena, argument + strlen(dashes), name_length);
@@ -52,8 +52,8 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
     return cli_usage_error(context, "unknown option %s%s (see meshlo %s --help)", dashes, name, context->verb->name);
 }
 
-// `text` must be a whole number, without anything behind it, in range: strtoll() and strtod() say so by `end` and
-// errno. NaN fails the comparison with 0, infinity that with DBL_MAX.
+// `text` must be a whole number in range with nothing after it: strtoll() and strtod() report that by `end` and errno.
+// NaN fails the comparison with 0, infinity that with DBL_MAX.
 static HloStatus check_value(CliContext *context, const CliOption *option, const char *text) {
     char *end = NULL;
     double number = 0;
@@ -117,8 +117,8 @@ HloStatus cli_parse(CliContext *context, int argument_count, char **arguments) {
     return HLO_SUCCESS;
 }
 
-// The last value given for `name`; NULL when there is none.
-// From the end, so that what stands on the command line counts before MESHLO_FLAGS.
+// The last value given for `name`; NULL when there is none. Searches from the end, so that the command line takes
+// precedence over MESHLO_FLAGS.
 static const CliValue *find_value(const CliContext *context, const char *name) {
     const CliOption *option = find_option(context->verb, name, strlen(name));
     HLO_BUG_IF(!option);
@@ -137,7 +137,7 @@ const char *cli_text_or(const CliContext *context, const char *name, const char 
     return value ? value->text : otherwise;
 }
 
-// Also tells of any other option whether it was given.
+// For any other option, returns whether it was given.
 bool cli_flag(const CliContext *context, const char *name) {
     return find_value(context, name) != NULL;
 }
@@ -209,8 +209,8 @@ static int64_t edit_distance(const char *a, const char *b) {
     return row[b_length];
 }
 
-// A third of the letters, and one more, may be wrong: `--jsn` finds `--json`, while words that share nothing find
-// nothing. Of equally near names the first one is taken, in the order of the tables.
+// A third of the letters, plus one, may be wrong: `--jsn` finds `--json`, while words that share nothing find nothing.
+// Of equally near names the first in the order of the tables is taken.
 const char *cli_nearest(const char *name, const char *const *names, int64_t count) {
     const char *nearest = NULL;
     size_t length = strlen(name);

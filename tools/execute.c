@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run from whole arrays to whole arrays: split the inputs as the boundary says, place the parts, compile and execute
-// (or evaluate), and put the results together. Everything that is held across a call that may fail sits in a Job, so
-// that one function frees it.
+// A run from whole arrays to whole arrays: split the inputs by the boundary, place the parts, compile and execute (or
+// evaluate), and reassemble the results. Everything that lives across a call that may fail is in a Job, so that one
+// function frees it.
 #include "tools/execute.h"
 
 #include <assert.h>
@@ -114,8 +114,8 @@ static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryAr
     return HLO_SUCCESS;
 }
 
-// Puts the parts of an array of dynamic size together: it is as large as the first device's, whose dynamic dimensions
-// are whole on every device.
+// Reassembles an array of dynamic size: it is as large as the first device's, since its dynamic dimensions are whole on
+// every device.
 static HloStatus join_dynamic(const CliExecution *execution, const SpmdBoundaryArray *array, const HloShape *shape,
                               HloLiteral **shards, HloLiteral **result) {
     const CliProgram *program = execution->program;
@@ -279,8 +279,7 @@ static HloStatus job_run(Job *job, CliTimes *times) {
     return HLO_SUCCESS;
 }
 
-// Waits for each result, device by device.
-// A token's place is held by an empty literal.
+// Waits for each result, device by device. An empty literal takes the position of a token.
 static HloStatus job_collect(Job *job, CliArrays *results) {
     for (int64_t i = 0; i < job->result_count; ++i) {
         const SpmdBoundaryArray *array = &job->boundary->spmd->results[i];
@@ -309,8 +308,7 @@ static HloStatus job_do(Job *job, const CliArrays *inputs, CliArrays *results, C
     return job_collect(job, results);
 }
 
-// By the engine.
-// `shards` has a place for each device and is used for one array at a time.
+// Runs on the engine. `shards` has an entry for each device and is used for one array at a time.
 static HloStatus execute_compiled(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                   const CliArrays *inputs, CliArrays *results, CliTimes *times) {
     Job job = {.context = context,
@@ -351,8 +349,8 @@ static HloStatus share_input(CliContext *context, const CliExecution *execution,
     return HLO_SUCCESS;
 }
 
-// All devices' parameters are held at once, since the evaluator runs all devices together; whole inputs are shared
-// (share_input()), so that this costs no more than the arrays.
+// All devices' parameters are in memory at the same time, since the evaluator runs all devices together; whole inputs
+// are shared (share_input()), so this costs no more than the arrays.
 static HloStatus evaluation_run(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                 const CliArrays *inputs, Evaluation *evaluation, CliTimes *times) {
     const HloModule *module = execution->program->per_device;
@@ -437,8 +435,8 @@ HloStatus cli_execute(CliContext *context, const CliExecution *execution, const 
     return status;
 }
 
-// Device ids, one a partition of each replica, each once.
-// Ids of the slice, not places in its list. A map finds doubles, so that a slice of thousands costs no square of them.
+// Checks a list of device ids: one for each partition of each replica, none twice. They are ids of the slice, not
+// indices of its list. A map finds duplicates, so that a slice of thousands takes no quadratic time.
 static HloStatus check_assignment(CliContext *context, const EmuTopology *topology, const CliProgram *program,
                                   const char *text, const int64_t **ids) {
     const int64_t wanted = program->device_count;

@@ -22,9 +22,9 @@ typedef struct CliExecution {
     CliFeeds *feeds;            // of the program's infeeds and outfeeds; rewound at each run
 } CliExecution;
 
-// The shapes of the global arrays that a program takes and gives, in the context's arena.
+// The shapes of a program's global arguments and results, in the context's arena.
 typedef struct CliBoundary {
-    SpmdBoundary *spmd;           // shardings and local shapes; NULL entries stand in its lists
+    SpmdBoundary *spmd;           // shardings and local shapes; its lists may contain NULL
     const HloShape **parameters;  // what an input file must hold
     const HloShape **shared;      // what it may hold instead, for all replicas alike; NULL without replicas
     const HloShape **results;
@@ -34,7 +34,7 @@ typedef struct CliBoundary {
 // with several replicas one of replicas. Free with cli_boundary_free().
 HLO_NODISCARD HloStatus cli_boundary_read(CliContext *context, const CliProgram *program, bool per_device,
                                           CliBoundary *boundary);
-// The same boundary for the program before it was partitioned, whose devices hold whole arrays. Lives in the context's
+// The same boundary for the program before it was partitioned, whose devices have whole arrays. Lives in the context's
 // arena and as long as `boundary`; not to be freed.
 CliBoundary cli_boundary_whole(CliContext *context, const CliBoundary *boundary);
 // Frees what cli_boundary_read() took.
@@ -51,9 +51,9 @@ typedef struct CliTimes {
 HLO_NODISCARD HloStatus cli_execute(CliContext *context, const CliExecution *execution, const CliBoundary *boundary,
                                     const CliArrays *inputs, CliArrays *results, CliTimes *times);
 
-// The device ids on which the partitions of a program stand: --device-assignment, else the make_mesh order of the
-// program's mesh on that topology; NULL where the machine or the program has no such order (host devices, replicas).
-// In the context's arena.
+// The device ids to which the partitions of a program are assigned: --device-assignment, else the make_mesh order of
+// the program's mesh on that topology; NULL where the machine or the program has no such order (host devices,
+// replicas). In the context's arena.
 HLO_NODISCARD HloStatus cli_device_assignment(CliContext *context, const EmuTopology *topology,
                                               const CliProgram *program, const int64_t **ids);
 

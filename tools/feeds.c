@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the command is to a program's infeeds and outfeeds: files come in, in the order of the options, each device from
-// its own place in that list; what goes out is kept, and written or compared at the end. Archives are opened again for
-// each array, so that nothing large is held.
+// The command as the host of a program's infeeds and outfeeds. Input files are read in the order of the options, and
+// each device has its own position in that list; outputs are kept, and written or compared at the end. Archives are
+// opened again for each array, so that nothing large stays in memory.
 #include "tools/feeds.h"
 
 #include <assert.h>
@@ -37,8 +37,7 @@ static HloStatus add_archive(CliContext *context, const char *path, int64_t devi
     return HLO_SUCCESS;
 }
 
-// FILE for every device, or D=FILE for one.
-// A file whose name has an '=' has to be given with a partition in front.
+// Parses FILE for every device, or D=FILE for one. A file whose name contains '=' needs a partition before it.
 static HloStatus add_option(CliContext *context, const char *option, CliFeeds *feeds) {
     const char *equals = strchr(option, '='), *path = equals ? equals + 1 : option;
     int64_t device = -1;
@@ -123,7 +122,7 @@ static HloStatus take_in(void *context, int64_t device, int64_t channel, const H
     return HLO_SUCCESS;
 }
 
-// A copy: the engine's memory is used again at once.
+// Copies the array: the engine reuses its memory immediately.
 static HloStatus give_out(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data) {
     CliFeeds *feeds = context;
     assert(device >= 0 && device < feeds->devices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a program takes from its infeed and gives to its outfeed while `meshlo run` plays the host.
+// The host's side of a program's infeed and outfeed in `meshlo run`.
 #ifndef MESHLO_TOOLS_FEEDS_H_
 #define MESHLO_TOOLS_FEEDS_H_
 
@@ -17,20 +17,21 @@ typedef struct CliFeed {
 typedef struct CliFeeds {
     HLO_VECTOR(CliFeed) waiting;  // in the order given
     int64_t devices;
-    int64_t *next;     // by device: place in `waiting`
+    int64_t *next;     // by device: index into `waiting`
     CliArrays *given;  // by device: what came out of its outfeed; lists and arrays on the heap
 } CliFeeds;
 
 // Reads the --infeed options: F.npy or D=F.npy, where D is a partition, or the same with F.npz, whose members arr_0,
-// arr_1 … follow each other. INVALID_ARGUMENT or NOT_FOUND for what is no such file; arrays are read when they are fed.
+// arr_1 … follow each other. INVALID_ARGUMENT or NOT_FOUND for files of another kind; arrays are read when they are
+// fed.
 HLO_NODISCARD HloStatus cli_feeds_read(CliContext *context, int64_t devices, CliFeeds *feeds);
 // Starts over: everything waits again, nothing has come out.
 void cli_feeds_rewind(CliFeeds *feeds);
 // Frees what has come out.
 void cli_feeds_free(CliFeeds *feeds);
 
-// The host for an execution: FAILED_PRECONDITION where an infeed has run dry, or for channels of send and recv, at
-// whose other end nobody is. Valid as long as the feeds.
+// The host for an execution: FAILED_PRECONDITION where an infeed has run dry, or for channels of send and recv, which
+// have no host here. Valid as long as the feeds.
 TargetHostTransfers cli_feeds_transfers(CliFeeds *feeds);
 // The same for the evaluator.
 HloEvalHost cli_feeds_host(CliFeeds *feeds);

@@ -9,7 +9,7 @@
 
 enum { kMaxRank = 32, kMaxDescriptor = 16 };
 
-// What a header says.
+// The contents of a header.
 typedef struct Header {
     char descriptor[kMaxDescriptor];
     bool fortran_order;
@@ -30,7 +30,7 @@ static const struct {
 };
 // clang-format on
 
-// The reader's place in the header.
+// The reader's position in the header.
 typedef struct Reader {
     const char *name;
     const char *at;
@@ -47,7 +47,7 @@ static void skip_space(Reader *reader) {
     while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\t')) ++reader->at;
 }
 
-// Moves past `word` if it stands there.
+// Moves past `word` if it comes next.
 static bool accept(Reader *reader, const char *word) {
     skip_space(reader);
     size_t length = strlen(word);
@@ -101,7 +101,7 @@ static HloStatus read_shape(Reader *reader, Header *header) {
     return HLO_SUCCESS;
 }
 
-// One key and its value; a key that we do not know is an error, since it might change the meaning.
+// Reads one key and its value. An unknown key is an error, since it might change the meaning.
 static HloStatus read_member(Reader *reader, Header *header) {
     char key[kMaxDescriptor];
     HLO_TRY(read_string(reader, key, sizeof key));
@@ -156,9 +156,9 @@ static bool is_void_type(HloType type) {
            (type == HLO_BF16 || hlo_type_is_float(type) || hlo_type_info(type)->bits < 8);
 }
 
-// The element type that a descriptor means; *swap tells that the bytes are big endian.
-// Void descriptors (|V1, <V2) are how numpy stores ml_dtypes arrays, and say the size only: the program's own type
-// decides, where there is one. Alone, V2 is bf16.
+// The element type that a descriptor means; sets *swap if the bytes are big-endian. Void descriptors (|V1, <V2) are how
+// numpy stores ml_dtypes arrays, and give only the size: the program's own type decides, where there is one; otherwise
+// V2 is bf16.
 static HloStatus decide_type(const char *name, const char *descriptor, const HloShape *expected, HloType *type,
                              bool *swap) {
     assert(descriptor && type && swap);
@@ -198,7 +198,7 @@ static HloStatus check_expected(const char *name, const HloShape *shape, const H
     return status;
 }
 
-// Each word turned round; complex numbers are two words.
+// Reverses the bytes of each word; complex numbers are two words.
 static void swap_bytes(uint8_t *data, size_t bytes, size_t word) {
     assert(word > 0 && bytes % word == 0);
     for (size_t i = 0; i + word <= bytes; i += word) {
@@ -297,7 +297,7 @@ HloStatus npy_read(const char *path, const HloShape *expected, HloLiteral **lite
     return status;
 }
 
-// Padded with blanks so that the elements begin at a multiple of 64 bytes, as numpy.lib.format asks; format version
+// Pads with blanks so that the elements begin at a multiple of 64 bytes, as numpy.lib.format requires; format version
 // 1.0, as headers of arrays of 64 dimensions stay far below its 65,535 bytes.
 void npy_print_header(HloText *text, const HloShape *shape) {
     assert(text && hlo_shape_is_array(shape));

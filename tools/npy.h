@@ -7,9 +7,9 @@
 #include "hlo/ir/literal.h"
 
 // Reads an .npy image of `size` bytes: C or Fortran order, either byte order, format versions 1 to 3. `expected`
-// decides the type where numpy's descriptor leaves it open (|V1, V2: ml_dtypes) and must otherwise agree with the file
-// in type and dimensions; NULL takes what the file says (V2 is bf16). `name` is for messages. INVALID_ARGUMENT for
-// anything that is not such an image or disagrees, RESOURCE_EXHAUSTED when memory is short. Free *literal with
+// determines the type where numpy's descriptor leaves it open (|V1, V2: ml_dtypes) and must otherwise agree with the
+// file in type and dimensions; NULL takes the file's type (V2 is bf16). `name` is for messages. INVALID_ARGUMENT for
+// anything that is not an .npy image or disagrees, RESOURCE_EXHAUSTED when memory is short. Free *literal with
 // hlo_literal_free().
 HLO_NODISCARD HloStatus npy_parse(const char *name, const void *data, size_t size, const HloShape *expected,
                                   HloLiteral **literal);
@@ -35,7 +35,7 @@ typedef struct NpzArchive {
 // Free with npz_close().
 HLO_NODISCARD HloStatus npz_open(const char *path, NpzArchive *archive);
 // Sets seen[N] (of `limit` entries, all false) for each member arr_N.npy. INVALID_ARGUMENT for an archive that is empty
-// or damaged, for a member of another name or of a number from `limit` on, and for one that stands there twice.
+// or damaged, for a member of another name or with a number of `limit` or more, and for a member that appears twice.
 HLO_NODISCARD HloStatus npz_check_names(const NpzArchive *archive, bool *seen, int64_t limit);
 // Reads the member `name` (without ".npy") as npy_parse() does. NOT_FOUND when there is none.
 HLO_NODISCARD HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *expected,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Zip archives (APPNOTE.TXT): the end record names the central directory, whose entries name each member's place. Zip64
-// extra fields are understood; encryption and several disks are not. No size of the archive is believed before it is
-// checked against the file.
+// Zip archives (APPNOTE.TXT): the end record names the central directory, whose entries give each member's offset.
+// Zip64 extra fields are understood; encryption and several disks are not. No size in the archive is trusted before it
+// is checked against the file.
 #include <assert.h>
 #include <string.h>
 #include <zlib.h>
@@ -52,7 +52,7 @@ void npz_close(NpzArchive *archive) {
     hlo_file_content_free(&archive->file);
 }
 
-// Sizes of 4 GiB and more stand in the extra field 1, in the order size, packed size, offset.
+// Sizes of 4 GiB and more are in the extra field 1, in the order size, packed size, offset.
 static HloStatus read_zip64(const NpzArchive *archive, const uint8_t *extra, size_t length, Member *member) {
     assert(extra || length == 0);
     uint64_t *fields[] = {&member->size, &member->packed_size, &member->offset};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a file to the program of one device: load, decide whether it is partitioned already, check that the machine has
-// room, partition. Options that contradict the program are usage errors (exit code 2), annotations that do are the
-// program's (3): cli_blame_options() finds out which by trying without the options.
+// enough devices, partition. Options that contradict the program are usage errors (exit code 2), contradictory
+// annotations errors of the program (3): cli_blame_options() determines which by trying without the options.
 #include "tools/prepare.h"
 
 #include <assert.h>
@@ -100,8 +100,8 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
                            spec, (long long)devices);
 }
 
-// The same refusal means "your options" or "your program": propagating the program alone, without the options, tells
-// which. Only paid for when there is an error.
+// The same refusal may concern the options or the program: propagating the program without the options shows which.
+// This costs time only when there is an error.
 HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status) {
     static const SpmdOptions none = {0};
     HloModule *annotated = NULL;
@@ -120,11 +120,10 @@ static bool ends_with(const char *text, const char *end) {
     return length >= tail && !strcmp(text + length - tail, end);
 }
 
-// Whether a module for several devices is what some compiler's partitioner left behind: it has a schedule, which no
-// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Whoever says
-// how to partition knows better.
-// Such programs are told by what XLA leaves behind, which a hand-written one may have as well: hence the note, and the
-// flag that silences it.
+// Whether a module for several devices is the output of some compiler's partitioner: it has a schedule, which no
+// compiler makes before it partitions, or its entry has the name that XLA gives to what it partitioned. Explicit
+// partitioning options override this heuristic. A hand-written program may have the same traces: hence the note, and
+// the flag that silences it.
 static bool is_foreign_dump(CliContext *context, const HloModule *module) {
     if (module->num_partitions <= 1 || cli_flag(context, "mesh") || cli_flag(context, "shard") ||
         cli_flag(context, "num-partitions"))
@@ -132,8 +131,8 @@ static bool is_foreign_dump(CliContext *context, const HloModule *module) {
     return module->is_scheduled || ends_with(module->entry->name, "_spmd");
 }
 
-// What the program of one device cannot follow any more: another sharding, another number of devices. A mesh of as many
-// devices still says where they stand.
+// Rejects what the program of one device can no longer follow: another sharding, another number of devices. A mesh of
+// the same number of devices still determines their positions.
 static HloStatus check_partitioned(CliContext *context, const HloModule *module, const SpmdOptions *options) {
     assert(module->num_partitions > 0);
     if (options->shard_count) {
@@ -147,7 +146,7 @@ static HloStatus check_partitioned(CliContext *context, const HloModule *module,
     return HLO_SUCCESS;
 }
 
-// What is said on the command line is to succeed, what the environment says is a by-product.
+// A dump that the command line requests must succeed; one that the environment requests is a by-product.
 static HloStatus read_dump(CliContext *context, CompileDump *dump) {
     compile_dump_from_environment(context->arena, dump);
     const char *folder = cli_text(context, "dump-to"), *stages = cli_text(context, "dump-after");
@@ -185,8 +184,9 @@ static HloStatus compile_program(CliContext *context, CliProgram *program, const
     return HLO_SUCCESS;
 }
 
-// Load, settle the number of partitions and the machine, partition. A program of one device is taken as it is: one that
-// `partition` has marked, one that --partitioned says to be, or a dump of XLA's that looks like one, which is said.
+// Loads the program, determines the number of partitions and the machine, and partitions. A program of one device is
+// taken as it is: one that `partition` has marked, one declared by --partitioned, or one that looks like a dump of
+// XLA's, which is noted.
 HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     assert(program);
     SpmdOptions options;

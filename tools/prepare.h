@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program made ready to run: partitioned as the options of the command line say.
+// A program made ready to run: partitioned by the options of the command line.
 #ifndef MESHLO_TOOLS_PREPARE_H_
 #define MESHLO_TOOLS_PREPARE_H_
 
@@ -8,11 +8,11 @@
 
 // The options of every verb that partitions: --num-partitions, --mesh, --shard, --partitioned.
 extern const CliOptionTable cli_partition_options;
-// The options that say on which machine: --on, --device-assignment. Verbs that partition have them, or --topology
+// The options that choose the machine: --on, --device-assignment. Verbs that partition have them, or --topology
 // instead.
 extern const CliOptionTable cli_machine_options;
 
-// The machine that the options name (--on or --topology), else MESHLO_TOPOLOGY; NULL where neither says more than
+// The machine that the options name (--on or --topology), else MESHLO_TOPOLOGY; NULL where neither names more than
 // "cpu".
 const char *cli_machine(CliContext *context);
 
@@ -23,8 +23,8 @@ typedef struct CliProgram {
     HloModule *per_device;     // what each device runs
     const SpmdReport *report;  // collectives of per_device; never NULL
     int64_t num_partitions, replica_count, device_count;
-    bool was_partitioned;  // the file held the program of one device already
-    bool overlap;          // asked for by the verb: collectives in halves that computation runs beside (as --async)
+    bool was_partitioned;  // the file already held the program of one device
+    bool overlap;          // requested by the verb: collectives in halves that overlap with computation (as --async)
 } CliProgram;
 
 // Loads the first argument of the verb and partitions it if it is not the program of one device already. Free with

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs as files: which format one has, and reading it into a module that is verified. A file is unpacked first (xz,
-// gzip or zstd, by magic number), then told apart by its content, since names lie, and read by the door of its format.
+// Programs as files: determines the format of one and reads it into a verified module. A file is first decompressed
+// (xz, gzip or zstd, by magic number), then recognised by its content, since names are unreliable, and read by the
+// front end of its format.
 #include "tools/program.h"
 
 #include <assert.h>
@@ -22,8 +23,8 @@ const char *cli_format_name(CliFormat format) {
     return kNames[format];
 }
 
-// By content, as names lie: magic numbers first, then the first words of the text. HLO text is what is left, so that
-// its parser gives the error for text that is neither.
+// Looks at the content, as names are unreliable: magic numbers first, then the first words of the text. HLO text is the
+// default, so that its parser gives the error for text that is neither.
 CliFormat cli_format_detect(const char *data, size_t size) {
     if (hlo_looks_like_mlir_bytecode(data, size)) return CLI_FORMAT_BYTECODE;
     if (hlo_looks_like_proto(data, size)) return CLI_FORMAT_HLO_PROTO;
@@ -39,7 +40,7 @@ const CliOptionTable cli_program_options = CLI_TABLE(kProgramOptions);
 // More arguments than any program has, and more dimensions than any array.
 enum { MOST_ARGUMENTS = 1 << 16, MOST_DIMENSIONS = 64 };
 
-// One p0=8,6 into its place in the list.
+// Parses one p0=8,6 into its entry of the list.
 static HloStatus read_sizes(CliContext *context, const char *option, HloInts *sizes, int64_t *count) {
     const char *digits = option + (option[0] == 'p'), *equals = strchr(option, '=');
     const size_t length = strspn(digits, "0123456789");
@@ -57,7 +58,7 @@ static HloStatus read_sizes(CliContext *context, const char *option, HloInts *si
     return HLO_SUCCESS;
 }
 
-// Reads StableHLO in either form; what is passed over is said when the verb is done.
+// Reads StableHLO in either form; what is skipped is reported when the verb is done.
 static HloStatus decode_stablehlo(CliContext *context, const char *name, const HloFileContent *content,
                                   const HloInts *sizes, int64_t count, HloModule **module) {
     const HloStablehloOptions options = {
@@ -96,7 +97,7 @@ static HloStatus decode_program(CliContext *context, const char *name, const Hlo
     return decode_stablehlo(context, name, content, NULL, 0, module);
 }
 
-// A program is verified at once, whatever it came from: every later step takes that for granted.
+// A program is verified immediately, whatever its format: every later step relies on that.
 static HloStatus parse_program(CliContext *context, const char *name, const HloFileContent *content,
                                HloModule **module) {
     HLO_TRY(decode_program(context, name, content, module));
@@ -113,8 +114,8 @@ static HloStatus parse_program(CliContext *context, const char *name, const HloF
     return status;
 }
 
-// The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c finds
-// their places in it. Compressed files are expanded by hlo_file_read(), up to MAX_PROGRAM_BYTES.
+// The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c looks up
+// their positions in it. hlo_file_read() expands compressed files, up to MAX_PROGRAM_BYTES.
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
     assert(path && module);
     HloFileContent content;
@@ -129,7 +130,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     }
     hlo_file_content_free(&context->source);
     context->source_name = name;
-    context->source = content;  // for what is found out about the program later
+    context->source = content;  // for errors found in the program later
     return HLO_SUCCESS;
 }
 

@@ -14,7 +14,7 @@ typedef enum CliFormat {
     CLI_FORMAT_BYTECODE,
 } CliFormat;
 
-// The format of these bytes, told by their content.
+// The format of these bytes, determined by their content.
 CliFormat cli_format_detect(const char *data, size_t size);
 // "HLO text", "StableHLO bytecode" and so on. Static storage.
 const char *cli_format_name(CliFormat format);
@@ -27,7 +27,7 @@ extern const CliOptionTable cli_program_options;
 // read yet, by name.
 HLO_NODISCARD HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module);
 
-// Writes `text` where the option -o says: standard output with the other results when it is absent or "-".
+// Writes `text` to the file of option -o: standard output with the other results when it is absent or "-".
 HLO_NODISCARD HloStatus cli_write_output(CliContext *context, const HloText *text);
 
 // Writes the program as HLO text, likewise: the long form, with all constants in full, since it is meant to be read

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo explain and meshlo check: why a program communicates, and a guard against more of it.
-// Both verbs partition and read the same report. A check collects every broken rule before it ends with exit code 1, so
-// that one run tells all; the counters are those of one device, collectives inside of loops as the report counts them.
+// meshlo explain and meshlo check: why a program communicates, and a guard against more of it. Both verbs partition and
+// read the same report. A check collects all broken rules before it ends with exit code 1, so that one run shows them
+// all; the counters are those of one device, collectives inside loops as the report counts them.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static HloStatus run_explain(CliContext *context) {
     } else if (!status) {
         spmd_report_print(&text, program.report);
     }
-    if (!status) context->stage = CLI_STAGE_USAGE;  // what is left to fail is writing
+    if (!status) context->stage = CLI_STAGE_USAGE;  // only writing can still fail
     if (!status) status = cli_write_output(context, &text);
     hlo_text_free(&text);
     cli_program_free(&program);
@@ -64,8 +64,7 @@ static bool list_has(const char *list, const char *word) {
     return false;
 }
 
-// Every word of --forbid must be a collective.
-// A misspelt collective would forbid nothing, and the check would pass for ever.
+// Every word of --forbid must be a collective: a misspelt one would forbid nothing, and the check would always pass.
 static HloStatus check_words(CliContext *context, const char *list) {
     static const char *const kCollectives[] = {"all-gather",       "all-reduce",         "reduce-scatter",
                                                "all-to-all",       "collective-permute", "collective-broadcast",
@@ -87,7 +86,7 @@ static HloStatus check_words(CliContext *context, const char *list) {
     return HLO_SUCCESS;
 }
 
-// Halves of asynchronous collectives are told under the collective's own name (spmd_partitioner/explain.c), so that
+// Halves of asynchronous collectives are reported under the collective's own name (spmd_partitioner/explain.c), so that
 // --async changes nothing here.
 static HloStatus check_forbidden(CliContext *context, const SpmdReport *report) {
     const char *list = cli_text_or(context, "forbid", "");
@@ -98,7 +97,7 @@ static HloStatus check_forbidden(CliContext *context, const SpmdReport *report) 
     return HLO_SUCCESS;
 }
 
-// Doubles, so that 1.5GiB can be said; counters of bytes below 2^53 compare exactly.
+// Doubles, so that 1.5GiB is possible; counters of bytes below 2^53 compare exactly.
 static HloStatus parse_bytes(CliContext *context, const char *text, double *bytes) {
     assert(text && bytes);
     static const struct {

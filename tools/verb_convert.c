@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo convert: reads a program in any format (program.c finds out which) and prints it in another. Each option
-// belongs to some of the formats; one that the format asked for knows nothing of is refused, since whoever gave it
-// expects something else. What is left out on purpose, large constants as XLA leaves them out, is said on stderr.
+// meshlo convert: reads a program in any format (program.c detects which) and prints it in another. Each option belongs
+// to some of the formats; one that does not apply to the requested format is refused, since the user expects it to have
+// an effect. Deliberate omissions (large constants, as XLA omits them) are reported on stderr.
 #include <assert.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ enum { kLong, kShort, kCanonical };
 static const char *const kFormats[] = {"hlo", "dot", "proto", "stablehlo", "bytecode"};
 static const char *const kForms[] = {"long", "short", "canonical"};
 
-// The first name is the default. *choice is the place in `names`.
+// The first name is the default. *choice is the index in `names`.
 static HloStatus choose(CliContext *context, const char *option, const char *const *names, int64_t count,
                         int64_t *choice) {
     assert(option && names && count > 0 && choice);
@@ -48,8 +48,8 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
                            nearest ? nearest : names[0]);
 }
 
-// An option that says nothing about the format that was asked for: whoever gives it expects something else.
-// A bit set of formats an option: `kOwners` is the one place that says which belong together.
+// Refuses an option that does not apply to the requested format. Each option has a bit set of formats: only `kOwners`
+// defines which belong together.
 static HloStatus check_options(CliContext *context, int64_t format, int64_t form) {
     static const struct {
         const char *option;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo emulate: time, memory and links of one step on a slice.
 //
-// Partition i stands on the i-th device of JAX's make_mesh order unless --device-assignment says otherwise, as for
-// `run` and `explain`; the times come from emulator/simulate.h. Over HBM is a finding and not an error: the report is
-// still printed, and the exit code is 5.
+// Partition i is on the i-th device of JAX's make_mesh order unless --device-assignment gives another, as for `run` and
+// `explain`; the times come from emulator/simulate.h. Exceeding HBM is a finding and not an error: the report is still
+// printed, and the exit code is 5.
 #include <string.h>
 
 #include "emulator/report.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo opt: runs passes over a program and prints it, to see what one of them does. Names and dumps are XLA's, from
-// the command line or, where that says nothing, from XLA_FLAGS, so that what is known of hlo-opt holds here too. All
-// that can be wrong with the options is found before the program is read.
+// meshlo opt: runs passes over a program and prints it, to show what one of them does. Names and dumps are XLA's, from
+// the command line or, by default, from XLA_FLAGS, so that experience with hlo-opt carries over. All errors in the
+// options are found before the program is read.
 #include <regex.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static const char *nearest_pass(CliContext *context, const char *name) {
     return cli_nearest(name, names.items, names.count);
 }
 
-// XLA spells some of its passes with '_'; ours have '-' in the table. The name of a pipeline stands for its passes.
+// XLA spells some of its passes with '_'; ours have '-' in the table. The name of a pipeline means its passes.
 static HloStatus read_passes(CliContext *context, HloStringVector *names) {
     const char *at = cli_text_or(context, "passes", "simplify");
     for (bool more = true; more;) {
@@ -73,7 +73,7 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
     return options->dump_folder ? hlo_file_make_folder(options->dump_folder) : HLO_SUCCESS;
 }
 
-// XLA_FLAGS gives the dump options where the command line does not, as with XLA's own tools.
+// XLA_FLAGS provides the dump options that the command line does not, as with XLA's own tools.
 static HloStatus optimise(CliContext *context, const HloStringVector *names) {
     HloModule *module = NULL;
     HloPassOptions options = {

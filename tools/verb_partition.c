@@ -30,7 +30,7 @@ static HloStatus propagate_only(CliContext *context) {
     return status;
 }
 
-// With --json the report goes to standard output, and the program only where -o says.
+// With --json the report goes to standard output, and the program only to the file of -o.
 static HloStatus print_partitioned(CliContext *context) {
     CliProgram program = {0};
     static const char *const kOutputs[] = {"o", "json"};

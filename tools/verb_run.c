@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo run: real numbers on virtual devices, compared with the reference evaluator where asked.
+// meshlo run: real numbers on virtual devices, compared with the reference evaluator on request.
 //
-// The steps: prepare the program (prepare.c), choose machine and places, read or make inputs, run (execute.c), compare,
-// write and print. Everything that can fail because of the command line is looked at before the program runs; results
-// are written before a NaN trap or a comparison ends the verb, so that they can be looked at.
+// The steps: prepare the program (prepare.c), choose machine and devices, read or make inputs, run (execute.c),
+// compare, write and print. Everything on the command line that can be wrong is checked before the program runs;
+// results are written before a NaN trap or a comparison ends the verb, so that they can be inspected.
 #include <assert.h>
 #include <complex.h>
 #include <math.h>
@@ -54,7 +54,7 @@ typedef struct Run {
     HloModule *wide;
     HloLiteral *wide_result;
     CliArrays reference;
-    HloText no_reference;     // why there is none
+    HloText no_reference;     // why there is no reference
     int64_t ill_conditioned;  // results that differ for that reason alone
 } Run;
 
@@ -73,7 +73,7 @@ static HloStatus read_numerics(CliContext *context, const EmuTopology *topology,
     return HLO_SUCCESS;
 }
 
-// Words that are no engine, and tolerances without a comparison, are mistakes to be told before any work.
+// Unknown engines, and tolerances without a comparison, are errors to be reported before any work.
 static HloStatus read_engine(CliContext *context, bool *evaluate) {
     const char *engine = cli_text_or(context, "engine", "compiled"), *compare = cli_text_or(context, "compare", "eval");
     *evaluate = strcmp(engine, "eval") == 0;
@@ -87,8 +87,8 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
     return HLO_SUCCESS;
 }
 
-// Decides machine, numerics and places once the number of partitions is known.
-// Without a machine the program gets as many host devices as it needs.
+// Chooses machine, numerics and devices once the number of partitions is known. Without a machine the program gets as
+// many host devices as it needs.
 static HloStatus choose_machine(Run *run) {
     CliContext *context = run->context;
     CliExecution *execution = &run->execution;
@@ -158,7 +158,8 @@ static bool has_reference(Run *run) {
     return run->reference.count > 0;
 }
 
-// What a run in f64 says about result `index`, which differs: a sentence in *words.
+// Whether a run in f64 shows that result `index`, which differs, is ill-conditioned; puts a sentence about it in
+// *words.
 static bool is_ill_conditioned(Run *run, int64_t index, const CliTolerance *tolerance, HloText *words) {
     if (!has_reference(run)) {
         hlo_text_format(words, "; no run in f64 tells whether it is ill-conditioned: %s", run->no_reference.data);
@@ -191,7 +192,7 @@ static HloStatus evaluate_replicas(Run *run) {
     return cli_execute(run->context, &execution, &whole, &run->inputs, &run->expected, &times);
 }
 
-// Feeds belong to devices: what each one takes and gives means nothing on whole arrays. Manual regions of replicas
+// Feeds belong to devices: what each one reads and writes has no meaning on whole arrays. Manual regions of replicas
 // would need devices of two kinds.
 static bool is_of_devices(const CliProgram *program) {
     const HloModule *module = program->original;
@@ -204,10 +205,9 @@ static bool is_of_devices(const CliProgram *program) {
     return false;
 }
 
-// What the results are compared with. A program that means something only on several devices (manual regions) is
-// evaluated device by device.
-// UNIMPLEMENTED of the whole program is no failure of the run: the note says what the results were compared with
-// instead.
+// Computes the reference for the results. A program that has a meaning only on several devices (manual regions) is
+// evaluated device by device. If the whole program is UNIMPLEMENTED, the run does not fail: the note names what the
+// results were compared with instead.
 static HloStatus evaluate(Run *run) {
     cli_feeds_rewind(&run->expected_feeds);
     const CliProgram *program = &run->program;
@@ -447,7 +447,7 @@ static void print_summary(const Run *run, const double *worst) {
     if (!cli_flag(run->context, "print")) print_scalars(out, &run->results);
 }
 
-// The stage is that of usage by now: what is left to fail is writing files.
+// The stage is usage by now: only writing files can still fail.
 static HloStatus report(Run *run) {
     CliContext *context = run->context;
     double worst = 0;
@@ -475,7 +475,7 @@ static bool lacks_values(const HloLiteral *literal) {
     return false;
 }
 
-// Numbers that nobody wrote are never mistaken for the program's.
+// Made-up numbers must never be mistaken for the program's.
 static void say_what_is_made_up(CliContext *context, const HloModule *module) {
     int64_t count = 0;
     for (int64_t c = 0; c < module->computations.count; c++)

@@ -15,8 +15,8 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-// Of an unevenly cut dimension the last parts are shorter, and some may be empty: start and limit are both cut at the
-// array's end.
+// The last parts of an unevenly sharded dimension are shorter, and some may be empty: start and limit are both clamped
+// to the array's end.
 static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int64_t *ids, const int64_t *dims,
                              int64_t rank, EmuShard *shards) {
     assert(rank > 0 && shards);
@@ -38,7 +38,7 @@ static HloStatus make_shards(CliContext *context, const CliMesh *mesh, const int
     return HLO_SUCCESS;
 }
 
-// Element types do not matter to a sharding; f32 stands for any.
+// Element types do not matter to a sharding; f32 represents them all.
 static HloStatus draw(CliContext *context, const EmuTopology *topology, const CliMesh *mesh) {
     int64_t dims[2], rank, sizes[EMU_MAX_MESH_AXES];
     const int64_t *ids;

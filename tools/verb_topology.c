@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// meshlo topology: what a slice looks like, and where the devices of a mesh stand in it.
+// meshlo topology: what a slice looks like, and where the devices of a mesh are in it.
 //
 // Three forms of output: a description with a drawing, the ids of a mesh, JSON with both; and files for browsers (SVG)
-// and for hwloc's tools. What a slice is comes from emulator/topology.h, the order of a mesh from
-// emulator/mesh_order.h, which follows JAX's mesh_utils.
+// and for hwloc's tools. The slice comes from emulator/topology.h, the order of a mesh from emulator/mesh_order.h,
+// which follows JAX's mesh_utils.
 #include "tools/machine.h"
 
 #include "hlo/base/file.h"
@@ -27,8 +27,8 @@ typedef struct Report {
     int64_t links[3];  // directed links by EmuLinkKind
 } Report;
 
-// Link numbers have gaps (the ends of axes that do not close), so each is asked whether it is there.
-// Directed links: two a wire.
+// Counts directed links, two for each wire. Link numbers have gaps (the ends of axes that do not close), so each is
+// checked for existence.
 static void count_links(Report *report) {
     int64_t limit = emu_topology_is_tpu(report->topology) ? emu_link_limit(report->topology) : 0;
     for (int64_t i = 0; i < limit; ++i) {
@@ -104,9 +104,9 @@ static void print_ids(HloText *text, const Report *report) {
     hlo_text_char(text, '\n');
 }
 
-// Fills the mesh part of the report. A mesh that JAX refuses ends the verb with exit code 1: *refused.
-// Refusals of JAX come as UNIMPLEMENTED from the mesh order, with JAX's own reason; they are a finding (exit code 1),
-// since scripts ask whether a mesh is possible. Wrong options stay errors.
+// Fills the mesh part of the report. If JAX refuses the mesh, sets *refused, and the verb ends with exit code 1. JAX's
+// refusals come as UNIMPLEMENTED from the mesh order, with JAX's own reason; they are a finding, since scripts test
+// whether a mesh is possible. Wrong options stay errors.
 static HloStatus place_mesh(CliContext *context, Report *report, bool *refused) {
     CliMesh mesh;
     HLO_TRY(cli_mesh_parse(context, cli_text(context, "mesh"), &mesh));
@@ -141,7 +141,7 @@ static HloStatus write_hwloc(const EmuTopology *topology, const char *path) {
     return status;
 }
 
-// Everything about standard output is settled before a file is written.
+// Decides everything about standard output before a file is written.
 static HloStatus report_topology(CliContext *context, const EmuTopology *topology) {
     Report report = {.topology = topology};
     bool refused = false, taken;
