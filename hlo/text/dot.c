@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphviz drawings of modules.
-// A cluster a computation, a node an instruction, an edge an operand; calls are dashed edges to the called
-// computation's root, and control dependencies dotted ones. Nodes are numbered by the instructions' ids, which are
-// unique in the module, so that names need no escaping but in labels.
+// Graphviz drawings of modules. Each computation is a cluster, each instruction a node, each operand an edge; calls are
+// dashed edges to the called computation's root, and control dependencies dotted ones. Nodes are numbered by the
+// instructions' ids, which are unique in the module, so only labels need escaping.
 #include <assert.h>
 
 #include "hlo/text/text.h"
 
-// The colour of a node by what the op does.
+// The colour of a node by the kind of op.
 static const char *colour(const HloInstruction *instruction) {
     HloOpcode opcode = instruction->opcode;
     if (opcode == HLO_OP_PARAMETER) return "#ffe0b2";
@@ -49,7 +48,7 @@ static void draw_node(HloText *text, const HloInstruction *instruction) {
     hlo_text_free(&shape);
 }
 
-// headlabel says which operand it is, where there are several.
+// headlabel is the operand's number, if there are several.
 static void draw_edges(HloText *text, const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         hlo_text_format(text, "  n%d -> n%d", instruction->operands[i]->id, instruction->id);
@@ -67,8 +66,8 @@ static void draw_edges(HloText *text, const HloInstruction *instruction) {
     }
 }
 
-// Graphviz: a cluster a computation, a box an instruction; edges come last, since they may lead into clusters that are
-// drawn later.
+// Draws the module: a cluster per computation, a box per instruction; edges come last, since they may lead into
+// clusters that are drawn later.
 HloStatus hlo_dot_draw(const HloModule *module, HloText *text) {
     assert(module && text);
     hlo_text_string(text, "digraph \"");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens of HLO text. The lexer has no state but its place: one token is read ahead, in `token`, and the parser asks
-// for the next one when it has used it up. The text ends with a NUL, which belongs to no class, so that no loop below
-// needs to look for the end.
+// Tokens of HLO text. The only state of the lexer is its position: one token is read ahead, in `token`, and the parser
+// requests the next one when it has consumed it. The text ends with a NUL, which belongs to no class, so that no loop
+// below needs to check for the end.
 //
-// What makes HLO text awkward is that names may hold dots and dashes, and that a word's meaning depends on what stands
-// behind it: `x:` is a name, `x=` an attribute, `x` either a keyword or a name. The token's kind says which; whether a
-// name is allowed is the parser's question. Texts of models are hundreds of megabytes of numbers, hence the table of
+// HLO text is awkward because names may contain dots and dashes, and because a word's meaning depends on what follows
+// it: `x:` is a name, `x=` an attribute, `x` either a keyword or a name. The token's kind distinguishes them; the
+// parser decides whether a name is allowed. Texts of models are hundreds of megabytes of numbers, hence the table of
 // classes and the fast path for decimals.
 #include "hlo/text/lexer.h"
 
@@ -44,7 +44,7 @@ bool hlo_lex_is_name_character(char character) {
     return class_of(character) & NAME;
 }
 
-// Behind white space and comments. Stops in front of a comment that does not end.
+// Skips white space and comments. Stops before a comment that does not end.
 static char *skip_blanks(char *at) {
     for (;;) {
         while (class_of(*at) & SPACE) at++;
@@ -61,12 +61,12 @@ static char *skip_blanks(char *at) {
     }
 }
 
-// The character that the next token begins with; the token at hand stays.
+// The first character of the next token; the current token stays.
 char hlo_lex_peek(const HloLexer *lexer) {
     return *skip_blanks(lexer->at);
 }
 
-// The token is text..end, and the next one is looked for behind it.
+// Sets the token to text..end; the next one begins after it.
 static void finish(HloLexer *lexer, int kind, char *text, char *end) {
     lexer->token.kind = kind;
     lexer->token.text = text;
@@ -74,7 +74,8 @@ static void finish(HloLexer *lexer, int kind, char *text, char *end) {
     lexer->at = end;
 }
 
-// Payloads travel in the 52 bits of a double's mantissa; without one it is the quiet NaN that XLA prints as plain nan.
+// Payloads are stored in the 52 bits of a double's mantissa; without one, it is the quiet NaN that XLA prints as plain
+// nan.
 static double nan_with_payload(bool negative, uint64_t payload) {
     uint64_t bits = (negative ? UINT64_C(0xFFF0000000000000) : UINT64_C(0x7FF0000000000000)) |
                     (payload ? payload : UINT64_C(0x8000000000000));
@@ -83,7 +84,7 @@ static double nan_with_payload(bool negative, uint64_t payload) {
     return value;
 }
 
-// nan, -nan, nan(0x1): `at` stands behind the word.
+// nan, -nan, nan(0x1): `at` is after the word.
 static void lex_nan(HloLexer *lexer, char *at, bool negative) {
     uint64_t payload = 0;
     if (*at == '(') {
@@ -108,7 +109,7 @@ static void lex_nan(HloLexer *lexer, char *at, bool negative) {
     finish(lexer, HLO_TOKEN_DECIMAL, lexer->token.start, at);
 }
 
-// A colon or an equals sign right behind the word belongs to the token.
+// A colon or an equals sign directly after the word belongs to the token.
 static void lex_identifier(HloLexer *lexer, char *at) {
     assert(at < lexer->end);
     char *start = at;
@@ -126,8 +127,8 @@ static void lex_identifier(HloLexer *lexer, char *at) {
     }
 }
 
-// %name, as XLA prints names by default. A name begins with a letter, so that a lone % is an error here and not far
-// behind.
+// %name, as XLA prints names by default. A name begins with a letter, so that a lone % is an error here and not much
+// later.
 static void lex_percent(HloLexer *lexer, char *at) {
     char *start = at + 1;
     if (!(class_of(*start) & LETTER)) {
@@ -138,7 +139,7 @@ static void lex_percent(HloLexer *lexer, char *at) {
     finish(lexer, HLO_TOKEN_NAME, start, at);
 }
 
-// An exact product or quotient of two doubles, where mantissa and power of ten both are exact; else strtod.
+// An exact product or quotient of two doubles, if mantissa and power of ten are both exact; else strtod.
 double hlo_lex_decimal(const char *text, size_t length) {
     assert(text && length > 0);
     static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
@@ -165,7 +166,7 @@ double hlo_lex_decimal(const char *text, size_t length) {
     return negative ? -value : value;
 }
 
-// Behind [.]digits and an exponent, or NULL if the text at the first digit is an integer.
+// The end of [.]digits and an exponent, or NULL if the text at the first digit is an integer.
 static char *decimal_end(char *at) {
     bool decimal = false;
     while (class_of(*at) & DIGIT) at++;
@@ -183,7 +184,7 @@ static char *decimal_end(char *at) {
     return decimal ? at : NULL;
 }
 
-// Integers keep all 64 bits, signed or not; what is a decimal is decided by what stands behind the digits. -inf and
+// Integers keep all 64 bits, signed or not; the character after the digits determines whether it is a decimal. -inf and
 // -nan are the only words that begin with a dash.
 static void lex_number(HloLexer *lexer, char *at) {
     char *start = at;
@@ -252,8 +253,7 @@ static void lex_other(HloLexer *lexer, char *at) {
     }
 }
 
-// One look at the class of the first character decides what kind of token it is; blanks and comments are passed over
-// first.
+// The class of the first character determines the kind of token; blanks and comments are skipped first.
 void hlo_lex(HloLexer *lexer) {
     char *at = lexer->at;
     lexer->last_end = at;
@@ -283,8 +283,8 @@ void hlo_lex(HloLexer *lexer) {
     }
 }
 
-// The token `{` becomes one string that goes to the brace that closes it, which is how a backend configuration in JSON
-// is kept: braces in JSON's strings do not count.
+// The token `{` becomes one string that extends to the matching brace, which is the form in which a backend
+// configuration in JSON is kept: braces in JSON's strings do not count.
 bool hlo_lex_json(HloLexer *lexer) {
     assert(*lexer->token.start == '{');
     char *start = lexer->token.start;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lexer of HLO text: one token at a time over a private, NUL-terminated copy of the text, so that names and strings
-// can be ended in place instead of copied.
+// can be terminated in place instead of copied.
 #ifndef MESHLO_HLO_TEXT_LEXER_H_
 #define MESHLO_HLO_TEXT_LEXER_H_
 
@@ -16,7 +16,7 @@ typedef enum HloTokenKind {
     HLO_TOKEN_INT,
     HLO_TOKEN_DECIMAL,  // with a point or exponent, or a NaN
     HLO_TOKEN_NEGATIVE_INFINITY,
-    HLO_TOKEN_STRING,  // the text is what stands between the quotes
+    HLO_TOKEN_STRING,  // the text is the part between the quotes
     HLO_TOKEN_ARROW,
     HLO_TOKEN_LESS_EQUAL,
     HLO_TOKEN_DOTS,
@@ -25,7 +25,7 @@ typedef enum HloTokenKind {
 typedef struct HloToken {
     int kind;
     char *start;      // of the token in the copy
-    char *text;       // what it says: without %, quotes, = and :
+    char *text;       // its content: without %, quotes, = and :
     size_t length;    // of text
     int64_t integer;  // of an INT; values up to 2^64 - 1 wrap
     double decimal;   // of a DECIMAL
@@ -35,16 +35,16 @@ typedef struct HloToken {
 typedef struct HloLexer {
     char *begin;
     char *end;       // holds a NUL
-    char *at;        // behind the current token
-    char *last_end;  // behind the token before it
+    char *at;        // after the current token
+    char *last_end;  // after the previous token
     HloToken token;
 } HloLexer;
 
 // Lexes the next token into lexer->token.
 void hlo_lex(HloLexer *lexer);
-// The kind of character that follows the current token, white space and comments skipped; 0 at the end.
+// The first character after the current token, white space and comments skipped; 0 at the end.
 char hlo_lex_peek(const HloLexer *lexer);
-// With `{` as the current token: makes everything up to the matching `}` a STRING token, quotes respected. False if
+// With `{` as the current token: makes everything up to the matching `}` a STRING token, respecting quotes. False if
 // there is no matching brace.
 bool hlo_lex_json(HloLexer *lexer);
 // A decimal number of the form that the lexer accepts, correctly rounded.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser is a recursive descent over the lexer's one token; its functions are divided by topic into parser_*.c.
-// What it accepts is what XLA's parser accepts (xla/hlo/parser/hlo_parser.cc), with its quirks, since text comes from
-// everywhere. Names and strings are ended in place in a private copy of the text, which lives in the module's arena:
+// The parser is a recursive descent over the lexer's one token; its functions are divided by topic into parser_*.c. It
+// accepts what XLA's parser accepts (xla/hlo/parser/hlo_parser.cc), including its quirks, since text comes from many
+// sources. Names and strings are terminated in place in a private copy of the text, which lives in the module's arena:
 // nothing is copied twice.
 //
-// Lists of unknown length are gathered on stacks that live as long as the parser (numbers, operands) and copied out
-// when their length is known; a nested list pushes on the same stack, behind its caller's items.
+// Lists of unknown length are collected on stacks that live as long as the parser (numbers, operands) and copied out
+// when their length is known; a nested list pushes on the same stack, after its caller's items.
 #include "hlo/text/parser.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 
-// The place of `where` in the private copy of the text; its strings live in scratch.
+// The line and column of `where` in the private copy of the text; the strings are in scratch memory.
 static HloPlace place_of(const HloParser *parser, const char *where) {
     assert(where);
     const char *begin = parser->original;
@@ -72,14 +72,14 @@ bool hlo_parser_is_word(const HloParser *parser, const char *word) {
 }
 
 bool hlo_parser_is_type(const char *text, size_t length) {
-    // All but pred, bf16, token and opaque have a digit behind their first letter.
+    // All but pred, bf16, token and opaque have a digit after their first letter.
     if (length < 2 || length > 13 || !strchr("pstufbco", text[0]) || !strchr("0123456789rfop", text[1])) return false;
     HloType type = hlo_type_from_text(text, length);
     return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
 }
 
-// True for the words that cannot be names: element types, true, false, ROOT and so on.
-// The words that hlo_lexer.cc of XLA makes keywords: as names they could not be read back.
+// True for the words that cannot be names: element types, true, false, ROOT and so on. They are the keywords of XLA's
+// hlo_lexer.cc: as names they could not be read back.
 static bool is_reserved(const char *text, size_t length) {
     static const char *const words[] = {
         "true",      "false",         "inf",           "HloModule",   "ENTRY",     "ROOT",
@@ -105,7 +105,7 @@ bool hlo_parse_double(HloParser *parser, double *value) {
         if (isinf(token->decimal)) return HLO_PARSER_FAIL(parser, "the number is too large for a double");
         *value = token->decimal;
     } else if (token->kind == HLO_TOKEN_INT) {
-        // The minus of -0 is kept, though XLA reads +0: that is how negative zeros are printed, and text must not lose
+        // The minus of -0 is kept, though XLA reads +0: negative zeros are printed this way, and text must not lose
         // them.
         *value = token->integer == 0 && token->start[0] == '-' ? -0.0 : (double)token->integer;
     } else if (token->kind == HLO_TOKEN_NEGATIVE_INFINITY) {
@@ -173,7 +173,7 @@ bool hlo_parse_string_or_json(HloParser *parser, const char **string, bool *is_j
     return hlo_parse_string(parser, string);
 }
 
-// No numbers give a NULL list, as a zeroed record has.
+// No numbers give a NULL list, as in a zeroed record.
 HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
     assert(base >= 0 && base <= parser->numbers.count);
     HloInts ints = {.count = parser->numbers.count - base};
@@ -184,7 +184,7 @@ HloInts hlo_parser_pop_numbers(HloParser *parser, int64_t base) {
     return ints;
 }
 
-// `close` may follow `open` at once; separators may not be missing or double.
+// `close` may directly follow `open`; separators may not be missing or repeated.
 bool hlo_parse_ints(HloParser *parser, int open, int close, int separator, HloInts *ints) {
     const char what_open[] = {'\'', (char)open, '\'', 0};
     const char what_close[] = {'\'', (char)close, '\'', 0};
@@ -253,7 +253,7 @@ typedef struct Job {
     void *result;
 } Job;
 
-// Runs under hlo_protect(): a jump leaves nothing behind, since all that is made is in arenas that run() frees.
+// Runs under hlo_protect(): a jump leaks nothing, since everything is allocated in arenas that run() frees.
 static HloStatus run_job(void *argument) {
     Job *job = argument;
     HloParser *parser = &job->parser;
@@ -289,7 +289,7 @@ static HloStatus run(HloArena *arena, HloModule *module, const char *text, size_
     } else {
         status = hlo_protect(run_job, &job);
     }
-    // When memory ran out while an error was already there, that error is dropped.
+    // When memory ran out after an error was already recorded, that error is dropped.
     if (job.parser.status && job.parser.status != status) hlo_status_free(job.parser.status);
     hlo_arena_free(job.parser.scratch);
     hlo_arena_free(job.parser.names);
@@ -315,8 +315,8 @@ HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *opti
     return HLO_SUCCESS;
 }
 
-// Parses the module once more, and replaces the error's place by that of the instruction it names (of the module's
-// first token when it names none). An error about an instruction that the text does not have stays as it is.
+// Parses the module again, and replaces the error's position by that of the instruction it names (or of the module's
+// first token if it names none). An error about an instruction that the text does not have is left unchanged.
 static bool find_place(HloParser *parser, void *result) {
     HloStatus *status = result;
     const HloPlace *old = hlo_status_place(*status);
@@ -340,14 +340,14 @@ static bool find_place(HloParser *parser, void *result) {
     return true;
 }
 
-// Errors of later stages name an instruction; where it stands is only needed for the one error, so that the text is
-// parsed again instead of keeping a place for each instruction.
+// Errors of later stages name an instruction; its position is only needed for the one error, so the text is parsed
+// again instead of keeping a position for each instruction.
 HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length, const HloParseOptions *options) {
     assert(text || length == 0);
     bool about_text = status && hlo_status_code(status) != HLO_RESOURCE_EXHAUSTED;
     HloModule *module = about_text ? hlo_module_new("module") : NULL;
     if (!module) return status;
-    // Should the text not parse, or memory be short, then the error stays as it is.
+    // If the text does not parse, or memory is short, the error is left unchanged.
     hlo_status_free(run(module->arena, module, text, length, options, find_place, &status));
     hlo_module_free(module);
     return status;

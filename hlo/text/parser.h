@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parser's own parts, one file a topic. Every parse function returns false after an error, which then stands in
-// parser->status; on success the current token is the one behind what was parsed.
+// The parser's internal interface, one file per topic. Every parse function returns false after an error, which is then
+// in parser->status; on success, the current token is the one after the parsed text.
 #ifndef MESHLO_HLO_TEXT_PARSER_H_
 #define MESHLO_HLO_TEXT_PARSER_H_
 
@@ -9,9 +9,9 @@
 #include "hlo/text/lexer.h"
 #include "hlo/text/text.h"
 
-// How deeply instructions, shapes, literals and computations may be nested in one another.
+// The maximal nesting depth of instructions, shapes, literals and computations.
 enum { HLO_PARSE_DEPTH_LIMIT = 200 };
-// How long a chain of computations that call one another may be.
+// The maximal length of a chain of computations that call one another.
 enum { HLO_PARSE_CALL_LIMIT = 1000 };
 
 // A power of two well above the number of opcodes.
@@ -32,13 +32,13 @@ typedef struct HloNameScope {
     int64_t capacity;  // a power of two
 } HloNameScope;
 
-// An instruction and where the text defines it.
+// An instruction and the position of its definition in the text.
 typedef struct HloDefinition {
     const HloInstruction *instruction;
     const char *where;  // its name in the lexer's copy
 } HloDefinition;
 
-// A shape by the text it was written as.
+// A shape, keyed by its text.
 typedef struct HloShapeEntry {
     const char *text;
     uint32_t length;
@@ -92,7 +92,7 @@ bool hlo_parser_enter(HloParser *parser);
 static inline int hlo_parser_kind(const HloParser *parser) {
     return parser->lexer.token.kind;
 }
-// Goes on to the next token if the current one is of this kind.
+// Advances to the next token if the current one is of this kind.
 static inline bool hlo_parser_eat(HloParser *parser, int kind) {
     if (parser->lexer.token.kind != kind) return false;
     hlo_lex(&parser->lexer);
@@ -102,7 +102,7 @@ static inline bool hlo_parser_eat(HloParser *parser, int kind) {
 bool hlo_parser_unexpected(HloParser *parser, const char *what);
 // The token must be `kind`, described as `what` in the error.
 bool hlo_parser_expect(HloParser *parser, int kind, const char *what);
-// True if the current token is an identifier spelled so.
+// True if the current token is this identifier.
 bool hlo_parser_is_word(const HloParser *parser, const char *word);
 // True for the names of element types that are written out (not tuple and b).
 bool hlo_parser_is_type(const char *text, size_t length);
@@ -113,9 +113,9 @@ bool hlo_parse_int(HloParser *parser, int64_t *value);
 bool hlo_parse_double(HloParser *parser, double *value);
 // true or false.
 bool hlo_parse_bool(HloParser *parser, bool *value);
-// A name with or without %, ended with a NUL in place.
+// A name with or without %, terminated by a NUL in place.
 bool hlo_parse_name(HloParser *parser, const char **name, size_t *length);
-// name= ; ended with a NUL in place.
+// name= ; terminated by a NUL in place.
 bool hlo_parse_attribute_name(HloParser *parser, const char **name, size_t *length);
 // A quoted string, decoded.
 bool hlo_parse_string(HloParser *parser, const char **string);
@@ -138,7 +138,7 @@ bool hlo_parser_expect_end(HloParser *parser);
 
 // True if the current token can begin a shape.
 bool hlo_parser_at_shape(const HloParser *parser);
-// A shape; layouts that are missing become the default ones.
+// A shape; missing layouts become the default ones.
 bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape);
 // {shape, shape}
 bool hlo_parse_shapes(HloParser *parser, HloShapes *shapes);
@@ -147,7 +147,7 @@ bool hlo_parse_shapes(HloParser *parser, HloShapes *shapes);
 
 // The value of a literal whose shape is known.
 bool hlo_parse_literal_value(HloParser *parser, const HloShape *shape, HloLiteral **literal);
-// A shape and its value, or a tuple of such.
+// A shape and its value, or a tuple of these.
 bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
 
 // ---- parser_sharding.c
@@ -177,13 +177,13 @@ bool hlo_parse_slice(HloParser *parser, HloSliceAttributes *slice);
 // {kind="sharding", entry={...}, exit={...}}
 bool hlo_parse_domain(HloParser *parser, HloDomainAttributes *domain);
 
-// ---- parser_annotation.c: what every instruction may carry
+// ---- parser_annotation.c: annotations that every instruction may have
 
 // {op_name="..." stack_frame_id=3 ...}
 bool hlo_parse_metadata(HloParser *parser, const HloMetadata **metadata);
 // {key="value",key={json}}, sorted by key.
 bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes);
-// {visualizing_index=0,name=1.5}; *text NULL if it says nothing.
+// {visualizing_index=0,name=1.5}; *text is NULL if it is empty.
 bool hlo_parse_statistics(HloParser *parser, const char **text);
 // {({"name" {0}}, {"name"})}; kept as the text between the outer braces.
 bool hlo_parse_origin(HloParser *parser, const char **text);
@@ -197,7 +197,7 @@ bool hlo_parse_stack_tables(HloParser *parser);
 
 // ---- parser_attribute.c
 
-// What the attributes of one instruction say.
+// The parsed attributes of one instruction.
 typedef struct HloParsedAttributes {
     union {
         HloCollectiveAttributes collective;
@@ -237,8 +237,8 @@ typedef struct HloParsedAttributes {
     HloAliases async_aliasing;     // output_to_operand_aliasing of a wrapped op
 } HloParsedAttributes;
 
-// The attributes behind an instruction of `opcode`; `async` if they are those of a wrapped op. With `allowed` false
-// there may be none. Checks that those which the op needs are there.
+// The attributes of an instruction of `opcode`; `async` if they are those of a wrapped op. If `allowed` is false, there
+// may be none. Checks that the required attributes are present.
 bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool allowed,
                           HloInstruction *const *operands, int64_t operand_count, HloParsedAttributes *parsed);
 enum { HLO_PARSE_ROLES = 8 };
@@ -251,16 +251,16 @@ HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloC
 // Fills parser->opcodes.
 void hlo_parser_index_opcodes(HloParser *parser);
 
-// [ROOT] name = ... ; sets *root if it says so.
+// [ROOT] name = ... ; sets *root for ROOT.
 bool hlo_parse_instruction(HloParser *parser, HloInstruction **root);
-// What stands behind `name =`.
+// The part after `name =`.
 bool hlo_parse_instruction_value(HloParser *parser, const char *name, HloInstruction **instruction);
-// The instruction of that name in the computation being parsed, or NULL.
+// The instruction with this name in the computation being parsed, or NULL.
 HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length);
 
 // ---- parser_computation.c
 
-// A computation that remembers the name the text gave it.
+// A computation that remembers its name in the text.
 HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name);
 // Parameters must be numbered without gaps.
 bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *computation);

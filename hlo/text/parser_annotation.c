@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Metadata, frontend attributes, statistics and origins.
-// Whatever an instruction may carry that means nothing to its op. Some of it (statistics, origins) nobody here reads:
-// it is checked for its syntax and kept as the text that XLA would print, so that a module survives the trip through
-// us.
+// Metadata, frontend attributes, statistics and origins. These are the annotations of an instruction that do not affect
+// its op. Some (statistics, origins) are unused here: their syntax is checked, and they are kept as the text that XLA
+// would print, so that a module survives a round trip.
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static const struct {
 #undef NUMBER
 };
 
-// {1,2}: which kinds of profile the op comes from; kept as text.
+// {1,2}: the kinds of profile that the op comes from; kept as text.
 static bool parse_profile_type(HloParser *parser, HloMetadata *metadata) {
     HloInts types;
     char text[64] = "";
@@ -47,7 +46,7 @@ static bool parse_profile_type(HloParser *parser, HloMetadata *metadata) {
     return true;
 }
 
-// The keys of OpMetadata in xla_data.proto that text has; each may stand once.
+// The keys of OpMetadata in xla_data.proto that occur in text; each may occur once.
 static bool parse_metadata_key(HloParser *parser, HloMetadata *metadata, uint32_t *seen) {
     const char *name;
     size_t length;
@@ -130,7 +129,7 @@ bool hlo_parse_statistics(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of statistics");
 }
 
-// {"name" {1,2}} or {}; *array is its text in the parser's arena as we print it, whatever escapes it was written with.
+// {"name" {1,2}} or {}; *array is its text in the parser's arena as we print it, regardless of the original escapes.
 static bool parse_original_array(HloParser *parser, const char **array) {
     const char *name = NULL;
     HloInts index = {0};
@@ -187,7 +186,7 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of origin");
 }
 
-// Levels of two spaces inside the module that holds the table: its entries, and the modules in them.
+// Indentation in levels of two spaces inside the module that has the table: its entries, and the modules in them.
 enum { TABLE_INDENT = 1, RECOVERY_INDENT = 2 };
 
 // ", "HloModule ..."" of an entry: printed again, as XLA does.
@@ -215,7 +214,7 @@ static bool parse_recovery_module(HloParser *parser, CharVector *table) {
     return false;
 }
 
-// {"a"} : {"b"} and perhaps the module that makes the one of the other.
+// {"a"} : {"b"} and optionally the module that computes one from the other.
 static bool parse_recovery(HloParser *parser, CharVector *table) {
     for (int side = 0; side < 2; side++) {
         const char *array;
@@ -230,8 +229,8 @@ static bool parse_recovery(HloParser *parser, CharVector *table) {
     return true;
 }
 
-// {{"a"} : {"b"}, "HloModule ..." ...}; kept as the text between the outer braces, laid out as XLA prints it.
-// The table grows in scratch, where nothing is lost when an entry finds no memory.
+// {{"a"} : {"b"}, "HloModule ..." ...}; kept as the text between the outer braces, laid out as XLA prints it. The table
+// grows in scratch memory, so nothing leaks when an entry cannot be allocated.
 bool hlo_parse_origin_table(HloParser *parser, const char **text) {
     CharVector table = {0};
     if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attributes of an instruction: those that every op may have, called computations, and the fields of its family.
-// An attribute's name is looked for among those that every op has, then among the called computations' roles, then
-// among the fields of the op's family (hlo/ir/attributes.def), which hlo_parse_field() reads by their kind. What no
-// table can say (needed fields, roles, combinations) is checked behind the last one. The rules are those of
+// The attributes of an instruction: those that every op may have, called computations, and the fields of its family. An
+// attribute's name is looked up among those that every op has, then among the called computations' roles, then among
+// the fields of the op's family (hlo/ir/attributes.def), which hlo_parse_field() reads by their kind. Rules that no
+// table can express (required fields, roles, combinations) are checked after the last one. The rules are those of
 // CreateInstruction() in XLA's hlo_parser.cc: text that XLA refuses is refused, even where it would make sense.
 #include <assert.h>
 
@@ -45,8 +45,8 @@ static const char *const role_names[ROLE_COUNT] = {"to_apply", "calls",   "condi
 
 #define BIT(role) (1U << (role))
 
-// Roles that an op must fill, as bits.
-// A conditional's roles depend on its selector: a predicate has two named branches, an index a list.
+// Roles that an op must fill, as bits. A conditional's roles depend on its selector: a predicate has two named
+// branches, an index a list.
 static unsigned needed_roles(HloOpcode opcode, bool pred_branch) {
     assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     switch (opcode) {
@@ -95,7 +95,7 @@ static bool check_needed_fields(HloParser *parser, const char *where, HloOpcode 
     return true;
 }
 
-// Ops whose `dimensions` hold exactly one number.
+// True for ops whose `dimensions` have exactly one number.
 static bool has_one_dimension(HloOpcode opcode) {
     return opcode == HLO_OP_SORT || opcode == HLO_OP_SCAN || opcode == HLO_OP_CONCATENATE ||
            opcode == HLO_OP_GET_DIMENSION_SIZE || opcode == HLO_OP_SET_DIMENSION_SIZE || opcode == HLO_OP_ALL_GATHER ||
@@ -103,7 +103,7 @@ static bool has_one_dimension(HloOpcode opcode) {
            opcode == HLO_OP_RAGGED_ALL_TO_ALL;
 }
 
-// Fields whose absence means something else than zero.
+// Sets fields whose absence does not mean zero.
 static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttributes *parsed) {
     assert(parsed);
     switch (hlo_op_info(opcode)->family) {
@@ -125,7 +125,7 @@ static void set_defaults(HloParser *parser, HloOpcode opcode, HloParsedAttribute
     }
 }
 
-// Only instructions above this one can be named: control edges go forward in text.
+// Only earlier instructions can be named: control edges go forward in text.
 static bool parse_predecessors(HloParser *parser, HloInstructionVector *predecessors) {
     if (!hlo_parser_expect(parser, '{', "'{'")) return false;
     do {
@@ -140,13 +140,13 @@ static bool parse_predecessors(HloParser *parser, HloInstructionVector *predeces
     return hlo_parser_expect(parser, '}', "'}'");
 }
 
-// Which common attribute, role or list a name stands for here; -1 if none.
+// The common attribute, role or list that a name refers to here; -1 if none.
 static int find_common(HloOpcode opcode, bool async, bool pred_branch, const char *name, size_t length) {
     for (int i = 0; i < (int)HLO_COUNT_OF(common_names); i++) {
         if (common_names[i].length == length && memcmp(common_names[i].text, name, length) == 0) return i;
     }
     if (async && strcmp(name, "async_execution_thread") == 0) return COMMON_EXECUTION_THREAD;
-    // A custom call has aliasing of its own, which stays with it.
+    // A custom call has its own aliasing attribute, which stays with it.
     bool own = opcode == HLO_OP_CUSTOM_CALL;
     if (async && !own && strcmp(name, "output_to_operand_aliasing") == 0) return COMMON_ALIASING;
     if (opcode == HLO_OP_DOMAIN && strcmp(name, "domain") == 0) return COMMON_DOMAIN;
@@ -165,8 +165,8 @@ static const char *skip_blanks(const char *at) {
     return at;
 }
 
-// Behind `"wait_on_operation_queues": [],` at `at`, or NULL. XLA takes the empty list out of the configurations it
-// reads.
+// The position after `"wait_on_operation_queues": [],` at `at`, or NULL. XLA removes the empty list from the
+// configurations it reads.
 static const char *behind_empty_queues(const char *at) {
     static const char key[] = "\"wait_on_operation_queues\"";
     if (strncmp(at, key, strlen(key)) != 0) return NULL;
@@ -194,7 +194,7 @@ static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed)
     return true;
 }
 
-// By the enumerator that find_common() gave.
+// Parses a value by the enumerator that find_common() returned.
 static bool parse_common(HloParser *parser, int common, HloParsedAttributes *parsed) {
     switch (common) {
         case COMMON_SHARDING: return hlo_parse_sharding_here(parser, &parsed->sharding);
@@ -213,7 +213,7 @@ static bool parse_common(HloParser *parser, int common, HloParsedAttributes *par
     }
 }
 
-// Read for the sake of text that XLA printed for a while, and forgotten, as XLA does.
+// Skips an attribute that XLA printed for a while, as XLA does.
 static bool skip_mode(HloParser *parser) {
     static const char *const modes[] = {"cross_replica", "cross_partition", "cross_replica_and_partition",
                                         "flattened_id"};
@@ -225,7 +225,7 @@ static bool skip_mode(HloParser *parser) {
     return HLO_PARSER_FAIL(parser, "unknown mode of a collective");
 }
 
-// An attribute may be given once; `async` is for those of an op that is written as X-start.
+// An attribute may occur once; `async` is for those of an op that is written as X-start.
 static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred_branch, HloParsedAttributes *parsed) {
     const char *name;
     size_t length;
@@ -238,7 +238,7 @@ static bool parse_one(HloParser *parser, HloOpcode opcode, bool async, bool pred
         return parse_common(parser, common, parsed);
     }
     const HloFamilyInfo *family = hlo_family_info(hlo_op_info(opcode)->family);
-    // XLA had another name for it for a while.
+    // XLA used another name for it for a while.
     if (opcode == HLO_OP_CONVOLUTION && strcmp(name, "conv_kind") == 0) name = "convolution_kind";
     int field = find_field(family, name);
     if (field < 0 || hlo_field_presence(opcode, field) == HLO_FIELD_FORBIDDEN) {
@@ -352,7 +352,7 @@ bool hlo_parse_attributes(HloParser *parser, HloOpcode opcode, bool async, bool 
            check_combinations(parser, where, opcode, operands, operand_count, parsed);
 }
 
-// Lists (branches, called computations) exclude roles, as parse_one() only takes what the op has.
+// Lists (branches, called computations) exclude roles, as parse_one() only accepts what the op has.
 HloComputation *const *hlo_parser_called(const HloParsedAttributes *parsed, HloComputation **buffer, int64_t *count) {
     assert(parsed && buffer && count);
     *count = parsed->list.count;

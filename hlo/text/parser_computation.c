@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations: their heads, their lists of instructions, and the names by which instructions call them.
-// A computation is known by its name from its closing brace on: text has callees before callers, and recursion cannot
-// be written. One that is written inside an instruction has no name in the text and is called `_`. Computations are
+// Computations: their heads, their lists of instructions, and the names by which instructions call them. A computation
+// is known by its name from its closing brace on: in text, callees come before callers, and recursion cannot be
+// written. One that is written inside an instruction has no name in the text and is called `_`. Computations are
 // finished in the order of their closing braces, which is the order of the module.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
 
-// The lists by id grow in step with the module's ids.
+// The lists by id grow together with the module's ids.
 HloComputation *hlo_parser_new_computation(HloParser *parser, const char *name) {
     HloComputation *computation = hlo_computation_new(parser->module, name);
     hlo_vector_push(parser->scratch, &parser->computation_names, name);
@@ -26,8 +26,8 @@ bool hlo_parser_check_parameters(HloParser *parser, const HloComputation *comput
 }
 
 // { instructions }
-// Names of instructions are private to their computation: the scope of the one around is put back at the end. Without
-// ROOT the last instruction is the root, as in XLA.
+// Names of instructions are private to their computation: the enclosing scope is restored at the end. Without ROOT, the
+// last instruction is the root, as in XLA.
 static bool parse_body(HloParser *parser, const char *name, HloComputation **result) {
     assert(name && result);
     if (!hlo_parser_enter(parser)) return false;
@@ -55,7 +55,7 @@ static bool parse_body(HloParser *parser, const char *name, HloComputation **res
     return true;
 }
 
-// The computation must stand above.
+// The computation must be defined earlier in the text.
 bool hlo_parse_called(HloParser *parser, HloComputation **computation) {
     assert(computation);
     if (hlo_parser_kind(parser) == '{') {
@@ -85,7 +85,7 @@ bool hlo_parse_called_list(HloParser *parser, HloComputationVector *list) {
     return hlo_parser_expect(parser, '}', "'}'");
 }
 
-// (name: shape, ...) -> shape. Only the result is compared with the body, as XLA does.
+// (name: shape, ...) -> shape. Only the result is compared with the body, as in XLA.
 static bool parse_program_shape(HloParser *parser, const HloShape **result) {
     if (!hlo_parser_expect(parser, '(', "'(' of the parameters")) return false;
     if (hlo_parser_kind(parser) != ')') {
@@ -118,7 +118,7 @@ static bool parse_execution_thread(HloParser *parser, HloComputation *computatio
     return true;
 }
 
-// Without ENTRY the last computation is the entry, which parse_computations() sees to.
+// Without ENTRY, the last computation is the entry; parse_computations() sets it.
 bool hlo_parse_computation(HloParser *parser, HloComputation **entry) {
     const char *entry_where = parser->lexer.token.start;
     bool is_entry = hlo_parser_is_word(parser, "ENTRY");

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute values, by the kind of field that holds them: the switch in hlo_parse_field() has a reader for each kind of
-// attributes.def, and the structured ones stand here.
+// Attribute values, by the kind of their field: the switch in hlo_parse_field() has a reader for each kind of
+// attributes.def, and the structured ones are here.
 //
 //   size=3x3 stride=2x2 pad=0_1x0_1 rhs_reversal=1x0     HloWindow, one record a dimension
-//   b01f_01io->b01f                                     HloConvolutionLabels: where each role stands
+//   b01f_01io->b01f                                     HloConvolutionLabels: the dimension of each role
 //   padding=0_1x2_3_1                                   HloPadding: low_high, or low_high_interior
 //   {[0:4:2], [1:3]}                                    slices
 //   { {0}: (1, {}, may-alias) }                         aliases: output index, operand, operand index
 //   {{0,1},{1,0}}                                       pairs
 //
-// Some of these are no sequences of ordinary tokens (3x3 would be a number and a word); they are read from the raw
-// text, and the lexer is put behind them.
+// Some of these are not sequences of ordinary tokens (3x3 would be a number and a word); they are read from the raw
+// text, and the lexer is moved past them.
 #include <assert.h>
 #include <float.h>
 
@@ -19,8 +19,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Patterns that are not made of ordinary tokens: 3x3, 0_1x-1_2, b01f_01io->b01f. They are read from the raw text.
 
-// An integer at *at, which moves behind its digits; false, and *value undefined, where there is none or it has more
-// than 64 bits.
+// An integer at *at, which moves past its digits; false, and *value undefined, if there is none or it has more than 64
+// bits.
 static bool raw_number(const char **at, int64_t *value) {
     bool negative = **at == '-';
     const char *digits = *at + negative;
@@ -36,7 +36,7 @@ static bool raw_number(const char **at, int64_t *value) {
     return true;
 }
 
-// Puts the lexer behind what was read without it.
+// Moves the lexer past the text that was read without it.
 static bool end_raw(HloParser *parser, const char *at) {
     parser->lexer.at = parser->lexer.begin + (at - parser->lexer.begin);
     hlo_lex(&parser->lexer);
@@ -57,7 +57,7 @@ static bool parse_by_x(HloParser *parser, HloInts *ints) {
     return end_raw(parser, at);
 }
 
-// A pad of a scalar is printed as a bare "padding=", which nothing or a comma follows.
+// A pad of a scalar is printed as a bare "padding=", followed by nothing or a comma.
 static bool is_padding_of_scalar(const char *at) {
     bool is_number = *at == '-' || (*at >= '0' && *at <= '9');
     return !is_number && (at[-1] != '=' || *at == ',');
@@ -85,13 +85,13 @@ bool hlo_parse_padding_here(HloParser *parser, bool interior, HloPadding *paddin
     return end_raw(parser, at);
 }
 
-// What each column of a window says; empty when not given.
+// The values of each column of a window; empty if absent.
 typedef struct WindowColumns {
     HloInts size, stride, lhs_dilate, rhs_dilate, rhs_reversal;
     HloPadding pad;
 } WindowColumns;
 
-// Each column once, in any order.
+// Each column may occur once, in any order.
 static bool parse_window_column(HloParser *parser, WindowColumns *columns) {
     const char *name;
     size_t length;
@@ -117,7 +117,7 @@ static bool parse_window_column(HloParser *parser, WindowColumns *columns) {
     return hlo_parser_fail(parser, where, "unknown part '%s' of a window", name);
 }
 
-// The columns become one record a dimension; missing ones have their defaults (stride and dilations 1, padding 0).
+// The columns become one record per dimension; missing ones have their defaults (stride and dilations 1, padding 0).
 bool hlo_parse_window_here(HloParser *parser, bool braces, const HloWindow **result) {
     const char *where = parser->lexer.token.start;
     WindowColumns c = {0};
@@ -298,7 +298,7 @@ bool hlo_parse_domain(HloParser *parser, HloDomainAttributes *domain) {
     return true;
 }
 
-// ulps is an integer in XLA's message; decimals are cut.
+// ulps is an integer in XLA's message; decimals are truncated.
 static bool parse_tolerance(HloParser *parser, HloAccuracy *accuracy) {
     accuracy->has_tolerance = true;
     if (!hlo_parser_expect(parser, '{', "'{' of a tolerance")) return false;
@@ -365,7 +365,7 @@ static bool parse_accuracy(HloParser *parser, const HloAccuracy **result) {
     return hlo_parser_expect(parser, '}', "'}' of result_accuracy");
 }
 
-// {default,highest}: one word an operand.
+// {default,highest}: one word per operand.
 static bool parse_precisions(HloParser *parser, HloPrecisions *precisions) {
     HLO_VECTOR(int32_t) items = {0};
     if (!hlo_parser_expect(parser, '{', "'{'")) return false;
@@ -408,7 +408,7 @@ static bool parse_float(HloParser *parser, float *result) {
     return true;
 }
 
-// `attributes` is the record of the family that the field belongs to.
+// `attributes` is the record of the field's family.
 bool hlo_parse_field(HloParser *parser, const HloField *field, void *attributes) {
     assert(field && attributes);
     void *to = (char *)attributes + field->offset;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions: name, shape, opcode, operands, and what the text may leave out. A shape that is not written is
-// inferred, an async wrapper that is written as its op (all-gather-start of anything) gets its computation, and what
-// XLA accepts only with a shape is refused without one.
+// Instructions: name, shape, opcode, operands, and the parts that the text may omit. A missing shape is inferred, an
+// async wrapper that is written as its op (all-gather-start, or -start of any op) gets its computation, and
+// instructions that XLA accepts only with a shape are refused without one.
 //
 // The text of an instruction is read once, from left to right, though its parts depend on later ones: attributes are
-// collected beside it (HloParsedAttributes), operands on a stack that instructions written as operands share, and the
-// instruction is made last, when all is known. Until then nothing of it is in the graph, so that an error leaves no
-// half-made instruction with users behind. Names of operands are looked up when they are read: HLO's order of
-// definitions is that of use, and what was not defined above is an error with its place, but where a
-// single instruction is read alone: there it becomes a parameter.
+// collected separately (HloParsedAttributes), operands on a stack that nested instructions share, and the instruction
+// is made last, when everything is known. Until then no part of it is in the graph, so an error leaves no half-made
+// instruction with users. Names of operands are looked up when they are read: definitions come before uses in HLO, and
+// an undefined name is an error at its position, except in a stand-alone instruction, where it becomes a parameter.
 #include <assert.h>
 #include <limits.h>
 
@@ -17,8 +16,8 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Names
 
-// The entry of a name, or the free one where it would go. Linear probing; at most half of the entries are in use, so
-// the search ends soon, at a free one.
+// The entry of a name, or the free one for it. Linear probing; at most half of the entries are in use, so the search
+// soon ends at a free one.
 static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const char *name, size_t length,
                                uint32_t hash) {
     assert(capacity > 0 && (capacity & (capacity - 1)) == 0);
@@ -29,7 +28,7 @@ static HloNameEntry *name_slot(HloNameEntry *entries, int64_t capacity, const ch
     }
 }
 
-// Names are looked up in the computation at hand alone: HLO has no outer scopes.
+// Names are looked up only in the current computation: HLO has no outer scopes.
 HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_t length) {
     const HloNameScope *scope = parser->scope;
     if (scope->count == 0) return NULL;
@@ -37,8 +36,8 @@ HloInstruction *hlo_parser_find(const HloParser *parser, const char *name, size_
     return name_slot(scope->entries, scope->capacity, name, length, hash)->instruction;
 }
 
-// Adds a name to the scope; fails when it is taken.
-// The name is not copied: it stands in the arena of the module or in the text.
+// Adds a name to the scope; fails if it is already used. The name is not copied: it is in the module's arena or in the
+// text.
 static bool add_name(HloParser *parser, const char *name, size_t length, HloInstruction *instruction) {
     assert(instruction && name);
     HloNameScope *scope = parser->scope;
@@ -64,7 +63,7 @@ static bool add_name(HloParser *parser, const char *name, size_t length, HloInst
     return true;
 }
 
-// Makes an instruction and notes the name that the text gave it.
+// Makes an instruction and records its name in the text.
 static HloInstruction *make(HloParser *parser, HloComputation *computation, HloOpcode opcode, const HloShape *shape,
                             HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                             const char *name) {
@@ -77,7 +76,7 @@ static HloInstruction *make(HloParser *parser, HloComputation *computation, HloO
 // ---------------------------------------------------------------------------------------------------------------------
 // Opcodes
 
-// A table of opcodes by hash, filled once a parser; slots hold the opcode plus one, so that zero is free.
+// A table of opcodes by hash, filled once per parser; slots have the opcode plus one, so that zero is free.
 static unsigned char *opcode_slot(HloParser *parser, const char *text, size_t length) {
     for (uint64_t i = hlo_hash_bytes(text, length) % HLO_PARSE_OPCODE_SLOTS;; i = (i + 1) % HLO_PARSE_OPCODE_SLOTS) {
         unsigned char *slot = &parser->opcodes[i];
@@ -94,13 +93,13 @@ void hlo_parser_index_opcodes(HloParser *parser) {
     }
 }
 
-// HLO_OPCODE_COUNT for words that are none.
+// HLO_OPCODE_COUNT for words that are not opcodes.
 static HloOpcode find_opcode(HloParser *parser, const char *text, size_t length) {
     unsigned char slot = *opcode_slot(parser, text, length);
     return slot ? (HloOpcode)(slot - 1) : HLO_OPCODE_COUNT;
 }
 
-// The opcode, and for X-start, X-update and X-done of an op without its own such forms the wrapped one.
+// The opcode; for X-start, X-update and X-done of an op without these forms, also the wrapped one.
 static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrapped) {
     static const struct {
         const char *suffix;
@@ -124,8 +123,8 @@ static bool parse_opcode(HloParser *parser, HloOpcode *opcode, HloOpcode *wrappe
     return true;
 }
 
-// Ops whose result shape the text must say: those for which hlo_parser.cc calls no ShapeInference, because the shape
-// carries something that operands and attributes do not say, or XLA never wrote the inference.
+// Ops whose result shape the text must contain: those for which hlo_parser.cc calls no ShapeInference, because the
+// shape has information that operands and attributes lack, or because XLA never implemented the inference.
 static bool needs_shape(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ASYNC_START:
@@ -177,7 +176,7 @@ static bool needs_shape(HloOpcode opcode) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Operands
 
-// An instruction of a stand-alone text uses a value that nothing defines: it becomes a parameter.
+// An undefined value in an instruction of a stand-alone text becomes a parameter.
 static bool invent_parameter(HloParser *parser, const char *name, size_t length, const HloShape *shape,
                              HloInstruction **result) {
     assert(shape); /* the callers refuse an operand without one, at its own place */
@@ -236,7 +235,7 @@ static bool parse_operands(HloParser *parser) {
     return hlo_parser_expect(parser, ')', "')' of the operands");
 }
 
-// The least number of operands of ops whose number varies.
+// The minimal number of operands of ops with a variable number.
 static int least_operands(HloOpcode opcode) {
     assert(opcode >= 0 && opcode < HLO_OPCODE_COUNT);
     switch (opcode) {
@@ -251,7 +250,7 @@ static int least_operands(HloOpcode opcode) {
     }
 }
 
-// Start indices are scalars, one a dimension, or all in one vector as programs of 2018 have them.
+// Start indices are scalars, one per dimension, or all in one vector as in programs of 2018.
 static bool check_indices(HloParser *parser, const char *where, HloInstruction *const *operands, int64_t count,
                           int64_t first) {
     bool vector = count == first + 1 && operands[first]->shape->rank == 1;
@@ -259,8 +258,8 @@ static bool check_indices(HloParser *parser, const char *where, HloInstruction *
            hlo_parser_fail(parser, where, "wrong number of start indices");
 }
 
-// What shape inference takes for granted, since it comes checked in every other place: the number of operands, and the
-// structure of those that it looks into.
+// Checks the assumptions of shape inference, which all other callers have checked already: the number of operands, and
+// the structure of those that it inspects.
 static bool check_operands(HloParser *parser, const char *where, HloOpcode opcode, const HloShape *shape,
                            HloInstruction *const *operands, int64_t count) {
     assert(count >= 0 && where);
@@ -295,12 +294,12 @@ static bool check_operands(HloParser *parser, const char *where, HloOpcode opcod
 // ---------------------------------------------------------------------------------------------------------------------
 // Async ops
 
-// What an update or a done may follow.
+// True if an update or a done may follow.
 static bool is_open_async(const HloInstruction *instruction) {
     return instruction->opcode == HLO_OP_ASYNC_START || instruction->opcode == HLO_OP_ASYNC_UPDATE;
 }
 
-// What async-start, -update and -done ask of their shape and operand. `wrapped`: by the sugar, or HLO_OPCODE_COUNT.
+// Checks the shape and operand of async-start, -update and -done. `wrapped`: by the sugar, or HLO_OPCODE_COUNT.
 static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, HloOpcode wrapped,
                         const HloShape *shape, HloInstruction *const *operands, int64_t count) {
     assert(count >= 0 && where);
@@ -323,7 +322,7 @@ static bool check_async(HloParser *parser, const char *where, HloOpcode opcode, 
     return true;
 }
 
-// What an async-update or -done may repeat of its async-start: the computation and the thread it runs in.
+// Checks what an async-update or -done may repeat of its async-start: the computation and its execution thread.
 static bool check_repeated(HloParser *parser, const char *where, const HloInstruction *operand,
                            const HloParsedAttributes *parsed) {
     assert(is_open_async(operand));  // check_async() saw to it
@@ -341,7 +340,7 @@ static bool check_repeated(HloParser *parser, const char *where, const HloInstru
            hlo_parser_fail(parser, where, "the async-start runs in thread %s, not %s", wanted, thread);
 }
 
-// What every instruction may carry and no op reads.
+// Sets the annotations that every instruction may have and no op uses.
 static void annotate(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     instruction->metadata = parsed->metadata;
     instruction->frontend_attributes = parsed->frontend_attributes;
@@ -351,14 +350,13 @@ static void annotate(HloInstruction *instruction, const HloParsedAttributes *par
     instruction->origin = parsed->origin;
 }
 
-// What is said of an async-start is said of the op in it too.
+// Annotations of an async-start apply to the op in it too.
 static void share_annotations(HloInstruction *wrapped, const HloParsedAttributes *parsed) {
     if (parsed->frontend_attributes.count) wrapped->frontend_attributes = parsed->frontend_attributes;
     if (parsed->statistics) wrapped->statistics = parsed->statistics;
 }
 
-// Attaches called computations and keeps the length of call chains in bounds, because much of the compiler recurses
-// along them.
+// Attaches called computations and limits the length of call chains, because much of the compiler recurses along them.
 static bool set_called(HloParser *parser, HloInstruction *instruction, HloComputation *const *called, int64_t count) {
     assert(count >= 0);
     if (count == 0) return true;
@@ -379,7 +377,7 @@ static bool attach_called(HloParser *parser, HloInstruction *instruction, const 
     return set_called(parser, instruction, called, count);
 }
 
-// The computation that X-start stands for: X of as many parameters.
+// The computation for X-start: X of as many parameters.
 static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, HloInstruction *const *operands,
                  int64_t count, const HloParsedAttributes *parsed, HloComputation **result) {
     HloComputation *computation = hlo_parser_new_computation(parser, "async_wrapped");
@@ -394,7 +392,7 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
     if (!attach_called(parser, root, parsed)) return false;
     if (parsed->execution_thread && strcmp(parsed->execution_thread, "main") != 0) {
         computation->execution_thread = parsed->execution_thread;
-        // What the op calls runs there too.
+        // The op's called computations run there too.
         for (int64_t i = 0; i < root->called_count; i++) root->called[i]->execution_thread = parsed->execution_thread;
     }
     annotate(root, parsed);
@@ -408,7 +406,7 @@ static bool wrap(HloParser *parser, HloOpcode wrapped, const HloShape *shape, Hl
 // ---------------------------------------------------------------------------------------------------------------------
 // Instructions
 
-// (number) of a parameter.
+// Reads the (number) of a parameter.
 static bool parse_parameter(HloParser *parser, HloParsedAttributes *parsed) {
     HloParameterAttributes *parameter = &parsed->family.parameter;
     if (!hlo_parser_expect(parser, '(', "'(' and the parameter's number")) return false;
@@ -433,7 +431,7 @@ static bool parse_constant(HloParser *parser, const HloShape *shape, HloParsedAt
     return hlo_parser_expect(parser, ')', "')' behind the literal");
 }
 
-// The message says which op it was, since it stands nowhere else in the text.
+// The message names the op, since it occurs nowhere else in the text.
 static bool infer(HloParser *parser, const char *where, HloOpcode opcode, HloInstruction *const *operands,
                   int64_t count, const HloParsedAttributes *parsed, const HloShape **shape) {
     assert(count >= 0 && shape);
@@ -482,7 +480,7 @@ static const HloShape *without_element_size(HloParser *parser, const HloShape *s
     return copy;
 }
 
-// The result shape of ops that have one whatever the text says, because XLA makes it from the operands; else `shape`.
+// The result shape of ops for which XLA always computes it from the operands, regardless of the text; else `shape`.
 static const HloShape *fixed_shape(HloParser *parser, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                                    const HloShape *shape) {
     HloArena *arena = parser->arena;
@@ -511,7 +509,7 @@ static const HloShape *fixed_shape(HloParser *parser, HloOpcode opcode, HloInstr
     }
 }
 
-// Fields that XLA fills in, or forgets because they say the default, when it makes the op.
+// Sets fields that XLA fills in, or resets because they are the default, when it makes the op.
 static void complete(HloParser *parser, HloOpcode opcode, HloInstruction *const *operands, HloParsedAttributes *parsed,
                      const HloShape *shape) {
     if (opcode == HLO_OP_MAP) {
@@ -525,18 +523,18 @@ static void complete(HloParser *parser, HloOpcode opcode, HloInstruction *const 
     } else if (opcode == HLO_OP_OUTFEED) {
         if (!parsed->family.outfeed.shape) parsed->family.outfeed.shape = operands[0]->shape;
     } else if (opcode == HLO_OP_ASYNC_UPDATE || opcode == HLO_OP_ASYNC_DONE) {
-        // What they call is said by the async-start.
+        // Their called computations are given by the async-start.
         memset(parsed->roles, 0, sizeof(parsed->roles));
     }
 }
 
-// The operand stack from `base` on. No operands at all may mean no list either: adding to its null pointer would be
+// The operand stack from `base` on. Without operands there may be no list at all: adding to its null pointer would be
 // undefined.
 static HloInstruction **operands_from(const HloParser *parser, int64_t base) {
     return parser->operands.items ? parser->operands.items + base : NULL;
 }
 
-// The head of the instruction: what stands in parentheses. Leaves operands on the stack.
+// Parses the part of the instruction in parentheses. Leaves operands on the stack.
 static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, const HloShape *shape,
                        HloParsedAttributes *parsed) {
     assert(parsed);
@@ -552,16 +550,15 @@ static bool parse_head(HloParser *parser, HloOpcode opcode, HloOpcode wrapped, c
     return check_operands(parser, where, sugar ? wrapped : opcode, sugar ? shape->elements[1] : shape, operands, count);
 }
 
-// Last, when nothing can fail any more: an edge is kept at both ends.
+// Runs last, when nothing can fail any more: an edge is stored at both ends.
 static void attach_predecessors(HloInstruction *instruction, const HloParsedAttributes *parsed) {
     for (int64_t i = 0; i < parsed->predecessors.count; i++) {
         hlo_instruction_add_control_edge(parsed->predecessors.items[i], instruction);
     }
 }
 
-// Everything behind the shape.
-// The order is that of the text: opcode, operands, attributes; then the shape if it was not written. A wrapped op
-// (X-start) is parsed as X and put into a computation of its own.
+// Parses everything after the shape, in the order of the text: opcode, operands, attributes; then infers the shape if
+// it was not written. A wrapped op (X-start) is parsed as X and put into its own computation.
 static bool parse_value(HloParser *parser, const HloShape *shape, const char *name, HloInstruction **result) {
     if (!hlo_parser_enter(parser)) return false;
     HloParsedAttributes parsed = {0};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: nested braces with numbers, tuples in parentheses. Every value is checked against the range of its type.
 //
-// Text is the one format in which the number of elements and the declared shape can disagree, so the reader counts rows
-// at every level (Cursor) and says at which dimension there are too many or too few. Elements are written straight into
-// the literal's memory. {...}, which XLA prints instead of large constants, leaves no values: the caller's options say
-// whether that is an error, zeros, or a literal that knows that it has none.
+// Text is the only format in which the number of elements and the declared shape can disagree, so the reader counts
+// rows at every level (Cursor) and reports the dimension with too many or too few. Elements are written directly into
+// the literal's memory. {...}, which XLA prints instead of large constants, has no values: the caller's options
+// determine whether that is an error, zeros, or a literal marked as having none.
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ static int payload_bits(HloType type) {
     }
 }
 
-// The lower bytes: machines that this runs on are little-endian.
+// The lower bytes: supported machines are little-endian.
 static void store_bits(void *to, uint64_t bits, int bytes) {
     memcpy(to, &bits, (size_t)bytes);
 }
@@ -56,7 +56,7 @@ static bool set_nan(HloParser *parser, const char *where, HloType type, double v
     return true;
 }
 
-// A number that rounds to infinity was not meant: only an infinity that is written is taken.
+// A number that rounds to infinity is an error: only an explicit infinity is accepted.
 static bool set_float(HloParser *parser, const char *where, HloType type, double value, void *to) {
     assert(hlo_type_is_float(type) && to);
     if (isnan(value)) return set_nan(parser, where, type, value, to);
@@ -132,7 +132,7 @@ static bool set_element(HloParser *parser, HloType type, void *to) {
     return set_int(parser, where, type, integer, to);
 }
 
-// Where the reading of nested braces stands.
+// The state of reading nested braces.
 typedef struct Cursor {
     const HloShape *shape;
     char *next;                      // element to fill
@@ -140,7 +140,7 @@ typedef struct Cursor {
     int64_t seen[HLO_MAXIMUM_RANK];  // elements or rows seen in the innermost open row of each dimension
 } Cursor;
 
-// `seen` counts rows of the dimension outside of the one that opens.
+// `seen` counts rows of the dimension that contains the new row.
 static bool open_row(HloParser *parser, Cursor *cursor) {
     assert(cursor->level >= 0);
     const HloShape *shape = cursor->shape;
@@ -198,8 +198,8 @@ static bool parse_values(HloParser *parser, HloLiteral *literal) {
     return true;
 }
 
-// Distinct values, so that two constants are not taken for one: words that count up, the way XLA's parser fills them
-// in. Odd bytes behind the last word go where XLA puts them too.
+// Distinct values, so that no two constants are mistaken for equal: words that count up, as in XLA's parser. Odd bytes
+// after the last word are filled as in XLA too.
 static void fill(HloParser *parser, HloLiteral *literal) {
     assert(literal->shape);
     HloType type = literal->shape->type;
@@ -236,7 +236,7 @@ static bool parse_first_element(HloParser *parser, const HloShape *shape, HloLit
     return set_element(parser, shape->type, (*literal)->data);
 }
 
-// A literal without values of its own, or with those that the options ask for.
+// A literal without values, or with those that the options request.
 static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **result) {
     assert(shape && result);
     HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
@@ -262,7 +262,7 @@ static bool make_elided(HloParser *parser, const HloShape *shape, HloLiteral **r
     return true;
 }
 
-// True in front of {...}.
+// True before {...}.
 static bool at_elided(const HloParser *parser) {
     if (hlo_parser_kind(parser) != '{') return false;
     const char *dots = parser->lexer.at;
@@ -277,7 +277,7 @@ static bool parse_elided(HloParser *parser, const HloShape *shape, HloLiteral **
     return make_elided(parser, shape, result) && hlo_parser_expect(parser, '}', "'}'");
 }
 
-// Of a known shape: elements are values without shapes.
+// A tuple of known shape: elements are values without shapes.
 static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **result) {
     HloLiteral *literal = HLO_ARENA_NEW(parser->arena, HloLiteral, 1);
     literal->shape = shape;
@@ -285,7 +285,7 @@ static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **r
     if (!hlo_parser_expect(parser, '(', "'(' of a tuple literal")) return false;
     for (int32_t i = 0; i < shape->element_count; i++) {
         if (i > 0 && !hlo_parser_expect(parser, ',', "','")) return false;
-        // Elements may be elided whatever their rank, since that is how tuples with elided values print.
+        // Elements may be elided whatever their rank, since tuples with elided values are printed this way.
         bool ok = at_elided(parser) ? parse_elided(parser, shape->elements[i], &literal->elements[i])
                                     : hlo_parse_literal_value(parser, shape->elements[i], &literal->elements[i]);
         if (!ok) return false;
@@ -294,7 +294,7 @@ static bool parse_tuple(HloParser *parser, const HloShape *shape, HloLiteral **r
     return hlo_parser_expect(parser, ')', "')' of a tuple literal");
 }
 
-// The number of elements is bounded by the text that is left, before memory for them is taken.
+// The number of elements is checked against the remaining text before memory for them is allocated.
 static bool parse_value(HloParser *parser, const HloShape *shape, HloLiteral **literal) {
     bool tuple = shape->type == HLO_TUPLE;
     if ((tuple || shape->rank > 0) && at_elided(parser)) return parse_elided(parser, shape, literal);
@@ -318,7 +318,7 @@ bool hlo_parse_literal_value(HloParser *parser, const HloShape *shape, HloLitera
     return ok;
 }
 
-// (literal, literal) where every element brings its shape.
+// (literal, literal), where every element has its shape.
 static bool parse_shaped_tuple(HloParser *parser, HloLiteral **result) {
     HLO_VECTOR(HloLiteral *) elements = {0};
     hlo_lex(&parser->lexer);
@@ -338,8 +338,8 @@ static bool parse_shaped_tuple(HloParser *parser, HloLiteral **result) {
     return hlo_parser_expect(parser, ')', "')' of a tuple literal");
 }
 
-// True in front of a tuple shape that a value follows, (s32[], f32[]) (1, 2): the way such literals print, while XLA's
-// parser wants (s32[] 1, f32[] 2).
+// True before a tuple shape that a value follows, (s32[], f32[]) (1, 2): the form in which these literals are printed,
+// while XLA's parser expects (s32[] 1, f32[] 2).
 static bool at_tuple_shape(const HloParser *parser) {
     int64_t depth = 0;
     for (const char *at = parser->lexer.token.start; *at; at++) {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: the header, the computations in any order, and what must hold of the whole. A text without a header is one
+// Modules: the header, the computations in any order, and the rules for the whole. A text without a header is one
 // computation or one instruction.
 //
 //   HloModule name, is_scheduled=true, input_output_alias={...}      header
-//   FileNames .. StackFrames ..                                      tables of source places (parser_stack.c)
+//   FileNames .. StackFrames ..                                      tables of source positions (parser_stack.c)
 //   %add (..) -> f32[] {..}                                          computations, callees before their callers
 //   ENTRY %main (..) -> .. {..}
 //
-// What can only be checked at the end: that aliases lead into the entry's result, that an async wrapper has one caller,
-// the entry's layouts where the header says nothing. Computations are listed in the order of their ends, so that those
-// which stand inside of an instruction (nested bodies) come before what they stand in; names are given out in that
-// order, as XLA gives them.
+// Some rules can only be checked at the end: that aliases refer to the entry's result, that an async wrapper has one
+// caller, the entry's layouts if the header has none. Computations are listed in the order of their ends, so that
+// nested bodies come before the computations that contain them; names are assigned in that order, as in XLA.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -43,7 +42,7 @@ static bool parse_entry_layout(HloParser *parser) {
     return hlo_parser_expect(parser, '}', "'}' of entry_computation_layout");
 }
 
-// By elements, then by length: an index comes before those that begin with it.
+// Compares by elements, then by length: an index comes before those that begin with it.
 static int compare_indices(HloInts a, HloInts b) {
     for (int64_t i = 0; i < a.count && i < b.count; i++) {
         if (a.items[i] != b.items[i]) return a.items[i] < b.items[i] ? -1 : 1;
@@ -55,7 +54,7 @@ static int compare_aliases(const void *a, const void *b) {
     return compare_indices(((const HloAlias *)a)->output_index, ((const HloAlias *)b)->output_index);
 }
 
-// Each index must lead into the result, and none may be given twice. Sorted by index, as they are printed.
+// Each index must exist in the result, and none may occur twice. Sorted by index, as they are printed.
 static bool check_aliases(HloParser *parser) {
     HloAlias *items = (HloAlias *)(uintptr_t)parser->module->aliases.items;
     int64_t count = parser->module->aliases.count;
@@ -142,7 +141,7 @@ static const char *const header_names[HEADER_COUNT] = {"is_scheduled",
                                                        "allow_spmd_sharding_propagation_to_output",
                                                        "origin_recovery_table"};
 
-// Counts are checked by the caller, when they are all there is to say.
+// The caller checks counts if the value is just a count.
 static bool parse_header_value(HloParser *parser, Header header) {
     HloModule *module = parser->module;
     switch (header) {
@@ -161,7 +160,7 @@ static bool parse_header_value(HloParser *parser, Header header) {
     }
 }
 
-// Every attribute once, in any order.
+// Every attribute may occur once, in any order.
 static bool parse_header(HloParser *parser) {
     size_t length;
     hlo_lex(&parser->lexer);
@@ -191,7 +190,7 @@ static bool parse_header(HloParser *parser) {
 // ---------------------------------------------------------------------------------------------------------------------
 // After the last computation
 
-// Names as XLA gives them: computation by computation in the order of their ends, so that what is nested comes first.
+// Assigns names as XLA does: computation by computation in the order of their ends, so that nested ones come first.
 static void rename_in_order(HloParser *parser) {
     HloModule *module = parser->module;
     module->instruction_names = module->computation_names = (HloNames){0};
@@ -217,7 +216,7 @@ static void derive_entry_layout(HloParser *parser) {
     module->entry_result_layout = module->entry->root->shape;
 }
 
-// Every computation that async-start wraps has that one caller.
+// Checks that every computation that async-start wraps has only that caller.
 static bool check_async(HloParser *parser) {
     for (int64_t i = 0; i < parser->finished.count; i++) {
         const HloComputation *computation = parser->finished.items[i];
@@ -230,7 +229,7 @@ static bool check_async(HloParser *parser) {
     return true;
 }
 
-// All computations are there: what concerns the module as a whole is done and checked.
+// All computations have been read: completes and checks the module as a whole.
 static bool finish(HloParser *parser, HloComputation *entry) {
     assert(entry);
     HloModule *module = parser->module;
@@ -247,7 +246,7 @@ static bool finish(HloParser *parser, HloComputation *entry) {
     return check_aliases(parser) && check_async(parser);
 }
 
-// A text without header is named after its entry, as XLA names it.
+// A text without header is named after its entry, as in XLA.
 static bool parse_computations(HloParser *parser, bool with_header) {
     HloModule *module = parser->module;
     HloComputation *entry = NULL;
@@ -259,7 +258,7 @@ static bool parse_computations(HloParser *parser, bool with_header) {
     return finish(parser, entry);
 }
 
-// What the entry of a single instruction asks for: default layouts, whatever those of its parameters are.
+// The entry of a single instruction has default layouts, whatever those of its parameters are.
 static void set_default_layouts(HloParser *parser, const HloComputation *entry) {
     assert(entry);
     HloModule *module = parser->module;
@@ -276,8 +275,8 @@ static void set_default_layouts(HloParser *parser, const HloComputation *entry) 
         hlo_shape_with_default_layout(arena, hlo_shape_without_layout(arena, entry->root->shape));
 }
 
-// A single instruction, with or without `name =`: operands that come with a shape become parameters. Everything that
-// has no name is called _, and XLA calls the result scheduled.
+// A single instruction, with or without `name =`: operands that have a shape become parameters. Everything without a
+// name is called _, and XLA marks the result as scheduled.
 static bool parse_single(HloParser *parser) {
     HloNameScope scope = {0};
     HloComputation *entry = hlo_parser_new_computation(parser, "_");
@@ -296,7 +295,7 @@ static bool parse_single(HloParser *parser) {
     return finish(parser, entry);
 }
 
-// The first token tells a module, computations and a single instruction apart.
+// The first token distinguishes a module, computations and a single instruction.
 bool hlo_parse_module(HloParser *parser) {
     if (hlo_parser_is_word(parser, "HloModule")) {
         return parse_header(parser) && hlo_parse_stack_tables(parser) && parse_computations(parser, true);

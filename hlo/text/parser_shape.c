@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and layouts. A shape that was written before is found by its text, without lexing it again.
+// Shapes and layouts. A shape that has occurred before is found by its text, without lexing it again.
 //
-// Programs name some dozen shapes thousands of times. The text of a shape is found first by a quick scan (array_end(),
-// tuple_end()) and looked up in a table; only what is not there is parsed, and noted if the parser agrees on where it
-// ends. Shapes are immutable, so that all uses share one.
+// Programs name some dozen shapes thousands of times. The text of a shape is delimited by a quick scan (array_end(),
+// tuple_end()) and looked up in a table; only a shape that is not in it is parsed, and recorded if the parser agrees on
+// its end. Shapes are immutable, so all uses share one.
 //
-//   bf16[16,<=128]{1,0:T(8,128)(2,1)S(5)}      type, sizes (<= before a bound, ? for none), minor_to_major, and behind
+//   bf16[16,<=128]{1,0:T(8,128)(2,1)S(5)}      type, sizes (<= before a bound, ? for none), minor_to_major, and after
 //                                              the colon: tiles, alignment, index types, element size, memory space
 //   (f32[2], s32[])                            a tuple
 #include <assert.h>
@@ -69,7 +69,7 @@ static HloShapeEntry *find_shape(HloParser *parser, const char *text, size_t len
     return entry;
 }
 
-// A type's name followed by a bracket; `b(` is a buffer. Names of instructions look alike otherwise.
+// A type's name followed by a bracket; `b(` is a buffer. Names of instructions look the same otherwise.
 bool hlo_parser_at_shape(const HloParser *parser) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == '(') return true;
@@ -80,7 +80,7 @@ bool hlo_parser_at_shape(const HloParser *parser) {
     return next == '[';
 }
 
-// [2,<=3,?]: <=3 is a bound, ? no bound at all.
+// [2,<=3,?]: <=3 is a bound, ? means no bound.
 static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
     if (!hlo_parser_expect(parser, '[', "'[' of a shape")) return false;
     bool dynamic[HLO_MAXIMUM_RANK] = {0};
@@ -117,7 +117,7 @@ static bool parse_dims(HloParser *parser, HloType type, HloShape *shape) {
     return hlo_parser_expect(parser, ']', "']' of a shape");
 }
 
-// (8,128)(2,1) behind T.
+// (8,128)(2,1) after T.
 static bool parse_tiles(HloParser *parser, HloLayout *layout) {
     HLO_VECTOR(HloInts) tiles = {0};
     do {
@@ -138,7 +138,7 @@ static bool parse_tiles(HloParser *parser, HloLayout *layout) {
     return true;
 }
 
-// (D,C+,S~): XLA reads dimension level types and forgets them, because only dense arrays are left.
+// (D,C+,S~): XLA reads dimension level types and discards them, because only dense arrays are left.
 static bool skip_level_types(HloParser *parser) {
     if (!hlo_parser_expect(parser, '(', "'('")) return false;
     if (hlo_parser_kind(parser) != ')') {
@@ -155,7 +155,7 @@ static bool skip_level_types(HloParser *parser) {
     return hlo_parser_expect(parser, ')', "')'");
 }
 
-// (0:1,2)(1:3) behind SC.
+// (0:1,2)(1:3) after SC.
 static bool parse_splits(HloParser *parser, HloLayout *layout) {
     HLO_VECTOR(HloSplit) splits = {0};
     do {
@@ -177,7 +177,7 @@ static bool parse_in_parentheses(HloParser *parser, int64_t *value) {
            hlo_parser_expect(parser, ')', "')'");
 }
 
-// (u32) behind # or *.
+// (u32) after # or *.
 static bool parse_unsigned_type(HloParser *parser, HloType *type) {
     if (!hlo_parser_expect(parser, '(', "'('")) return false;
     const HloToken *token = &parser->lexer.token;
@@ -193,7 +193,7 @@ static bool eat_word(HloParser *parser, const char *word) {
     return true;
 }
 
-// What stands behind the ':' of a layout, in this fixed order.
+// The part after the ':' of a layout, in this fixed order.
 static bool parse_layout_extras(HloParser *parser, HloLayout *layout) {
     if (eat_word(parser, "D") && !skip_level_types(parser)) return false;
     if (eat_word(parser, "T") && !parse_tiles(parser, layout)) return false;
@@ -228,7 +228,7 @@ static bool check_permutation(HloParser *parser, const char *where, HloInts orde
     return true;
 }
 
-// {1,0:T(8,128)...}: the order, then whatever stands behind the colon.
+// {1,0:T(8,128)...}: the order, then the part after the colon.
 static bool parse_layout(HloParser *parser, HloShape *shape) {
     HloLayout *layout = HLO_ARENA_NEW(parser->arena, HloLayout, 1);
     layout->tail_padding_alignment = 1;
@@ -290,7 +290,7 @@ static bool parse_elements(HloParser *parser, const HloShape **result) {
     return hlo_parser_expect(parser, ')', "')' of a tuple shape");
 }
 
-// b(f32[2]): a mutable buffer of XLA, which holds an array.
+// b(f32[2]): a mutable buffer of XLA, which contains an array.
 static bool parse_buffer(HloParser *parser, const HloShape **result) {
     hlo_lex(&parser->lexer);
     hlo_lex(&parser->lexer);
@@ -310,8 +310,8 @@ static bool parse_any(HloParser *parser, const HloShape **shape) {
     return parse_array(parser, shape);
 }
 
-// Programs name few shapes many times: the text of one, found by a quick look for its end, is looked up before it is
-// read token by token. What was read is kept by that text, unless the parser ended somewhere else than the quick look.
+// Programs name few shapes many times: the text of a shape, delimited by a quick scan, is looked up before it is read
+// token by token. The parsed shape is stored under that text, unless the parser ended elsewhere than the scan.
 bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
     assert(shape);
     char *start = parser->lexer.token.start;
@@ -324,7 +324,7 @@ bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
             *shape = known;
             parser->lexer.at = end;
             hlo_lex(&parser->lexer);
-            // A layout behind a blank belongs to the shape too, though not to the text that was looked up.
+            // A layout after a blank belongs to the shape too, though not to the text that was looked up.
             if (kind == '(' || end[-1] == '}' || !at_layout(parser)) return true;
             parser->lexer = before;
         }
@@ -332,7 +332,7 @@ bool hlo_parse_shape_here(HloParser *parser, const HloShape **shape) {
     if (!hlo_parser_enter(parser)) return false;
     bool ok = parse_any(parser, shape);
     parser->depth--;
-    // Only what was written exactly up to `end` is that text's shape.
+    // Only a shape whose text ends exactly at `end` is stored.
     if (ok && end && parser->lexer.last_end == end) {
         HloShapeEntry *entry = find_shape(parser, start, (size_t)(end - start));
         if (!entry->shape) {
@@ -353,7 +353,7 @@ bool hlo_parse_shapes(HloParser *parser, HloShapes *shapes) {
             hlo_vector_push(parser->arena, &items, shape);
         } while (hlo_parser_eat(parser, ','));
     }
-    // {} is something else than no list at all.
+    // {} differs from an absent list.
     if (items.count == 0) items.items = HLO_ARENA_NEW(parser->arena, const HloShape *, 1);
     *shapes = (HloShapes){.items = items.items, .count = items.count};
     return hlo_parser_expect(parser, '}', "'}'");

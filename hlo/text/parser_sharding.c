@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings in their three forms, and replica groups in theirs.
+// Shardings and replica groups, each in three forms.
 //
 // V1: {devices=[2,2]0,1,2,3}, a tile assignment that lists devices. V2: {devices=[2,2]<=[4]}, the same order as an iota
 // that is reshaped and transposed. V3: {mesh[a=2,b=2], [{a},{b}]}, named axes, Shardy's model in HLO. All become one
-// HloSharding, which keeps what was written so that printing gives it back. Everything that the rest of the program
-// takes for granted of a sharding is checked here, at its place in the text: that tiles and devices are equally many,
-// that axes exist and are used once, that sub-axes divide theirs.
+// HloSharding, which keeps the written form so that printing reproduces it. Everything that the rest of the program
+// assumes about a sharding is checked here, at its position in the text: that the numbers of tiles and devices are
+// equal, that axes exist and are used once, that sub-axes divide theirs.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
 #include "hlo/text/printer.h"
 
-// [4,2]T(1,0) behind `<=`, or [8].
+// [4,2]T(1,0) after `<=`, or [8].
 static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
     const char *where = parser->lexer.token.start;
     if (!hlo_parse_ints(parser, '[', ']', ',', &iota->dims)) return false;
@@ -101,7 +101,7 @@ static bool parse_device_ids(HloParser *parser, HloMesh *mesh) {
            hlo_parser_fail(parser, where, "device_ids do not match the axes of the mesh");
 }
 
-// mesh[a=2,b=4], device_ids=(...) or maximal_mesh[device_id=3]. A comma behind it is left unless device_ids follow.
+// mesh[a=2,b=4], device_ids=(...) or maximal_mesh[device_id=3]. A comma after it is left unless device_ids follow.
 static bool parse_mesh(HloParser *parser, HloMesh *mesh, bool *comma_eaten) {
     *comma_eaten = false;
     bool maximal = hlo_parser_is_word(parser, "maximal_mesh");
@@ -129,7 +129,7 @@ static bool parse_mesh(HloParser *parser, HloMesh *mesh, bool *comma_eaten) {
     return true;
 }
 
-// By name, or by number where no axis has that number for a name: XLA prints either. -1: the mesh has no such axis.
+// By name, or by number if no axis has that number for a name: XLA prints either. -1: the mesh does not have this axis.
 static int64_t find_axis(const HloMesh *mesh, const char *name, size_t length) {
     assert(mesh && name);
     int64_t index = 0;
@@ -211,7 +211,7 @@ static bool parse_sharding_metadata(HloParser *parser, HloSharding *sharding) {
     return true;
 }
 
-// What stands behind the dimensions, in any order.
+// The parts after the dimensions, in any order.
 static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, HloSharding *sharding) {
     while (hlo_parser_kind(parser) != '}') {
         const char *name;
@@ -236,7 +236,7 @@ static bool parse_named_parts(HloParser *parser, HloNamedSharding *named, HloSha
     return true;
 }
 
-// True if two parts of an axis share something.
+// True if two parts of an axis overlap.
 static bool overlap(const HloMesh *mesh, const HloAxisRef *a, const HloAxisRef *b) {
     if (a->axis != b->axis) return false;
     int64_t whole = mesh->axis_sizes.items[a->axis];
@@ -265,7 +265,7 @@ static bool check_axes(HloParser *parser, const char *where, const HloNamedShard
     return true;
 }
 
-// One list of axes a dimension of the array, major first.
+// One list of axes per dimension of the array, major first.
 static bool parse_named_dims(HloParser *parser, HloNamedSharding *named) {
     HLO_VECTOR(HloAxisRefs) dims = {0};
     if (!hlo_parser_expect(parser, '[', "'[' of the dimensions")) return false;
@@ -322,7 +322,7 @@ static const struct {
                     {"unknown", HLO_SHARDING_UNKNOWN},
                     {"unreduced", HLO_SHARDING_UNREDUCED}};
 
-// False, and nothing taken, for other words.
+// False, and nothing consumed, for other words.
 static bool parse_kind(HloParser *parser, HloShardingKind *kind) {
     for (size_t i = 0; i < HLO_COUNT_OF(simple_kinds); i++) {
         if (!hlo_parser_is_word(parser, simple_kinds[i].word)) continue;
@@ -412,7 +412,7 @@ static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_devic
     return hlo_parser_expect(parser, '}', "'}' of a sharding");
 }
 
-// Tile dimensions that stand for subgroups are the last ones.
+// Tile dimensions for subgroups are the last ones.
 static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, bool has_device) {
     assert(sharding && where);
     if (sharding->kind == HLO_SHARDING_MAXIMAL) {
@@ -433,7 +433,7 @@ static bool check_sharding(HloParser *parser, const char *where, HloSharding *sh
     return hlo_parser_simplify_subgroups(parser, where, sharding);
 }
 
-// A sharding whose '{' is already eaten.
+// Parses a sharding whose '{' has already been consumed.
 static bool parse_braced(HloParser *parser, const char *where, const HloSharding **result) {
     HloSharding *sharding = HLO_ARENA_NEW(parser->arena, HloSharding, 1);
     *result = sharding;
@@ -449,7 +449,7 @@ static bool parse_braced(HloParser *parser, const char *where, const HloSharding
     return check_sharding(parser, where, sharding, has_device);
 }
 
-// {{...}, {...}} is one sharding a leaf of a tuple; {} one of a tuple without leaves.
+// {{...}, {...}} is one sharding per leaf of a tuple; {} is that of a tuple without leaves.
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
     assert(sharding);
     const char *where = parser->lexer.token.start;
@@ -473,7 +473,7 @@ bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Replica groups
 
-// mesh[a=2,b=2] {a}: groups of devices that differ along a only.
+// mesh[a=2,b=2] {a}: groups of devices that differ only along a.
 static bool parse_mesh_groups(HloParser *parser, HloReplicaGroups *groups) {
     bool comma;
     HloAxisRefs axes = {0};

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack tables of a module: file names, function names, places in files, and frames that point to their parents.
+// The stack tables of a module: file names, function names, positions in files, and frames that point to their parents.
 // XLA keeps them only as far as instructions use them, numbered by first use; so do we, after the last instruction is
 // read (hlo_module_renumber_frames()). Rows refer to each other by numbers from 1, frames to their parents; the numbers
-// in the text are ignored but for their order.
+// in the text are ignored except for their order.
 #include <assert.h>
 
 #include "hlo/text/parser.h"
 
-// The keys of a row, each a number of 32 bits, all needed.
+// The keys of a row, each a number of 32 bits, all required.
 static bool parse_row(HloParser *parser, const char *const *keys, int count, int64_t *values) {
     assert(count > 0 && count < 32 && values);
     uint32_t seen = 0;
@@ -33,7 +33,7 @@ static bool parse_row(HloParser *parser, const char *const *keys, int count, int
     return true;
 }
 
-// 1 "name" a row.
+// 1 "name" per row.
 static bool parse_strings(HloParser *parser, HloStringVector *strings) {
     while (hlo_parser_eat(parser, HLO_TOKEN_INT)) {
         const char *string;

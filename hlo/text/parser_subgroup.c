@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one way in which XLA writes tile dimensions that stand for subgroups: dimensions of size one are left out, those
-// of the same kind are one dimension, and the kinds stand in a fixed order with replication last.
-// XLA normalises in HloSharding's constructor and PartialTile() (xla/hlo/ir/hlo_sharding.cc), and prints the result;
-// text that says the same in another way must come out as the same sharding, or partitioners would see differences
-// where there are none. An iota stays an iota where the reordered tiles still are one; otherwise devices are written
-// out.
+// Normalises tile dimensions for subgroups to XLA's form: dimensions of size one are omitted, those of the same kind
+// are one dimension, and the kinds are in a fixed order with replication last. XLA normalises in HloSharding's
+// constructor and PartialTile() (xla/hlo/ir/hlo_sharding.cc), and prints the result; equivalent text must give the same
+// sharding, or partitioners would see differences where there are none. An iota stays an iota if the reordered tiles
+// still are one; otherwise devices are written out.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@
 
 enum { MOST_DIMS = 64 };
 
-// The rank of a kind among subgroups; the order of the numbers that XLA gives the kinds, replication last.
+// The rank of a kind among subgroups; the order of the numbers that XLA assigns to the kinds, replication last.
 static int kind_rank(HloShardingKind kind) {
     switch (kind) {
         case HLO_SHARDING_MAXIMAL: return 0;
@@ -30,7 +29,8 @@ static bool is_identity(const int64_t *order, int64_t count) {
     return true;
 }
 
-// The dims of an iota in the order in which they are walked, cut so that each tile dimension is a run of whole pieces.
+// The dims of an iota in the order in which they are traversed, split so that each tile dimension is a run of whole
+// pieces.
 typedef struct Pieces {
     int64_t size[4 * MOST_DIMS];
     int64_t source[4 * MOST_DIMS];  // dimension of the iota it is part of
@@ -38,7 +38,7 @@ typedef struct Pieces {
     int64_t count;
 } Pieces;
 
-// False if some tile dimension is not made of whole factors of the iota's dims.
+// False if some tile dimension does not consist of whole factors of the iota's dims.
 static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
     assert(pieces);
     int64_t source = 0, tile = 0;
@@ -64,13 +64,13 @@ static bool cut(const HloIotaDevices *iota, HloInts tiles, Pieces *pieces) {
     }
 }
 
-// The iota whose tiles are permuted by `order`. False if it is no iota any more.
+// The iota whose tiles are permuted by `order`. False if the result is not an iota.
 static bool permute_iota(HloParser *parser, HloSharding *sharding, const int64_t *order) {
     assert(sharding->iota.dims.count > 0);
     Pieces pieces;
     if (!cut(&sharding->iota, sharding->tile_dims, &pieces)) return false;
-    // Pieces were cut from the minor end; numbered in the order of the iota's own dims, major first. Within one source
-    // dimension a piece that was cut later is more major.
+    // Pieces were split off from the minor end; they are numbered in the order of the iota's own dims, major first.
+    // Within one source dimension, a piece that was split off later is more major.
     int64_t dims[4 * MOST_DIMS], number[4 * MOST_DIMS], count = 0;
     for (int64_t source = 0; source < sharding->iota.dims.count; source++) {
         for (int64_t i = pieces.count - 1; i >= 0; i--) {
@@ -115,7 +115,7 @@ static void permute_devices(HloParser *parser, HloSharding *sharding, const int6
     sharding->devices = (HloInts){devices, count};
 }
 
-// The tiles in the new order; what cannot be an iota becomes a list, up to a million devices.
+// The tiles in the new order; if they are not an iota, they become a list of up to a million devices.
 static bool permute(HloParser *parser, const char *where, HloSharding *sharding, const int64_t *order) {
     int64_t rank = sharding->tile_dims.count;
     if (is_identity(order, rank)) return true;
@@ -140,7 +140,7 @@ static int compare_devices(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-// Devices that hold the same data are written in rising order.
+// Devices that have the same data are written in rising order.
 static void sort_groups(HloParser *parser, HloSharding *sharding) {
     int64_t count = sharding->devices.count;
     int64_t size = sharding->tile_dims.items[sharding->tile_dims.count - 1];
@@ -150,7 +150,7 @@ static void sort_groups(HloParser *parser, HloSharding *sharding) {
     sharding->devices.items = devices;
 }
 
-// Subgroups in their order become one tile dimension a kind; `kinds` holds the kinds of the trailing dimensions.
+// Merges subgroups into one tile dimension per kind; `kinds` has the kinds of the trailing dimensions.
 static void merge(HloParser *parser, HloSharding *sharding, const HloShardingKind *kinds, int64_t count) {
     assert(count >= 0);
     int64_t data = sharding->tile_dims.count - count;
@@ -172,7 +172,8 @@ static void merge(HloParser *parser, HloSharding *sharding, const HloShardingKin
     sharding->subgroup_count = rank - data;
 }
 
-// Subgroups are sorted by kind (at most MOST_DIMS of them), merged, and may turn out to be all there is.
+// Sorts subgroups by kind (at most MOST_DIMS of them) and merges them; they may turn out to be the only tile
+// dimensions.
 bool hlo_parser_simplify_subgroups(HloParser *parser, const char *where, HloSharding *sharding) {
     assert(sharding->kind == HLO_SHARDING_TILED);
     static const HloShardingKind replicated = HLO_SHARDING_REPLICATED;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO text out: byte for byte what XLA prints with the same options, which is what makes dumps of both comparable. The
-// forms are the long one (all there is), the short one for people, the canonical one, in which names are numbers and
-// called computations stand inside of their callers, and the fingerprint. One printer walks a module; shapes are
-// remembered by the text that was written for them, because most instructions repeat one.
+// Prints HLO text: byte for byte the output of XLA with the same options, so that dumps of both can be compared. The
+// forms are the long one (everything), the short one for people, the canonical one, in which names are numbers and
+// called computations appear inside their callers, and the fingerprint. One printer walks a module; it remembers shapes
+// and their text, because most instructions repeat one.
 #include "hlo/text/printer.h"
 
 #include <assert.h>
@@ -100,12 +100,13 @@ bool hlo_printer_is_sugar(const HloComputation *computation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Order
 
-// The bodies of fusions have no schedule.
+// True for the bodies of fusions, which have no schedule.
 static bool is_fused(const HloComputation *computation) {
     return computation->callers.count > 0 && computation->callers.items[0]->opcode == HLO_OP_FUSION;
 }
 
-// Appends what `start` needs and itself, depth first: control predecessors before operands, the first operand first.
+// Appends the dependencies of `start` and itself, depth first: control predecessors before operands, the first operand
+// first.
 static void visit(HloPrinter *printer, const HloInstruction *start) {
     assert(start);
     HloArena *scratch = printer->scratch;
@@ -131,8 +132,8 @@ static void visit(HloPrinter *printer, const HloInstruction *start) {
     }
 }
 
-// Appends the instructions as they are printed: the schedule, else depth first from those that nothing uses. A
-// computation that is printed inside an instruction is printed without its schedule.
+// Appends the instructions in the order of printing: the schedule, else depth first from the unused ones. A computation
+// that is printed inside an instruction is printed without its schedule.
 static void order_instructions(HloPrinter *printer, const HloComputation *computation) {
     bool scheduled = computation->module->is_scheduled && !is_fused(computation) && !printer->in_computation;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -169,7 +170,7 @@ static void print_program_shape(HloPrinter *printer, const HloComputation *compu
     hlo_shape_print(text, computation->root->shape, false);
 }
 
-// Braces and instructions. Canonical numbers begin anew in each computation, and go on behind one that stood inside.
+// Braces and instructions. Canonical numbers restart in each computation, and continue after a nested one.
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent) {
     assert(computation->root && indent >= 0);
     HloText *text = printer->text;
@@ -187,7 +188,7 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     order_instructions(printer, computation);
     int64_t end = printer->order.count;
     printer->in_computation = true;
-    // The opening brace stands on the line of the name, if there is one.
+    // The opening brace is on the line of the name, if there is one.
     if (outer) print_indent(text, indent);
     hlo_text_append(text, "{\n", 2);
     for (int64_t i = base; i < end; i++) {
@@ -208,7 +209,7 @@ void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, in
     printer->in_computation = outer;
 }
 
-// The caller has indented the line, before ENTRY if that stands there.
+// The caller has indented the line, before ENTRY if there is one.
 static void print_computation(HloPrinter *printer, const HloComputation *computation) {
     HloText *text = printer->text;
     const HloPrintOptions *options = &printer->options;
@@ -261,7 +262,7 @@ static void print_propagation(HloText *text, const char *name, HloBools bools) {
     hlo_printer_bools(text, bools);
 }
 
-// HloModule NAME, and behind it whatever is not as usual, in XLA's order:
+// HloModule NAME, followed by every property that differs from its default, in XLA's order:
 //
 //   HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias) }, entry_computation_layout={..},
 //   replica_count=2, num_partitions=4, frontend_attributes={..}
@@ -310,15 +311,15 @@ static void print_key(HloText *text, const char *key, int64_t value) {
     hlo_text_int64(text, value);
 }
 
-// Where instructions come from, as four tables that metadata refers to (stack_frame_id), numbered from 1, each behind a
-// line with its name:
+// The source positions of instructions, as four tables that metadata refers to (stack_frame_id), numbered from 1, each
+// after a line with its name:
 //
 //   FileNames       1 "a.py"
 //   FunctionNames   1 "f"
 //   FileLocations   1 {file_name_id=1 function_name_id=1 line=3 end_line=3 column=1 end_column=9}
 //   StackFrames     1 {file_location_id=1 parent_frame_id=1}
 //
-// A frame's parent is written one higher than it is kept: 1 is none.
+// A frame's parent is written one higher than it is stored: 1 is none.
 static void print_stack_tables(HloText *text, const HloStackTables *stack) {
     print_strings(text, "FileNames\n", &stack->file_names);
     print_strings(text, "\nFunctionNames\n", &stack->function_names);
@@ -353,9 +354,8 @@ typedef struct CallWalk {
     bool *seen;
 } CallWalk;
 
-// Depth is bounded by the call depth of the program, which parsers limit. XLA keeps the body of a loop in front of its
-// condition, and so prints them in that order.
-// Post-order: callees first.
+// Post-order: callees first. Recursion is bounded by the call depth of the program, which parsers limit. XLA stores the
+// body of a loop before its condition, and prints them in that order.
 static void visit_calls(CallWalk *walk, const HloComputation *computation) {
     if (walk->seen[computation->id]) return;
     walk->seen[computation->id] = true;
@@ -382,7 +382,7 @@ static int compare_keys(const void *a, const void *b) {
     return left->computation->id - right->computation->id;
 }
 
-// By size, then by what they print as: an order that does not depend on who calls whom. XLA does the same with another
+// Sorts by size, then by printed content: an order that does not depend on the callers. XLA does the same with another
 // hash.
 static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
     SortKey *keys = HLO_ARENA_NEW(printer->scratch, SortKey, walk->count);
@@ -393,15 +393,15 @@ static void sort_by_content(HloPrinter *printer, CallWalk *walk) {
         hlo_printer_body(printer, walk->order[i], 0);
         keys[i].hash = hlo_hash_bytes(text->data + start, text->length - start);
         text->length = start;
-        // Shapes remembered so far stand in text that is gone.
+        // The shapes remembered so far refer to text that no longer exists.
         memset(printer->shapes, 0, HLO_PRINTED_SHAPES * sizeof(*printer->shapes));
     }
     if (walk->count) qsort(keys, (size_t)walk->count, sizeof(*keys), compare_keys);
     for (int64_t i = 0; i < walk->count; i++) walk->order[i] = keys[i].computation;
 }
 
-// Callees come before their callers, as the parser wants them; those that only stand inside of an async op's sugar are
-// left out.
+// Callees come before their callers, as the parser requires; computations that only an async op's sugar contains are
+// omitted.
 static void print_module(HloPrinter *printer, const HloModule *module) {
     assert(module->entry);
     CallWalk walk = {.order = HLO_ARENA_NEW(printer->scratch, const HloComputation *, module->computations.count),
@@ -456,7 +456,7 @@ static HloStatus run(Job *job, const HloPrintOptions *options, HloText *text) {
     job->printer.scratch = hlo_arena_new();
     if (!job->printer.scratch) return hlo_error(HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = hlo_protect(run_job, job);
-    // When memory ran out while an error was already there, that error is dropped.
+    // When memory ran out after an error was already recorded, that error is dropped.
     if (job->printer.status && job->printer.status != status) hlo_status_free(job->printer.status);
     hlo_arena_free(job->printer.scratch);
     return status;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The printer's own parts, one file a topic.
+// The printer's internal interface, one file per topic.
 #ifndef MESHLO_HLO_TEXT_PRINTER_H_
 #define MESHLO_HLO_TEXT_PRINTER_H_
 
 #include "hlo/base/map.h"
 #include "hlo/text/text.h"
 
-// Where a shape was printed before, to be copied from there.
+// The position where a shape was printed before, to be copied from there.
 typedef struct HloPrintedShape {
     const HloShape *shape;
     size_t offset, length;
 } HloPrintedShape;
 enum { HLO_PRINTED_SHAPES = 1024 };
-// The canonical form has every called computation in full wherever it is called: computations that each call the next
-// one twice make 2^depth of them. No program that is meant to be read has more bodies than this.
+// The canonical form prints every called computation in full at each call: computations that each call the next one
+// twice make 2^depth of them. No program that is meant to be read has more bodies than this.
 enum { HLO_MOST_NESTED_BODIES = 1 << 20 };
 
 typedef struct HloPrinter {
@@ -33,9 +33,9 @@ typedef struct HloPrinter {
 
 // ---- printer.c
 
-// The name of an instruction, as the options want it.
+// The name of an instruction, according to the options.
 void hlo_printer_name(HloPrinter *printer, const HloInstruction *instruction);
-// A shape with or without layout, as the options want it.
+// A shape with or without layout, according to the options.
 void hlo_printer_shape(HloPrinter *printer, const HloShape *shape);
 // { instructions } of a computation; `indent` in levels.
 void hlo_printer_body(HloPrinter *printer, const HloComputation *computation, int indent);
@@ -49,7 +49,7 @@ void hlo_printer_instruction(HloPrinter *printer, const HloInstruction *instruct
 
 // ---- printer_field.c
 
-// ", name=value" for every field of the op's family that shows.
+// ", name=value" for every field of the op's family that is printed.
 void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction);
 // The value of result_accuracy.
 void hlo_printer_accuracy(HloText *text, const HloAccuracy *accuracy);

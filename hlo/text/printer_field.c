@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attribute values, by the kind of field that holds them.
-// The mirror of parser_field.c: a field shows if it has another value than the one that its absence means (shows()),
-// and print_value() knows the text of every kind. The order of fields is that of hlo/ir/attributes.def, which is XLA's
-// PrintExtraAttributes().
+// Prints attribute values, by the kind of their field. The mirror of parser_field.c: a field is printed if its value
+// differs from the one that its absence means (shows()), and print_value() knows the text of every kind. The order of
+// fields is that of hlo/ir/attributes.def, which is XLA's PrintExtraAttributes().
 #include <assert.h>
 #include <stdio.h>
 
@@ -26,8 +25,8 @@ void hlo_printer_bools(HloText *text, HloBools bools) {
     hlo_text_char(text, '}');
 }
 
-// XLA prints a value that is a JSON object as it is and quotes any other. What counts here is only where the object
-// ends, so strings are skipped with their escapes and nothing else is looked at.
+// XLA prints a value that is a JSON object unchanged and quotes any other. Only the end of the object matters here, so
+// strings are skipped with their escapes and nothing else is inspected.
 bool hlo_printer_is_json(const char *value) {
     int64_t depth = 0;
     if (value[0] != '{') return false;
@@ -72,7 +71,7 @@ void hlo_printer_aliases(HloText *text, const HloAliases *aliases, bool with_kin
     }
 }
 
-// One column of a window if any dimension has another value than `normal`.
+// Prints one column of a window if any dimension has another value than `normal`.
 #define PRINT_COLUMN(text, window, name, field, normal)             \
     do {                                                            \
         bool shows = false;                                         \
@@ -210,7 +209,7 @@ static void print_shapes(HloText *text, const HloShapes *shapes) {
     hlo_text_char(text, '}');
 }
 
-// True if a field has another value than the one that is left out.
+// True if a field's value differs from the one that is omitted.
 static bool shows(const HloField *field, const void *value) {
     switch (field->kind) {
         case HLO_FIELD_INT: return field->always || *(const int64_t *)value != 0;
@@ -235,7 +234,7 @@ static bool shows(const HloField *field, const void *value) {
     }
 }
 
-// s32[2]{0} {1, 2}; of a tuple each element says its own shape.
+// s32[2]{0} {1, 2}; each element of a tuple has its own shape.
 static void print_shaped_literal(HloText *text, const HloLiteral *literal) {
     const HloShape *shape = literal->shape;
     if (shape->type == HLO_TUPLE) {
@@ -337,10 +336,10 @@ void hlo_printer_fields(HloPrinter *printer, const HloInstruction *instruction) 
     switch (instruction->opcode) {
         case HLO_OP_SLICE: print_slice(text, instruction->attributes); return;
         case HLO_OP_DOMAIN: print_domain(text, instruction->attributes); return;
-        case HLO_OP_CALL: return;  // its field stands behind the called computation
+        case HLO_OP_CALL: return;  // its field comes after the called computation
         default: break;
     }
-    // Where other collectives print their dimensions, reduce-scatter does not: they are last.
+    // Where other collectives print their dimensions, reduce-scatter does not: its dimensions come last.
     int last = -1;
     for (int i = 0; i < family->field_count; i++) {
         if (instruction->opcode == HLO_OP_REDUCE_SCATTER && strcmp(family->fields[i].text, "dimensions") == 0) {

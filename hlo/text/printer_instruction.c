@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions: one line each, in the order that XLA prints their parts; options leave parts out or write them short.
+// Prints instructions: one line each, with the parts in XLA's order; options omit or abbreviate parts.
 //
 //   %sum = f32[] reduce(%x, %zero), dimensions={0}, to_apply=%add, sharding={replicated}, metadata={..}, ..
-//   name   shape opcode operands    fields          called         annotations            where from
+//   name   shape opcode operands    fields          called         annotations            source
 //
-// An async op whose computation holds nothing but one op is printed as that op ("all-gather-start" of any op): "sugar",
-// which the parser undoes.
+// An async op whose computation has only one op is printed as that op ("all-gather-start", or -start of any op):
+// "sugar", which the parser undoes.
 #include <assert.h>
 
 #include "hlo/base/complex.h"
 #include "hlo/text/printer.h"
 
-// The op that an async op wraps, when it is printed as that op's -start, -update or -done; else NULL.
+// The op that an async op wraps, if it is printed as that op's -start, -update or -done; else NULL.
 static const HloInstruction *sugar_of(const HloInstruction *instruction) {
     HloOpcode opcode = instruction->opcode;
     if (opcode != HLO_OP_ASYNC_START && opcode != HLO_OP_ASYNC_UPDATE && opcode != HLO_OP_ASYNC_DONE) return NULL;
@@ -20,14 +20,14 @@ static const HloInstruction *sugar_of(const HloInstruction *instruction) {
     return start->called[0]->root;
 }
 
-// `wrapped`: the op that an async op stands for, or NULL.
+// `wrapped`: the op that an async op wraps, or NULL.
 static void print_opcode(HloText *text, const HloInstruction *instruction, const HloInstruction *wrapped) {
     if (wrapped) hlo_text_string(text, hlo_op_text(wrapped->opcode));
     // The opcodes of async ops are "async" and the suffix.
     hlo_text_string(text, hlo_op_text(instruction->opcode) + (wrapped ? strlen("async") : 0));
 }
 
-// Whether every element equals `value`; zeros of either sign are equal.
+// True if every element equals `value`; zeros of either sign are equal.
 static bool is_all(const HloLiteral *literal, double value) {
     if (!hlo_shape_is_array(literal->shape) || literal->elided) return false;
     int64_t count = hlo_shape_elements(literal->shape);
@@ -38,7 +38,7 @@ static bool is_all(const HloLiteral *literal, double value) {
     return true;
 }
 
-// For fingerprints: values that decide on simplifications, and no others.
+// For fingerprints: only values that affect simplifications.
 static void print_essential_constant(HloText *text, const HloLiteral *literal) {
     assert(literal->shape);
     if (is_all(literal, 0)) {
@@ -125,7 +125,7 @@ static void print_called(HloPrinter *printer, const HloComputation *computation,
     }
 }
 
-// ", to_apply=%add" and its like.
+// ", to_apply=%add" and similar.
 static void print_role(HloPrinter *printer, const char *role, const HloComputation *computation, int indent) {
     hlo_text_append(printer->text, ", ", 2);
     hlo_text_string(printer->text, role);
@@ -133,7 +133,7 @@ static void print_role(HloPrinter *printer, const char *role, const HloComputati
     print_called(printer, computation, indent);
 }
 
-// ", branch_computations={%a, %b}": bodies have no blanks between them, as XLA has it.
+// ", branch_computations={%a, %b}": bodies have no blanks between them, as in XLA.
 static void print_list(HloPrinter *printer, const char *role, const HloInstruction *instruction, int indent) {
     assert(instruction->called_count >= 0);
     HloText *text = printer->text;
@@ -148,7 +148,7 @@ static void print_list(HloPrinter *printer, const char *role, const HloInstructi
     hlo_text_string(text, bodies ? "\n}" : "}");
 }
 
-// The names of roles as XLA prints them; of a loop the condition comes first.
+// The names of roles as XLA prints them; a loop's condition comes first.
 static void print_calls(HloPrinter *printer, const HloInstruction *instruction, int indent) {
     HloComputation **called = instruction->called;
     if (instruction->called_count == 0) return;
@@ -185,7 +185,7 @@ static void print_calls(HloPrinter *printer, const HloInstruction *instruction, 
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations
 
-// Metadata that says neither what op it is nor where it comes from is not printed.
+// Metadata with neither an op name nor a source is not printed.
 static void print_metadata(HloText *text, const HloMetadata *metadata) {
     const char *const names[] = {metadata->op_type, metadata->op_name, metadata->source_file,
                                  metadata->scheduling_name};
@@ -239,7 +239,7 @@ static void print_annotations(HloPrinter *printer, const HloInstruction *instruc
     if (instruction->statistics) print_braced(text, ", statistics={", instruction->statistics);
 }
 
-// Of a wrapped op both its own fields and those of the async op show.
+// For a wrapped op, both its own fields and those of the async op are printed.
 static void print_extras(HloPrinter *printer, const HloInstruction *instruction, const HloInstruction *wrapped,
                          int indent) {
     HloText *text = printer->text;

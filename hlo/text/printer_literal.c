@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Literals: rows in braces, floats with the fewest digits that read back as the same bits, NaNs with their payload.
+// Prints literals: rows in braces, floats with the fewest digits that read back as the same bits, NaNs with their
+// payload.
 //
 //   f32[2,2]      { { 1, 2.5 }, { -inf, nan } }          pred[2]   {1, 0}, and the scalar is true or false
 //   c64[1]        {(1, -0.5)}                            f32[]     nan(0x1): a payload that is not the usual one
 //   (f32[], s8[]) ( 1, 2 )
 //
-// Whole floats below a million are written as integers. A float gets 6 (f32) or 15 (f64) digits, and 9 or 17 where
-// these do not identify it; narrower types get as many as always do. All is as XLA's literal.cc and PrimitiveUtil write
-// it.
+// Integral floats below a million are written as integers. A float has 6 (f32) or 15 (f64) digits, and 9 or 17 if these
+// do not identify it; narrower types have as many as always do. All of it follows XLA's literal.cc and PrimitiveUtil.
 #include <assert.h>
 #include <float.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static int identifying_digits(int mantissa_bits) {
     return 2 + (int)((mantissa_bits + 1) * 0.30103);
 }
 
-// The payload is left out if it is the quiet NaN's of the type, and for types that have one NaN only.
+// The payload is omitted if it is the type's quiet NaN, and for types that have only one NaN.
 static void print_nan(HloText *text, HloType type, uint64_t bits) {
     assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
@@ -49,8 +49,8 @@ static void print_f64(HloText *text, double value) {
     hlo_text_append(text, buffer, (size_t)length);
 }
 
-// The shortest of 6 and 9 (f64: 15 and 17) digits that reads back as the same number of this type, as XLA prints it.
-// As XLA prints floats: whole numbers below a million without a point, the others with as few digits as identify them.
+// Prints floats as XLA does: integral values below a million without a point, others with the shorter of 6 and 9 (f64:
+// 15 and 17) digits that read back as the same number of this type.
 static void print_float(HloText *text, HloType type, const void *data) {
     assert(hlo_type_is_float(type) && data);
     uint64_t bits = 0;
@@ -100,8 +100,8 @@ static void print_element(HloText *text, HloType type, const char *data) {
     }
 }
 
-// {1, 2} and { {1}, {2} }, but { { 1, 2 }, { 3, 4 } }: blanks in all braces but those of one dimension or one element.
-// From four dimensions on, rows say which of their outer dimension they are: { { /*i0=0*/ ...
+// {1, 2} and { {1}, {2} }, but { { 1, 2 }, { 3, 4 } }: blanks in all braces except those of one dimension or one
+// element. From four dimensions on, rows show the index of their outer dimension: { { /*i0=0*/ ...
 static void print_array(HloText *text, const HloShape *shape, int dimension, int64_t row, const char **data) {
     assert(dimension >= 0 && dimension <= shape->rank);
     if (dimension == shape->rank) {

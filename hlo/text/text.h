@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO text: what XLA prints and parses, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back
-// in the long, short or canonical form. Parsing checks syntax and attributes, with a place and a caret for every error;
-// that shapes agree is the verifier's business (hlo/verify/verify.h), as it is XLA's.
+// HLO text as XLA prints and parses it, byte for byte. hlo_parse() makes a module from text, hlo_print() writes it back
+// in the long, short or canonical form. Parsing checks syntax and attributes, with a position and a caret for every
+// error; the verifier checks that shapes agree (hlo/verify/verify.h), as in XLA.
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_TEXT_TEXT_H_
@@ -11,7 +11,7 @@
 
 HLO_BEGIN_C
 
-// What becomes of constants whose values the text leaves out, `constant({...})`.
+// The treatment of constants whose values the text omits, `constant({...})`.
 typedef enum HloElidedLiterals {
     HLO_ELIDED_KEEP,  // marked as elided: they print as {...} and cannot be evaluated
     HLO_ELIDED_ZERO,  // zeros, as XLA's parser makes by default
@@ -23,7 +23,7 @@ typedef struct HloParseOptions {
     HloElidedLiterals elided;  // what to do with {...}
 } HloParseOptions;
 
-// How a module is printed; the fields are those of XLA's HloPrintOptions.
+// Options for printing a module; the fields are those of XLA's HloPrintOptions.
 typedef struct HloPrintOptions {
     bool print_large_constants;  // constants of more than 10 elements in full instead of {...}
     bool print_metadata;         // metadata={...} and the stack tables
@@ -45,7 +45,7 @@ typedef struct HloPrintOptions {
     int indent;                   // levels of two spaces
 } HloPrintOptions;
 
-// XLA's presets. This one is what to_string() does by default, the long form.
+// XLA's presets. This one is the default of to_string(), the long form.
 HLO_EXPORT HloPrintOptions hlo_print_default(void);
 // short_parsable(): no metadata, no %, no parameter lists; constants in full.
 HLO_EXPORT HloPrintOptions hlo_print_short(void);
@@ -56,19 +56,19 @@ HLO_EXPORT HloPrintOptions hlo_print_fingerprint(void);
 
 // Parses `length` bytes of a whole module, of bare computations, or of a single instruction. `options` may be NULL. On
 // success *module is new and owned by the caller (hlo_module_free()); it does not point into `text`. Errors:
-// INVALID_ARGUMENT with a place, RESOURCE_EXHAUSTED. Any thread.
+// INVALID_ARGUMENT with a position, RESOURCE_EXHAUSTED. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse(const char *text, size_t length, const HloParseOptions *options,
                                              HloModule **module);
 
-// Gives an error about the module that hlo_parse() made of this text (one of the verifier's, say) a place in the text:
-// that of the instruction it names (none if the text has no such instruction), else the module's first. A place in the
-// user's own program moves into the message. Takes and returns ownership; NULL stays NULL. The text is parsed once
-// more.
+// Adds a position in the text to an error about the module that hlo_parse() made of this text (an error of the
+// verifier, for example): that of the instruction it names (none if the text does not have this instruction), else the
+// module's first. A position in the user's own program moves into the message. Takes and returns ownership; NULL stays
+// NULL. The text is parsed again.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_place_in_text(HloStatus status, const char *text, size_t length,
                                                             const HloParseOptions *options);
 
-// Stand-alone pieces of the syntax, from `length` bytes that must hold nothing else. Results live in `arena`.
-// INVALID_ARGUMENT with a place, RESOURCE_EXHAUSTED.
+// Stand-alone pieces of the syntax, from `length` bytes that must contain nothing else. Results live in `arena`.
+// INVALID_ARGUMENT with a position, RESOURCE_EXHAUSTED.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_shape(HloArena *arena, const char *text, size_t length,
                                                    const HloShape **shape);
 // {devices=[2,2]<=[4]} and every other form of a sharding.
@@ -77,7 +77,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_sharding(HloArena *arena, const cha
 // {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_replica_groups(HloArena *arena, const char *text, size_t length,
                                                             const HloReplicaGroups **groups);
-// A shape and its value: f32[2]{0} {1, 2}. Without its layout the shape would take the braces for one, as in XLA.
+// A shape and its value: f32[2]{0} {1, 2}. Without a layout, the shape would consume the braces as its layout, as in
+// XLA.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_literal(HloArena *arena, const char *text, size_t length,
                                                      const HloLiteral **literal);
 // size=3x3 stride=2x2, without or with braces.
@@ -87,10 +88,11 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_window(HloArena *arena, const char 
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_padding(HloArena *arena, const char *text, size_t length,
                                                      HloPadding *padding);
 
-// Appends the module's text. `options` NULL: the default (long) form, which leaves large constants out as XLA's does:
-// for a text that is to be read again, set print_large_constants. RESOURCE_EXHAUSTED. Any thread.
+// Appends the module's text. `options` NULL: the default (long) form, which omits large constants as XLA's does: set
+// print_large_constants for a text that is to be read again. RESOURCE_EXHAUSTED. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text);
-// How many constants that text has as {...} because of print_large_constants (none whose values are unknown anyway).
+// The number of constants that this text has as {...} because of print_large_constants (not counting those whose values
+// are unknown).
 HLO_EXPORT int64_t hlo_print_left_out(const HloModule *module, const HloPrintOptions *options);
 // Appends one computation, without its module's header.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_computation(const HloComputation *computation,
@@ -105,7 +107,7 @@ HLO_EXPORT void hlo_print_window(HloText *text, const HloWindow *window);
 // Appends dim_labels: b01f_01io->b01f.
 HLO_EXPORT void hlo_print_labels(HloText *text, const HloConvolutionLabels *labels);
 
-// Appends a Graphviz graph: a cluster for each computation, a node an instruction, an edge an operand or call.
+// Appends a Graphviz graph: a cluster per computation, a node per instruction, an edge per operand or call.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_dot_draw(const HloModule *module, HloText *text);
 
 HLO_END_C
