@@ -345,7 +345,7 @@ Test(compile_pipeline, dumps_under_the_names_of_xla) {
     const CompileOptions options = {.spmd = {.num_partitions = 2},
                                     .dump = {.folder = folder,
                                              .stages = "inline,simplify",
-                                             .pass_pattern = "^cse$",
+                                             .pass_pattern = "^constant-folding$",
                                              .as_text = true,
                                              .as_proto = true,
                                              .must_succeed = true,
@@ -358,7 +358,7 @@ Test(compile_pipeline, dumps_under_the_names_of_xla) {
     cr_expect(exists(folder, "module_0007.t.after_optimizations.txt"));
     cr_expect(exists(folder, "module_0007.t.after_optimizations.hlo.pb"));
     cr_expect(exists(folder, "module_0007.t.0001.inline.after_inline.txt"));
-    cr_expect(exists(folder, "module_0007.t.0002.simplify-before-partitioning.after_cse.txt"));
+    cr_expect(exists(folder, "module_0007.t.0002.simplify-before-partitioning.after_constant-folding.txt"));
     cr_expect_not(exists(folder, "module_0007.t.0003.partition.after_partition.txt"));
     compiled_module_free(compiled);
     hlo_module_free(module);

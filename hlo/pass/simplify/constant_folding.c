@@ -171,20 +171,24 @@ static const HloLiteral *operand_value(HloInstruction *operand, const HloPassEnv
     return array;
 }
 
-// Of which at least one is a constant array: where all repeat scalars, their results do too.
-static bool may_fold_operands(const HloInstruction *i) {
-    bool any = false;
-    for (int64_t k = 0; k < i->operand_count; k++) {
-        any |= known_literal(i->operands[k]) != NULL;
+// Most instructions fail here, at their first operand.
+static bool has_known_operands(const HloInstruction *i) {
+    for (int64_t k = 0; k < i->operand_count; k++)
         if (!known_literal(i->operands[k]) && !repeated_scalar(i->operands[k])) return false;
-    }
-    return any;
+    return i->operand_count > 0;
+}
+
+// Where all operands repeat scalars, the result does too, and is not written out.
+static bool has_constant_array(const HloInstruction *i) {
+    for (int64_t k = 0; k < i->operand_count; k++)
+        if (known_literal(i->operands[k])) return true;
+    return false;
 }
 
 // Folds an op all of whose operands are constants into a constant of the whole result.
 static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     HloArena *arena = i->parent->module->arena;
-    if (!may_fold_operands(i) || !is_small_enough(i, env)) return HLO_SUCCESS;
+    if (!has_constant_array(i) || !is_small_enough(i, env)) return HLO_SUCCESS;
     const HloLiteral **operands = HLO_ARENA_NEW(env->scratch, const HloLiteral *, i->operand_count);
     for (int64_t k = 0; k < i->operand_count; k++) operands[k] = operand_value(i->operands[k], env);
     HloLiteral *target = hlo_literal_in_arena(arena, hlo_shape_without_layout(arena, i->shape));
@@ -221,7 +225,7 @@ static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *ch
 
 // The scalar form first: it folds arrays of any size, and leaves the repeated scalar to the rules that look for one.
 static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
-    if (!may_fold(i) || (env->keep_products && is_rounded_by_machine(i))) return HLO_SUCCESS;
+    if (!has_known_operands(i) || !may_fold(i) || (env->keep_products && is_rounded_by_machine(i))) return HLO_SUCCESS;
     HLO_TRY(fold_scalars(i, env, changed));
     return i->parent ? fold_arrays(i, env, changed) : HLO_SUCCESS;
 }
