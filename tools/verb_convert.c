@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // meshlo convert: reads a program in any format (program.c detects which) and prints it in another. Each option belongs
 // to some of the formats; one that does not apply to the requested format is refused, since the user expects it to have
-// an effect. Deliberate omissions (large constants, as XLA omits them) are reported on stderr.
+// an effect. The output can be read again: constants are whole unless XLA's
+// short form is requested.
 #include <assert.h>
 #include <string.h>
 
@@ -16,9 +17,10 @@ static const CliOption kOptions[] = {
     {"print", CLI_TEXT, "FORM",
      "Of hlo: long (default, as XLA's to_string()), short or canonical. Of stablehlo: long (default, with locations) "
      "or short."},
-    {"large-constants", CLI_FLAG, NULL,
-     "Of hlo: constants of more than 10 elements in full, too. The long and canonical forms leave them out, as XLA's "
-     "do."},
+    {"elide-constants", CLI_FLAG, NULL,
+     "Of hlo: {...} in place of constants of more than 10 elements, byte for byte what XLA's to_string() prints. Such "
+     "text runs with values that are made up."},
+    {"large-constants", CLI_FLAG, NULL, "Of hlo: all constants in full, which is the default."},
     {"generic", CLI_FLAG, NULL,
      "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that have no StableHLO in them."},
     {"release", CLI_TEXT, "VERSION",
@@ -56,6 +58,7 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
         unsigned formats;  // the formats that it speaks about, a bit each
     } kOwners[] = {{"print", 1u << kHlo | 1u << kStablehlo},
                    {"large-constants", 1u << kHlo},
+                   {"elide-constants", 1u << kHlo},
                    {"generic", 1u << kStablehlo},
                    {"release", 1u << kBytecode},
                    {"config", 1u << kProto}};
@@ -65,6 +68,8 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
         return cli_usage_error(context, "--%s says nothing about --to %s (see meshlo convert --help)",
                                kOwners[i].option, kFormats[format]);
     }
+    if (cli_flag(context, "large-constants") && cli_flag(context, "elide-constants"))
+        return cli_usage_error(context, "--large-constants and --elide-constants exclude each other");
     if (format == kStablehlo && form == kCanonical) {
         return cli_usage_error(context, "--print canonical is a form of hlo; of stablehlo there are long and short");
     }
@@ -88,15 +93,7 @@ static HloStatus print_format(CliContext *context, const HloModule *module, int6
         context->stage = CLI_STAGE_USAGE;  // the one thing that it refuses as invalid is the release
         return hlo_status_annotate(status, "--release");
     }
-    forms[form].print_large_constants |= cli_flag(context, "large-constants");
-    const int64_t left_out = hlo_print_left_out(module, &forms[form]);
-    if (left_out > 0) {
-        hlo_text_format(
-            &context->complaint,
-            "note: the values of %lld constant%s of more than 10 elements are left out ({...}), as XLA does; "
-            "--large-constants prints them\n",
-            (long long)left_out, left_out == 1 ? "" : "s");
-    }
+    forms[form].print_large_constants = !cli_flag(context, "elide-constants");
     HLO_TRY(hlo_print(module, &forms[form], text));
     if (text->length && text->data[text->length - 1] != '\n') hlo_text_char(text, '\n');
     return hlo_text_status(text);

@@ -30,6 +30,17 @@ void hlo_bug(const char *file, int line, const char *condition) {
     abort();
 }
 
+// Messages quote names and strings of files. One that is passed on whole may have lines of its own (what Python raised,
+// a report); in all others a line break comes from a file, and could begin a line that looks like another message.
+static void quote_safely(HloText *text, const char *format) {
+    const bool whole = strcmp(format, "%s") == 0 || strcmp(format, "%.*s") == 0;
+    if (text->failed || text->length == 0) return;
+    HloText quoted = {0};
+    hlo_text_printable(&quoted, text->data, text->length, whole);
+    hlo_text_free(text);
+    *text = quoted;
+}
+
 // Parts of the place that find no memory are left out; the message is not.
 static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
     assert(format);
@@ -38,6 +49,7 @@ static HloStatus make_error(HloCode code, const HloPlace *place, const char *for
     if (!error) return &out_of_memory;
     HloText text = {0};
     hlo_text_format_list(&text, format, arguments);
+    quote_safely(&text, format);
     if (text.failed || !text.data) {
         hlo_text_free(&text);
         hlo_free(error);
@@ -81,6 +93,7 @@ HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
     va_start(arguments, format);
     hlo_text_format_list(&text, format, arguments);
     va_end(arguments);
+    quote_safely(&text, format);
     hlo_text_string(&text, ": ");
     hlo_text_string(&text, status->message);
     if (text.failed) {

@@ -138,8 +138,8 @@ HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcod
     instruction->opcode = opcode;
     instruction->id = module->instruction_limit++;
     HloNames *names = &module->instruction_names;
-    instruction->name = name ? hlo_unique_name(module->arena, names, name, instruction)
-                             : hlo_opcode_name(module->arena, names, opcode, instruction);
+    instruction->name = name && *name ? hlo_unique_name(module->arena, names, name, instruction)
+                                      : hlo_opcode_name(module->arena, names, opcode, instruction);
     instruction->shape = shape;
     instruction->parent = computation;
     instruction->operands = hlo_arena_copy(module->arena, operands, (size_t)operand_count * sizeof(*operands));

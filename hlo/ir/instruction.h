@@ -34,6 +34,11 @@ HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetada
 HLO_EXPORT void hlo_metadata_print(HloText *text, const HloMetadata *metadata);
 // Appends a string in double quotes, with XLA's escapes: \n, \r, \t, quotes and backslashes, other bytes in octal.
 HLO_EXPORT void hlo_quoted_print(HloText *text, const char *string);
+// Whether HLO text can hold a string as the key of an attribute, which stands there without quotes: letters, digits,
+// '_', '.' and '-', no digit first.
+HLO_EXPORT bool hlo_is_attribute_key(const char *key);
+// The same in single quotes, as the axes of meshes have their names.
+HLO_EXPORT void hlo_axis_name_print(HloText *text, const char *name);
 // Decodes the C escapes of `length` bytes between quotes in place and ends them with a NUL (there is room for one); the
 // decoded length, or -1 when malformed or when a NUL would stand inside, which our strings cannot hold.
 HLO_EXPORT int64_t hlo_quoted_unescape(char *text, size_t length);

@@ -9,9 +9,9 @@
 
 #include "hlo/ir/instruction.h"
 
-void hlo_quoted_print(HloText *text, const char *string) {
+static void print_escaped(HloText *text, const char *string, char quote) {
     assert(text && string);
-    hlo_text_char(text, '"');
+    hlo_text_char(text, quote);
     const char *plain = string;
     for (const char *at = string;; at++) {
         unsigned char c = (unsigned char)*at;
@@ -28,7 +28,24 @@ void hlo_quoted_print(HloText *text, const char *string) {
             hlo_text_format(text, "%03o", c);
         }
     }
-    hlo_text_char(text, '"');
+    hlo_text_char(text, quote);
+}
+
+void hlo_quoted_print(HloText *text, const char *string) {
+    print_escaped(text, string, '"');
+}
+
+void hlo_axis_name_print(HloText *text, const char *name) {
+    print_escaped(text, name, '\'');
+}
+
+bool hlo_is_attribute_key(const char *key) {
+    assert(key);
+    for (const char *at = key; *at; at++) {
+        const bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_';
+        if (!letter && (at == key || !((*at >= '0' && *at <= '9') || *at == '.' || *at == '-'))) return false;
+    }
+    return *key != 0;
 }
 
 // -1 for what is no digit. The bit that tells small letters from capitals in ASCII is set before the comparison, which

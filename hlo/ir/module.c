@@ -11,28 +11,39 @@
 
 #include "hlo/ir/names.h"
 
+void hlo_module_set_name(HloModule *module, const char *name) {
+    assert(module && name);
+    module->name = hlo_arena_text(module->arena, hlo_sanitized_name(module->arena, name));
+}
+
+static HloStatus name_body(void *argument) {
+    HloModule *module = argument;
+    hlo_module_set_name(module, module->name);
+    return HLO_SUCCESS;
+}
+
 HloModule *hlo_module_new(const char *name) {
     HloArena *arena = hlo_arena_new();
     HloModule *module = hlo_allocate_zeroed(1, sizeof(*module));
-    char *copy = hlo_allocate_text(name);
-    if (!arena || !module || !copy) {
+    if (!arena || !module) {
         hlo_arena_free(arena);
         hlo_free(module);
-        hlo_free(copy);
         return NULL;
     }
     module->arena = arena;
-    module->name = copy;
-    module->owned_name = copy;
+    module->name = name;
     module->replica_count = 1;
     module->num_partitions = 1;
-    return module;
+    HloStatus status = hlo_protect(name_body, module);
+    if (!status) return module;
+    hlo_status_free(status);
+    hlo_module_free(module);
+    return NULL;
 }
 
 void hlo_module_free(HloModule *module) {
     if (!module) return;
     hlo_arena_free(module->arena);
-    hlo_free(module->owned_name);
     hlo_free(module);
 }
 

@@ -74,13 +74,15 @@ struct HloModule {
     HloBytes proto_rest, config_rest;   // fields of the two protobuf messages that text has no words for, as they came
     HloStackTables stack;
     const char *source_file;  // where the text came from, for messages; NULL if unknown
-    char *owned_name;         // heap memory behind `name` as given at creation
 };
 
 // Keeps a name from being given out. The text must live as long as the module.
 HLO_EXPORT void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name);
-// An empty module with its own arena; NULL when memory is short. Free with hlo_module_free().
+// An empty module with its own arena; NULL when memory is short. Free with hlo_module_free(). The name is sanitised as
+// those of instructions are.
 HLO_EXPORT HloModule *hlo_module_new(const char *name);
+// Renames the module; what HLO text cannot hold in a name is replaced, as by XLA.
+HLO_EXPORT void hlo_module_set_name(HloModule *module, const char *name);
 // Frees the module and everything that lives in it; accepts NULL.
 HLO_EXPORT void hlo_module_free(HloModule *module);
 // A deep copy of the living part: compact ids, garbage left behind. Names are kept. NULL when memory is short. Free
@@ -98,6 +100,9 @@ HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloAr
 HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Drops computations that the entry does not reach.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
+// Takes the parents away from frames that come to themselves again by way of their parents, or to one that does. In
+// time and scratch memory of the number of frames.
+HLO_EXPORT void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch);
 // Drops the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
 // makes equal ones one. Frames that do not exist are none afterwards. Memory errors jump to hlo_protect().
 HLO_EXPORT void hlo_module_renumber_frames(HloModule *module);

@@ -12,6 +12,40 @@
 
 #include "hlo/base/decimal.h"
 
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool is_allowed(char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
+}
+
+// Keywords of the text: "f32 = f32[] add(...)" would be no assignment. A tuple's word is none, and a buffer's is a
+// common name.
+static bool is_type_word(const char *name, size_t length) {
+    const HloType type = hlo_type_from_text(name, length);
+    return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
+}
+
+// "__" at the front is reserved by backends, but for XLA's own.
+static bool is_reserved(const char *name) {
+    return name[0] == '_' && name[1] == '_' && strncmp(name, "__xla_", 6) != 0;
+}
+
+const char *hlo_sanitized_name(HloArena *arena, const char *name) {
+    assert(name);
+    size_t length = 0;
+    bool clean = is_letter(name[0]) || name[0] == 0;
+    for (; name[length]; length++) clean &= is_allowed(name[length]);
+    const bool is_type = clean && is_type_word(name, length);
+    if (clean && !is_type && !is_reserved(name)) return name;
+    char *copy = hlo_arena_allocate(arena, length + 2);
+    for (size_t i = 0; i < length; i++) copy[i] = (i ? is_allowed(name[i]) : is_letter(name[i])) ? name[i] : '_';
+    if (is_type || is_type_word(copy, length)) copy[length] = '_';
+    if (is_reserved(copy)) copy[0] = 'a';
+    return copy;
+}
+
 // Length of `name` without a trailing ".123", whose number goes to *number; the whole length and 0 if there is none.
 static size_t stem_length(const char *name, size_t length, int64_t *number) {
     assert(name);
@@ -118,6 +152,7 @@ static const char *take_name(HloArena *arena, HloNames *names, const char *wante
 
 const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted, void *owner) {
     assert(wanted && owner);
+    wanted = hlo_sanitized_name(arena, wanted);
     size_t length = strlen(wanted);
     int64_t number;
     size_t stem = stem_length(wanted, length, &number);

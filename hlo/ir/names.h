@@ -6,7 +6,12 @@
 #include "hlo/base/map.h"
 #include "hlo/ir/module.h"
 
-// `wanted` itself if nobody has it, else its stem with the next free number, counted from 0 as XLA counts: add and
+// `name` itself if HLO text can hold it as a name, else a copy that XLA makes of it too
+// (NameUniquer::GetSanitizedName): characters other than letters, digits, '_', '.' and '-' become '_', so does a first
+// one that is no letter; names of element types get a '_' at the end.
+const char *hlo_sanitized_name(HloArena *arena, const char *name);
+
+// `wanted`, sanitised, if nobody has it, else its stem with the next free number, counted from 0 as XLA counts: add and
 // add.0 are one name, so add, add.1, add.2, but add.5, add.0, add.1. Records `owner` as the holder of the name. The
 // result lives in the arena.
 const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted, void *owner);

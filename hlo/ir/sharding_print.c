@@ -26,12 +26,6 @@ static void print_iota(HloText *text, const HloIotaDevices *iota) {
     }
 }
 
-static void print_axis_name(HloText *text, const char *name) {
-    hlo_text_char(text, '\'');
-    hlo_text_string(text, name);
-    hlo_text_char(text, '\'');
-}
-
 static void print_mesh(HloText *text, const HloMesh *mesh) {
     if (mesh->is_maximal) {
         hlo_text_format(text, "maximal_mesh[device_id=%lld]", (long long)mesh->device_ids.items[0]);
@@ -40,7 +34,7 @@ static void print_mesh(HloText *text, const HloMesh *mesh) {
     hlo_text_string(text, "mesh[");
     for (int64_t i = 0; i < mesh->axis_sizes.count; i++) {
         if (i > 0) hlo_text_char(text, ',');
-        print_axis_name(text, mesh->axis_names[i]);
+        hlo_axis_name_print(text, mesh->axis_names[i]);
         hlo_text_char(text, '=');
         hlo_text_int64(text, mesh->axis_sizes.items[i]);
     }
@@ -56,7 +50,7 @@ static void print_mesh(HloText *text, const HloMesh *mesh) {
 }
 
 static void print_axis(HloText *text, const HloMesh *mesh, const HloAxisRef *axis) {
-    print_axis_name(text, mesh->axis_names[axis->axis]);
+    hlo_axis_name_print(text, mesh->axis_names[axis->axis]);
     if (axis->size) hlo_text_format(text, ":(%lld)%lld", (long long)axis->pre_size, (long long)axis->size);
 }
 

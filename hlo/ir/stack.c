@@ -50,6 +50,23 @@ static int64_t add_place(Renumbering *work, int64_t id) {
     return number;
 }
 
+// Frames on the way from one are marked by its number; a way that meets its own mark has come to a cycle, and one that
+// meets an older mark leads where that has led.
+void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch) {
+    assert(stack && scratch);
+    const int64_t count = stack->frames.count;
+    int64_t *mark = HLO_ARENA_NEW(scratch, int64_t, count + 1);
+    for (int64_t start = 1; start <= count; start++) {
+        int64_t last = 0, id = start;
+        while (id >= 1 && id <= count && mark[id] == 0) {
+            mark[id] = start;
+            last = id;
+            id = stack->frames.items[id - 1].parent_frame_id;
+        }
+        if (last && id >= 1 && id <= count && mark[id] == start) stack->frames.items[last - 1].parent_frame_id = 0;
+    }
+}
+
 // The new number of a frame: its ancestors are added first. 0 when it, or an ancestor, does not exist. A loop and no
 // recursion, since the stacks of recursive programs are deep.
 static int64_t add_frame(Renumbering *work, int64_t id) {

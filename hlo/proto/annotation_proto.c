@@ -329,6 +329,9 @@ HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, 
     }
     HLO_TRY(status);
     if (!items.count) return HLO_SUCCESS;
+    for (int64_t i = 0; i < items.count; i++)
+        HLO_FAIL_IF(!hlo_is_attribute_key(items.items[i].name), HLO_INVALID_ARGUMENT,
+                    "statistic \"%s\" has a name that HLO text cannot hold", items.items[i].name);
     HloText text = {0};
     hlo_text_format(&text, "visualizing_index=%lld", (long long)shown);
     for (int64_t i = 0; i < items.count; i++)

@@ -79,14 +79,14 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
             case 1: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->op_type)); break;
             case 2: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->op_name)); break;
             case 3: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->source_file)); break;
-            case 4: metadata->source_line = (int64_t)field.value; break;
+            case 4: metadata->source_line = (int32_t)field.value; break;
             case 5: HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &profiles)); break;
             case 12: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->deduplicated_name)); break;
-            case 15: metadata->stack_frame_id = (int64_t)field.value; break;
+            case 15: metadata->stack_frame_id = (int32_t)field.value; break;
             case 16: HLO_TRY(hlo_wire_string(source->arena, field.bytes, &metadata->scheduling_name)); break;
-            case 17: metadata->source_end_line = (int64_t)field.value; break;
-            case 18: metadata->source_column = (int64_t)field.value; break;
-            case 19: metadata->source_end_column = (int64_t)field.value; break;
+            case 17: metadata->source_end_line = (int32_t)field.value; break;
+            case 18: metadata->source_column = (int32_t)field.value; break;
+            case 19: metadata->source_end_column = (int32_t)field.value; break;
             default: break;
         }
     }
@@ -111,6 +111,8 @@ static HloStatus read_key_values(const HloProtoSource *source, HloSpan span, Hlo
             if (part.number == 2) HLO_TRY(hlo_wire_string(source->arena, part.bytes, &pair.value));
         }
         HLO_TRY(status);
+        HLO_FAIL_IF(!hlo_is_attribute_key(pair.key), HLO_INVALID_ARGUMENT,
+                    "frontend attribute \"%s\" has a name that HLO text cannot hold", pair.key);
         hlo_vector_push(source->arena, &list, pair);
     }
     *pairs = (HloKeyValues){list.items, list.count};
@@ -142,6 +144,11 @@ static int64_t field_value(const FieldVector *fields, int32_t number) {
         if (field->number == number && field->type == HLO_WIRE_VARINT) return (int64_t)field->value;
     }
     return 0;
+}
+
+// The numbers of places in sources have 32 bits, of which protobuf takes the lower ones of what is longer.
+static int64_t field_int32(const FieldVector *fields, int32_t number) {
+    return (int32_t)field_value(fields, number);
 }
 
 // All numbers of a repeated field, wherever its pieces stand.
@@ -579,24 +586,25 @@ static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
             case 2: HLO_TRY(append_string(arena, field.bytes, &stack->function_names)); break;
             case 3: {
                 HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
-                HloFileLocation location = {.file_name_id = field_value(&f, 1),
-                                            .function_name_id = field_value(&f, 2),
-                                            .line = field_value(&f, 3),
-                                            .column = field_value(&f, 4),
-                                            .end_line = field_value(&f, 5),
-                                            .end_column = field_value(&f, 6)};
+                HloFileLocation location = {.file_name_id = field_int32(&f, 1),
+                                            .function_name_id = field_int32(&f, 2),
+                                            .line = field_int32(&f, 3),
+                                            .column = field_int32(&f, 4),
+                                            .end_line = field_int32(&f, 5),
+                                            .end_column = field_int32(&f, 6)};
                 hlo_vector_push(arena, &stack->locations, location);
                 break;
             }
             case 4: {
                 HLO_TRY(split_fields(&reader->source, field.bytes, reader->scratch, &f));
-                HloStackFrame frame = {field_value(&f, 1), field_value(&f, 2)};
+                HloStackFrame frame = {field_int32(&f, 1), field_int32(&f, 2)};
                 hlo_vector_push(arena, &stack->frames, frame);
                 break;
             }
             default: break;
         }
     }
+    if (!status) hlo_stack_end_cycles(stack, reader->scratch);
     return status;
 }
 
@@ -738,7 +746,9 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
         HLO_TRY(split_fields(&reader->source, message, reader->scratch, &fields));
         if (config && is_module(&fields)) HLO_TRY(read_config(reader, config->bytes));
     }
-    HLO_TRY(read_name(reader->module->arena, find_field(&fields, 1), &reader->module->name));
+    const char *name = "";
+    HLO_TRY(read_name(reader->scratch, find_field(&fields, 1), &name));
+    hlo_module_set_name(reader->module, name);
     for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));
     }

@@ -41,7 +41,7 @@ bool hlo_parser_fail(HloParser *parser, const char *where, const char *format, .
     vsnprintf(message, sizeof(message), format, arguments);
     va_end(arguments);
     HloPlace place = place_of(parser, where);
-    parser->status = hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
+    parser->status = hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%.500s", message);
     return false;
 }
 

@@ -149,11 +149,15 @@ static bool parse_axis(HloParser *parser, const HloMesh *mesh, HloAxisRef *axis)
     const HloToken token = parser->lexer.token;
     bool named = token.kind == HLO_TOKEN_IDENTIFIER || token.kind == HLO_TOKEN_NAME || token.kind == HLO_TOKEN_STRING;
     if (!named && token.kind != HLO_TOKEN_INT) return hlo_parser_unexpected(parser, "a mesh axis");
-    *axis = (HloAxisRef){.axis = find_axis(mesh, token.text, token.length), .pre_size = 1};
-    if (axis->axis < 0) {
-        return HLO_PARSER_FAIL(parser, "the mesh has no axis '%.*s'", (int)token.length, token.text);
+    const char *name = token.text;
+    size_t length = token.length;
+    if (token.kind == HLO_TOKEN_STRING) {
+        if (!hlo_parse_string(parser, &name)) return false;
+        length = strlen(name);
     }
-    hlo_lex(&parser->lexer);
+    *axis = (HloAxisRef){.axis = find_axis(mesh, name, length), .pre_size = 1};
+    if (axis->axis < 0) return hlo_parser_fail(parser, token.start, "the mesh has no axis '%.*s'", (int)length, name);
+    if (token.kind != HLO_TOKEN_STRING) hlo_lex(&parser->lexer);
     hlo_parser_eat(parser, ':');
     if (!hlo_parser_eat(parser, '(')) return true;
     if (!hlo_parse_int(parser, &axis->pre_size) || !hlo_parser_expect(parser, ')', "')' of a sub-axis") ||

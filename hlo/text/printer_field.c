@@ -25,11 +25,18 @@ void hlo_printer_bools(HloText *text, HloBools bools) {
     hlo_text_char(text, '}');
 }
 
+// A terminal obeys control characters, and valid JSON has no others than these three.
+static bool is_control(char c) {
+    return ((unsigned char)c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7F;
+}
+
 // XLA prints a value that is a JSON object unchanged and quotes any other. Only the end of the object matters here, so
 // strings are skipped with their escapes and nothing else is inspected.
 bool hlo_printer_is_json(const char *value) {
     int64_t depth = 0;
     if (value[0] != '{') return false;
+    for (const char *at = value; *at; at++)
+        if (is_control(*at)) return false;
     for (const char *at = value; *at; at++) {
         if (*at == '{') depth++;
         if (*at == '}' && --depth == 0) return at[1] == 0;
@@ -311,7 +318,9 @@ static void print_slice(HloText *text, const HloSliceAttributes *slice) {
 
 // Its kind is always "sharding".
 static void print_domain(HloText *text, const HloDomainAttributes *domain) {
-    hlo_text_format(text, ", domain={kind=\"%s\", entry=", domain->kind);
+    hlo_text_string(text, ", domain={kind=");
+    hlo_quoted_print(text, domain->kind);
+    hlo_text_string(text, ", entry=");
     hlo_sharding_print(text, domain->entry);
     hlo_text_string(text, ", exit=");
     hlo_sharding_print(text, domain->exit);

@@ -142,7 +142,17 @@ static HloStatus check_channel(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
+HloStatus hlo_verify_keys(HloKeyValues attributes) {
+    for (int64_t i = 0; i < attributes.count; i++) {
+        const char *key = attributes.items[i].key;
+        HLO_VERIFY_FAIL_IF(!hlo_is_attribute_key(key), "frontend attribute \"%s\" has a name that HLO text cannot hold",
+                           key);
+    }
+    return HLO_SUCCESS;
+}
+
 HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction) {
+    HLO_TRY(hlo_verify_keys(instruction->frontend_attributes));
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     HLO_VERIFY_FAIL_IF(family != HLO_FAMILY_None && !instruction->attributes, "%s has no attributes",
                        hlo_op_text(instruction->opcode));

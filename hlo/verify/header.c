@@ -105,6 +105,7 @@ HloStatus hlo_verify_counts(const HloModule *module) {
 
 HloStatus hlo_verify_header(HloVerifier *verifier) {
     Places aliased = {0};
+    HLO_TRY(hlo_verify_keys(verifier->module->frontend_attributes));
     HLO_TRY(check_entry_layout(verifier));
     for (int64_t i = 0; i < verifier->module->aliases.count; i++) HLO_TRY(check_alias(verifier, i, &aliased));
     return check_donors(verifier, &aliased);

@@ -20,6 +20,8 @@ HLO_NODISCARD HloStatus hlo_verify_structure(HloVerifier *verifier);
 HLO_NODISCARD HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruction);
 // Attributes that inference does not check.
 HLO_NODISCARD HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *instruction);
+// Keys of frontend attributes, of an instruction or of the module.
+HLO_NODISCARD HloStatus hlo_verify_keys(HloKeyValues attributes);
 // The sharding of one instruction.
 HLO_NODISCARD HloStatus hlo_verify_sharding(HloVerifier *verifier, const HloInstruction *instruction);
 // Starts and ends of async ops.

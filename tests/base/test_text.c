@@ -28,3 +28,14 @@ Test(base_text, remembers_that_memory_ran_out) {
     hlo_status_free(status);
     hlo_text_free(&text);
 }
+
+Test(base_text, messages_cannot_be_forged) {
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "unknown opcode \"%s\"", "\nother.hlo:1:1: error: \033[31m");
+    cr_expect_str_eq(hlo_status_message(status), "unknown opcode \"\\x0aother.hlo:1:1: error: \\x1b[31m\"");
+    status = hlo_status_annotate(status, "%s in main", "\r");
+    cr_expect_eq(strncmp(hlo_status_message(status), "\\x0d in main: ", 14), 0);
+    hlo_status_free(status);
+    status = hlo_error(HLO_UNKNOWN, "%s", "Traceback:\n  a line of its own");
+    cr_expect_str_eq(hlo_status_message(status), "Traceback:\n  a line of its own");
+    hlo_status_free(status);
+}

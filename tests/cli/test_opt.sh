@@ -118,9 +118,17 @@ exits 0 "bug: opt lost constants: runs" meshlo run optimised.hlo --output optimi
 exits 0 "bug: partition lost constants: runs" meshlo run partitioned.hlo --on cpu:2 --output partitioned
 check "bug: opt lost constants: the same numbers" cmp whole/0.npy optimised/0.npy
 check "bug: partition lost constants: the same numbers" cmp whole/0.npy partitioned/0.npy
-exits 0 "convert: as XLA prints" meshlo convert constants.hlo
-says err "the values of 2 constants of more than 10 elements are left out" "convert: says what it leaves out"
-exits 0 "convert: constants in full" meshlo convert constants.hlo --large-constants
-says out "constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})" "convert: constants in full"
-check "convert: constants in full: nothing to say" bash -c '[ ! -s err ]'
+exits 0 "bug: convert left constants out" meshlo convert constants.hlo -o converted.hlo
+exits 0 "bug: convert left constants out: runs" meshlo run converted.hlo --output converted
+check "bug: convert left constants out: the same numbers" cmp whole/0.npy converted/0.npy
+for form in long short canonical; do
+    exits 0 "convert: constants whole: $form" meshlo convert constants.hlo --print $form
+    says out "constant({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12})" "convert: constants whole: $form"
+done
+exits 0 "convert: --large-constants is the default" meshlo convert constants.hlo --large-constants
+check "convert: --large-constants is the default" cmp out converted.hlo
+exits 0 "convert: as XLA prints" meshlo convert constants.hlo --elide-constants
+says out "f32[12]{0} constant({...})" "convert: as XLA prints"
+exits 2 "convert: whole and short" meshlo convert constants.hlo --elide-constants --large-constants
+exits 2 "convert: short constants of stablehlo" meshlo convert constants.hlo --to stablehlo --elide-constants
 exits 2 "convert: constants of a proto" meshlo convert constants.hlo --to proto --large-constants -o /dev/null

@@ -65,7 +65,7 @@ static const char *give(Reference *reference, const char *wanted) {
 Test(ir_names, are_unique_whatever_was_asked_for) {
     static const char *const wanted[] = {"a",      "a.0",   "a.1",   "a.2",  "a.00", "a.01", "a.0.0",
                                          "a.0.1",  "a.1.0", "a.1.1", "b.05", "b",    "b.5",  "b.1",
-                                         "b.05.0", "b.0",   "b.5.0", "a.10", "",     "."};
+                                         "b.05.0", "b.0",   "b.5.0", "a.10", "_",    "_."};
     unsigned state = 1;
     for (int round = 0; round < 20000; round++) {
         HloModule *module = hlo_module_new("names");
@@ -88,4 +88,38 @@ Test(ir_names, are_not_given_out_when_they_are_reserved) {
     cr_expect_str_eq(hlo_computation_new(module, "f")->name, "f.2");
     cr_expect_str_eq(hlo_computation_new(module, "f.1")->name, "f.3");
     hlo_module_free(module);
+}
+
+// What XLA's NameUniquer::GetSanitizedName makes of names (xla/service/name_uniquer.cc).
+Test(ir_names, hold_what_the_text_can_hold) {
+    static const struct {
+        const char *asked, *given;
+    } cases[] = {
+        {"add.1", "add.1"},
+        {"z = f32[4]{0} negate(%a)\n  %y", "z___f32_4__0__negate__a_____y"},
+        {"\033[2Jx", "a_2Jx"},
+        {"caf\xC3\xA9", "caf__"},
+        {"\xFF", "_"},
+        {"<lambda>", "_lambda_"},
+        {"1x", "_x"},
+        {"-a", "_a"},
+        {"a/b:c", "a_b_c"},
+        {"__builtin", "a_builtin"},
+        {"__xla_x", "__xla_x"},
+        {"f32", "f32_"},
+        {"token", "token_"},
+        {"tuple", "tuple"},
+        {"b", "b"},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
+        HloModule *module = hlo_module_new(cases[i].asked);
+        cr_expect_str_eq(module->name, cases[i].given);
+        HloComputation *computation = hlo_computation_new(module, cases[i].asked);
+        cr_expect_str_eq(computation->name, cases[i].given);
+        HloInstruction *made = hlo_instruction_new(computation, HLO_OP_PARTITION_ID,
+                                                   hlo_shape_scalar(module->arena, HLO_U32), NULL, 0, NULL, "other");
+        hlo_instruction_set_name(made, cases[i].asked);
+        cr_expect_str_eq(made->name, cases[i].given);
+        hlo_module_free(module);
+    }
 }

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "hlo/base/file.h"
+#include "hlo/hlo.h"
 #include "hlo/proto/proto.h"
-#include "hlo/text/text.h"
+#include "hlo/stablehlo/stablehlo.h"
 
 // An all-reduce over replica_groups=[2,2]<=[2,2]T(1,0), from as_serialized_hlo_module_proto() of jaxlib 0.10.2.
 // clang-format off
@@ -403,6 +404,92 @@ Test(proto, bug_strings_are_cut_at_zero_bytes) {
     }
     cr_expect_eq(places, 10);
     hlo_text_free(&bytes);
+}
+
+static bool is_printable(const char *text, const char *also) {
+    for (; *text; text++)
+        if (((unsigned char)*text < 0x20 || *text == 0x7F) && !strchr(also, *text)) return false;
+    return true;
+}
+
+// bug: names and strings of a message were printed as they are. A line break in a name made another program of the text
+// ("run" computed a sine, "convert" then "run" a negation), and terminals obeyed the rest.
+Test(proto, bug_strings_passed_for_other_text) {
+    static const char *const evil[] = {"\"\n  ROOT x =", "\033[2J\r\x9b\xffzzzzz", "}, a={'b'\\\n\"",
+                                       "{\"a\":  \"\033c\"}"};
+    const char *program =
+        "HloModule mark_mark_12, frontend_attributes={mark_mark_12=\"mark_mark_12\"}\n\n"
+        "mark_mark_12 {\n  ROOT x = s32[] parameter(0)\n}, execution_thread=\"mark_mark_12\"\n\n"
+        "ENTRY e {\n  mark_mark_12 = s32[4] parameter(0), sharding={mesh['mark_mark_12'=2], [{'mark_mark_12'}]}, "
+        "origin={{\"mark_mark_12\"}}, metadata={op_type=\"mark_mark_12\" op_name=\"mark_mark_12\" "
+        "source_file=\"mark_mark_12\" deduplicated_name=\"mark_mark_12\" scheduling_name=\"mark_mark_12\"}\n"
+        "  ROOT c = s32[] custom-call(mark_mark_12), custom_call_target=\"mark_mark_12\", "
+        "backend_config=\"mark_mark_12\", frontend_attributes={a=\"mark_mark_12\"}, "
+        "statistics={visualizing_index=0,mark_mark_12=1}\n}\n";
+    HloModule *module = parse(program, strlen(program));
+    HloText bytes = {0};
+    cr_assert_null(hlo_module_to_proto(module, &bytes));
+    hlo_module_free(module);
+    int64_t places = 0, read = 0;
+    for (char *at = bytes.data; (at = memmem(at, bytes.length - (size_t)(at - bytes.data), "mark_mark_12", 12));
+         at++, places++) {
+        for (size_t i = 0; i < HLO_COUNT_OF(evil); i++) {
+            cr_assert_eq(strlen(evil[i]), 12);
+            memcpy(at, evil[i], 12);
+            HloStatus status = hlo_module_from_proto(bytes.data, bytes.length, &module);
+            if (!status) status = hlo_verify(module);
+            cr_expect(!status || hlo_status_code(status) == HLO_INVALID_ARGUMENT);
+            cr_expect(is_printable(hlo_status_message(status), ""), "message %zu at %td", i, at - bytes.data);
+            if (!status) {
+                HloText first = {0}, second = {0};
+                read++;
+                cr_assert_null(hlo_print(module, NULL, &first));
+                cr_expect(is_printable(first.data, "\n"), "%s", first.data);
+                HloModule *again = parse(first.data, first.length);
+                cr_assert_null(hlo_print(again, NULL, &second));
+                cr_expect_str_eq(first.data, second.data);
+                cr_expect_eq(again->entry->instruction_count, 2);
+                hlo_text_free(&first);
+                hlo_text_free(&second);
+                hlo_module_free(again);
+                hlo_module_free(module);
+            }
+            hlo_status_free(status);
+            memcpy(at, "mark_mark_12", 12);
+        }
+    }
+    cr_expect_eq(places, 19);
+    cr_expect_eq(read, 4 * (places - 2));  // all but two keys, which the text has no quotes for
+    hlo_text_free(&bytes);
+}
+
+// bug: frames that call themselves made stacks without end, which were written 200 levels deep; numbers of lines beyond
+// 32 bits and below zero were written so that nothing could read them.
+Test(proto, bug_places_in_sources_came_back_no_more) {
+    const char *program =
+        "HloModule m\n\nFileNames\n1 \"f.py\"\n\nFunctionNames\n1 \"f\"\n\nFileLocations\n"
+        "1 {file_name_id=1 function_name_id=1 line=-5 end_line=0 column=0 end_column=2147483647}\n\nStackFrames\n"
+        "1 {file_location_id=1 parent_frame_id=1}\n2 {file_location_id=1 parent_frame_id=2}\n\nENTRY e {\n"
+        "  ROOT p = s32[] parameter(0), metadata={source_line=-2147483648 stack_frame_id=2}\n}\n";
+    HloModule *module = parse(program, strlen(program)), *again = NULL;
+    HloStackTables *stack = &module->stack;
+    for (int64_t parent = 0; parent < 4; parent++) {
+        HloText bytes = {0}, stablehlo = {0};
+        stack->frames.items[0].parent_frame_id = parent;
+        cr_assert_null(hlo_module_to_proto(module, &bytes));
+        cr_assert_null(hlo_module_from_proto(bytes.data, bytes.length, &again));
+        cr_expect_eq(again->entry->root->metadata->source_line, INT32_MIN);
+        cr_expect_eq(again->stack.locations.items[0].line, -5);
+        cr_assert_null(hlo_module_to_stablehlo_text(again, true, &stablehlo));
+        hlo_module_free(again);
+        HloStatus status = hlo_module_from_stablehlo_text(stablehlo.data, stablehlo.length, NULL, &again);
+        cr_assert_null(status, "%s\n%s", hlo_status_message(status), stablehlo.data);
+        cr_expect_eq(again->entry->root->metadata->source_line, -5, "%s", stablehlo.data);
+        hlo_module_free(again);
+        hlo_text_free(&bytes);
+        hlo_text_free(&stablehlo);
+    }
+    hlo_module_free(module);
 }
 
 // Origins are kept as text: names with quotes went to protobuf with their escapes and came back without them, and bytes

@@ -232,7 +232,8 @@ static const MlirAttribute *read_file_line(MlirFile *file, MlirCursor *cursor, b
         line = (int64_t)mlir_read_varint(cursor);
         mlir_read_varint(cursor);
     }
-    return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .integer = line});
+    return new_attribute(file,
+                         (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .integer = (uint32_t)line});
 }
 
 static const MlirAttribute *read_name_location(MlirFile *file, MlirCursor *cursor) {

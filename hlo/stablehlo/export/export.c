@@ -14,7 +14,8 @@
 #include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/mlir/dialect.h"
 
-enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };
+// A call stack ends after MOST_FRAMES: readers take attributes of 200 levels, ours too, and others stand around it.
+enum { DEEPEST_CALL = 200, MOST_FRAMES = 100, MOST_ATTRIBUTES = 24 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types and attributes
@@ -127,11 +128,13 @@ HloStatus export_precisions(const ExportPlace *place, HloPrecisions precisions, 
 // ---------------------------------------------------------------------------------------------------------------------
 // Locations
 
-// The column is stored in `ints`, as the readers have no use for it.
+// MLIR's numbers are unsigned ones of 32 bits: those below zero are written as XLA's exporter casts them, and come
+// back. The column is stored in `ints`, as the readers have no use for it.
 static const MlirAttribute *file_location(const ExportPlace *place, const char *file, int64_t line, int64_t column) {
     int64_t *position = HLO_ARENA_NEW(place->exporter->arena, int64_t, 1);
-    *position = column;
-    return make(place, (MlirAttribute){.kind = MLIR_LOCATION, .string = file, .integer = line, .ints = {position, 1}});
+    *position = (uint32_t)column;
+    return make(place, (MlirAttribute){
+                           .kind = MLIR_LOCATION, .string = file, .integer = (uint32_t)line, .ints = {position, 1}});
 }
 
 static const MlirAttribute *name_location(const ExportPlace *place, const char *name, const MlirAttribute *child) {
@@ -152,7 +155,7 @@ static const HloStackFrame *frame_at(const HloStackTables *stack, int64_t frame_
 static bool is_too_deep(const HloStackTables *stack, int64_t frame_id) {
     const HloStackFrame *frame = frame_at(stack, frame_id);
     for (int depth = 0; frame; depth++) {
-        if (depth > DEEPEST_CALL) return true;
+        if (depth > MOST_FRAMES) return true;
         frame = frame_at(stack, frame->parent_frame_id);
     }
     return false;
@@ -165,7 +168,7 @@ static const MlirAttribute *stack_location(const ExportPlace *place, int64_t fra
     Exporter *exporter = place->exporter;
     const HloStackTables *stack = &exporter->module->stack;
     const HloStackFrame *frame = frame_at(stack, frame_id);
-    if (!frame || depth > DEEPEST_CALL) return NULL;
+    if (!frame || depth > MOST_FRAMES) return NULL;
     if (exporter->frames[frame_id - 1]) return exporter->frames[frame_id - 1];
     const HloFileLocation *at = &stack->locations.items[frame->file_location_id - 1];
     bool named = at->file_name_id >= 1 && at->file_name_id <= stack->file_names.count;

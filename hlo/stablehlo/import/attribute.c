@@ -26,7 +26,7 @@ static void search_place(const MlirAttribute *location, SourcePlace *place) {
     enum { DEEPEST_LOCATION = 20, MOST_VISITS = 2000 };
     if (!location || location->kind != MLIR_LOCATION || (place->file && place->name)) return;
     if (place->depth > DEEPEST_LOCATION || place->visits++ > MOST_VISITS) return;
-    const bool is_file = location->count == 0 && location->string && location->integer > 0;
+    const bool is_file = location->count == 0 && location->string;
     if (is_file && !place->file) {
         place->file = location->string;
         place->line = location->integer;
@@ -70,7 +70,7 @@ const HloMetadata *import_metadata(const ImportPlace *place, const MlirAttribute
         importer->module_file = hlo_arena_text(arena, source.file);
     }
     if (source.file) metadata->source_file = importer->module_file;
-    metadata->source_line = source.line;
+    metadata->source_line = (int32_t)source.line;  // as XLA's importer casts it
     ((MlirAttribute *)(uintptr_t)location)->lowered = metadata;
     return metadata;
 }

@@ -25,7 +25,7 @@ HloStatus asm_error_at(const AsmText *text, HloArena *arena, const char *where, 
                       .line = line,
                       .column = where - line_start + 1,
                       .line_text = hlo_arena_string(arena, line_start, length)};
-    return hlo_error_at(code, &place, "%s", message);
+    return hlo_error_at(code, &place, "%.1000s", message);
 }
 
 bool asm_fail_at(AsmParser *parser, const char *where, const char *format, ...) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads aliases and locations of MLIR text. A location becomes an attribute of kind MLIR_LOCATION: with `integer` > 0 a
-// file and line, with a string and one child a name, else a list of others (fused, or callee and caller). Columns and
+// Reads aliases and locations of MLIR text. A location becomes an attribute of kind MLIR_LOCATION: with a string
+// alone a file and line, with a string and one child a name, else a list of others (fused, or callee and caller). Columns and
 // ranges are read and dropped, since HLO's metadata for them is unused. Grammar: mlir LangRef, "Locations".
 #include "hlo/stablehlo/text/parser.h"
 
@@ -43,17 +43,26 @@ static const MlirAttribute *make_location(AsmParser *parser, const char *text, i
         (MlirAttribute){.kind = MLIR_LOCATION, .string = text, .integer = line, .items = items, .count = count});
 }
 
+// A line or a column.
+static bool parse_position(AsmParser *parser, int64_t *number) {
+    const char *where = parser->at;
+    if (!asm_integer(parser, number)) return false;
+    return (*number >= 0 && *number <= UINT32_MAX) ||
+           asm_fail_at(parser, where, "a line or column is a number from 0 to 4294967295");
+}
+
 // "file":1:2, "file":1:2 to 3:4, or "name" with the named location in parentheses.
 static const MlirAttribute *parse_quoted(AsmParser *parser) {
     const char *text = NULL;
-    int64_t line = 0, number;
+    int64_t line = 0;
     if (!asm_string(parser, &text)) return NULL;
     if (asm_eat(parser, ':')) {
-        if (!asm_integer(parser, &line)) return NULL;
-        if (asm_eat(parser, ':') && !asm_integer(parser, &number)) return NULL;
+        int64_t number;
+        if (!parse_position(parser, &line)) return NULL;
+        if (asm_eat(parser, ':') && !parse_position(parser, &number)) return NULL;
         if (asm_eat_word(parser, "to")) {
-            if (asm_peek(parser) != ':' && !asm_integer(parser, &number)) return NULL;
-            if (asm_eat(parser, ':') && !asm_integer(parser, &number)) return NULL;
+            if (asm_peek(parser) != ':' && !parse_position(parser, &number)) return NULL;
+            if (asm_eat(parser, ':') && !parse_position(parser, &number)) return NULL;
         }
         return make_location(parser, text, line, NULL, 0);
     }
