@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads aliases and locations of MLIR text. A location becomes an attribute of kind MLIR_LOCATION: with a string
-// alone a file and line, with a string and one child a name, else a list of others (fused, or callee and caller). Columns and
-// ranges are read and dropped, since HLO's metadata for them is unused. Grammar: mlir LangRef, "Locations".
+// alone a file and line, with a string and one child a name, else a list of others (fused, or callee and caller).
+// Columns and ranges are read and dropped, since HLO's metadata for them is unused. Grammar: mlir LangRef, "Locations".
 #include "hlo/stablehlo/text/parser.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
