@@ -18,12 +18,12 @@ static inline int64_t emu_add(int64_t left, int64_t right) {
     return left > EMU_MOST - right ? EMU_MOST : left + right;
 }
 
-// An amount several times over.
+// An amount multiplied by a number of repetitions.
 static inline int64_t emu_times(int64_t amount, double repeat) {
     return emu_amount((double)amount * repeat);
 }
 
-// Picoseconds of a time in seconds.
+// Converts a time in seconds to picoseconds.
 static inline int64_t emu_picoseconds(double seconds) {
     return emu_amount(seconds * 1e12);
 }

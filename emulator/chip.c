@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of chips, expanded from chips.def, and its search by generation and by the kind that
-// JAX reports.
+// The table of chips, expanded from chips.def, with lookup by generation and by the kind that JAX reports.
 #include "emulator/chip.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ static const EmuChip chips[EMU_GENERATION_COUNT] = {
 #include "emulator/chips.def"
 };
 
-// The same rows once more, each number beside its source. The name of the chip is the last one begun.
+// The same rows again, each number with its source. The chip name is that of the last EMU_CHIP_BEGIN.
 static const EmuChipFact facts[] = {
 #define EMU_CHIP_BEGIN(id, chip_name, kind) {(chip_name), NULL, (kind), 0},
 #define EMU_INTEGER(field, value, source) {NULL, #field, (source), (double)(value)},

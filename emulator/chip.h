@@ -57,10 +57,10 @@ typedef struct EmuChip {
     double hbm_efficiency;
     double link_efficiency;
     double dcn_efficiency;
-    int64_t launch_picoseconds;           // once a step
-    int64_t op_picoseconds;               // once a kernel
-    int64_t collective_picoseconds;       // once a collective
-    int64_t collective_step_picoseconds;  // once a step of a ring
+    int64_t launch_picoseconds;           // once per step
+    int64_t op_picoseconds;               // once per kernel
+    int64_t collective_picoseconds;       // once per collective
+    int64_t collective_step_picoseconds;  // once per step of a ring
     int64_t ramp_dimension;        // below this size of a matrix product, memory and compute overlap only in part
     int64_t overlaps_collectives;  // 0: a collective occupies the core
 } EmuChip;

@@ -44,11 +44,11 @@ typedef struct Timing {
     EmuNetwork *network;
     EmuTransfer *transfer;
     LinkBytesVector links;
-    double seconds;   // of the stages so far, by their busiest links
+    double seconds;   // the stages so far, by their busiest links
     int64_t latency;  // picoseconds
 } Timing;
 
-// The two tables have an entry a link and are all zero between stages.
+// The two tables have one entry per link and are all zero between stages.
 EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places, int64_t replica_count,
                             int64_t partition_count, const EmuFaults *faults) {
     assert(topology && replica_count > 0 && partition_count > 0);
@@ -64,7 +64,7 @@ EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const 
     return network;
 }
 
-// Links with traffic are listed once, so that ending a stage does not look at all links of a pod.
+// Links with traffic are listed once, so that ending a stage does not have to scan all links of a pod.
 static void load_link(EmuNetwork *network, int64_t link, double bytes) {
     assert(bytes >= 0 && link >= 0 && link < emu_link_limit(network->topology));
     if (bytes == 0) return;
@@ -80,7 +80,7 @@ static int64_t load_route(EmuNetwork *network, int64_t from, int64_t to, double 
     return count;
 }
 
-// Bytes per second that a transfer gets of a link, protocol and all.
+// The bytes per second that a transfer achieves on a link, with protocol overhead.
 static double rate_of(const EmuTopology *topology, EmuLinkKind kind) {
     const double efficiency = kind == EMU_LINK_DCN ? topology->chip.dcn_efficiency : topology->chip.link_efficiency;
     return emu_link_bytes_per_second(topology, kind) * efficiency;
@@ -96,7 +96,7 @@ static EmuLinkKind kind_of(const EmuTopology *topology, int64_t link, unsigned *
     return *resource == 1u << 6 ? EMU_LINK_PACKAGE : EMU_LINK_DCN;
 }
 
-// Ends a stage: its busiest link sets its time; the links are handed over to the transfer.
+// Ends a stage: its busiest link determines its time, and its link bytes are added to the transfer.
 static void end_stage(Timing *timing) {
     EmuNetwork *network = timing->network;
     double longest = 0;
@@ -135,8 +135,7 @@ static void load_line(EmuNetwork *network, const int64_t *line, int64_t count, b
     }
 }
 
-// Every line of a grid along one axis. Members of a line are `stride` apart in the grid's row-major
-// order.
+// Loads every line of a grid along one axis. Members of a line are `stride` apart in the grid's row-major order.
 static void load_axis(EmuNetwork *network, const EmuGrid *grid, int axis, RingKind kind, double block) {
     int64_t stride = 1, line[EMU_MAX_AXIS];
     const int64_t size = grid->sizes[axis];
@@ -177,7 +176,7 @@ static void load_ring(EmuNetwork *network, const int64_t *members, int64_t count
     }
 }
 
-// How many steps one ring pass over a group takes: axis after axis on a true torus, else one ring over all members.
+// The number of steps of one ring pass over a group: axis after axis on a full torus, else one ring over all members.
 static int64_t ring_steps(const EmuGrid *grid) {
     int64_t steps = grid->sizes[3] - 1;
     for (int axis = 0; axis < 3 && grid->is_grid; axis++) {
@@ -194,7 +193,7 @@ typedef struct SplitGroup {
     const int64_t *members;  // positions; slice s has `each` of them from s * each on
 } SplitGroup;
 
-// Sorts a group by slice; `slices` is 0 when the slices hold different numbers of members.
+// Sorts a group by slice; `slices` is 0 when the slices have different numbers of members.
 static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
     assert(group.count > 0);
     const EmuTopology *topology = network->topology;
@@ -219,9 +218,9 @@ static SplitGroup split_by_slice(EmuNetwork *network, HloInts group) {
 // The level of the network that a stage of a ring collective uses.
 typedef enum StageKind { STAGE_PACKAGE, STAGE_TORUS, STAGE_SLICES } StageKind;
 
-// Loads one stage of one group. `bytes` is the full array, of which every member holds a share before a gather and
-// after a scatter. Gathers go from the outside in (slices, torus, package), scatters the other way; the amounts are the
-// same.
+// Loads one stage of one group. `bytes` is the size of the full array; every member has a share of it before a gather
+// and after a scatter. Gathers go from the outside in (slices, torus, package), scatters in the opposite order; the
+// amounts are the same.
 static void load_stage(Timing *timing, const SplitGroup *split, const EmuGrid *grids, StageKind stage, RingKind kind,
                        double bytes) {
     EmuNetwork *network = timing->network;
@@ -246,7 +245,7 @@ static void load_stage(Timing *timing, const SplitGroup *split, const EmuGrid *g
     }
 }
 
-// One pass (gather or scatter) of all groups, stage after stage.
+// Runs one pass (gather or scatter) of all groups, stage after stage.
 static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup *splits, EmuGrid *const *grids,
                       RingKind kind, double bytes) {
     for (int stage = 0; stage < 3; stage++) {
@@ -265,7 +264,7 @@ static void ring_pass(Timing *timing, const EmuGroups *groups, const SplitGroup 
     timing->latency += steps * chip->collective_step_picoseconds + (slices ? chip->dcn_picoseconds : 0);
 }
 
-// All-reduce, all-gather, reduce-scatter, broadcast.
+// Times an all-reduce, all-gather, reduce-scatter or broadcast.
 static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode, double bytes) {
     assert(bytes >= 0);
     EmuNetwork *network = timing->network;
@@ -273,7 +272,7 @@ static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode
     EmuGrid **grids = HLO_ARENA_NEW(network->arena, EmuGrid *, groups->count);
     for (int64_t g = 0; g < groups->count; g++) {
         splits[g] = split_by_slice(network, groups->lists[g]);
-        // Unequal shares of slices: one ring over all, which crosses between slices where it has to.
+        // Slices with unequal shares use one ring over all members, which crosses between slices where necessary.
         const bool uneven = splits[g].slices == 0;
         if (uneven) splits[g] = (SplitGroup){1, groups->lists[g].count, groups->lists[g].items};
         grids[g] = HLO_ARENA_NEW(network->arena, EmuGrid, splits[g].slices);
@@ -286,7 +285,7 @@ static void time_rings(Timing *timing, const EmuGroups *groups, HloOpcode opcode
     if (opcode != HLO_OP_REDUCE_SCATTER) ring_pass(timing, groups, splits, grids, RING_GATHER, bytes);
 }
 
-// Pairs of members along one axis of a grid exchange blocks; all members share the axis' lines.
+// Loads an exchange of blocks between all pairs of members along one axis of a grid, for all lines of the axis.
 static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int axis, double block) {
     int64_t stride = 1, longest = 0;
     const int64_t size = grid->sizes[axis];
@@ -305,8 +304,8 @@ static int64_t load_exchange_axis(EmuNetwork *network, const EmuGrid *grid, int 
     return longest;
 }
 
-// All-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that the lines of each
-// axis can be loaded on their own; else every pair is routed.
+// Times an all-to-all: every member sends a block to every other. On a grid, routes go axis by axis, so that each axis
+// can be loaded separately; else every pair is routed.
 static void time_exchange(Timing *timing, const EmuGroups *groups, double operand_bytes) {
     assert(operand_bytes >= 0);
     EmuNetwork *network = timing->network;
@@ -318,7 +317,7 @@ static void time_exchange(Timing *timing, const EmuGroups *groups, double operan
         const SplitGroup split = split_by_slice(network, group);
         EmuGrid grid = {0};
         slices = slices || split.slices != 1;
-        // In a twisted torus the shortest ways do not go axis by axis.
+        // In a twisted torus the shortest routes do not go axis by axis.
         if (split.slices == 1 && !network->topology->twisted) grid = emu_find_grid(network, group.items, group.count);
         int64_t hops = 0;
         for (int axis = 0; grid.is_grid && axis < EMU_GRID_AXES; axis++)
@@ -383,7 +382,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
     return HLO_SUCCESS;
 }
 
-// Bytes of the operands of a collective, dense.
+// The dense bytes of the operands of a collective.
 static int64_t operand_bytes(const HloInstruction *collective) {
     const HloInstruction *inner = emu_synchronous_instruction(collective);
     int64_t total = 0;
@@ -392,13 +391,13 @@ static int64_t operand_bytes(const HloInstruction *collective) {
     return total;
 }
 
-// What a device sends, by the ring's arithmetic: (g - 1) / g of the array for a scatter or an
-// exchange, twice that for an all-reduce, g - 1 operands for a gather.
+// The bytes that a device sends in a ring algorithm: (g - 1) / g of the array for a scatter or an exchange, twice that
+// for an all-reduce, g - 1 operands for a gather.
 int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_size) {
     assert(group_size > 0);
     const int64_t operands = operand_bytes(collective);
     const int64_t g = group_size > 0 ? group_size : 1;
-    // Beyond what integers hold exactly, amounts are near enough.
+    // Amounts too large for exact integer arithmetic are approximated.
     const bool immense = operands > EMU_MOST / 4 / g;
     switch (emu_synchronous_opcode(collective)) {
         case HLO_OP_ALL_GATHER: return immense ? emu_times(operands, (double)(g - 1)) : operands * (g - 1);
@@ -412,7 +411,7 @@ int64_t emu_collective_bytes(const HloInstruction *collective, int64_t group_siz
     }
 }
 
-// No link of the transfer may begin or end at a dead chip.
+// Checks that no link of the transfer begins or ends at a dead chip.
 static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *collective,
                              const LinkBytesVector *links) {
     const EmuTopology *topology = network->topology;
@@ -428,8 +427,8 @@ static HloStatus check_alive(const EmuNetwork *network, const HloInstruction *co
     return HLO_SUCCESS;
 }
 
-// Time is a latency, which does not depend on bytes, and what the busiest link needs for its share. An all-gather is
-// timed by the array that it makes, all others by their operand.
+// Time is a latency that does not depend on bytes plus the time of the busiest link for its share. An all-gather is
+// timed by its result, all others by their operand.
 HloStatus emu_transfer(EmuNetwork *network, const HloInstruction *collective, EmuTransfer *transfer) {
     assert(network && collective && transfer);
     const EmuChip *chip = &network->topology->chip;

@@ -31,20 +31,20 @@ typedef struct EmuNetwork {
 HLO_EXPORT EmuNetwork *emu_network_new(HloArena *arena, const EmuTopology *topology, const int64_t *places,
                                        int64_t replica_count, int64_t partition_count, const EmuFaults *faults);
 
-// One link's share of a transfer.
+// The share of one link in a transfer.
 typedef struct EmuLinkBytes {
     int64_t link;
     double bytes;
 } EmuLinkBytes;
 
-// What a collective does to the network.
+// The load that a collective puts on the network.
 typedef struct EmuTransfer {
     int64_t group_size;
     int64_t group_count;
-    int64_t bytes_per_device;  // what one device sends, ring algorithm (emu_collective_bytes)
+    int64_t bytes_per_device;  // sent by one device in a ring algorithm (emu_collective_bytes)
     int64_t picoseconds;
-    unsigned resources;   // bit set of what it occupies: links up and down each axis, packages, DCN
-    EmuLinkBytes *links;  // each link at most once a stage
+    unsigned resources;   // bit set of the occupied resources: links up and down each axis, packages, DCN
+    EmuLinkBytes *links;  // each link at most once per stage
     int64_t link_count;
 } EmuTransfer;
 

@@ -8,12 +8,12 @@
 
 #include "hlo/ir/collective.h"
 
-// x, y, z, and as a fourth the core on its chip.
+// The coordinate x, y or z, or as a fourth axis the core on its chip.
 static int64_t coordinate(const EmuDevice *device, int axis) {
     return axis < 3 ? device->coords[axis] : device->core_on_chip;
 }
 
-// The distinct coordinates along an axis, ascending; returns how many.
+// Collects the distinct coordinates along an axis, ascending; returns how many.
 static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_t count, int axis, int64_t *values) {
     assert(count > 0 && axis >= 0 && values);
     bool seen[EMU_MAX_AXIS] = {false};
@@ -28,7 +28,7 @@ static int64_t distinct(const EmuNetwork *network, const int64_t *places, int64_
     return found;
 }
 
-// Whether members at these coordinates close to a ring: the way from the last to the first is no longer than the
+// Whether members at these coordinates form a closed ring: the route from the last to the first is no longer than the
 // others.
 static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *values, int64_t count) {
     if (axis == 3 || !topology->wrap[axis] || emu_axis_is_twisted(topology, axis) || count < 3) return false;
@@ -38,8 +38,8 @@ static bool closes_ring(const EmuTopology *topology, int axis, const int64_t *va
     return topology->shape[axis] - (values[count - 1] - values[0]) <= longest;
 }
 
-// A group is a grid if it has all combinations of the coordinates that occur in it: x, y, z, and the core of a chip.
-// The product of the numbers of distinct coordinates is then the number of members, and each combination is there once.
+// A group is a grid if it has all combinations of its coordinates: x, y, z, and the core of a chip. The product of the
+// numbers of distinct coordinates is then the number of members, and each combination occurs once.
 //
 //   chips (0,0) (0,2) (1,0) (1,2)   x: 0 1, y: 0 2, product 4 of 4 members   a grid of 2 x 2, its members in that order
 //   chips (0,0) (0,1) (1,2)         x: 0 1, y: 0 1 2, product 6 of 3         no grid: a ring over the members
@@ -87,7 +87,7 @@ HloStatus emu_groups_of(EmuNetwork *network, const HloInstruction *collective, E
     int64_t count = 0;
     static const HloReplicaGroups everyone = {.form = HLO_GROUPS_LIST};
     if (!written) written = &everyone;
-    // Whom a broadcast leaves out has nothing to send: a group of its own costs nothing.
+    // A member that a broadcast leaves out sends nothing: as a group of its own it costs nothing.
     HloStatus status =
         inner->opcode == HLO_OP_COLLECTIVE_BROADCAST
             ? hlo_replica_groups_complete(written, numbers, network->arena, &lists, &count, &(int64_t){0})

@@ -15,7 +15,7 @@ typedef struct EmuGrid {
     int64_t sizes[EMU_GRID_AXES];
     int64_t *members;
     int64_t count;
-    bool closes[EMU_GRID_AXES];  // along this axis the members make a ring
+    bool closes[EMU_GRID_AXES];  // the members form a ring along this axis
 } EmuGrid;
 
 // Finds the grid that `count` positions of one slice form. Allocates in the network's arena.

@@ -34,7 +34,7 @@ const char *emu_bound_name(EmuBound bound) {
 
 static void add_computation(Sum *sum, const HloComputation *computation);
 
-// Elements of the largest array in a shape, as the vector unit steps over them: padded.
+// The padded number of elements of the largest array in a shape, which the vector unit steps over.
 static double vector_elements(const EmuChip *chip, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
         double most = 0;
@@ -43,12 +43,12 @@ static double vector_elements(const EmuChip *chip, const HloShape *shape) {
     }
     if (!hlo_shape_is_array(shape)) return 0;
     const double bits = hlo_type_info(shape->type)->bits;
-    // 64-bit types are worked on in parts.
+    // 64-bit types are processed in parts.
     const double parts = bits > 32 ? bits / 16 : 1;
     return (double)emu_padded_bytes(chip, shape) * 8 / bits * parts;
 }
 
-// A product of complex numbers is four of real ones.
+// A product of complex numbers costs four real ones.
 static void add_product(Sum *sum, const HloInstruction *instruction) {
     const EmuProduct product = emu_product_of(sum->chip, instruction);
     const double multiplications = product.batch * product.rows * product.depth * product.columns;
@@ -57,7 +57,7 @@ static void add_product(Sum *sum, const HloInstruction *instruction) {
     if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
 }
 
-// Elements that a sort, transform or window works on, with the extra factor of its algorithm.
+// The number of elements that a sort, transform or window processes, times the extra factor of its algorithm.
 static double alone_elements(const Sum *sum, const HloInstruction *instruction, HloOpcode opcode) {
     const HloShape *shape = instruction->operand_count ? instruction->operands[0]->shape : instruction->shape;
     double elements = fmax(vector_elements(sum->chip, instruction->shape), 0);
@@ -129,7 +129,7 @@ static void add_member(Sum *sum, const HloInstruction *instruction) {
     sum->cost.vector_operations += each * elements;
 }
 
-// The inside of a fusion that some compiler made: all of it is one kernel.
+// Adds the body of a fusion that a compiler made: all of it is one kernel.
 static void add_computation(Sum *sum, const HloComputation *computation) {
     for (const HloInstruction *i = computation->first; i; i = i->next) add_member(sum, i);
 }
@@ -189,7 +189,7 @@ static double written_by(const EmuChip *chip, const HloInstruction *instruction,
     return total;
 }
 
-// What a kernel makes for itself it does not read from memory.
+// A kernel does not read its own values from memory.
 static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction) {
     for (int64_t i = 0; i < kernel->member_count; i++)
         if (kernel->members[i] == instruction) return true;
@@ -208,7 +208,7 @@ static bool first_mention(const EmuKernel *kernel, int64_t member, int64_t index
     return true;
 }
 
-// Bytes of everything that the kernel reads from outside, each array once.
+// The bytes of all arrays that the kernel reads from outside, each array once.
 static double kernel_reads(const EmuChip *chip, const EmuKernel *kernel) {
     assert(chip && kernel);
     double total = 0;
@@ -238,9 +238,9 @@ static bool is_nothing(const EmuKernel *kernel) {
     return true;
 }
 
-// A roofline: matrix unit, vector unit and memory work at the same time, and the slowest decides. On chips where that
-// was measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp
-// adds the share of the shorter one that does not.
+// A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. On chips where that was
+// measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp adds
+// the share of the shorter one that does not overlap.
 EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
     assert(chip && kernel);
     Sum sum = {.chip = chip};
@@ -266,7 +266,7 @@ EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
                                                     : EMU_BOUND_VECTOR;
     if (sum.largest_product > 0) {
         cost->ramp = fmin(1, (double)chip->ramp_dimension / cbrt(sum.largest_product));
-        // 0 times an infinite time is no number, and most chips have no ramp.
+        // 0 times an infinite time is NaN, and most chips have no ramp.
         if (cost->ramp > 0) seconds += cost->ramp * fmin(cost->matrix_seconds, memory_seconds);
     }
     assert(seconds >= 0 && cost->read_bytes >= 0 && cost->written_bytes >= 0);  // also: none is NaN

@@ -28,7 +28,7 @@ typedef struct EmuCost {
     double matrix_flops;               // of products and convolutions, on the sizes as written
     double other_flops;                // one for each element that an elementwise operation or a reduction computes
     double vector_operations;          // instructions times elements, padded
-    double matrix_seconds;             // at the rate that is reached, on padded sizes
+    double matrix_seconds;             // at the achieved rate, on padded sizes
     double read_bytes, written_bytes;  // HBM, padded
     double ramp;                       // share of the shorter of memory and matrix time that does not overlap
     int64_t picoseconds;               // of the whole kernel
@@ -39,7 +39,7 @@ typedef struct EmuCost {
 // The cost of a kernel on one device of a slice with chips like `chip`.
 HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel);
 
-// Sizes of a matrix product as the systolic arrays see it.
+// The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {
     double batch, rows, depth, columns;
     int64_t passes;     // of bf16 multiplications for one of the operand type

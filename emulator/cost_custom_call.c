@@ -25,7 +25,7 @@ HloOpcode emu_call_opcode(const HloInstruction *call) {
     }
 }
 
-// A member of the estimate; 0 where it is missing or makes no sense.
+// A member of the estimate; 0 if it is missing or invalid.
 static double estimated(const HloJsonValue *estimate, const char *name) {
     const HloJsonValue *value = hlo_json_get(estimate, name);
     return value && value->kind == HLO_JSON_NUMBER && value->number > 0 ? value->number : 0;

@@ -13,8 +13,7 @@ static double round_up(double value, double multiple) {
     return ceil(value / multiple) * multiple;
 }
 
-// Product of the sizes of some dimensions.
-// 1 for none.
+// The product of the sizes of some dimensions; 1 for none.
 static double sizes_of(const HloShape *shape, HloInts dims) {
     double product = 1;
     for (int64_t i = 0; i < dims.count; i++) product *= (double)shape->dims[dims.items[i]];
@@ -82,7 +81,7 @@ static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *inst
     product.rows = shared > 0 ? (double)hlo_shape_elements(left) / shared : 0;
     const double right_shared = sizes_of(right, dot->rhs_batch) * sizes_of(right, dot->rhs_contracting);
     product.columns = right_shared > 0 ? (double)hlo_shape_elements(right) / right_shared : 0;
-    // The groups of a ragged dot share the rows among them; without any group there is nothing to multiply.
+    // The groups of a ragged dot divide the rows among them; without any group there is nothing to multiply.
     const double groups = sizes_of(right, dot->rhs_group);
     product.columns = groups > 0 ? product.columns / groups : 0;
     choose_rate(chip, wider(instruction), dot->precision, dot->algorithm, &product);

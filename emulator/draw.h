@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pictures: which device holds which part of an array (as jax.debug.visualize_array_sharding draws it), and the chips
+// Drawings: which device holds which part of an array (as jax.debug.visualize_array_sharding draws it), and the chips
 // of a slice in text or SVG.
 //
 // Stability: experimental.
@@ -46,8 +46,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus emu_draw_sharding(const char *label, const in
 // The chips of one slice as a text drawing, plane by plane, with their devices, links and hosts.
 HLO_EXPORT void emu_draw_topology(const EmuTopology *topology, HloText *text);
 
-// The same as an SVG picture: chips coloured by host, links along the axes, wrapping links as arcs. `link_load`, if not
-// NULL, holds a number from 0 to 1 for each link (emulator/route.h) and colours them.
+// The same as SVG: chips coloured by host, links along the axes, wrapping links as arcs. `link_load`, if not NULL, has
+// a number from 0 to 1 for each link (emulator/route.h) and colours them.
 HLO_EXPORT void emu_draw_topology_svg(const EmuTopology *topology, const double *link_load, HloText *text);
 
 HLO_END_C

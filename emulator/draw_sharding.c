@@ -91,8 +91,7 @@ static int compare_numbers(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-// The distinct starts of the shards along a dimension, ascending.
-// O(n log n) for n shards. The list is the arena's.
+// The distinct starts of the shards along a dimension, ascending. O(n log n) for n shards. The list is in the arena.
 static int64_t *distinct_starts(const Drawing *drawing, int64_t dim, int64_t *count) {
     assert(dim >= 0 && dim < 2 && count);
     int64_t *starts = HLO_ARENA_NEW(drawing->arena, int64_t, drawing->count);
@@ -180,8 +179,8 @@ static void size_cells(Drawing *drawing) {
     }
 }
 
-// A line of the frame: `left`, `between` and `right` are the corners and crossings.
-// Rich's plain style has no frame.
+// Draws a line of the frame; `left`, `between` and `right` are the corners and crossings. The plain style of Python's
+// rich has no frame.
 static void draw_frame(const Drawing *drawing, const char *left, const char *between, const char *right) {
     if (drawing->style == EMU_BOX_PLAIN) return;
     hlo_text_string(drawing->text, left);
@@ -207,7 +206,7 @@ static void draw_cell_line(const Drawing *drawing, int64_t row, int64_t column, 
     for (int64_t i = before + cell->label_length; i < width; i++) hlo_text_char(drawing->text, ' ');
 }
 
-// Under hlo_protect(), as cells are made in an arena.
+// Runs under hlo_protect(), since cells are allocated in an arena.
 static HloStatus draw(void *argument) {
     Drawing *drawing = argument;
     HLO_TRY(fill_cells(drawing));

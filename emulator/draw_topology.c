@@ -101,7 +101,8 @@ static void position(const EmuTopology *topology, int64_t x, int64_t y, int64_t 
     at[1] = MARGIN + y * CELL + CHIP / 2;
 }
 
-// Both directions of the link from a chip along an axis (x or y), a line apart; wrapping ones as a stub at the edge.
+// Draws both directions of the link from a chip along an axis (x or y), a line apart; wrapping ones as a stub at the
+// edge.
 static void draw_link(const EmuTopology *topology, const double *load, const int64_t chip_coords[3], int axis,
                       HloText *text) {
     assert(axis >= 0 && axis < 3);

@@ -36,7 +36,7 @@ static int load_shape(const Export *export) {
         (long long)(slice->chip.vmem_bytes_per_core * slice->chip.cores_per_chip / slice->devices_per_chip));
     int failed = text.failed || !text.data || hwloc_topology_set_synthetic(export->topology, text.data);
     hlo_text_free(&text);
-    // Levels with one object each must stay.
+    // Keep levels that have only one object.
     if (!failed) failed = hwloc_topology_set_all_types_filter(export->topology, HWLOC_TYPE_FILTER_KEEP_ALL);
     return failed || hwloc_topology_load(export->topology);
 }

@@ -16,7 +16,7 @@
 
 #include "hlo/base/decimal.h"
 
-// Faults while they are read.
+// The state of parsing faults.
 typedef struct Reader {
     HloArena *arena;
     const EmuTopology *topology;
@@ -60,7 +60,7 @@ static HloStatus read_factor(Reader *reader, double *factor) {
     return HLO_SUCCESS;
 }
 
-// Both directions; several faults of one link multiply.
+// Reads a link fault, for both directions; several faults of one link multiply.
 static HloStatus read_link(Reader *reader) {
     const EmuTopology *topology = reader->topology;
     int64_t from = 0, to = 0, there[EMU_MAX_ROUTE], back[EMU_MAX_ROUTE];
@@ -79,7 +79,7 @@ static HloStatus read_link(Reader *reader) {
     return HLO_SUCCESS;
 }
 
-// How many times slower the device is.
+// Reads how many times slower a device is.
 static HloStatus read_straggler(Reader *reader) {
     int64_t place = 0;
     double times = 1;
@@ -91,7 +91,7 @@ static HloStatus read_straggler(Reader *reader) {
     return HLO_SUCCESS;
 }
 
-// The whole chip of the device, since cores share power and links.
+// Marks the whole chip of the device as dead, since cores share power and links.
 static HloStatus read_dead(Reader *reader) {
     int64_t place = 0;
     HLO_TRY(read_device(reader, &place));

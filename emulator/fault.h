@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What-if: slow links, slow devices, dead chips. A specification is a list with commas of
+// What-if: slow links, slow devices, dead chips. A specification is a list separated by commas of
 //
 //   link:A-B:SPEED      both directions between the chips of neighbouring devices A and B run at SPEED (0.5) of their
 //                       rate

@@ -22,9 +22,9 @@
 
 // Producers are copied into at most this many kernels.
 #define MAX_COPIES 8
-// Vector instructions an element that are worth repeating on every chip.
+// Vector instructions per element that are worth repeating on every chip.
 #define CHEAP_COST 4
-// What a kernel may hold: above it, compilers stop fusing too.
+// The most members of a kernel; compilers stop fusing at some size too.
 #define MAX_MEMBERS 256
 
 // A kernel while it grows; numbered in reverse order.
@@ -44,29 +44,29 @@ typedef struct Planner {
     DraftVector drafts;
     Holders *holders;  // by position in the order
     HloIntMap positions;
-    double balance;  // vector instructions that the device does while it moves a byte
+    double balance;  // vector instructions that the device executes in the time to move one byte
 } Planner;
 
-// Instructions that the vector unit starts in the time in which HBM moves a byte; 0 without a machine model.
+// Vector instructions that start in the time in which HBM moves a byte; 0 without a machine model.
 static double vector_balance(const EmuChip *chip) {
     if (chip->hbm_bytes_per_second_per_chip <= 0) return 0;
     const double lanes = 128 * 8 * (double)(chip->vector_alus * chip->cores_per_chip);
     return lanes * chip->clock_hz / (chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency);
 }
 
-// Whether an op may be computed inside of its consumers.
+// Whether an op may be computed inside its consumers.
 static bool fuses(EmuOpClass op_class) {
     return op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE;
 }
 
-// Whether an op may have its operands computed inside of its kernel.
+// Whether the operands of an op may be computed inside its kernel.
 static bool takes_producers(EmuOpClass op_class) {
     return fuses(op_class) || op_class == EMU_OP_REDUCE || op_class == EMU_OP_MATRIX;
 }
 
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers);
 
-// Whether an instruction makes a smaller array from one that would have to be written if this one were not.
+// Whether an instruction makes a smaller array from one that would otherwise have to be written itself.
 static bool narrows_new_array(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
     if (instruction->opcode != HLO_OP_CONVERT) return false;
     const HloInstruction *operand = instruction->operands[0];
@@ -76,7 +76,7 @@ static bool narrows_new_array(const Planner *planner, const HloInstruction *inst
 }
 
 // Whether computing an instruction again in every consumer costs no more than writing its result would: at most one
-// operand is as large as the result, and the vector unit is done before HBM.
+// operand is as large as the result, and the vector unit finishes before HBM.
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
     assert(consumers >= 0);
     const double cost = emu_op_vector_cost(instruction->opcode);
@@ -110,8 +110,8 @@ static Holders *holders_of(Planner *planner, const HloInstruction *instruction) 
     return &planner->holders[*position];
 }
 
-// Collects the kernels that use an instruction; false when something needs it in memory, and when they are more than it
-// would be copied into.
+// Collects the kernels that use an instruction. False if a user needs it in memory, or if there are more kernels than
+// it may be copied into.
 static bool collect_consumers(Planner *planner, const HloInstruction *instruction, Holders *consumers) {
     if (hlo_instruction_is_root(instruction)) return false;
     for (int64_t i = 0; i < instruction->users.count; i++) {
@@ -162,7 +162,7 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     hlo_vector_push(planner->arena, holders, draft);
 }
 
-// The large array outside of a reduction's kernel that it reads; NULL when there are several.
+// The large array from outside its kernel that a reduction reads; NULL when there are several.
 static HloInstruction *reduced_array(const EmuKernel *kernel) {
     HloInstruction *found = NULL;
     for (int64_t m = 0; m < kernel->member_count; m++)
@@ -179,7 +179,7 @@ static HloInstruction *reduced_array(const EmuKernel *kernel) {
     return found;
 }
 
-// Whether everything that a kernel reads apart from `array` is there before kernel number `before` runs.
+// Whether everything that a kernel reads, apart from `array`, exists before kernel number `before` runs.
 static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, const int32_t *kernel_of,
                         int64_t before) {
     assert(array && kernel_of && before >= 0);
@@ -196,8 +196,8 @@ static bool reads_early(const EmuKernel *kernel, const HloInstruction *array, co
     return true;
 }
 
-// Puts the members of a reduction's kernel into the kernel that makes what it reduces: the array is written anyway, the
-// sum is made on the way.
+// Merges the members of a reduction's kernel into the kernel that produces its operand: the array is written anyway,
+// and the sum is computed at the same time.
 static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) {
     assert(into != reduction);
     const int64_t count = into->member_count + reduction->member_count, roots = into->root_count;
@@ -213,7 +213,7 @@ static void merge(HloArena *arena, EmuKernel *into, const EmuKernel *reduction) 
     into->root_count++;
 }
 
-// Merges reductions into their producers, where those are made from elementwise operations or products.
+// Merges reductions into their producers if those consist of elementwise operations or products.
 static void merge_reductions(HloArena *arena, EmuPlan *plan, int32_t *kernel_of) {
     int64_t kept = 0;
     for (int64_t k = 0; k < plan->kernel_count; k++) {

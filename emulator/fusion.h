@@ -21,7 +21,7 @@ typedef struct EmuKernel {
     EmuOpClass kind;
 } EmuKernel;
 
-// The kernels of a computation in the order in which they run. FREE instructions are in none.
+// The kernels of a computation in the order in which they run. FREE instructions are not in any of them.
 typedef struct EmuPlan {
     const HloComputation *computation;
     HloInstruction **order;  // all instructions, operands first
@@ -37,7 +37,7 @@ HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation,
                              int32_t *kernel_of);
 
 // The same kernels depth first from the result, operands that free most first: the order that XLA tries for programs
-// that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() brings it to the new order.
+// that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() updates it to the new order.
 HLO_EXPORT EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
                                          const int32_t *kernel_of);
 

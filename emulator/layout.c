@@ -29,8 +29,8 @@ static int64_t element_bits(HloType type) {
     return hlo_type_info(type)->bits;
 }
 
-// Rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), less where there
-// are fewer, but at least what packs into one word.
+// The rows of the first tile for an array of `rows` rows: 8 (on generation 7 and later 8 words' worth), fewer if the
+// array has fewer, but at least as many as are packed into one word.
 static int64_t tile_rows(const EmuChip *chip, int64_t bits, int64_t rows) {
     const int64_t packed = bits < 32 ? 32 / bits : 1;
     const int64_t most = chip->generation >= 7 ? 8 * packed : 8;
@@ -101,7 +101,7 @@ static void set_tiles(HloArena *arena, const Choice *choice, HloLayout *layout) 
     if (packed && !matrix) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){128}, 1);
     if (packed) tiles[layout->tile_count++] = hlo_ints(arena, (int64_t[]){32 / choice->bits, 1}, 2);
     layout->tiles = tiles;
-    // Elements below a byte are stored packed, which XLA writes down: s4[8,256]{1,0:T(8,128)(8,1)E(4)}.
+    // Elements below a byte are stored packed, and XLA prints that: s4[8,256]{1,0:T(8,128)(8,1)E(4)}.
     if (choice->bits < 8) layout->element_size_in_bits = choice->bits;
 }
 
@@ -175,7 +175,7 @@ int64_t emu_unpadded_bytes(const HloShape *shape) {
     return to_bytes(elements, element_bits(shape->type));
 }
 
-// By the layout's own tiles, or by those that the compiler would choose: vectors are rounded up to whole lanes, other
+// Uses the layout's own tiles, or those that the compiler would choose: vectors are rounded up to whole lanes, other
 // arrays in their two most minor dimensions. Without a chip nothing is padded.
 int64_t emu_padded_bytes(const EmuChip *chip, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One counter for each pair of devices of a channel. A message is taken from the counter when its recv-done runs; sends
-// of loops and branches make a counter endless, and receives of loops and branches take nothing, so that a counter is
-// never less than what can be under way.
+// Keeps one counter for each pair of devices of a channel. A recv-done takes its message from the counter. Sends in
+// loops and branches make a counter endless, and receives in loops and branches take nothing, so that a counter is
+// never less than the number of messages that can be in flight.
 #include "emulator/mail.h"
 
 #include <assert.h>
@@ -45,7 +45,7 @@ static void add_wire(EmuMail *mail, int64_t channel, HloPair pair) {
     hlo_int_map_set(mail->arena, &mail->first, hash, mail->wires.count - 1);
 }
 
-// The pairs of a transfer; the one of unknown devices where it names none.
+// The pairs of a transfer; if it has none, one pair of unknown devices.
 static HloStatus pairs_of(EmuMail *mail, const HloInstruction *transfer, int64_t *channel, HloPairs *pairs) {
     static const HloPair unknown = {-1, -1};
     HloTransferRoute route;

@@ -59,8 +59,8 @@ static Leaves *leaves_of(Liveness *liveness, const HloInstruction *instruction) 
     return &liveness->leaves[*position];
 }
 
-// A new buffer for one leaf of an instruction. Arrays in VMEM or in the host's memory take no HBM:
-// bytes of 0, but still a buffer, so that values are followed alike.
+// Makes a new buffer for one leaf of an instruction. Arrays in VMEM or in the host's memory take no HBM: they get a
+// buffer of 0 bytes, so that values are tracked in the same way.
 static Live *new_buffer(Liveness *liveness, const HloInstruction *instruction, const HloShape *shape) {
     assert(instruction && shape);
     Live *live = HLO_ARENA_NEW(liveness->arena, Live, 1);
@@ -93,7 +93,7 @@ static Leaves part_of(Leaves whole, int64_t start, int64_t count) {
     return (Leaves){whole.items + start, count};
 }
 
-// The leaves of all operands after each other.
+// The leaves of all operands, one operand after another.
 static Leaves concatenate_operands(Liveness *liveness, const HloInstruction *instruction) {
     int64_t total = 0, filled = 0;
     for (int32_t i = 0; i < instruction->operand_count; i++)
@@ -122,8 +122,8 @@ static Leaves leaves_of_done(Liveness *liveness, const HloInstruction *done) {
     return first + wanted <= whole.count ? part_of(whole, first, wanted) : define(liveness, done);
 }
 
-// A start keeps its operands and makes its results. The leaves that name the operand get bytes of
-// 0: they are the operand's own buffer.
+// A start keeps its operands and makes its results. The leaves that represent operands get 0 bytes: they are the
+// operands' own buffers.
 static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     const HloShape *shape = start->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count < 2) return define(liveness, start);
@@ -139,7 +139,7 @@ static Leaves leaves_of_start(Liveness *liveness, const HloInstruction *start) {
     return leaves;
 }
 
-// Whether leaf `leaf` of what a loop's body returns is the same leaf of its parameter: followed through the tuples that
+// Whether leaf `leaf` of the result of a loop's body is the same leaf of its parameter, traced through the tuples that
 // the body takes apart and makes.
 static bool passes_unchanged(const HloInstruction *root, int64_t leaf) {
     assert(leaf >= 0 && leaf < hlo_shape_leaf_count(root->shape));
@@ -199,8 +199,8 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     return true;
 }
 
-// Results that take over their operands' buffers: updates, and all-reduces, operand by operand, as
-// XLA's buffer assignment lets them.
+// The leaves of results that take over their operands' buffers: in-place updates, and all-reduces operand by operand,
+// as in XLA's buffer assignment.
 static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
     const HloInstruction *array = updated_operand(instruction);
     if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
@@ -248,8 +248,8 @@ static Leaves evaluate(Liveness *liveness, const HloInstruction *instruction) {
     return in_place(liveness, instruction);
 }
 
-// Everything that a kernel reads stays alive until it has run. Called for every kernel with all
-// that it reads, so `last` ends as the greatest.
+// Keeps everything that a kernel reads alive until it has run. It is called for every kernel in order, so `last` ends
+// as the latest.
 static void touch(Liveness *liveness, const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {
         const Leaves *leaves = leaves_of(liveness, instruction->operands[i]);
@@ -273,7 +273,7 @@ static void define_parameters(Liveness *liveness, bool entry) {
     }
 }
 
-// Runs through a computation and notes when each buffer is made and last used.
+// Walks through a computation and records when each buffer is made and last used.
 static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputation *computation, bool entry) {
     assert(computation->root);
     Liveness *liveness = HLO_ARENA_NEW(arena, Liveness, 1);
@@ -300,7 +300,7 @@ static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputat
     return liveness;
 }
 
-// Temporaries inside of what a kernel calls.
+// The temporaries inside the computations that a kernel calls.
 static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
     int64_t most = 0;
     if (kernel->kind != EMU_OP_CONTROL) return 0;
@@ -311,8 +311,8 @@ static int64_t called_peak(EmuProgram *program, const EmuKernel *kernel) {
     return most;
 }
 
-// The bytes of temporaries that are alive while each kernel runs: a prefix sum over what each
-// kernel adds and frees.
+// The bytes of temporaries that are alive while each kernel runs: a prefix sum over the bytes that each kernel adds and
+// frees.
 static int64_t *bytes_alive(const Liveness *liveness) {
     const int64_t count = liveness->plan->kernel_count;
     int64_t *change = HLO_ARENA_NEW(liveness->arena, int64_t, count + 2), alive = 0;
@@ -331,7 +331,7 @@ static int64_t *bytes_alive(const Liveness *liveness) {
     return change;
 }
 
-// The most of them, and the kernel at which that is.
+// The largest of them, and the kernel at which it occurs.
 static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t *where) {
     assert(alive && where);
     int64_t most = 0;
@@ -344,7 +344,7 @@ static int64_t find_peak(const Liveness *liveness, const int64_t *alive, int64_t
     return most;
 }
 
-// The results of a called computation are buffers of the caller: they do not count here.
+// The results of a called computation are buffers of the caller and do not count here.
 static void mark_results(Liveness *liveness) {
     const Leaves *results = leaves_of(liveness, liveness->plan->computation->root);
     for (int64_t i = 0; i < results->count; i++)
@@ -384,8 +384,8 @@ static int64_t aliased_bytes(const EmuProgram *program, const EmuChip *chip) {
     return total;
 }
 
-// Arguments and outputs count for the whole step, less what they share; temporaries with the most that is alive at one
-// time, `where`. The report's largest buffers are those of that moment.
+// Arguments and outputs count for the whole step, less the bytes that they share; temporaries count with the most that
+// are alive at one time, `where`. The largest buffers in the report are those of that moment.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory) {
     assert(program && memory);
     Liveness *liveness = analyse(program, program->arena, program->module->entry, true);

@@ -72,7 +72,7 @@ static int64_t *sort_by_coords(const Placement *placement) {
     return order;
 }
 
-// Bounds of the lexicographically largest coordinates, which is what JAX looks at.
+// The bounds of the lexicographically largest coordinates, which JAX uses.
 static void last_bounds(const Placement *placement, int64_t bounds[3]) {
     const int64_t *largest = placement->devices[0].coords;
     for (int64_t i = 1; i < placement->device_count; i++) {
@@ -84,7 +84,7 @@ static void last_bounds(const Placement *placement, int64_t bounds[3]) {
     for (int axis = 0; axis < 3; axis++) bounds[axis] = largest[axis] + 1;
 }
 
-// Lays the devices in the order base[order[i]]; base NULL means list order.
+// Places the devices in the order base[order[i]]; base NULL means list order.
 static void lay(const Placement *placement, const int64_t *base, const uint8_t *order) {
     for (int64_t i = 0; i < placement->device_count; i++) placement->places[i] = base ? base[order[i]] : order[i];
 }
@@ -314,7 +314,7 @@ static void lay_by_assignment(const Placement *placement, const EmuPhysicalMesh 
     }
 }
 
-// What is done for kinds without a handler, and where the handler declines.
+// Places the mesh for kinds without a handler, and where the handler declines.
 static HloStatus place_on_torus(const Placement *placement) {
     EmuPhysicalMesh mesh;
     EmuMeshAssignment assignment;
@@ -329,7 +329,7 @@ static HloStatus place_on_torus(const Placement *placement) {
     return status;
 }
 
-// Kinds with a handler, then anything that is no TPU in the order of its ids, then the torus.
+// Tries the handler of the kind, then the order of ids for devices that are not TPUs, then the torus.
 static HloStatus place(void *argument) {
     const Placement *placement = argument;
     for (size_t i = 0; i < HLO_COUNT_OF(handlers); i++)
@@ -368,7 +368,7 @@ HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count, const 
     return status;
 }
 
-// Whether make_mesh splits physical axes of this kind unasked.
+// Whether make_mesh splits physical axes of this kind by default.
 static bool always_splits(const char *device_kind) {
     return !strcmp(device_kind, "TPU v5 lite") || !strcmp(device_kind, "TPU v5e");
 }
@@ -397,7 +397,7 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
     return HLO_SUCCESS;
 }
 
-// The mesh within a slice is made once and repeated: slices of one machine are alike.
+// The mesh within a slice is computed once and repeated: slices of one machine are alike.
 HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *sizes, const int64_t *dcn_sizes,
                                 int64_t count, bool allow_split, int64_t *ids_out) {
     assert(topology && sizes && dcn_sizes && ids_out);

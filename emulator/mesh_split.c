@@ -16,7 +16,7 @@ typedef struct Search {
     bool found;
 } Search;
 
-// What a choice is worth apart from its own numbers, from the most to the least important.
+// Ranks a choice by criteria other than its own numbers, from the most to the least important.
 static void rank_choice(const Search *search, const int64_t *choice, int64_t worth[3]) {
     assert(choice && worth);
     worth[0] = 1;  // product of the whole axes used

@@ -38,7 +38,7 @@ EmuOpClass emu_instruction_class(const HloInstruction *instruction) {
     return crosses_to_host(instruction) ? EMU_OP_HOST_COPY : emu_op_class(instruction->opcode);
 }
 
-// Layouts that are not there are not known to fit.
+// Without layouts it is not known whether they fit.
 static bool keeps_places(const HloInstruction *transpose) {
     const HloLayout *from = transpose->operands[0]->shape->layout, *to = transpose->shape->layout;
     if (!from || !to || from->minor_to_major.count != to->minor_to_major.count) return false;

@@ -26,8 +26,8 @@ typedef enum EmuOpClass {
 
 // The class of an opcode. Any thread, as below.
 HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
-// The class of an instruction: a copy, or a slice of an array, between the device's memory and the host's is
-// EMU_OP_HOST_COPY, everything else what its opcode is.
+// The class of an instruction: EMU_OP_HOST_COPY for a copy, or a slice of an array, between the device's memory and the
+// host's; for everything else the class of its opcode.
 HLO_EXPORT EmuOpClass emu_instruction_class(const HloInstruction *instruction);
 // Whether an instruction only renames the bytes of its first operand: reshapes, bitcasts, elements of tuples, and
 // transposes whose layouts leave every element where it is.

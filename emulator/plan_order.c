@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another order of a plan's kernels: depth first from the results, operands that free most first, as XLA's depth-first
-// memory scheduler orders instructions that no schedule binds.
+// Another order of a plan's kernels: depth first from the results, operands that free most first. XLA's depth-first
+// memory scheduler orders instructions in this way if they do not have a schedule.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 // A kernel as a node.
 typedef struct Node {
     HloInt64Vector needs;  // kernels that must run before, without repetition
-    double bytes;          // of this kernel's result and of all that leads to it (shared parts count each time)
+    double bytes;          // of the results of this kernel and of all that it depends on (shared parts count each time)
     double extra_users;    // uses beyond the first, likewise
     int64_t users;
     int64_t next;  // of `needs` to visit
@@ -27,8 +27,8 @@ typedef struct Orderer {
     HloIntMap seen;  // instruction ids looked through for the current kernel
 } Orderer;
 
-// Notes what an instruction reads: the kernels that it waits for, in `node`, and instructions that are in no kernel of
-// their own (tuples, views and the like), which `through` gets to be looked through.
+// Records the values that an instruction reads: kernels that it waits for are added to `node`, and instructions that
+// are in no kernel of their own (tuples, views and the like) to `through`, to be examined later.
 static void note_reads(Orderer *orderer, Node *node, const HloInstruction *operand, HloInstructionVector *through) {
     if (hlo_int_map_find(&orderer->seen, (uint64_t)operand->id)) return;
     hlo_int_map_set(orderer->arena, &orderer->seen, (uint64_t)operand->id, 1);

@@ -16,7 +16,7 @@ static bool is_named(const xmlNode *node, const char *name) {
     return node->type == XML_ELEMENT_NODE && !strcmp((const char *)node->name, name);
 }
 
-// The value of an attribute, NULL without it. Grammar and descriptions have no entities: a value is one text.
+// The value of an attribute, or NULL. Grammar and descriptions have no entities, so a value is a single text node.
 static const char *value_of(const xmlNode *node, const char *name) {
     for (const xmlAttr *attribute = node->properties; attribute; attribute = attribute->next)
         if (!strcmp((const char *)attribute->name, name))
@@ -25,7 +25,7 @@ static const char *value_of(const xmlNode *node, const char *name) {
     return NULL;
 }
 
-// The grammar's pattern of an element; no two have one name.
+// The grammar's pattern of an element; names are unique.
 static xmlNode *find_element(xmlNode *at, const char *name) {
     for (; at; at = at->next) {
         const char *defined = is_named(at, "element") ? value_of(at, "name") : NULL;
@@ -36,7 +36,7 @@ static xmlNode *find_element(xmlNode *at, const char *name) {
     return NULL;
 }
 
-// The pattern of an attribute among the children of an element's or of an <optional>.
+// The pattern of an attribute among the children of an element's pattern or of an <optional>.
 static xmlNode *find_attribute(xmlNode *pattern, const char *name) {
     for (xmlNode *at = pattern->children; at; at = at->next) {
         xmlNode *found = is_named(at, "attribute") ? at : is_named(at, "optional") ? find_attribute(at, name) : NULL;
@@ -45,7 +45,7 @@ static xmlNode *find_attribute(xmlNode *pattern, const char *name) {
     return NULL;
 }
 
-// A grammar of descriptions that are one element with one attribute; its definitions are those of `grammar`.
+// Makes a grammar for descriptions that consist of one element with one attribute, with the definitions of `grammar`.
 static xmlDoc *grammar_of_one(xmlDoc *grammar, const char *element, xmlNode *attribute) {
     xmlDoc *made = xmlCopyDoc(grammar, 1);
     xmlNode *root = made ? xmlDocGetRootElement(made) : NULL, *start = root ? root->children : NULL;

@@ -50,8 +50,8 @@ static HloStatus pod_error(const PodReader *reader, int64_t line, const char *me
     return hlo_error_at(HLO_INVALID_ARGUMENT, &place, "%s", message);
 }
 
-// Keeps the first complaint of libxml2, which would print it otherwise, unless a later one is more exact.
-// Those about a choice end in a general one without a line.
+// Keeps the first error of libxml2, which would otherwise print it, unless a later one is more exact: errors about a
+// choice end with a general one without a line.
 static void keep_complaint(PodReader *reader, const xmlError *error) {
     reader->no_memory |= error->code == XML_ERR_NO_MEMORY;
     if (!error->message || (reader->message[0] && (reader->line || !error->line))) return;
@@ -60,7 +60,7 @@ static void keep_complaint(PodReader *reader, const xmlError *error) {
     reader->line = error->line;
 }
 
-// A parser hands its handlers the context, which carries the reader.
+// A parser passes its context, which carries the reader, to its handlers.
 static void keep_parse_complaint(void *user, xmlErrorPtr error) {
     const xmlParserCtxt *context = user;
     keep_complaint(context->_private, error);
@@ -94,8 +94,8 @@ static HloStatus parse_document(PodReader *reader) {
     return HLO_SUCCESS;
 }
 
-// The first element in which an attribute that is a list is blank, and that attribute; NULL where there is none.
-// libxml2 fails at such a list as if memory were short, whatever the grammar says of it.
+// The first element with a blank list attribute, and that attribute; NULL if there is none. libxml2 fails on a blank
+// list as if memory were short, even if the grammar allows it.
 static const xmlNode *find_blank_list(const xmlNode *at, const xmlAttr **blank) {
     static const char *const lists[] = {"dims", "bounds", "wrap"};
     for (; at; at = at->next) {
@@ -117,7 +117,7 @@ static const xmlNode *find_blank_list(const xmlNode *at, const xmlAttr **blank) 
 static HloStatus validate_document(PodReader *reader) {
     const xmlAttr *blank = NULL;
     const xmlNode *holder = find_blank_list(xmlDocGetRootElement(reader->document), &blank);
-    if (holder) {  // on the stack: the document is freed by the caller, whom a jump out of the arena would pass over
+    if (holder) {  // on the stack: the caller frees the document, and a jump out of the arena would bypass it
         char message[128];
         snprintf(message, sizeof(message), "attribute %s of %.60s is empty", (const char *)blank->name,
                  (const char *)holder->name);
@@ -181,8 +181,8 @@ static void read_nanoseconds(PodReader *reader, const xmlNode *node, const char 
     if (nanoseconds >= 0) *picoseconds = (int64_t)(nanoseconds * 1000);
 }
 
-// Reads two or three sizes; the third is 1 where it is left out. Sizes are bounded here as well,
-// since products of them are formed before the slice is built.
+// Reads two or three sizes; the third is 1 by default. Sizes are bounded here as well, since their products are
+// computed before the slice is built.
 static HloStatus read_sizes(PodReader *reader, const xmlNode *node, const char *name, int64_t sizes[3]) {
     const char *at = attribute(reader, node, name);
     for (int axis = 0; axis < 3; axis++) {
@@ -401,7 +401,7 @@ HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology *
     reader->slice = hash ? hash + 1 : NULL;
     HloStatus status = parse_document(reader);
     if (!status) status = validate_document(reader);
-    // What follows may run out of arena memory: come back here to free the document.
+    // Arena memory may run out from here on; control returns here to free the document.
     if (!status) status = hlo_protect(read_pod, reader);
     xmlFreeDoc(reader->document);
     if (status) return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with its kernel plans, made when they are first needed. Where nothing fixes the order of a computation, the
+// A program with its kernel plans, which are made when first needed. If the order of a computation is not fixed, the
 // order as written and a depth-first one are compared by the memory that they need, and the better one is kept, as a
 // scheduler would.
 #include "emulator/program.h"

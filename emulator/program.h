@@ -17,7 +17,7 @@ typedef struct EmuProgram {
 
 // Makes the program in `arena`. Memory errors jump to hlo_protect(), here and below.
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology);
-// The plan of a computation. Where the program is not scheduled, of two orders the one that needs less memory.
+// The plan of a computation. If the program is not scheduled, the better of two orders by memory.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
 
 // A buffer that a program holds, for reports.

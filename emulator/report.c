@@ -33,8 +33,8 @@ static void json_string(HloJsonWriter *writer, const char *key, const char *valu
     hlo_json_string(writer, value);
 }
 
-// A count that is whole but was added up as a real number: below 2^62 it is written without an
-// exponent; beyond it integers of readers end too.
+// Writes a whole count that was added up as a real number: without an exponent below 2^62, the limit of many readers'
+// integers.
 static void json_count(HloJsonWriter *writer, const char *key, double value) {
     hlo_json_key(writer, key);
     if (value < 0x1p62)
@@ -66,7 +66,7 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
-// A link's use is a share of the step, which compares between links and programs; bytes alone do not.
+// The use of a link is a share of the step, which can be compared between links and programs, unlike bytes.
 static void json_links(HloJsonWriter *writer, const EmuReport *report) {
     const double step = seconds(report->step_picoseconds);
     hlo_json_key(writer, "links");
@@ -84,7 +84,7 @@ static void json_links(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
-// The largest first, as the report has them.
+// The largest come first, as in the report.
 static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_key(writer, "buffers");
     hlo_json_begin_array(writer);
@@ -102,8 +102,8 @@ static void json_buffers(HloJsonWriter *writer, const EmuReport *report) {
     hlo_json_end_array(writer);
 }
 
-// Scripts read these names (meshlo emulate --json): seconds are doubles, amounts integers. Members that only a faulty
-// machine has are there only with faults.
+// Scripts rely on these names (meshlo emulate --json): seconds are doubles, amounts integers. Members that describe
+// faults are present only with faults.
 void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     assert(writer && report);
     hlo_json_begin_object(writer);
@@ -152,8 +152,8 @@ void emu_report_write_json(const EmuReport *report, HloText *text) {
     hlo_text_char(text, '\n');
 }
 
-// A metadata event that names a process or a line. The names are those of XLA's own profiles, so
-// that tools which look for them work on these.
+// Writes a metadata event that names a process or a line. The names are those of XLA's own profiles, so that tools that
+// look for them work on these.
 static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, const char *name) {
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "M");
@@ -226,7 +226,7 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     hlo_text_char(text, '\n');
 }
 
-// Powers of 1024 with XLA's single letters, as its own memory reports have them.
+// Prints powers of 1024 with XLA's single letters, as in its own memory reports.
 void emu_print_bytes(int64_t bytes, HloText *text) {
     assert(text);
     static const char units[] = "KMGT";
@@ -242,7 +242,7 @@ void emu_print_bytes(int64_t bytes, HloText *text) {
         hlo_text_format(text, "%.2f%c", value, units[unit]);
 }
 
-// A time with the unit that suits it.
+// Prints a time with a suitable unit.
 static void print_time(int64_t picoseconds, HloText *text) {
     const double t = (double)picoseconds;
     if (t >= 1e12)
@@ -253,7 +253,7 @@ static void print_time(int64_t picoseconds, HloText *text) {
         hlo_text_format(text, "%.3f us", t * 1e-6);
 }
 
-// Shares of the step; they add up to it unless something is hidden.
+// Prints shares of the step; they add up to it unless something is hidden.
 static void print_part(HloText *text, const char *name, int64_t picoseconds, int64_t whole) {
     hlo_text_format(text, "  %-22s ", name);
     print_time(picoseconds, text);
@@ -266,8 +266,8 @@ static void print_amount(HloText *text, const char *name, int64_t bytes) {
     hlo_text_char(text, '\n');
 }
 
-// The operations that take longest in all, longest first. A selection sort of a dozen rows: the
-// list is left in its order, and no copy of it is sorted.
+// Prints the operations with the longest total time, longest first. A selection sort of a dozen rows: the list keeps
+// its order, and no copy of it is sorted.
 static void print_longest(const EmuReport *report, HloText *text) {
     bool *shown = hlo_allocate_zeroed((size_t)report->op_count + 1, sizeof(bool));
     for (int row = 0; shown && row < SUMMARY_ROWS; row++) {
@@ -372,7 +372,7 @@ static void print_buffer(const EmuBufferUse *buffer, int64_t number, HloText *te
                     buffer->instruction, buffer->kind);
 }
 
-// Nothing when it fits. "Reserved" is what the chip's own software keeps (chips.def).
+// Writes nothing if the program fits. "Reserved" is the memory that the chip's own software keeps (chips.def).
 void emu_report_write_out_of_memory(const EmuReport *report, HloText *text) {
     assert(report && text);
     if (!emu_report_out_of_memory(report)) return;

@@ -28,7 +28,7 @@ static const char head[] =
     "td.n{text-align:right;font-variant-numeric:tabular-nums}\n"
     "svg rect:hover{stroke:#000}\n</style></head><body>\n";
 
-// Text in which a browser must not find tags.
+// Prints text without anything that a browser would take for a tag.
 static void print_escaped(HloText *text, const char *plain) {
     assert(plain);
     for (; *plain; ++plain) {
@@ -42,7 +42,7 @@ static void print_escaped(HloText *text, const char *plain) {
     }
 }
 
-// A time with the unit that suits it.
+// Prints a time with a suitable unit.
 static void print_time(HloText *text, int64_t picoseconds) {
     double value = (double)picoseconds;
     if (value >= 1e12) {
@@ -66,8 +66,8 @@ static void print_bytes_tile(HloText *text, const char *label, int64_t bytes) {
     hlo_text_format(text, "</b><span>%s</span></div>\n", label);
 }
 
-// Parts overlap on chips that compute beside collectives, so they need not add up to the step; "exposed" is what
-// nothing hides.
+// Parts overlap on chips that compute in parallel to collectives, so they need not add up to the step; "exposed" is the
+// time that is not hidden.
 static void print_tiles(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "<div class=\"tiles\">\n");
     print_time_tile(text, "step", report->step_picoseconds);
@@ -133,9 +133,9 @@ static void print_timeline(HloText *text, const EmuReport *report) {
     hlo_text_string(text, "</svg>\n");
 }
 
-// What the device holds over time, as steps under the line of its capacity.
-// A path of horizontal and vertical lines, point by point; the curve is scaled to whichever is greater, its peak or the
-// capacity, so that an overflow is seen as one.
+// Draws the memory that the device holds over time, as steps under the line of its capacity. The path consists of
+// horizontal and vertical lines, point by point. It is scaled to the greater of its peak and the capacity, so that an
+// overflow is visible.
 static void print_memory_curve(HloText *text, const EmuReport *report) {
     const double step = report->step_picoseconds > 0 ? (double)report->step_picoseconds : 1, height = 120;
     const int64_t top =

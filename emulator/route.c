@@ -36,7 +36,7 @@ static int64_t neighbour(const EmuTopology *topology, int64_t chip, int axis, in
     if (!topology->wrap[axis]) return -1;
     chip -= step * (shape[axis] - 1) * stride;
     if (!emu_axis_is_twisted(topology, axis)) return chip;
-    // Around a short axis one comes out half-way around each long one.
+    // Going around a short axis ends half-way around each long one.
     const int64_t per_slice = emu_topology_slice_chips(topology);
     int64_t below = 1;
     for (int other = 0; other < 3; other++) {
@@ -57,8 +57,8 @@ static EmuLink describe_ici(const EmuTopology *topology, int64_t link) {
     return result;
 }
 
-// Link numbers count the six directions of every chip's ICI first, then one link a device within its package, then two
-// a host into the data centre's network (out, and in).
+// Link numbers begin with the six directions of every chip's ICI, then one link per device within its package, then two
+// per host to the data centre's network (out, and in).
 EmuLink emu_link_describe(const EmuTopology *topology, int64_t link) {
     assert(link >= 0 && link < emu_link_limit(topology));
     if (link < topology->chip_count * 6) return describe_ici(topology, link);
@@ -89,7 +89,7 @@ double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind) 
     return 0;
 }
 
-// Where both ways are equally long, half of the senders take each, lest one direction carry all.
+// If both directions are equally long, half of the senders take each, so that no direction carries all.
 int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, int64_t to) {
     assert(from >= 0 && from < topology->shape[axis] && to >= 0 && to < topology->shape[axis]);
     const int64_t size = topology->shape[axis], straight = to - from;
@@ -99,7 +99,7 @@ int64_t emu_axis_distance(const EmuTopology *topology, int axis, int64_t from, i
     return up <= size - up ? up : up - size;
 }
 
-// The candidates of a search for the shortest way through a twisted torus: steps along each axis, signed.
+// The candidates of a search for the shortest route through a twisted torus: signed steps along each axis.
 typedef struct TwistedWays {
     int64_t best[64][3];
     int64_t count, length;
@@ -117,9 +117,9 @@ static void consider_way(TwistedWays *ways, const int64_t steps[3]) {
     ways->count++;
 }
 
-// Steps along x, y, z of a shortest way: each time around a short axis (at most once either way) shifts the rest by
-// half of the long ones. Where several are equally short, senders take turns, so that no direction is busier than
-// others.
+// The steps along x, y, z of a shortest route: each time around a short axis (at most once in either direction) shifts
+// the rest by half of the long ones. If several routes are equally short, senders alternate, so that no direction is
+// busier than others.
 static void twisted_steps(const EmuTopology *topology, const int64_t from[3], const int64_t to[3], int64_t steps[3]) {
     const int64_t *shape = topology->shape;
     TwistedWays ways = {.count = 0};
@@ -133,7 +133,7 @@ static void twisted_steps(const EmuTopology *topology, const int64_t from[3], co
         }
         for (int axis = 0; axis < 3; axis++) {
             // The shift is half an axis: an odd number of turns leaves it, an even one does not. The other half may be
-            // taken either way.
+            // taken in either direction.
             if (!emu_axis_is_twisted(topology, axis) && shift % 2) candidate[axis] += shape[axis] / 2;
         }
         consider_way(&ways, candidate);
@@ -142,7 +142,7 @@ static void twisted_steps(const EmuTopology *topology, const int64_t from[3], co
     for (int axis = 0; axis < 3; axis++) steps[axis] = ways.best[turn][axis];
 }
 
-// Between slices only the two hosts' ways count: the network between them is taken for as wide as it needs to be.
+// Between slices only the connections of the two hosts count: the network between them is assumed to be wide enough.
 int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_place, int64_t *links) {
     assert(from_place >= 0 && to_place >= 0 && links);
     const EmuDevice *from = &topology->devices[from_place], *to = &topology->devices[to_place];
@@ -165,7 +165,7 @@ int64_t emu_route(const EmuTopology *topology, int64_t from_place, int64_t to_pl
             assert(count < EMU_MAX_ROUTE);  // no axis is longer than EMU_MAX_AXIS
             links[count++] = emu_ici_link(chip, axis, step < 0);
             chip = neighbour(topology, chip, axis, step);
-            assert(chip >= 0);  // the shorter way never leaves an axis that does not wrap
+            assert(chip >= 0);  // the shorter route never leaves an axis that does not wrap
         }
     }
     assert(chip == emu_topology_chip_of(topology, to));

@@ -41,7 +41,7 @@ HLO_EXPORT EmuLink emu_link_describe(const EmuTopology *topology, int64_t link);
 // Bytes a second in the link's direction, as specified (without the efficiency that is reached).
 HLO_EXPORT double emu_link_bytes_per_second(const EmuTopology *topology, EmuLinkKind kind);
 
-// The longest way through a slice and between two, in links.
+// The longest route through a slice and between two, in links.
 #define EMU_MAX_ROUTE (4 * EMU_MAX_AXIS)
 
 // Whether going around this axis shifts the others: the short axes of a twisted torus, half-way along the long ones.

@@ -36,7 +36,7 @@
 
 // Loops and calls may nest this deep.
 #define MAX_DEPTH 64
-// Operations that are kept for the timeline; what comes after is timed but not listed.
+// Operations that are kept for the timeline; later ones are timed but not listed.
 #define MAX_OPS 1000000
 // Buffers of the memory report.
 #define MAX_BUFFERS 20
@@ -45,10 +45,10 @@
 typedef struct Flight {
     const HloInstruction *start;
     int64_t end;
-    bool is_copy;  // between memories of the device and its host, and not over the network
+    bool is_copy;  // between memories of the device and its host, not over the network
 } Flight;
 
-// A simulation under way.
+// A simulation in progress.
 typedef struct Simulation {
     EmuProgram *program;
     EmuNetwork *network;
@@ -58,12 +58,12 @@ typedef struct Simulation {
     HLO_VECTOR(EmuOp) ops;
     HLO_VECTOR(Flight) flights;
     double *link_bytes;     // by link
-    int64_t free_at[32];    // when each resource of the network (bits of EmuTransfer.resources) is free again
+    int64_t free_at[32];    // the time when each resource of the network (bits of EmuTransfer.resources) is free again
     int64_t now;            // of the device
     int64_t *entry_starts;  // of the kernels of the entry computation
     double slowness;        // of the slowest device, which the others wait for
     double repeat;          // how often the current computation runs
-    int64_t depth;          // of calls around; 1 in the entry itself
+    int64_t depth;          // number of enclosing calls; 1 in the entry itself
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -76,7 +76,7 @@ static const char *source_of(HloArena *arena, const HloInstruction *instruction)
     return file && line ? hlo_arena_format(arena, "%s:%lld", file, (long long)line) : "";
 }
 
-// "" for NULL: reports have no missing names.
+// "" for NULL: names in reports are never missing.
 static const char *copy_string(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
@@ -114,8 +114,8 @@ static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
-// Runs a kernel of the device. `repeat` counts the trips of all loops around: a body is timed once and counted as often
-// as it runs.
+// Runs a kernel of the device. `repeat` is the product of the trip counts of all enclosing loops: a body is timed once
+// and multiplied.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
     EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
@@ -136,8 +136,8 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));
 }
 
-// Lets the device wait until `when` for the network, or for a copy. That is time which a better schedule could hide, so
-// it is reported apart.
+// Makes the device wait until `when` for the network, or for a copy. A better schedule could hide this time, so it is
+// reported separately.
 static void wait_until(Simulation *simulation, int64_t when, bool is_copy) {
     EmuReport *report = simulation->report;
     if (when <= simulation->now) return;
@@ -189,7 +189,7 @@ static bool meets_host(const HloInstruction *copy) {
     return false;
 }
 
-// What a slice of a stack in the host's memory moves, or a whole array.
+// The bytes that are moved: those of a slice of a stack in the host's memory, or of a whole array.
 static double moved_bytes(const HloInstruction *inner) {
     if (hlo_is(inner, HLO_OP_DYNAMIC_UPDATE_SLICE)) return (double)hlo_shape_bytes(inner->operands[1]->shape);
     if (hlo_is(inner, HLO_OP_DYNAMIC_SLICE)) return (double)hlo_shape_bytes(inner->shape);
@@ -283,7 +283,7 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
     return HLO_SUCCESS;
 }
 
-// Runs the body of a loop once on the timeline and lets the rest of its trips pass.
+// Runs the body of a loop once on the timeline and adds the time of its other iterations.
 static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     int64_t trips = hlo_trip_count(loop);
@@ -318,7 +318,7 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
     for (int32_t i = 0; i < conditional->called_count; i++) {
         simulation->now = start;
         *report = before;
-        // No branch waits for links that another one would have used.
+        // No branch waits for links that another branch would have used.
         memcpy(simulation->free_at, free_before, sizeof free_before);
         HLO_TRY(run_computation(simulation, conditional->called[i]));
         sent = emu_add(sent, report->collective_bytes_per_device - before.collective_bytes_per_device);
@@ -351,7 +351,7 @@ static HloStatus run_control(Simulation *simulation, const HloInstruction *instr
     return status;
 }
 
-// One kernel of the plan by its kind.
+// Runs one kernel of the plan according to its kind.
 static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     const HloInstruction *root = kernel->members[0];
     int64_t end = simulation->now;
@@ -372,8 +372,8 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
-// Computations are walked kernel by kernel in the order of the program, which is the order of its schedule. When the
-// entry's kernels start is kept for the curve of memory.
+// Walks a computation kernel by kernel in the order of the program, which is its schedule. The start times of the
+// entry's kernels are kept for the curve of memory.
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
     assert(computation->root);
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_UNIMPLEMENTED,
@@ -467,7 +467,7 @@ static void collect_memory(Simulation *simulation) {
     report->buffers = buffers;
 }
 
-// Places of the participants in the device list.
+// The positions of the participants in the device list.
 static HloStatus find_places(HloArena *arena, const EmuTopology *topology, const EmuOptions *options, int64_t *places,
                              int64_t participants) {
     assert(participants <= topology->device_count);  // simulate() refused others
@@ -487,7 +487,7 @@ static HloStatus find_places(HloArena *arena, const EmuTopology *topology, const
     return HLO_SUCCESS;
 }
 
-// What emu_simulate() hands to the protected part.
+// The arguments of emu_simulate() for the protected part.
 typedef struct SimulateCall {
     const HloModule *module;
     const EmuTopology *topology;
@@ -631,8 +631,8 @@ void emu_report_free(EmuReport *report) {
     hlo_free(report);
 }
 
-// The order of make_mesh where JAX would make one (several slices: the hybrid one, across the first axis that they
-// divide); else the order of jax.devices().
+// The order of make_mesh where JAX would make a mesh (with several slices the hybrid one, across the first axis that
+// they divide); else the order of jax.devices().
 HloStatus emu_default_assignment(const EmuTopology *topology, const int64_t *sizes, int64_t count, int64_t *ids_out) {
     assert(topology && count >= 0 && ids_out);
     int64_t total, dcn[EMU_MAX_MESH_AXES], inner[EMU_MAX_MESH_AXES];

@@ -25,7 +25,7 @@ typedef struct EmuOp {
     const char *name;
     const char *opcode;
     const char *source;       // "file:line", or "" if unknown
-    int64_t start, duration;  // picoseconds; the first time, when it is inside of a loop
+    int64_t start, duration;  // picoseconds; those of the first iteration if it is in a loop
     int64_t count;            // how often it runs
     int64_t depth;            // of calls and loops around it; 0 in the entry computation
     bool network;             // on the network's part of the timeline
@@ -34,7 +34,7 @@ typedef struct EmuOp {
     double bytes;  // once: HBM traffic, or for collectives what one device sends
 } EmuOp;
 
-// One link and what went over it.
+// One link and its traffic.
 typedef struct EmuLinkUse {
     int64_t link;      // number (emulator/route.h)
     int64_t from, to;  // device ids; -1: the network between slices
@@ -52,13 +52,13 @@ typedef struct EmuBufferUse {
     int64_t bytes, unpadded_bytes;
 } EmuBufferUse;
 
-// A point of the memory curve: what the device holds from this time on.
+// A point of the memory curve: the bytes that the device holds from this time on.
 typedef struct EmuMemoryPoint {
     int64_t start;  // picoseconds
     int64_t bytes;
 } EmuMemoryPoint;
 
-// What emu_simulate() finds out; read-only. Free with emu_report_free().
+// The result of emu_simulate(); read-only. Free with emu_report_free().
 typedef struct EmuReport {
     const char *topology;
     const char *device_kind;
@@ -90,7 +90,7 @@ typedef struct EmuReport {
     int64_t link_count;
     const EmuBufferUse *buffers;  // the largest ones
     int64_t buffer_count;
-    const EmuMemoryPoint *memory;  // by time; loops and calls count with the most that they hold
+    const EmuMemoryPoint *memory;  // by time; loops and calls count with their peak
     int64_t memory_count;
     HloArena *arena;
 } EmuReport;

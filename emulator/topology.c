@@ -10,7 +10,7 @@
 
 #include "emulator/topology_build.h"
 
-// The smallest and largest checks that do not depend on how the shape was named.
+// Checks the bounds that do not depend on how the shape was named.
 static HloStatus check_shape(const EmuTopologyPlan *plan) {
     const EmuChip *chip = plan->chip;
     const int64_t *shape = plan->shape;
@@ -44,7 +44,7 @@ static HloStatus choose_host_bounds(const EmuTopologyPlan *plan, int64_t bounds[
     return HLO_SUCCESS;
 }
 
-// Applies the chip's rule about which axes close to rings.
+// Applies the chip's rule that determines which axes close to rings.
 static void choose_wrap(const EmuTopologyPlan *plan, bool wrap[3]) {
     const EmuChip *chip = plan->chip;
     const int64_t pod[3] = {chip->pod_x, chip->pod_y, chip->pod_z};
@@ -112,7 +112,7 @@ static EmuTopology *new_topology(HloArena *arena, const char *name) {
     return topology;
 }
 
-// The chip's cores as devices of their own: each has its share of the memory.
+// Makes the cores of a chip separate devices, each with its share of the memory.
 static void split_cores(EmuChip *chip) {
     assert(chip->cores_per_chip % chip->devices_per_chip == 0); /* chips.def and pod_xml.c see to it */
     const int64_t parts = chip->cores_per_chip / chip->devices_per_chip;

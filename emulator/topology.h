@@ -52,7 +52,7 @@ typedef struct EmuTopology {
 } EmuTopology;
 
 // Makes the topology that `spec` names (see the top of this file). The caller frees it with emu_topology_free().
-// INVALID_ARGUMENT for names that mean nothing (near matches are suggested) and for files that do not describe a pod.
+// INVALID_ARGUMENT for unknown names (near matches are suggested) and for files that do not describe a pod.
 HLO_EXPORT HLO_NODISCARD HloStatus emu_topology_parse(const char *spec, EmuTopology **topology);
 // Frees a topology; accepts NULL.
 HLO_EXPORT void emu_topology_free(EmuTopology *topology);

@@ -6,13 +6,13 @@
 #include "emulator/topology.h"
 #include "hlo/base/memory.h"
 
-// What owns the memory of a topology.
+// The owner of the memory of a topology.
 typedef struct EmuTopologyStorage {
     HloArena *arena;
     int64_t *position_by_local_id;  // per slice: position of a device in its slice's part of the list, by its id
 } EmuTopologyStorage;
 
-// What a topology is made from.
+// The input from which a topology is built.
 typedef struct EmuTopologyPlan {
     const char *name;
     const EmuChip *chip;  // copied
@@ -25,13 +25,12 @@ typedef struct EmuTopologyPlan {
     bool twisted;
 } EmuTopologyPlan;
 
-// Checks a plan and builds the topology in `arena`, which the topology then owns; on errors the arena stays the
-// caller's.
+// Checks a plan and builds the topology in `arena`, which the topology then owns; on errors the caller keeps the arena.
 HLO_NODISCARD HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPlan *plan, EmuTopology **topology);
 // The same for `count` host processors.
 HLO_NODISCARD HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count,
                                                EmuTopology **topology);
-// Reads an XML pod description (a path, with `#slice` after it or not); ownership as emu_topology_build().
+// Reads an XML pod description (a path, optionally with `#slice` after it); ownership as emu_topology_build().
 HLO_NODISCARD HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology);
 
 // The most devices a topology may have: above any real machine, below what would exhaust memory.

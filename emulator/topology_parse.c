@@ -13,7 +13,7 @@
 #include "emulator/topology.h"
 #include "emulator/topology_build.h"
 
-// A spelling of a generation, and how many of what the number after '-' counts (cores or chips) make one chip.
+// A spelling of a generation, and how many units of the number after '-' (cores or chips) make one chip.
 typedef struct Family {
     const char *spelling;
     EmuGeneration generation;
@@ -28,15 +28,15 @@ static const Family families[] = {
     {"v7", EMU_GENERATION_v7x, 2},
 };
 
-// A name as the user gave it, and taken apart: "2x" in front, then the name, up to the options.
+// A name as the user gave it, and its parts: "2x" at the start, then the name, up to the options.
 typedef struct Spelling {
     const char *spec;
-    int slices;        // characters of the number of slices in front
+    int slices;        // characters of the number of slices at the start
     const char *name;  // the text after them
 } Spelling;
 
-// Levenshtein's distance of two short words, case apart, by one row of the table. Words of 64
-// letters and more are far from everything.
+// The Levenshtein distance of two short words, ignoring case, computed with one row of the table. Words of 64 letters
+// and more count as far from everything.
 static int64_t distance_between(const char *left, size_t left_length, const char *right) {
     int64_t row[64];
     const size_t right_length = strlen(right);
@@ -56,7 +56,7 @@ static int64_t distance_between(const char *left, size_t left_length, const char
     return row[right_length];
 }
 
-// "unknown topology" with the families that are spelled nearest.
+// The error "unknown topology" with the families whose spelling is nearest.
 static HloStatus unknown_family(const Spelling *given, size_t length) {
     const char *word = given->name, *rest = word + length;
     assert(length <= strlen(word));
@@ -81,7 +81,7 @@ static HloStatus unknown_family(const Spelling *given, size_t length) {
     return status;
 }
 
-// Reads digits at `*at` up to 2^31; -1 where there are none or too many.
+// Reads digits at `*at` up to 2^31; -1 if there are none or too many.
 static int64_t read_number(const char **at) {
     int64_t value = 0;
     if (!isdigit((unsigned char)**at)) return -1;
@@ -121,12 +121,11 @@ static bool cubes_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     return best != INT64_MAX;
 }
 
-// The shape of a slice on two axes: a power of two as square as it gets, the longer side last: 16
-// is 4x4, 32 is 4x8.
+// The shape of a slice on two axes: a power of two, as square as possible, the longer side last: 16 is 4x4, 32 is 4x8.
 static bool plane_shape(const EmuChip *chip, int64_t chips, int64_t shape[3]) {
     shape[0] = shape[1] = shape[2] = 1;
     while (shape[0] * shape[1] < chips) shape[shape[1] > shape[0] ? 0 : 1] *= 2;
-    // Chips with two devices are sold by the host of four; the others singly too. Two chips are no machine.
+    // Chips with two devices are sold by the host of four; the others also singly. There is no machine of two chips.
     const bool sold = chips >= 4 || (chips == 1 && chip->devices_per_chip == 1);
     return sold && shape[0] * shape[1] == chips && shape[0] <= chip->pod_x && shape[1] <= chip->pod_y;
 }
@@ -138,8 +137,8 @@ static bool shape_of_chips(const EmuChip *chip, int64_t chips, int64_t shape[3])
     return small_cube_shape(chip, chips, shape) || cubes_shape(chip, chips, shape);
 }
 
-// The error for a number that no accelerator type has, with the nearest that exist: looks down and
-// up from the number, within the pod.
+// The error for a number that no accelerator type has, with the nearest ones that exist, searched downwards and upwards
+// from the number within the pod.
 static HloStatus unknown_size(const Spelling *given, const Family *family, int64_t number) {
     const EmuChip *chip = emu_chip(family->generation);
     const int64_t pod = chip->pod_x * chip->pod_y * chip->pod_z;
@@ -163,7 +162,7 @@ static HloStatus unknown_size(const Spelling *given, const Family *family, int64
 // without the '-' is nearest, such as v5e-16 for v5-e16.
 static HloStatus unknown_number(const Spelling *given, const Family *family, const char *rest) {
     const size_t count = strspn(rest, "0123456789");
-    if (count && !rest[count]) return unknown_size(given, family, INT32_MAX);  // more digits than anything counts
+    if (count && !rest[count]) return unknown_size(given, family, INT32_MAX);  // more digits than any count
     const char *end = rest + strcspn(rest, "0123456789");
     const int64_t number = read_number(&end);
     int64_t best = 3, shape[3];
@@ -258,7 +257,7 @@ static const char *option_value(const char *at, const char *name) {
     return strncmp(at, name, length) == 0 && at[length] == '=' ? at + length + 1 : NULL;
 }
 
-// Two or three sizes. That they divide the slice is checked when it is built (topology.c).
+// Reads two or three sizes. topology.c checks that they divide the slice when it is built.
 static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan *plan) {
     const char *at = value;
     for (int axis = 0; axis < 3; axis++) {
@@ -274,7 +273,7 @@ static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan
     return HLO_SUCCESS;
 }
 
-// Instead of the generation's own rule, for all axes: those that are not named do not close.
+// Replaces the generation's own rule for all axes: those that are not named do not close.
 static HloStatus read_wrap(const char *spec, const char *value, EmuTopologyPlan *plan) {
     plan->wrap_given = true;
     if (strcmp(value, "none") == 0) return HLO_SUCCESS;
@@ -284,8 +283,8 @@ static HloStatus read_wrap(const char *spec, const char *value, EmuTopologyPlan 
     return HLO_SUCCESS;
 }
 
-// Whether the cores of a chip are one device (a megacore) or a device each; only generations that
-// can be either take it.
+// Reads whether the cores of a chip are one device (a megacore) or a device each; only generations that support both
+// accept it.
 static HloStatus read_megacore(const char *spec, const char *value, EmuTopologyPlan *plan) {
     const bool no = strcmp(value, "no") == 0;
     HLO_FAIL_IF(!no && strcmp(value, "yes") != 0, HLO_INVALID_ARGUMENT,
@@ -296,7 +295,7 @@ static HloStatus read_megacore(const char *spec, const char *value, EmuTopologyP
     return HLO_SUCCESS;
 }
 
-// Reads "key=value,key=value"; takes the text apart.
+// Parses "key=value,key=value"; modifies the text.
 static HloStatus parse_options(const char *spec, char *options, EmuTopologyPlan *plan) {
     for (char *at = options, *next; at; at = next) {
         next = strchr(at, ',');
@@ -352,7 +351,7 @@ static HloStatus parse_cpu(HloArena *arena, const char *spec, EmuTopology **topo
     return emu_topology_build_cpu(arena, spec, count, topology);
 }
 
-// Whether a spec is the path of an XML file, with a slice after '#' or not.
+// Whether a spec is the path of an XML file, optionally with a slice after '#'.
 static bool names_xml(const char *spec) {
     const char *hash = strchr(spec, '#');
     const size_t length = hash ? (size_t)(hash - spec) : strlen(spec);
