@@ -600,7 +600,7 @@ static HloStatus simulate_with_and_without(const HloModule *module, const EmuTop
     return HLO_SUCCESS;
 }
 
-// What has no size has no time: f32[?] is refused.
+// Rejects shapes without a size, such as f32[?], since they have no time.
 static HloStatus check_sizes(const HloModule *module) {
     assert(module);
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One handler an op (the `cost` column of hlo/ops.def), and one sum a computation.
+// One handler per op (the `cost` column of hlo/ops.def), and one sum per computation.
 //
-// Computations are summed callees first, so that a call, a loop or a reduction finds the cost of what it calls in a
+// Computations are summed callees first, so that a call, a loop or a reduction finds the cost of its callees in a
 // table; each is walked once however often it is called. The counts are those of XLA's HloCostAnalysis where it has
-// any, also where a purist would count otherwise (a transposed dot is as dear as a plain one, a sort is n ceil(log2 n)
-// comparisons): people compare the numbers.
+// any, even where other counts might be more precise (a transposed dot costs as much as a plain one, a sort is n
+// ceil(log2 n) comparisons), because people compare the numbers.
 #include "hlo/analysis/cost.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ static HloCostFunction *const handlers[HLO_OPCODE_COUNT] = {
 #undef HLO_OP
 };
 
-// `times` may be a fraction of nothing less than zero; a loop's trips, mostly.
+// `times` is not negative and may be a fraction; usually it is a loop's trip count.
 static void add(HloCost *cost, const HloCost *more, double times) {
     assert(times >= 0);
     cost->flops += times * more->flops;
@@ -63,7 +63,7 @@ static HloStatus analyse_body(void *argument) {
     return HLO_SUCCESS;
 }
 
-// The handle is on the heap and what it holds in its arena, so that a failure in between frees both.
+// The handle is on the heap and its contents are in its arena, so that a failure in between frees both.
 HloCostAnalysis *hlo_cost_analysis_new(const HloModule *module) {
     assert(module);
     HloCostAnalysis *analysis = hlo_allocate_zeroed(1, sizeof(*analysis));
@@ -92,7 +92,7 @@ static double bytes_of(const HloShape *shape) {
     return (double)hlo_shape_bytes(shape);
 }
 
-// Doubles: the elements of all leaves of an immense tuple need not fit in 64 bits.
+// Returns a double: the elements of all leaves of an immense tuple need not fit in 64 bits.
 static double elements_of(const HloShape *shape) {
     assert(shape);
     if (!hlo_shape_is_tuple(shape)) return (double)hlo_shape_elements(shape);
@@ -127,7 +127,7 @@ void hlo_cost_copy(const HloCostAnalysis *analysis, const HloInstruction *instru
     cost->bytes_written += bytes_of(instruction->operands[0]->shape);
 }
 
-// One operation an element of the result. Counting up and reading bits anew are no arithmetic.
+// One operation per element of the result. Iota and bitcasts are not arithmetic.
 void hlo_cost_elementwise(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     move_all(instruction, cost);
@@ -136,21 +136,21 @@ void hlo_cost_elementwise(const HloCostAnalysis *analysis, const HloInstruction 
     }
 }
 
-// Counted apart from flops: what one costs in those differs from machine to machine.
+// Counted separately from flops: their cost in flops differs from machine to machine.
 void hlo_cost_transcendental(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     move_all(instruction, cost);
     cost->transcendentals += elements_of(instruction->shape);
 }
 
-// Operands from number `first` on.
+// Counts the operands from number `first` on as read.
 static void read_from(const HloInstruction *instruction, int64_t first, HloCost *cost) {
     for (int64_t i = first; i < instruction->operand_count; i++) {
         cost->bytes_read += bytes_of(instruction->operands[i]->shape);
     }
 }
 
-// What is not taken is not read.
+// Elements outside the slice are not read.
 void hlo_cost_slice(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_DYNAMIC_SLICE) || hlo_is(instruction, HLO_OP_SLICE));
     (void)analysis;
@@ -178,7 +178,7 @@ void hlo_cost_dot(const HloCostAnalysis *analysis, const HloInstruction *instruc
     for (int64_t i = 0; i < dot->lhs_contracting.count; i++) {
         terms *= (double)instruction->operands[0]->shape->dims[dot->lhs_contracting.items[i]];
     }
-    // A ragged contracting dimension is split among the groups, not repeated for each.
+    // A ragged contracting dimension is divided among the groups, not repeated for each.
     bool split = dot->lhs_ragged.count && hlo_ints_contain(dot->lhs_contracting, dot->lhs_ragged.items[0]);
     if (split && instruction->shape->rank > 0 && instruction->shape->dims[0] > 0) {
         terms /= (double)instruction->shape->dims[0];
@@ -205,7 +205,7 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
         window->padding_low <= 0 && window->base_dilation == 1 &&
         (output - 1) * window->stride - window->padding_low + (window->size - 1) * window->window_dilation < extent;
     if (plain) return (double)output * (double)window->size;
-    // With gaps in the base every position is looked at, unless there are too many: then the share of elements counts.
+    // With gaps in the base every position is examined, unless there are too many: then the share of elements is used.
     if (window->base_dilation > 1 && (double)output * (double)window->size > 1e6) {
         return (double)output * (double)window->size / (double)window->base_dilation;
     }
@@ -215,7 +215,7 @@ static double valid_positions(const HloWindowDimension *window, int64_t base, in
         walked = met;
         met = longer;
     }
-    const int64_t each = walked.count / MOST_STEPS + 1;  // 1 but for immense windows
+    const int64_t each = walked.count / MOST_STEPS + 1;  // 1 except for immense windows
     int64_t looked_at = 0;
     for (int64_t k = (each - 1) / 2; k < walked.count; k += each, looked_at++) {
         int64_t offset = k * walked.width - window->padding_low;
@@ -254,7 +254,7 @@ void hlo_cost_convolution(const HloCostAnalysis *analysis, const HloInstruction 
     cost->flops += 2 * positions;
 }
 
-// n^3/3 operations a matrix, which is n/3 an element.
+// n^3/3 operations per matrix, which is n/3 per element.
 void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CHOLESKY));
     (void)analysis;
@@ -265,7 +265,7 @@ void hlo_cost_cholesky(const HloCostAnalysis *analysis, const HloInstruction *in
     cost->flops += floor(elements_of(shape) * (double)shape->dims[shape->rank - 1] / 3);
 }
 
-// n^2 operations a column of b.
+// n^2 operations per column of b.
 void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));
     (void)analysis;
@@ -275,7 +275,7 @@ void hlo_cost_triangular_solve(const HloCostAnalysis *analysis, const HloInstruc
     cost->flops += 2 * elements_of(b) * (double)a->dims[a->rank - 1];
 }
 
-// n log2 n butterflies; what XLA counts for several lengths is the product of their logarithms.
+// n log2 n butterflies; for several lengths XLA counts the product of their logarithms.
 void hlo_cost_fft(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_FFT));
     (void)analysis;
@@ -292,14 +292,14 @@ void hlo_cost_batch_norm(const HloCostAnalysis *analysis, const HloInstruction *
            hlo_is(instruction, HLO_OP_BATCH_NORM_GRAD));
     (void)analysis;
     move_all(instruction, cost);
-    // XLA leaves these uncounted because it expands them; the expansion costs about so much an element.
+    // XLA does not count these because it expands them; this is approximately the cost of the expansion per element.
     double each = instruction->opcode == HLO_OP_BATCH_NORM_INFERENCE  ? 4
                   : instruction->opcode == HLO_OP_BATCH_NORM_TRAINING ? 7
                                                                       : 12;
     cost->flops += each * elements_of(instruction->operands[0]->shape);
 }
 
-// Runs of the called computation, without the bytes that it moves: operands are in registers.
+// Adds executions of the called computation, without the bytes that it moves: operands are in registers.
 static void apply(const HloCostAnalysis *analysis, const HloInstruction *instruction, int64_t called, double times,
                   HloCost *cost) {
     HloCost inner = hlo_cost_of_computation(analysis, instruction->called[called]);
@@ -307,7 +307,7 @@ static void apply(const HloCostAnalysis *analysis, const HloInstruction *instruc
     add(cost, &inner, times);
 }
 
-// Combining n elements takes n - 1 steps for each element of the result. A scan takes one step a position.
+// Combining n elements takes n - 1 steps for each element of the result. A scan takes one step per position.
 void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_REDUCE) || hlo_is(instruction, HLO_OP_SCAN));
     move_all(instruction, cost);
@@ -322,7 +322,7 @@ void hlo_cost_reduce(const HloCostAnalysis *analysis, const HloInstruction *inst
     if (instruction->called_count && in > out) apply(analysis, instruction, 0, in - out, cost);
 }
 
-// Elements that a window sees.
+// The number of elements in a window.
 static double window_elements(const HloWindow *window) {
     double count = 1;
     for (int64_t i = 0; window && i < window->count; i++) count *= (double)window->dims[i].size;
@@ -360,7 +360,7 @@ void hlo_cost_sort(const HloCostAnalysis *analysis, const HloInstruction *instru
     cost->flops += elements > 0 ? elements * ceil(log2(elements)) : 0;
 }
 
-// Reads what it delivers, not the array that it picks from.
+// Reads as much as it returns, not the whole array that it picks from.
 void hlo_cost_gather(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_GATHER));
     (void)analysis;
@@ -373,7 +373,7 @@ void hlo_cost_scatter(const HloCostAnalysis *analysis, const HloInstruction *ins
     int64_t count = instruction->operand_count / 2;
     cost->bytes_read += bytes_of(instruction->operands[count]->shape);
     for (int64_t i = 0; i < count; i++) {
-        // The updates, what they are combined with, and what comes out.
+        // The updates, the elements that they are combined with, and the results.
         double updates = bytes_of(instruction->operands[count + 1 + i]->shape);
         cost->bytes_read += 2 * updates;
         cost->bytes_written += updates;
@@ -401,7 +401,7 @@ static double larger(double a, double b) {
 
 void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
-    // The dearest branch in each respect.
+    // The most expensive branch in each respect.
     for (int64_t i = 0; i < instruction->called_count; i++) {
         HloCost branch = hlo_cost_of_computation(analysis, instruction->called[i]);
         cost->flops = larger(cost->flops, branch.flops);
@@ -411,7 +411,7 @@ void hlo_cost_conditional(const HloCostAnalysis *analysis, const HloInstruction 
     }
 }
 
-// An unknown number of trips counts as one, as in XLA; the condition runs once more than the body.
+// An unknown trip count counts as one, as in XLA; the condition runs once more than the body.
 void hlo_cost_while(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     assert(hlo_is(instruction, HLO_OP_WHILE));
     int64_t trips = hlo_trip_count(instruction);
@@ -426,7 +426,7 @@ void hlo_cost_custom_call(const HloCostAnalysis *analysis, const HloInstruction 
     move_all(instruction, cost);
 }
 
-// Bytes are those of this device's memory; what travels over links is the emulator's business.
+// Bytes are those of this device's memory; the emulator models the traffic on links.
 void hlo_cost_collective(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     read_from(instruction, 0, cost);
     const HloShape *result = instruction->shape;
@@ -437,7 +437,7 @@ void hlo_cost_collective(const HloCostAnalysis *analysis, const HloInstruction *
     if (instruction->called_count) apply(analysis, instruction, 0, elements_of(result), cost);
 }
 
-// What arrives is written, what leaves is read.
+// Received data is written, sent data is read.
 void hlo_cost_transfer(const HloCostAnalysis *analysis, const HloInstruction *instruction, HloCost *cost) {
     (void)analysis;
     const HloShape *result = instruction->shape;

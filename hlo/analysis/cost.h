@@ -17,7 +17,7 @@ HLO_BEGIN_C
 // Counts are doubles because immense programs must not overflow; they are whole numbers, exact up to 2^53.
 typedef struct HloCost {
     double flops;            // multiplications, additions, comparisons ... one each; a fused multiply-add is two
-    double transcendentals;  // exp, log, tanh, sqrt, division is not one
+    double transcendentals;  // exp, log, tanh, sqrt; division is not one
     double bytes_read;
     double bytes_written;
 } HloCost;
@@ -32,7 +32,7 @@ HLO_EXPORT void hlo_cost_analysis_free(HloCostAnalysis *analysis);
 // The cost of one execution of one instruction, including all that it calls. Safe for any number of threads at the same
 // time.
 HLO_EXPORT HloCost hlo_cost_of_instruction(const HloCostAnalysis *analysis, const HloInstruction *instruction);
-// One run of one computation.
+// The cost of one execution of one computation.
 HLO_EXPORT HloCost hlo_cost_of_computation(const HloCostAnalysis *analysis, const HloComputation *computation);
 
 // A handler of the `cost` column of hlo/ops.def: adds to *cost.

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The element of the computation's one parameter that `instruction` is: -1 for the parameter itself, -2 for none.
-// Copies are looked through, and bitcasts as long as they do not read the number as one of another type: a counter of
-// u32 that is compared as s32 does not count as this file counts.
+// The element of the computation's one parameter that `instruction` is: -1 for the parameter itself, -2 for none. Looks
+// through copies, and through bitcasts that keep the number's meaning: a counter of u32 that is compared as s32 does
+// not count in the way that this file assumes.
 static int64_t state_element(const HloInstruction *instruction) {
     const HloType type = instruction->shape->type;
     while (instruction->opcode == HLO_OP_COPY || instruction->opcode == HLO_OP_BITCAST) {
@@ -43,7 +43,8 @@ static bool integer_constant(const HloInstruction *instruction, int64_t *value) 
     return instruction->shape->type != HLO_U64 || *value >= 0;
 }
 
-// Only what hands its own element through is known to be invariant; what recomputes it equally is not seen.
+// Only an element that is passed through directly is known to be invariant; one that is recomputed equally is not
+// found.
 bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index) {
     const HloInstruction *out = element_of(loop->called[1]->root, index);
     return out && state_element(out) == index;
@@ -95,7 +96,7 @@ static int64_t steps_to(int64_t distance, int64_t step) {
     return distance <= 0 ? 0 : (distance - 1) / step + 1;
 }
 
-// Counts; false when the loop does not end before the counter overflows its type.
+// Computes the trip count; false when the loop does not end before the counter overflows its type.
 static bool count_trips(HloCountedLoop *counted, HloType type) {
     assert(hlo_type_is_integer(type));
     int64_t distance, step = counted->step, last;
@@ -134,7 +135,7 @@ static bool count_trips(HloCountedLoop *counted, HloType type) {
     return last <= most && last >= (is_signed ? -most - 1 : 0);
 }
 
-// Condition, step, start, and only then the arithmetic.
+// Determines condition, step and start, and only then the trip count.
 bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
     assert(loop && counted);
     *counted = (HloCountedLoop){.trip_count = -1};
@@ -146,7 +147,7 @@ bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted) {
     return count_trips(counted, type);
 }
 
-// "known_trip_count":{"n":"12"}, as XLA's passes leave it in the backend config.
+// Reads "known_trip_count":{"n":"12"}, as XLA's passes store it in the backend config.
 static int64_t configured_trip_count(const char *config) {
     const char *found = config ? strstr(config, "known_trip_count") : NULL;
     found = found ? strstr(found, "\"n\"") : NULL;
@@ -157,7 +158,7 @@ static int64_t configured_trip_count(const char *config) {
     return strtoll(found, NULL, 10);
 }
 
-// What is proven here comes before what a config claims.
+// A proven count takes precedence over the one in the config.
 int64_t hlo_trip_count(const HloInstruction *loop) {
     HloCountedLoop counted;
     if (hlo_counted_loop(loop, &counted)) return counted.trip_count;

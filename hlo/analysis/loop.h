@@ -9,7 +9,7 @@
 
 HLO_BEGIN_C
 
-// What is known of a loop `for (i = start; i OP limit; i += step)`.
+// The known properties of a loop `for (i = start; i OP limit; i += step)`.
 typedef struct HloCountedLoop {
     int64_t index;  // element of the loop's tuple that counts; -1 when the loop's state is the counter itself
     int64_t start, step, limit;
@@ -20,10 +20,10 @@ typedef struct HloCountedLoop {
 // True when `loop` (a while) counts an integer from a constant by a constant to a constant (or to a loop-invariant
 // element that starts as one). Any thread.
 HLO_EXPORT bool hlo_counted_loop(const HloInstruction *loop, HloCountedLoop *counted);
-// How often the body of a while runs: by hlo_counted_loop(), or by known_trip_count in its backend config; -1 if
-// unknown.
+// The number of times that the body of a while runs: by hlo_counted_loop(), or by known_trip_count in its backend
+// config; -1 if unknown.
 HLO_EXPORT int64_t hlo_trip_count(const HloInstruction *loop);
-// True when element `index` of the loop's tuple comes out of the body as it went in.
+// True when the body returns element `index` of the loop's tuple unchanged.
 HLO_EXPORT bool hlo_loop_element_is_invariant(const HloInstruction *loop, int64_t index);
 
 HLO_END_C

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // batch-norm-training, -inference and -grad, in double.
 //
-// Mean and variance are over all dimensions but the feature's, the variance without Bessel's
-// correction. With n elements to a feature, s = variance + epsilon and y the incoming gradient:
+// Mean and variance are over all dimensions except the feature dimension, the variance without Bessel's correction.
+// With n elements per feature, s = variance + epsilon and y the incoming gradient:
 //
 //   inference       (x - mean) / sqrt(s) * scale + offset
 //   training        the same with the mean and variance of x itself, which are results too

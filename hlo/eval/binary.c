@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element-wise ops on two real operands.
 //
-// A kernel is a loop over one C type, made by a macro from an expression of a and b; a switch from opcode to kernel is
-// made from the same table, so that no op can be in one and not in the other. Types without a C type of their own go
-// through a wider one chunk by chunk: narrow floats through float, integers below 8 bits through 64.
+// A kernel is a loop over one C type, made by a macro from an expression of a and b. The switch from opcode to kernel
+// is generated from the same table, so that both have the same ops. Types without a C type of their own go through a
+// wider one chunk by chunk: narrow floats through float, integers below 8 bits through 64.
 //
-// What HLO leaves to implementations is decided here as XLA's CPU does it: see the heads of the sections, and eval.h.
+// Where HLO leaves the result to implementations, XLA's CPU target is followed: see the section comments, and eval.h.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -55,10 +55,10 @@ static HloEvalKernel *float_kernel(HloOpcode opcode, bool wide) {
     }
 }
 
-// Decoded to float, computed there, rounded to the type. That is two roundings, which do no harm to sums, products and
+// Decodes to float, computes there, and rounds to the type. The two roundings are harmless for sums, products and
 // quotients, because float has at least 2p + 2 digits for p of f16, bf16 or less (Figueroa, "When is double rounding
-// innocuous?", SIGNUM Newsletter 1995). Extremes and remainders are exact; of powers and angles one in many thousands
-// is the neighbour of the nearest number, as in XLA, which computes them so.
+// innocuous?", SIGNUM Newsletter 1995). Extremes and remainders are exact. One in many thousands of powers and angles
+// is the neighbour of the nearest number, as in XLA, which computes them in the same way.
 static void narrow_float_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                 int64_t count) {
     HloType type = instruction->operands[0]->shape->type;
@@ -92,8 +92,7 @@ static uint64_t integer_power(uint64_t base, int64_t exponent, bool is_signed) {
     return result;
 }
 
-// The upper `bits` of the product of two numbers of that width, which are extended to 64 bits by their sign if they
-// have one.
+// The upper `bits` of the product of two numbers of that width, which are sign- or zero-extended to 64 bits.
 static uint64_t high_half(uint64_t a, uint64_t b, int bits, bool is_signed) {
     assert(bits >= 1 && bits <= 64);
     if (bits <= 32) return is_signed ? (uint64_t)((int64_t)(a * b) >> bits) : a * b >> bits;
@@ -236,7 +235,7 @@ static HloEvalKernel *pred_kernel(HloOpcode opcode) {
     }
 }
 
-// Which kernel runs is decided once for a whole array.
+// The kernel is chosen once for a whole array.
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type) {
     assert(hlo_type_is_array(type));
     switch (type) {

@@ -111,7 +111,7 @@ void hlo_eval_copy_actual(const HloShape *shape, const int64_t *sizes, const voi
     copy_part(&copy, 0, 0, &place);
 }
 
-// The elements below `sizes`, as an array of just that size.
+// Copies the elements below `sizes` to an array of exactly that size.
 static HloStatus cut_down(HloEvalDevice *device, const HloEvalValue *value, const int64_t *sizes,
                           HloEvalValue **result) {
     const HloShape *shape = hlo_shape_with_dims(device->scratch, value->shape, sizes, value->shape->rank);
@@ -160,7 +160,7 @@ HloStatus hlo_eval_borrow_argument(HloEvalDevice *device, const HloLiteral *lite
         return HLO_SUCCESS;
     }
     hlo_eval_copy_actual(shape, literal->shape->dims, literal->data, (*result)->data, false);
-    // As in hlo_eval_borrow(): buffers from outside may leave the upper bits of a byte as they were.
+    // As in hlo_eval_borrow(): buffers from the caller may have any upper bits in a byte.
     if (hlo_type_is_integer(shape->type)) hlo_eval_wrap_narrow(shape->type, (*result)->data, hlo_shape_elements(shape));
     return hlo_eval_set_sizes(device, *result, literal->shape->dims);
 }
@@ -180,7 +180,7 @@ bool hlo_eval_argument_fits(const HloShape *given, const HloShape *wanted) {
 
 // ---- ops on the actual elements
 
-// The sizes that attributes name for whole dimensions become those that are there; other attributes stay.
+// Replaces the sizes of whole dimensions in attributes by the actual sizes; other attributes are unchanged.
 static HloStatus actual_shape(HloEvalDevice *device, const HloInstruction *at, const HloShape **shape) {
     const HloShape **operands = HLO_ARENA_NEW(device->scratch, const HloShape *, at->operand_count);
     for (int32_t k = 0; k < at->operand_count; k++) operands[k] = at->operands[k]->shape;
@@ -214,12 +214,12 @@ static bool stays_whole(const HloInstruction *instruction, int64_t index) {
     return instruction->opcode == HLO_OP_SCATTER && index < (instruction->operand_count - 1) / 2;
 }
 
-// Sizes by operand and dimension, to be made one where operands run along together.
+// Sizes by operand and dimension, to be made equal where an op iterates over operands together.
 typedef struct ActualSizes {
     int64_t **items;
 } ActualSizes;
 
-// Two dimensions that an op walks along together are as large as the smaller one.
+// Gives two dimensions that an op iterates over together the smaller of their sizes.
 static void join(ActualSizes *sizes, int64_t a, int64_t a_dim, int64_t b, int64_t b_dim) {
     int64_t *left = &sizes->items[a][a_dim], *right = &sizes->items[b][b_dim];
     *left = *right = *left < *right ? *left : *right;
@@ -234,7 +234,7 @@ static void join_all(ActualSizes *sizes, const HloInstruction *at, int64_t count
                 if (d != apart) join(sizes, 0, d, k, d);
 }
 
-// The updates share their batch dimensions with the indices, and the window's with each other.
+// The updates share their batch dimensions with the indices, and their window dimensions with each other.
 static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(at, Scatter);
     const int64_t arrays = (at->operand_count - 1) / 2;
@@ -252,8 +252,8 @@ static void join_scatter(ActualSizes *sizes, const HloInstruction *at) {
         }
 }
 
-// Dimensions of different operands that are one dimension of the op (contracted ones, batches, those that arrays of a
-// sort share): they must have one size, so that the smaller is taken for both.
+// Joins dimensions of different operands that are one dimension of the op (contracted ones, batches, those that arrays
+// of a sort share): they must have one size, so the smaller one is used for both.
 static void join_sizes(ActualSizes *sizes, const HloInstruction *at) {
     switch (at->opcode) {
         case HLO_OP_DOT: {
@@ -310,7 +310,7 @@ static HloStatus run_actual(HloEvalDevice *device, const HloInstruction *instruc
     const int32_t count = instruction->operand_count;
     HloInstruction *at = hlo_arena_copy(device->scratch, instruction, sizeof *instruction);
     at->operands = HLO_ARENA_NEW(device->scratch, HloInstruction *, count);
-    // The sizes of the arrays that a scatter writes into, one a result: the handler may take their values over.
+    // The sizes of the arrays that a scatter writes into, one per result: the handler may take over their values.
     int64_t **kept = HLO_ARENA_NEW(device->scratch, int64_t *, count);
     HLO_TRY(cut_operands(device, instruction, operands));
     for (int32_t k = 0; k < count; k++) {
@@ -388,7 +388,7 @@ static HloStatus run_pointwise(HloEvalDevice *device, const HloInstruction *inst
 static int64_t gathered_size(const HloInstruction *gather, HloEvalValue *const *operands, int32_t dim) {
     const HloGatherAttributes *numbers = HLO_ATTRIBUTES(gather, Gather);
     const HloEvalValue *operand = operands[0], *indices = operands[1];
-    int64_t before = 0;  // offset dimensions ahead of this one
+    int64_t before = 0;  // offset dimensions before this one
     for (int32_t d = 0; d < dim; d++) before += hlo_ints_contain(numbers->offset_dims, d);
     if (!hlo_ints_contain(numbers->offset_dims, dim)) {
         int64_t batch = dim - before;
@@ -405,7 +405,7 @@ static int64_t gathered_size(const HloInstruction *gather, HloEvalValue *const *
     return gather->shape->dims[dim];
 }
 
-// Leaf `index` of the result takes operand `index` along: dimensions of the same bound have the same size.
+// Leaf `index` of the result keeps the sizes of operand `index`: dimensions with the same bound have the same size.
 static HloStatus run_block(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     const HloShape *whole = instruction->shape;

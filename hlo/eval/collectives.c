@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives: which devices take part, and what each gets.
+// Collectives: which devices take part, and the result of each.
 //
-// Every device runs on a thread of its own and waits at a collective for its group (rendezvous.c). The last one to come
-// computes the results of all of them, an "exchange" over the parties in group order, and the others find theirs ready.
-// Who belongs to a group follows from the attributes and the device's own number; how a device that is in none fails is
-// decided there too.
+// Every device runs on its own thread and waits at a collective for its group (rendezvous.c). The last one to arrive
+// computes the results of all of them, an "exchange" over the parties in group order, and the others only fetch theirs.
+// The attributes and the device's own number determine the members of a group. This file also reports the error for a
+// device that is not in any group.
 #include <assert.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 // ---- groups
 
-// How many members the numbers in the groups count.
+// The number of members that the numbers in the groups refer to.
 static int64_t mode_size(const HloEvalWorld *world, HloGroupMode mode) {
     assert(world->device_count > 0);
     return hlo_group_mode_numbers(mode, world->replica_count, world->partition_count);
@@ -29,8 +29,8 @@ static int64_t mode_member(const HloEvalDevice *device, HloGroupMode mode) {
     }
 }
 
-// Members of a group as device numbers: which replica or partition the members share with this device depends on the
-// mode.
+// Converts the members of a group to device numbers: the mode determines whether members share the replica or the
+// partition of this device.
 static HloInts to_devices(HloEvalDevice *device, HloGroupMode mode, HloInts members) {
     assert(members.count >= 0);
     const int64_t partitions = device->world->partition_count;
@@ -38,7 +38,7 @@ static HloInts to_devices(HloEvalDevice *device, HloGroupMode mode, HloInts memb
     return hlo_group_mode_devices(mode, members, copy, partitions, device->scratch);
 }
 
-// The devices that this one's collective joins; an empty list when it is in no group.
+// The devices of this one's collective; an empty list when it is in no group.
 static HloStatus find_group(HloEvalDevice *device, const HloInstruction *instruction, HloInts *group) {
     assert(group);
     const HloGroupMode mode = hlo_group_mode_of(instruction);
@@ -110,8 +110,8 @@ static HloStatus wrap_results(const HloInstruction *instruction, HloEvalParty *p
 
 // ---- reductions
 
-// The reduction of operand `index` over all parties, in group order. The fixed order makes the result the same on every
-// device and in every run.
+// Reduces operand `index` over all parties, in group order. The fixed order makes the result the same on every device
+// and in every run.
 static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalParty *parties,
                                 int64_t count, int32_t index, HloEvalFold **fold) {
     assert(count > 0 && index >= 0 && fold);
@@ -125,7 +125,7 @@ static HloStatus reduce_parties(HloEvalDevice *device, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// All parties get the same values, each in memory of its own.
+// All parties get the same values, each in its own memory.
 static HloStatus exchange_all_reduce(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                      int64_t count) {
     assert(count > 0 && parties);
@@ -179,7 +179,7 @@ static void copy_steps(const HloShape *target_shape, void *target, int64_t to, c
     }
 }
 
-// The whole sum first, then each party's part of it: plain, as an oracle should be.
+// Computes the whole sum first, then each party's part of it: plain, as an oracle should be.
 static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruction *instruction,
                                          HloEvalParty *parties, int64_t count) {
     assert(count > 0 && parties);
@@ -321,7 +321,7 @@ static int64_t source_of(const HloPairs *pairs, int64_t number) {
     return -1;
 }
 
-// The permute's own number of a device: its replica without a channel, else its partition.
+// The number of a device in a permute: its replica without a channel, else its partition.
 static int64_t permute_number(const HloEvalDevice *device, const HloInstruction *instruction) {
     int64_t partitions = device->world->partition_count;
     bool channel = HLO_ATTRIBUTES(instruction, Permute)->channel_id > 0;
@@ -397,7 +397,7 @@ static HloStatus send_rows(const HloInstruction *instruction, const HloEvalParty
     HloEvalValue *output = to->result;
     int64_t start = hlo_eval_integer_at(from->operands[2], entry), rows = hlo_eval_integer_at(from->operands[3], entry);
     int64_t target = hlo_eval_integer_at(from->operands[4], entry);
-    // All three are the program's data; their sums may not even fit in 64 bits.
+    // All three come from the program's data; their sums may not even fit in 64 bits.
     int64_t given = input->shape->dims[0], room = output->shape->dims[0];
     HLO_FAIL_IF(rows < 0 || start < 0 || target < 0 || rows > given || start > given - rows || rows > room ||
                     target > room - rows,

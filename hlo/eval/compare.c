@@ -40,8 +40,8 @@ DEFINE_COMPARE(uint16_t)
 DEFINE_COMPARE(uint32_t)
 DEFINE_COMPARE(uint64_t)
 
-// The bits decide, as in XLA, which compares f32 as s32: turning a signalling NaN of a float into a double would make
-// it a quiet one. Types of a byte are decoded to double bit by bit, and lose nothing.
+// Compares bits, as XLA does, which compares f32 as s32: converting a signalling NaN from float to double would make it
+// quiet. Types of a byte are decoded to double bit by bit, without loss.
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks) {
     assert(hlo_type_is_float(type) && count >= 0);
     const bool by_float = type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;  // exact in float, NaN payloads too
@@ -62,7 +62,8 @@ void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t
     }
 }
 
-// Floats that C cannot compare directly, through double, which keeps order and signs; and those under the total order.
+// Compares floats that C cannot compare directly, through double, which keeps order and signs, and all floats under the
+// total order.
 static void compare_decoded(const HloInstruction *instruction, const void *const *operands, uint8_t *out,
                             int64_t count) {
     assert(count >= 0);
@@ -140,7 +141,7 @@ void hlo_eval_compare_kernel(const HloInstruction *instruction, const void *cons
     }
 }
 
-// 16 bytes that are moved and not looked at: c128.
+// 16 bytes that are moved without interpretation: c128.
 typedef struct Wide {
     uint64_t parts[2];
 } Wide;
@@ -150,7 +151,7 @@ typedef struct Wide {
         ((type *)result)[i] = predicate[i] ? ((const type *)a)[i] : ((const type *)b)[i]; \
     return
 
-// Elements are moved by their size alone, so NaN payloads stay.
+// Elements are moved by size only, so NaN payloads are kept.
 void hlo_eval_select_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                             int64_t count) {
     assert(count >= 0);
@@ -175,7 +176,7 @@ void hlo_eval_clamp_kernel(const HloInstruction *instruction, const void *const 
     HloEvalKernel *maximum = hlo_eval_binary_kernel(HLO_OP_MAXIMUM, type);
     HloEvalKernel *minimum = hlo_eval_binary_kernel(HLO_OP_MINIMUM, type);
     assert(maximum && minimum);
-    HloInstruction raise = *instruction, lower = *instruction;  // kernels of narrow types look at the opcode
+    HloInstruction raise = *instruction, lower = *instruction;  // kernels of narrow types read the opcode
     raise.opcode = HLO_OP_MAXIMUM;
     lower.opcode = HLO_OP_MINIMUM;
     double _Complex raised[HLO_EVAL_CHUNK];

@@ -38,8 +38,8 @@ static Complex minimum(Complex a, Complex b) {
     return hlo_complex_not_after(a, b) ? a : b;
 }
 
-// The ops with a complex result, by opcode; those that are not here have none for complex numbers. Functions of the C
-// library where they are accurate for all arguments, our own (hlo/base/complex.h) where they are not.
+// The ops with a complex result, by opcode; opcodes without an entry are not defined for complex numbers. Functions of
+// the C library are used where they are accurate for all arguments, our own (hlo/base/complex.h) elsewhere.
 static UnaryFunction *const unary_functions[HLO_OPCODE_COUNT] = {
     [HLO_OP_ACOS] = cacos,
     [HLO_OP_ACOSH] = cacosh,

@@ -19,7 +19,7 @@ HloStatus hlo_eval_constant(HloEvalDevice *device, const HloInstruction *instruc
     return hlo_eval_borrow(device, literal, result);
 }
 
-// Parameters are put into their slots by hlo_eval_run(), and hlo_evaluate_instruction() refuses them.
+// hlo_eval_run() puts parameters into their slots, and hlo_evaluate_instruction() rejects them.
 HloStatus hlo_eval_parameter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_PARAMETER));
@@ -49,7 +49,7 @@ HloStatus hlo_eval_tuple(HloEvalDevice *device, const HloInstruction *instructio
     return hlo_eval_new_tuple(device, instruction->shape, operands, instruction->operand_count, result);
 }
 
-// The general form; in a computation get_element() of interpret.c moves the element out where it can.
+// The general form; in a computation get_element() of interpret.c moves the element out where possible.
 HloStatus hlo_eval_get_tuple_element(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                      HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
@@ -58,7 +58,7 @@ HloStatus hlo_eval_get_tuple_element(HloEvalDevice *device, const HloInstruction
     return HLO_SUCCESS;
 }
 
-// The value of the first operand (add-dependency, opt-barrier, domain, all-reduce-done).
+// Returns the value of the first operand (add-dependency, opt-barrier, domain, all-reduce-done).
 HloStatus hlo_eval_identity(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                             HloEvalValue **result) {
     (void)device;
@@ -67,7 +67,7 @@ HloStatus hlo_eval_identity(HloEvalDevice *device, const HloInstruction *instruc
     return HLO_SUCCESS;
 }
 
-// Tokens order effects and hold nothing: here everything runs in order anyway.
+// Tokens order effects and have no data: here everything runs in order anyway.
 HloStatus hlo_eval_token(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     (void)operands;
@@ -87,7 +87,7 @@ HloStatus hlo_eval_call(HloEvalDevice *device, const HloInstruction *instruction
     return call_with(device, instruction->called[0], operands, instruction->operand_count, result);
 }
 
-// The condition looks at the state, the body takes it over. A loop that never ends does not end here either.
+// The condition reads the state, the body takes it over. An infinite loop does not end here either.
 HloStatus hlo_eval_while(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_WHILE));

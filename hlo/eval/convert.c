@@ -37,7 +37,7 @@ static int64_t saturate(double value, HloType type) {
     return (int64_t)value;
 }
 
-// By way of double, which holds every float; NaN is 0 as an integer, and true as a predicate, since it is not 0.
+// Converts through double, which holds every float. NaN is 0 as an integer, and true as a predicate, since it is not 0.
 static void float_to_integer(HloType from, const void *in, HloType to, void *out, int64_t count) {
     double values[HLO_EVAL_CHUNK];
     int64_t numbers[HLO_EVAL_CHUNK];
@@ -162,7 +162,7 @@ static int64_t stochastic_round(double value, uint64_t random, int random_bits, 
     return saturate(value < 0 ? -whole : whole, type);
 }
 
-// To floats it converts as convert does: the random bits only decide about the fraction of integers.
+// Conversion to floats is the same as for convert: the random bits only decide the fraction of integers.
 void hlo_eval_stochastic_convert_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                                         int64_t count) {
     assert(count >= 0);
@@ -192,7 +192,7 @@ static uint64_t read_bits(HloType type, const char *data, int64_t index) {
     return width < 64 ? bits & ((UINT64_C(1) << width) - 1) : bits;
 }
 
-// The inverse of read_bits(): integers extend their sign into the byte, narrow floats leave zeros there.
+// The inverse of read_bits(): integers are sign-extended into the byte, narrow floats have zeros there.
 static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
     int64_t value = (int64_t)bits;
     int width = hlo_type_info(type)->bits;
@@ -204,7 +204,7 @@ static void write_bits(HloType type, char *data, int64_t index, uint64_t bits) {
     }
 }
 
-// Whole bytes are the same memory seen anew; narrower ones are packed or taken apart.
+// Whole bytes are reinterpreted in place; narrower elements are packed or unpacked.
 HloStatus hlo_eval_bitcast_convert(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                    HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_BITCAST_CONVERT));

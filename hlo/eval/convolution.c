@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// convolution in any number of dimensions: patches of the input as rows, the kernel as a matrix, one product a block.
+// convolution in any number of dimensions: patches of the input as rows, the kernel as a matrix, one product per block.
 //
-// Shapes are brought into one order first: input [batch][spatial][features], kernel [spatial][input features][output
-// features]. A row of the patch matrix then holds all that one output position sees, in the order of the kernel's rows,
-// with zeros where it sees padding or the holes of a dilated input; rows times kernel are the outputs. The matrix would
-// be as many times larger than the input as the window has elements, so it is made a block of rows at a time. Groups of
-// features or of the batch are convolutions of their own, with their part of the kernel's columns.
+// Shapes are first brought into one order: input [batch][spatial][features], kernel [spatial][input features][output
+// features]. A row of the patch matrix then contains all inputs of one output position, in the order of the kernel's
+// rows, with zeros for padding and the holes of a dilated input; rows times kernel are the outputs. The matrix would be
+// larger than the input by the number of elements in the window, so it is made one block of rows at a time. Groups of
+// features or of the batch are separate convolutions, each with its part of the kernel's columns.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "hlo/eval/internal.h"
 #include "hlo/ir/infer/support.h"
 
-// Rows of the patch matrix that are made at a time: a thousand, or what fits 64 MiB, but some.
+// Rows of the patch matrix that are made at a time: a thousand, or as many as fit 64 MiB, but at least LEAST_ROWS.
 enum { LEAST_ROWS = 64, MOST_ROWS = 1024, BLOCK_NUMBERS = 1 << 23 };
 
 typedef struct Convolution {
@@ -42,7 +42,7 @@ static void spatial_order(int64_t first, HloInts spatial, int64_t *order, int64_
     for (int64_t i = 0; i < spatial.count; i++) order[at + i] = spatial.items[i];
 }
 
-// An operand in the order of the loops, as accumulator numbers.
+// Transposes an operand to the order of the loops, as accumulator numbers.
 static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *order) {
     assert(c && value && order);
     HloType type = value->shape->type;
@@ -62,7 +62,7 @@ static char *arrange(Convolution *c, const HloEvalValue *value, const int64_t *o
     return numbers;
 }
 
-// Sizes and strides in the order of the loops.
+// Computes sizes and strides in the order of the loops.
 static void describe(Convolution *c, const HloInstruction *instruction, HloEvalValue *const *operands) {
     assert(operands[0] && operands[1]);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(instruction, Convolution);
@@ -97,7 +97,7 @@ static void describe(Convolution *c, const HloInstruction *instruction, HloEvalV
         hlo_eval_passes(c->device, input->type, kernel->type, attributes->precision, HLO_DotAlgorithm_UNSET, false);
 }
 
-// Where a tap looks in the input, in spatial positions; -1 in padding and holes.
+// The input position of a tap, in spatial positions; -1 in padding and holes.
 static int64_t tap_position(const Convolution *c, const int64_t *out_index, const int64_t *tap) {
     int64_t at = 0;
     for (int64_t i = 0; i < c->spatial_rank; i++) {
@@ -112,7 +112,7 @@ static int64_t tap_position(const Convolution *c, const int64_t *out_index, cons
     return at;
 }
 
-// One row of the patch matrix: for every tap, the features of its input position (zeros outside).
+// Fills one row of the patch matrix: for every tap, the features of its input position (zeros outside).
 static void fill_row(const Convolution *c, int64_t batch, int64_t first_feature, const int64_t *out_index, int64_t *tap,
                      char *row) {
     size_t run = (size_t)c->kernel_features * c->bytes;
@@ -134,7 +134,7 @@ static void fill_row(const Convolution *c, int64_t batch, int64_t first_feature,
     }
 }
 
-// m rows of patches times the kernel, in one product or in the passes of a matrix unit.
+// Multiplies m rows of patches by the kernel, in one product or in the passes of a matrix unit.
 static void multiply_block(const Convolution *c, const char *rows, const char *kernel, char *sums, int64_t m, int64_t n,
                            int64_t k) {
     assert(m >= 0 && n >= 0 && k >= 0);
@@ -147,7 +147,7 @@ static void multiply_block(const Convolution *c, const char *rows, const char *k
                              k);
 }
 
-// The kernel's columns that belong to one group, as a matrix of their own.
+// The kernel's columns of one group, as a separate matrix.
 static const char *group_kernel(const Convolution *c, int64_t group, int64_t groups) {
     assert(group >= 0 && group < groups);
     if (groups == 1) return c->kernel;
@@ -168,7 +168,7 @@ static int64_t rows_at_a_time(int64_t total, int64_t k) {
     return rows < total ? rows : total;
 }
 
-// All outputs of one group: output features [group * n, ...) from input features and batches that go with it.
+// Computes all outputs of one group: output features [group * n, ...) from its input features and batches.
 static void convolve_group(const Convolution *c, int64_t group, int64_t groups) {
     assert(group >= 0 && group < groups);
     int64_t n = c->out_features / groups, k = c->taps * c->kernel_features, bytes = hlo_type_bytes(c->type);
@@ -220,7 +220,7 @@ static HloStatus plain_convolution(HloEvalDevice *device, const HloInstruction *
     const HloConvolutionLabels *labels = HLO_ATTRIBUTES(instruction, Convolution)->labels;
     HLO_TRY(hlo_eval_new(device, instruction->shape, result));
     if (hlo_eval_elements(*result) == 0) return HLO_SUCCESS;
-    if (hlo_eval_elements(operands[1]) == 0) {  // sums of nothing; a kernel without features may have 10^15 taps
+    if (hlo_eval_elements(operands[1]) == 0) {  // empty sums; a kernel without features may have 10^15 taps
         memset((*result)->data, 0, (size_t)hlo_shape_bytes(instruction->shape));
         return HLO_SUCCESS;
     }

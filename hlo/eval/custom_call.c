@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls: a table from target to evaluator. What is not in it is refused by name.
+// Custom calls: a table from target to evaluator. Targets without an entry are rejected by name.
 //
-// hlo/ir/custom_calls.def has a row a target: its shapes, which hlo_custom_call_check() compares,
-// and the name of its evaluator, of which this file makes the table below. Several targets share an
-// evaluator; those of decompositions are in decompositions.c, those of dynamic sizes in dynamic.c.
+// hlo/ir/custom_calls.def has one row per target: its shapes, which hlo_custom_call_check() compares, and the name of
+// its evaluator, from which the table below is made. Several targets share an evaluator; those of decompositions are in
+// decompositions.c, those of dynamic sizes in dynamic.c.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 #include "hlo/ir/custom_call.h"
 
-// Annotations: the operand itself.
+// Annotations return the operand itself.
 HloStatus hlo_eval_call_first_operand(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     (void)device;
@@ -19,7 +19,7 @@ HloStatus hlo_eval_call_first_operand(HloEvalDevice *device, const HloInstructio
     return HLO_SUCCESS;
 }
 
-// An effect on the program's compilation that leaves nothing to run.
+// A call that only affects compilation: there is nothing to run.
 HloStatus hlo_eval_call_nothing(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                 HloEvalValue **result) {
     (void)operands;
@@ -45,8 +45,8 @@ HloStatus hlo_eval_call_top_k(HloEvalDevice *device, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
-// ApproxTopK(arrays.., init values..): exactly the first elements in the comparator's order, as many as the result
-// holds along the one dimension where it is smaller.
+// ApproxTopK(arrays.., init values..): returns exactly the first elements in the comparator's order, as many as the
+// size of the one dimension in which the result is smaller.
 HloStatus hlo_eval_call_approximate_top_k(HloEvalDevice *device, const HloInstruction *instruction,
                                           HloEvalValue **operands, HloEvalValue **result) {
     const int64_t count = instruction->operand_count / 2, dim = hlo_custom_call_cut_dimension(instruction);

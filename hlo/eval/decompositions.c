@@ -86,7 +86,7 @@ static int64_t each_of(const HloShape *shape, int64_t batch) {
     return batch ? hlo_shape_elements(shape) / batch : 0;
 }
 
-// Results of real types take the real parts; of integer types only s32 occurs, for pivots and info.
+// Results of real types take the real parts. The only integer type is s32, for pivots and info.
 static void store(const Complex *numbers, int64_t count, HloType type, char *target) {
     if (hlo_type_is_complex(type)) {
         hlo_eval_encode_complex(type, numbers, count, target);
@@ -128,8 +128,8 @@ static Call new_call(const HloInstruction *instruction, int64_t batch, HloArena 
     return call;
 }
 
-// Matrix `number` of every operand is read into call->in, and of every result written from
-// call->out; `batch` is the number of matrices, by which the elements of each array are divided.
+// Reads matrix `number` of every operand into call->in, and writes that of every result from call->out; `batch` is the
+// number of matrices, by which the elements of each array are divided.
 static void run_matrix(const Call *call, CallFunction *function, const void *const *operands, void *const *results,
                        int64_t batch, int64_t number) {
     for (int32_t i = 0; i < call->instruction->operand_count; i++) {
@@ -148,7 +148,7 @@ static void run_matrix(const Call *call, CallFunction *function, const void *con
 
 // ---- Cholesky factors, triangular systems, tridiagonal systems
 
-// The other triangle keeps what the operand holds there.
+// The other triangle keeps the elements of the operand.
 static void potrf(const Call *call) {
     const int64_t n = call->n;
     const bool lower = option(call, "uplo", 'L') == 'L';
@@ -165,7 +165,7 @@ static void potrf(const Call *call) {
     call->out[1][0] = (double)bad;
 }
 
-// op(A)[i][j] with the diagonal and the triangle that count.
+// op(A)[i][j], with the diagonal and the triangle that the options select.
 static Complex triangle_at(const Call *call, int64_t order, int64_t i, int64_t j) {
     const int64_t form = option(call, "trans_x", 'N');
     const int64_t row = form == 'N' ? i : j, column = form == 'N' ? j : i;
@@ -199,8 +199,8 @@ static void trsm(const Call *call) {
         }
 }
 
-// Elimination with exchanges of neighbouring rows; dl[0] and du[m - 1] do not count. The first three results hold the
-// factors: of the second superdiagonal, the diagonal, the first superdiagonal.
+// Eliminates with exchanges of neighbouring rows; dl[0] and du[m - 1] are ignored. The first three results are the
+// factors: the second superdiagonal, the diagonal, the first superdiagonal.
 static void gtsv(const Call *call) {
     const int64_t m = call->m, n = call->n;
     Complex *second = call->out[0], *d = call->out[1], *du = call->out[2], *b = call->out[3];
@@ -243,7 +243,7 @@ static int64_t factor_lu(const Call *call, int64_t *pivots) {
     return hlo_eval_factor_lu(call->out[0], call->m, call->n, pivots);
 }
 
-// Pivots and the permutation that they make, counted from 0.
+// Returns pivots and the permutation that they make, counted from 0.
 static void lu(const Call *call) {
     const int64_t steps = hlo_smaller(call->m, call->n);
     int64_t *pivots = SCRATCH(call, int64_t, steps);
@@ -323,7 +323,7 @@ static void ormqr(const Call *call) {
 
 // ---- eigenvalues
 
-// Vectors and values of the Hermitian matrix; true if it has some.
+// Computes vectors and values of the Hermitian matrix; true on success.
 static bool diagonalise(const Call *call, bool lower, bool sort, Complex *vectors, Complex *values) {
     const int64_t n = call->n;
     Complex *a = scratch(call, n * n);
@@ -356,7 +356,7 @@ static void syevd(const Call *call) {
     if (!vectors) copy(call->out[0], call->in[0], n * n);
 }
 
-// The upper form is the lower one of the matrix with rows and columns in reverse.
+// The upper form is the lower one of the matrix with rows and columns reversed.
 static void sytrd(const Call *call) {
     const int64_t n = call->n;
     const bool lower = option(call, "uplo", 'L') == 'L';
@@ -375,7 +375,7 @@ static void sytrd(const Call *call) {
     call->out[4][0] = 0;
 }
 
-// Rows and columns outside of [low, high], counted from 1, are upper triangular already (check_balanced_rows()).
+// Rows and columns outside [low, high], counted from 1, are upper triangular already (check_balanced_rows()).
 static void gehrd(const Call *call) {
     const int64_t n = call->n, low = option(call, "low", 1), high = option(call, "high", n);
     copy(call->out[0], call->in[0], n * n);
@@ -383,7 +383,7 @@ static void gehrd(const Call *call) {
     call->out[2][0] = 0;
 }
 
-// The form of the matrix divided by 2^exponent, which keeps products of its elements in range.
+// Computes the form of the matrix divided by 2^exponent, which keeps products of its elements in range.
 static bool schur(const Call *call, Complex *t, Complex *z, int *exponent) {
     const int64_t n = call->n;
     Complex *taus = scratch(call, n), *v = scratch(call, n);
@@ -398,7 +398,7 @@ static void scale_up(Complex *a, int64_t count, int exponent) {
         a[i] = CMPLX(ldexp(creal(a[i]), exponent), ldexp(cimag(a[i]), exponent));
 }
 
-// The values on the diagonal of a Schur form: real parts and imaginary parts apart for real types.
+// Stores the values on the diagonal of a Schur form: real and imaginary parts separately for real types.
 static void schur_values(const Call *call, const Complex *t, Complex *values, Complex *imaginary) {
     const int64_t n = call->n;
     for (int64_t i = 0; i < n; i++) {
@@ -422,7 +422,7 @@ static void gees(const Call *call) {
     schur_values(call, call->out[0], call->out[2], call->out[3]);
 }
 
-// The second of a pair of a real matrix is the first one's conjugate; real values have real vectors.
+// The second vector of a pair of a real matrix is the conjugate of the first; real values have real vectors.
 static void pair_up(const Complex *imaginary, int64_t n, Complex *vectors) {
     for (int64_t k = 0; k < n; k++)
         for (int64_t i = 0; i < n; i++) {
@@ -557,7 +557,7 @@ int64_t hlo_decompose_batch(const HloInstruction *call) {
     const Routine *routine = routine_of(call);
     const HloShape *first = call->operands[0]->shape;
     assert(routine); /* hlo_decompose_check() found one */
-    // A batch of 10^15 matrices without elements is a valid shape: where nothing comes out nothing is walked.
+    // A batch of 10^15 matrices without elements is a valid shape: nothing is walked if the results are empty.
     int64_t batch = 1, results = 0;
     for (int32_t i = 0; i < result_count(call); i++) results += hlo_shape_elements(result_shape(call, i)) > 0;
     if (results == 0) return 0;

@@ -10,7 +10,7 @@ HLO_BEGIN_C
 // Checks that the call is a decomposition that hlo_decompose() supports, with supported options: UNIMPLEMENTED naming
 // the instruction otherwise; INVALID_ARGUMENT when shapes do not fit (hlo_custom_call_check()). Any thread.
 HLO_NODISCARD HloStatus hlo_decompose_check(const HloInstruction *call);
-// How many matrices (each of its operands' last dimensions) the call is about. The call must have been checked.
+// The number of matrices (each of its operands' last dimensions) in the call. The call must have been checked.
 int64_t hlo_decompose_batch(const HloInstruction *call);
 // Decomposes matrices first, first + 1, … first + count - 1 of a checked call, in double complex arithmetic. `operands`
 // and `results` are the whole row-major arrays, the leaves of the call's result in order. Temporary memory comes from

@@ -47,7 +47,7 @@ static Side sort_dimensions(HloEvalDevice *device, const HloEvalValue *value, Hl
     return side;
 }
 
-// The data in that order: transposed into scratch memory, or as it is.
+// Returns the data in that order: transposed into scratch memory, or unchanged.
 static const char *arrange(HloEvalDevice *device, const Side *side) {
     int64_t rank = side->value->shape->rank;
     bool identity = true;
@@ -112,7 +112,7 @@ HloStatus hlo_eval_dot(HloEvalDevice *device, const HloInstruction *instruction,
 
 // ---- scaled-dot: left, right, and the scales of each
 
-// The side's numbers times their scales, each of which serves a block of neighbours, as f64.
+// Multiplies the numbers of a side by their scales, each of which applies to a block of neighbours, as f64.
 static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, const HloEvalValue *scale,
                               HloEvalValue **result) {
     const HloShape *shape = side->shape, *scale_shape = scale->shape;
@@ -133,7 +133,7 @@ static HloStatus apply_scales(HloEvalDevice *device, const HloEvalValue *side, c
     return HLO_SUCCESS;
 }
 
-// Scales are applied in double, exactly for all types that have them, and the product is as any other.
+// Scales are applied in double, exactly for all types that have them, and the product is then an ordinary one.
 HloStatus hlo_eval_scaled_dot(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                               HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCALED_DOT));
@@ -166,7 +166,7 @@ typedef struct Ragged {
     const int64_t *starts;  // for each list, where its groups start and where the last one ends
 } Ragged;
 
-// The first m rows of a times the group's matrix b; c is overwritten.
+// Multiplies the first m rows of a by the group's matrix b; c is overwritten.
 static void multiply(const Ragged *ragged, const void *a, const void *b, void *c, int64_t m) {
     memset(c, 0, (size_t)(m * ragged->n) * ragged->bytes);
     if (ragged->passes.count) {
@@ -176,8 +176,7 @@ static void multiply(const Ragged *ragged, const void *a, const void *b, void *c
     }
 }
 
-// Whether the step that row or column `position` of a batch belongs to is one of the group's; beyond the array there
-// are none.
+// Whether the step of row or column `position` of a batch belongs to the group. Steps beyond the array do not.
 static bool covers(const Ragged *ragged, int64_t batch, int64_t group, int64_t position) {
     int64_t step = position / ragged->inner, list = 0;
     if (ragged->lists) list = batch * ragged->lists + step / ragged->size;
@@ -186,8 +185,8 @@ static bool covers(const Ragged *ragged, int64_t batch, int64_t group, int64_t p
     return step >= start[0] && step < start[1];
 }
 
-// Sizes are the program's data: a negative one makes its group empty and moves the next one back, immense ones end
-// where numbers do.
+// Sizes are the program's data: a negative one makes its group empty and moves the start of the next group back;
+// immense ones saturate.
 static const int64_t *group_starts(HloEvalDevice *device, const HloEvalValue *sizes, int64_t groups) {
     assert(groups >= 0);
     int64_t lists = hlo_shape_elements(sizes->shape) / (groups ? groups : 1);
@@ -203,7 +202,7 @@ static const int64_t *group_starts(HloEvalDevice *device, const HloEvalValue *si
     return starts;
 }
 
-// Rows of the left side that the group covers, times the group's matrix; the other rows of c stay.
+// Multiplies the rows of the left side that the group covers by the group's matrix; the other rows of c are unchanged.
 static void multiply_rows(const Ragged *ragged, int64_t batch, int64_t group, const char *a, const char *b, char *c) {
     size_t row = (size_t)ragged->k * ragged->bytes, out = (size_t)ragged->n * ragged->bytes;
     char *rows = hlo_eval_scratch(ragged->device, ragged->m, row),
@@ -219,7 +218,7 @@ static void multiply_rows(const Ragged *ragged, int64_t batch, int64_t group, co
     }
 }
 
-// The product over the columns of the left side that the group covers.
+// Computes the product over the columns of the left side that the group covers.
 static void multiply_columns(const Ragged *ragged, int64_t batch, int64_t group, const char *a, const char *b,
                              char *c) {
     char *masked = hlo_eval_scratch(ragged->device, ragged->m * ragged->k, ragged->bytes);
@@ -230,14 +229,14 @@ static void multiply_columns(const Ragged *ragged, int64_t batch, int64_t group,
     multiply(ragged, masked, b, c, ragged->m);
 }
 
-// How many neighbouring positions of a side's rows or columns share one step of dimension `dim`.
+// The number of neighbouring positions of a side's rows or columns that share one step of dimension `dim`.
 static int64_t span_of(const Side *side, int64_t dim, int64_t from, int64_t to) {
     int64_t inner = 1;
     for (int64_t i = to - 1; i >= from && side->order[i] != dim; i--) inner *= side->value->shape->dims[side->order[i]];
     return inner;
 }
 
-// Group after group: rows are copied together, multiplied and copied back; terms of other groups are zeros.
+// Computes group after group: rows are gathered, multiplied and copied back; terms of other groups are zeros.
 static void ragged_batches(const Ragged *ragged, const Side *left, const Side *right, bool contracting,
                            HloEvalValue *result) {
     HloEvalDevice *device = ragged->device;

@@ -36,8 +36,8 @@ HloStatus hlo_eval_set_dimension_size(HloEvalDevice *device, const HloInstructio
                 (long long)shape->dims[dim], (long long)dim);
     int64_t *sizes = HLO_EVAL_SCRATCH(device, int64_t, shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) sizes[i] = hlo_eval_size(operands[0], i);
-    // A shape that calls the dimension static is taken at its word, as inference does: XLA writes it so where the size
-    // is known to be the bound.
+    // A dimension that the shape declares static is treated as static, as in inference: XLA writes it like this if the
+    // size is known to be the bound.
     sizes[dim] = shape->dynamic && shape->dynamic[dim] ? size : shape->dims[dim];
     HLO_TRY(hlo_eval_with_shape(device, operands[0], shape, result));
     return hlo_eval_set_sizes(device, *result, sizes);
@@ -78,7 +78,7 @@ static HloStatus group_sizes(const HloInstruction *instruction, const int64_t *o
     return HLO_SUCCESS;
 }
 
-// The result's sizes: given as operands, or those that follow for a plain reshape.
+// Computes the result's sizes: given as operands, or derived for a plain reshape.
 static HloStatus new_sizes(const HloInstruction *instruction, HloEvalValue *const *operands, const int64_t *old_sizes,
                            int64_t *sizes) {
     assert(old_sizes && sizes);
@@ -121,7 +121,7 @@ HloStatus hlo_eval_dynamic_reshape(HloEvalDevice *device, const HloInstruction *
 
 // ---- the boundary of padded programs
 
-// (array up to its bounds, the size of each dimension).
+// Returns (array up to its bounds, the size of each dimension).
 HloStatus hlo_eval_call_pad_to_static(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
@@ -136,7 +136,7 @@ HloStatus hlo_eval_call_pad_to_static(HloEvalDevice *device, const HloInstructio
     return hlo_eval_set_sizes(device, (*result)->elements[0], shape->elements[0]->dims);
 }
 
-// An array of dynamic size of (array up to its bounds, the size of each dimension).
+// Makes an array of dynamic size from (array up to its bounds, the size of each dimension).
 HloStatus hlo_eval_call_slice_to_dynamic(HloEvalDevice *device, const HloInstruction *instruction,
                                          HloEvalValue **operands, HloEvalValue **result) {
     const HloShape *shape = instruction->shape;

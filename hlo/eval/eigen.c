@@ -40,7 +40,7 @@ static Complex times(Complex a, Complex b) {
 
 // ---- Hermitian matrices
 
-// The sum of the squares of the elements off the diagonal.
+// The sum of the squares of the off-diagonal elements.
 static double off_diagonal(const Complex *a, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n * n; i++)
@@ -48,7 +48,7 @@ static double off_diagonal(const Complex *a, int64_t n) {
     return sum;
 }
 
-// Turns columns p and q of a matrix: (p, q) := (c p - s conj(e) q, s e p + c q).
+// Rotates columns p and q of a matrix: (p, q) := (c p - s conj(e) q, s e p + c q).
 static void turn_columns(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
     for (int64_t k = 0; k < n; k++) {
         const Complex x = a[k * n + p], y = a[k * n + q];
@@ -57,7 +57,7 @@ static void turn_columns(Complex *a, int64_t n, int64_t p, int64_t q, double c, 
     }
 }
 
-// The rows that go with turn_columns(): the adjoint rotation from the left.
+// Rotates the rows to match turn_columns(): the adjoint rotation from the left.
 static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, double s, Complex e) {
     for (int64_t k = 0; k < n; k++) {
         const Complex x = a[p * n + k], y = a[q * n + k];
@@ -67,7 +67,7 @@ static void turn_rows(Complex *a, int64_t n, int64_t p, int64_t q, double c, dou
 }
 
 // Squares of elements beyond 2^511 are infinite and those of elements below 2^-538 zero: both would look like a matrix
-// that is diagonal already. A power of two takes nothing away from the numbers.
+// that is diagonal already. Scaling by a power of two is exact.
 int hlo_eval_normalise(Complex *a, int64_t count) {
     double largest = 0;
     int exponent;
@@ -117,8 +117,8 @@ static void scale_column(Complex *a, int64_t n, int64_t j, Complex factor) {
     for (int64_t i = 0; i < n; i++) a[i * n + j] = times(a[i * n + j], factor);
 }
 
-// The upper triangle becomes the mirror of the lower one first. Values are sorted by selection, eigenvectors along with
-// them.
+// First the lower triangle is mirrored to the upper one. Values are sorted by selection, together with their
+// eigenvectors.
 void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, bool sort) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++) {
@@ -145,8 +145,8 @@ void hlo_eval_diagonalise(Complex *a, Complex *v, double *values, int64_t n, boo
     }
 }
 
-// Householder reflections from both sides keep the matrix Hermitian; each leaves its vector below the diagonal, where
-// LAPACK's zhetrd leaves it.
+// Householder reflections from both sides keep the matrix Hermitian; each stores its vector below the diagonal, as in
+// LAPACK's zhetrd.
 void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Complex *taus, Complex *v) {
     assert(n >= 0);
     for (int64_t i = 0; i < n; i++)
@@ -165,8 +165,8 @@ void hlo_eval_tridiagonalise(Complex *a, int64_t n, double *d, double *e, Comple
 
 // ---- Hessenberg form
 
-// Reflections from both sides make everything below the first subdiagonal zero; [low, high) are the rows that balancing
-// has left to do.
+// Reflections from both sides make everything below the first subdiagonal zero; [low, high) are the rows that remain
+// after balancing.
 void hlo_eval_hessenberg(Complex *a, int64_t n, int64_t low, int64_t high, Complex *taus, Complex *v) {
     assert(n >= 0 && low >= 0 && high <= n);
     for (int64_t k = 0; k + 1 < n; k++) taus[k] = 0;
@@ -221,7 +221,7 @@ static Complex near_value(const Complex *h, int64_t n, int64_t i) {
     return cabs(x - d) < cabs(y - d) ? x : y;
 }
 
-// (x, y) := (c x + s y, -conj(s) x + c y) of two rows, or of two columns with the adjoint rotation.
+// Computes (x, y) := (c x + s y, -conj(s) x + c y) of two rows, or of two columns with the adjoint rotation.
 static void plane_rows(Complex *a, int64_t n, int64_t row, int64_t from, double c, Complex s) {
     for (int64_t j = from; j < n; j++) {
         const Complex x = a[row * n + j], y = a[(row + 1) * n + j];
@@ -238,7 +238,7 @@ static void plane_columns(Complex *a, int64_t n, int64_t column, int64_t to, dou
     }
 }
 
-// The rotation that takes (x, y) to (r, 0).
+// The rotation that maps (x, y) to (r, 0).
 static void plane_of(Complex x, Complex y, double *c, Complex *s) {
     const double size = hypot(cabs(x), cabs(y));
     *c = 1, *s = 0;
@@ -247,7 +247,7 @@ static void plane_of(Complex x, Complex y, double *c, Complex *s) {
     *s = x == 0 ? conj(y) / size : times(x / cabs(x), conj(y)) / size;
 }
 
-// One QR step with a shift on rows [first, last] of the Hessenberg matrix.
+// Does one QR step with a shift on rows [first, last] of the Hessenberg matrix.
 static void complex_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_t last, Complex shift) {
     assert(first >= 0 && first <= last && last < n);
     Complex x = h[first * n + first] - shift, y = h[(first + 1) * n + first];
@@ -286,8 +286,8 @@ bool hlo_eval_complex_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Co
 
 // ---- real Schur form
 
-// Brings the block of rows i and i + 1 to its standard form: triangular for real eigenvalues, else with one value twice
-// on the diagonal.
+// Transforms the block of rows i and i + 1 to its standard form: triangular for real eigenvalues, else with equal
+// elements on the diagonal.
 static void standardise(Complex *t, Complex *z, int64_t n, int64_t i) {
     assert(i >= 0 && i + 1 < n);
     const double a = creal(t[i * n + i]), b = creal(t[i * n + i + 1]);
@@ -336,9 +336,9 @@ static void double_step(Complex *h, Complex *z, int64_t n, int64_t first, int64_
     }
 }
 
-// As the complex form, but a block of two rows counts as done: it is a pair of conjugate
-// eigenvalues, or standardise() makes a triangle of it. Every tenth step takes EISPACK's
-// exceptional shifts. False if some value does not converge.
+// As in the complex form, except that a block of two rows counts as done: it is a pair of conjugate eigenvalues, or
+// standardise() makes it triangular. Every tenth step takes EISPACK's exceptional shifts. False if some value does not
+// converge.
 bool hlo_eval_real_schur(Complex *a, Complex *z, int64_t n, Complex *taus, Complex *v) {
     assert(n >= 0);
     unpacked_hessenberg(a, z, n, taus, v);
@@ -380,10 +380,10 @@ void hlo_eval_schur_to_complex(Complex *t, Complex *z, int64_t n) {
     }
 }
 
-// The k-th eigenvector of the triangle itself; x[i] for all i.
-// Right vectors solve (T - t_kk) x = 0 upwards from x[k] = 1, left ones T^H x = conj(t_kk) x
-// downwards. Where two values are equal the difference becomes `smallest`, as in LAPACK's ztrevc:
-// of a matrix that has too few vectors two come out parallel but for rounding.
+// Computes the k-th eigenvector of the triangle itself; x[i] for all i. Right vectors solve (T - t_kk) x = 0 upwards
+// from x[k] = 1, left ones T^H x = conj(t_kk) x downwards. If two values are equal, their difference becomes
+// `smallest`, as in LAPACK's ztrevc: a matrix with too few vectors then gives two that are parallel except for
+// rounding.
 static void triangle_vector(const Complex *t, int64_t n, int64_t k, bool left, double smallest, Complex *x) {
     assert(k >= 0 && k < n);
     for (int64_t i = 0; i < n; i++) x[i] = i == k;

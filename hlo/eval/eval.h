@@ -36,7 +36,7 @@ HLO_BEGIN_C
 
 typedef enum HloNumerics { HLO_NUMERICS_EXACT, HLO_NUMERICS_TPU } HloNumerics;
 
-// The channels on which `infeed` and `outfeed` transfer: each array of theirs alone, in the order of the leaves.
+// The channels on which `infeed` and `outfeed` transfer: each of their arrays separately, in the order of the leaves.
 enum { HLO_EVAL_CHANNEL_INFEED = -1, HLO_EVAL_CHANNEL_OUTFEED = -2 };
 
 // The host that a program sends to and receives from (send, recv with is_host_transfer, infeed, outfeed). It is called
@@ -54,16 +54,16 @@ typedef struct HloEvalOptions {
     uint64_t seed;         // of rng
     bool trap_nan;         // FAILED_PRECONDITION naming the first instruction that makes a NaN
     int64_t memory_limit;  // bytes that values may take at any time; 0: nine tenths of the machine's memory
-    int64_t thread_count;  // devices that run at the same time in a partitioned run; 0: one a processor
-    const HloEvalHost *host;  // NULL: transfers with the host are refused by name
+    int64_t thread_count;  // devices that run at the same time in a partitioned run; 0: one per processor
+    const HloEvalHost *host;  // NULL: transfers with the host are rejected by name
 } HloEvalOptions;
 
-// Runs the entry computation on one logical device that holds whole arrays: the meaning of an unpartitioned program.
+// Runs the entry computation on one logical device with whole arrays, the meaning of an unpartitioned program.
 // `arguments` are read only and have the parameters' shapes (layouts ignored). On success *result is a heap literal of
-// the root's shape, to be freed with hlo_literal_free(). INVALID_ARGUMENT for arguments that do not fit, UNIMPLEMENTED
-// for what cannot be evaluated, by name, and for calls that multiply beyond the limit of hlo_check_call_copies();
-// RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any thread. Manual regions
-// (SPMDFullToShardShape) run on `device_count` devices with real collectives.
+// the root's shape, to be freed with hlo_literal_free(). INVALID_ARGUMENT for arguments that do not fit; UNIMPLEMENTED,
+// by name, for instructions that cannot be evaluated and for calls that multiply beyond the limit of
+// hlo_check_call_copies(); RESOURCE_EXHAUSTED; FAILED_PRECONDITION for a NaN trap or a deadlock. Any thread. Manual
+// regions (SPMDFullToShardShape) run on `device_count` devices with real collectives.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_evaluate(const HloModule *module, const HloLiteral *const *arguments,
                                                 int64_t count, const HloEvalOptions *options, HloLiteral **result);
 

@@ -13,7 +13,7 @@
 
 typedef HloEvalComplex Complex;
 
-// |re| + |im|: what LAPACK compares to choose pivots.
+// |re| + |im|, which LAPACK compares to choose pivots.
 static double rough_size(Complex value) {
     return fabs(creal(value)) + fabs(cimag(value));
 }
@@ -47,7 +47,7 @@ static void swap_rows(Complex *a, int64_t columns, int64_t i, int64_t j) {
     }
 }
 
-// A column without a pivot is left alone, and the others go on.
+// A column without a pivot is skipped, and the others continue.
 int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *pivots) {
     assert(rows >= 0 && columns >= 0);
     int64_t singular = 0;
@@ -72,7 +72,7 @@ int64_t hlo_eval_factor_lu(Complex *a, int64_t rows, int64_t columns, int64_t *p
 
 // ---- reflections
 
-// Where nothing is to be done tau is 0, and v is not scaled.
+// If there is nothing to reflect, tau is 0 and v is not scaled.
 Complex hlo_eval_make_reflection(Complex *v, int64_t from, int64_t to, double *beta) {
     assert(from <= to);
     const Complex alpha = v[from];

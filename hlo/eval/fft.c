@@ -2,9 +2,9 @@
 // Fourier transforms of any length and number of dimensions, in double complex.
 //
 // A mixed-radix transform: a line of n = p * m elements is p transforms of every p-th element, combined by p terms for
-// each result, p the smallest prime factor. That is n log n for powers of two and n^2 for primes, which is slow and
-// obviously right. Forward transforms have e^(-2 pi i kj/n) and no factor, inverse ones e^(+...) and 1/n, as numpy and
-// XLA have it. Dimensions are transformed one after the other; of a real signal only the first half of the last
+// each result, where p is the smallest prime factor. That is n log n for powers of two and n^2 for primes, which is
+// slow and obviously right. Forward transforms have e^(-2 pi i kj/n) and no factor, inverse ones e^(+...) and 1/n, as
+// in numpy and XLA. Dimensions are transformed one after the other. For a real signal only the first half of the last
 // dimension is kept, because the rest is its mirror image.
 #include <assert.h>
 #include <math.h>
@@ -18,7 +18,7 @@ typedef double _Complex Complex;
 
 #define TWO_PI 6.283185307179586476925286766559
 
-// n itself where it is prime.
+// The smallest prime factor; n itself if it is prime.
 static int64_t smallest_factor(int64_t n) {
     for (int64_t p = 2; p * p <= n; p++) {
         if (n % p == 0) return p;
@@ -99,7 +99,7 @@ static void real_forward(HloEvalDevice *device, const HloFftAttributes *fft, Com
     hlo_eval_encode_complex(result->shape->type, halves, lines * kept, result->data);
 }
 
-// The other dimensions first, while the halves are still halves; then the full lines.
+// Transforms the other dimensions first, while the lines are still halves; then the full lines.
 static void real_inverse(HloEvalDevice *device, const HloFftAttributes *fft, Complex *data, int64_t *dims, int64_t rank,
                          HloEvalValue *result) {
     int64_t half = dims[rank - 1], size = result->shape->dims[rank - 1], lines = hlo_product(dims, rank - 1);
@@ -115,7 +115,7 @@ static void real_inverse(HloEvalDevice *device, const HloFftAttributes *fft, Com
     }
 }
 
-// The last fft_length.count dimensions.
+// Transforms the last fft_length.count dimensions.
 HloStatus hlo_eval_fft(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_FFT));

@@ -15,7 +15,7 @@ struct HloEvalFold {
     HloType *types;
     char **accumulators;
     HloEvalScalar *scalar;
-    double *totals;  // instead, for plain sums and products
+    double *totals;  // used instead for plain sums and products
     bool multiply;
 };
 
@@ -26,7 +26,7 @@ bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type)
     return opcode == HLO_OP_ADD || opcode == HLO_OP_MULTIPLY;
 }
 
-// Batches of calls go up to a chunk of elements, or the usual run if that is shorter.
+// Batches of calls have up to a chunk of elements, or the usual run if that is shorter.
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **result) {
     assert(values <= HLO_EVAL_MAX_VALUES); /* hlo_eval_check_types() has asked, and whether the types fit */
@@ -99,7 +99,7 @@ HloStatus hlo_eval_fold_add(HloEvalFold *fold, int64_t first, const void *const 
     return HLO_SUCCESS;
 }
 
-// Rounded once, here.
+// The only rounding happens here.
 void hlo_eval_fold_write(const HloEvalFold *fold, int64_t index, void *out) {
     assert(index >= 0);
     if (fold->totals) {

@@ -59,13 +59,13 @@ static void read_window_start(const IndexWalk *walk, HloInts index_map, HloInts 
     }
 }
 
-// Strides and sizes of the window's dimensions in operand order, those that the other side does not have left out.
+// Strides and sizes of the window's dimensions in operand order, without those that the other side does not have.
 typedef struct Window {
     int64_t rank;
     int64_t *dims, *operand_strides, *other_strides;
 } Window;
 
-// Starts are moved inside, so that every element of the result comes from somewhere.
+// Starts are clamped, so that every element of the result has a source.
 HloStatus hlo_eval_gather(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_GATHER));
@@ -125,7 +125,7 @@ typedef struct Scatter {
     int64_t run;  // elements of the last window dimension that are contiguous on both sides, else 1
 } Scatter;
 
-// `count` neighbouring elements of every array in one batch of calls.
+// Combines `count` neighbouring elements of every array in one batch of calls.
 static HloStatus combine_run(const Scatter *scatter, int64_t target, int64_t source, int64_t count) {
     assert(target >= 0 && source >= 0 && count >= 0);
     const void *inputs[2 * HLO_EVAL_MAX_VALUES];
@@ -199,8 +199,8 @@ static bool window_fits(const Scatter *scatter, const int64_t *start) {
     return true;
 }
 
-// Windows in row-major order of the indices. HLO leaves the order open where they overlap; a fixed one makes results
-// repeatable.
+// Combines windows in row-major order of the indices. HLO does not define the order where they overlap; a fixed one
+// makes results repeatable.
 static HloStatus scatter_all(HloEvalDevice *device, Scatter *scatter, const HloEvalValue *indices) {
     const HloScatterAttributes *attributes = scatter->attributes;
     const HloShape *shape = scatter->inputs[0]->shape, *update = scatter->updates[0]->shape;

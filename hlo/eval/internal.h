@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of hlo/eval share: values, the device that runs, and the handlers of hlo/ops.def.
+// Declarations that the files of hlo/eval share: values, the device that runs, and the handlers of hlo/ops.def.
 //
-// Memory: values live on a list of their device and are counted; whatever is left on the list when a run ends, well or
-// not, is freed with the device. Handlers therefore just return on errors. Scratch comes from the device's arena, which
-// is reset after every instruction.
+// Memory: values are on a list of their device and reference-counted; any values on the list when a run ends,
+// successfully or not, are freed with the device. So handlers simply return on errors. Scratch comes from the device's
+// arena, which is reset after every instruction.
 #ifndef MESHLO_HLO_EVAL_INTERNAL_H_
 #define MESHLO_HLO_EVAL_INTERNAL_H_
 
@@ -12,7 +12,7 @@
 #include "hlo/eval/draw.h"
 #include "hlo/eval/eval.h"
 
-// How deep calls may nest.
+// The maximum nesting depth of calls.
 #define HLO_EVAL_MAX_DEPTH 400
 
 typedef struct HloEvalDevice HloEvalDevice;
@@ -27,7 +27,7 @@ typedef struct HloEvalValue {
     struct HloEvalValue **elements;  // of a tuple; NULL entries were moved out
     int64_t *sizes;                  // actual sizes of a dynamic array, or NULL: all at their bounds
     int64_t references;
-    int64_t bytes;  // of the data, as far as it is the value's own
+    int64_t bytes;  // bytes of the data that the value itself owns
     bool borrowed;  // data belongs to a literal
 } HloEvalValue;
 
@@ -96,9 +96,9 @@ HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloE
 // The same data under another shape of as many bytes: takes the data over when it may, else copies. Keeps actual sizes
 // when the rank is the same.
 HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const HloShape *shape, HloEvalValue **result);
-// A deep copy on a (maybe other) device.
+// A deep copy on another (or the same) device.
 HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy);
-// One reference more; returns the value.
+// Adds one reference; returns the value.
 HloEvalValue *hlo_eval_retain(HloEvalValue *value);
 // Takes operand `index` over from the caller of a handler.
 static inline HloEvalValue *hlo_eval_take(HloEvalValue **operands, int64_t index) {
@@ -106,7 +106,7 @@ static inline HloEvalValue *hlo_eval_take(HloEvalValue **operands, int64_t index
     operands[index] = NULL;
     return value;
 }
-// One reference less; frees the value with the last one. Accepts NULL.
+// Drops one reference; frees the value with the last one. Accepts NULL.
 void hlo_eval_release(HloEvalDevice *device, HloEvalValue *value);
 // Frees all values of the device.
 void hlo_eval_release_all(HloEvalDevice *device);
@@ -130,18 +130,18 @@ HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int
 // Copies between an array laid out in the bounds of `shape` and its dense elements below `sizes`: packs them (from
 // bounds to dense) or unpacks them. Sizes must be within the bounds.
 void hlo_eval_copy_actual(const HloShape *shape, const int64_t *sizes, const void *from, void *to, bool pack);
-// A value for an argument of shape `shape`: a view as hlo_eval_borrow() makes, or, of a literal that is smaller than
-// the bounds, a copy laid out in them.
+// A value for an argument of shape `shape`: a view as hlo_eval_borrow() makes, or, for a literal that is smaller than
+// the bounds, a copy padded to them.
 HloStatus hlo_eval_borrow_argument(HloEvalDevice *device, const HloLiteral *literal, const HloShape *shape,
                                    HloEvalValue **result);
 // Whether a literal of shape `given` can be the argument for `wanted`: the same sizes or, in a dimension of dynamic
 // size, at most its bound. Layouts do not matter.
 bool hlo_eval_argument_fits(const HloShape *given, const HloShape *wanted);
-// Gives the value actual sizes (copied). Sizes equal to the bounds everywhere are forgotten.
+// Gives the value actual sizes (copied). If all are equal to the bounds, they are dropped.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes);
 
-// Scratch of the current instruction. Never NULL (see hlo/base/memory.h); more than the run's memory limit is no
-// memory.
+// Scratch of the current instruction. Never NULL (see hlo/base/memory.h); exceeding the run's memory limit counts as
+// running out of memory.
 static inline void *hlo_eval_scratch(HloEvalDevice *device, int64_t count, size_t bytes_each) {
     size_t bytes = hlo_array_bytes((size_t)count, bytes_each);
     if (bytes > (size_t)device->world->memory_limit) bytes = SIZE_MAX;
@@ -157,7 +157,7 @@ HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation,
 // True for ops whose result consists of existing values, with the sizes of those.
 bool hlo_eval_hands_on(HloOpcode opcode);
 
-// Runs one instruction, of arrays of dynamic size too (bounded.c). Takes operands as a handler does.
+// Runs one instruction, also on arrays of dynamic size (bounded.c). Takes operands as a handler does.
 HloStatus hlo_eval_apply(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result);
 // The handler of an opcode.
@@ -202,14 +202,13 @@ typedef void HloEvalKernel(const HloInstruction *instruction, const void *const 
 HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction);
 // Its parts: ops on one operand of the instruction's operand type (unary.c), or NULL.
 HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction);
-// Ops on two operands of a type (binary.c), or NULL. Kernels of narrow types look at the opcode of the instruction they
-// get.
+// Ops on two operands of a type (binary.c), or NULL. Kernels of narrow types read the opcode of the instruction.
 HloEvalKernel *hlo_eval_binary_kernel(HloOpcode opcode, HloType type);
 // Ops on one complex operand (complex.c), or NULL.
 HloEvalKernel *hlo_eval_complex_unary_kernel(HloOpcode opcode);
 // Ops on two complex operands (complex.c), or NULL.
 HloEvalKernel *hlo_eval_complex_binary_kernel(HloOpcode opcode);
-// The kernels of ops that are their own family.
+// The kernels of ops that form a family of their own.
 HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_kernel, hlo_eval_clamp_kernel,
     hlo_eval_reduce_precision_kernel, hlo_eval_stochastic_convert_kernel, hlo_eval_copy_kernel;
 // Elements that kernels working through a buffer take at a time.
@@ -218,7 +217,8 @@ HloEvalKernel hlo_eval_convert_kernel, hlo_eval_compare_kernel, hlo_eval_select_
 // (compare.c).
 void hlo_eval_total_order(HloType type, const void *data, int64_t count, int64_t *ranks);
 
-// A new value with the elements of `value` as `convert` makes them of the shape's type; the dimensions are the same.
+// A new value with the elements of `value` converted to the shape's type as `convert` does; the dimensions are the
+// same.
 HloStatus hlo_eval_converted(HloEvalDevice *device, const HloEvalValue *value, const HloShape *shape,
                              HloEvalValue **result);
 // Runs a product whose result is of another kind than its operands (hlo_product_converts()): the plain product with the
@@ -252,10 +252,10 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation);
 typedef struct HloEvalFold HloEvalFold;
 // Whether it is one of these sums or products, of elements of this type, which may differ from the computation's type.
 bool hlo_eval_fold_is_in_double(const HloComputation *computation, HloType type);
-// More values than any reduction may have.
+// A bound that no reduction's number of values exceeds.
 #define HLO_EVAL_MAX_VALUES 64
-// `inits`, one a value, are scalars or `count` elements each to start from; a run of one hlo_eval_fold_add() may have
-// any length, `width` is its usual one.
+// `inits`, one per value, are scalars or `count` elements each to start from. A run of one hlo_eval_fold_add() may have
+// any length; `width` is the usual one.
 HloStatus hlo_eval_fold_new(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *inits,
                             int64_t values, int64_t count, int64_t width, HloEvalFold **fold);
 // accumulators[first + i] = computation(accumulators[first + i], inputs[i]) for i < count.
@@ -278,14 +278,14 @@ void hlo_eval_fill(void *target, const void *element, int64_t element_bytes, int
 void hlo_eval_transpose_into(HloEvalDevice *device, const HloEvalValue *value, const int64_t *permutation,
                              void *target);
 
-// The `k` first elements of every row (last dimension) in descending or ascending total order, and where they stood;
-// equal ones in order (sort.c).
+// The first `k` elements of every row (last dimension) in descending or ascending total order, and their indices; equal
+// ones in order (sort.c).
 void hlo_eval_topk_rows(HloEvalDevice *device, const HloEvalValue *operand, int64_t k, bool largest,
                         HloEvalValue *values, HloEvalValue *indices);
 
 // ---- products (product.c)
 
-// What a product is added up in.
+// The type in which a product is accumulated.
 typedef enum HloEvalAccumulator { HLO_EVAL_DOUBLE, HLO_EVAL_INT64, HLO_EVAL_COMPLEX } HloEvalAccumulator;
 // The accumulator for operands of these types.
 HloEvalAccumulator hlo_eval_accumulator(HloType lhs, HloType rhs);
@@ -301,7 +301,7 @@ void hlo_eval_matrix_multiply(HloEvalAccumulator accumulator, const void *a, con
                               int64_t n, int64_t k);
 // The same in doubles (multiply.c).
 void hlo_eval_multiply_double(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k);
-// A product of f32 numbers as a matrix unit computes it: operands split into bf16 numbers of falling size, and the
+// A product of f32 numbers as a matrix unit computes it: operands split into bf16 numbers of decreasing size, and the
 // products of part lhs[p] with part rhs[p] added up, smallest first.
 typedef struct HloEvalPasses {
     int count;  // 0: operands as they are
@@ -335,16 +335,16 @@ typedef struct HloEvalParty {
     HloEvalValue *const *operands;
     HloEvalValue *result;  // for the exchange to set: a value of that party's device
 } HloEvalParty;
-// Computes the results of all parties, in group order. `device` is the one that works; the others wait.
+// Computes the results of all parties, in group order. `device` is the one that computes; the others wait.
 typedef HloStatus HloEvalExchange(HloEvalDevice *device, const HloInstruction *instruction, HloEvalParty *parties,
                                   int64_t count);
 // Waits until all devices of `group` (which contains this one) have reached `instruction`, lets one of them compute
 // `exchange` and distributes the results. FAILED_PRECONDITION when they cannot all arrive.
 HloStatus hlo_eval_meet(HloEvalDevice *device, const HloInstruction *instruction, HloInts group,
                         HloEvalValue *const *operands, HloEvalExchange *exchange, HloEvalValue **result);
-// The lock of what devices share; nothing with one device.
+// Locks the state that devices share; does nothing with one device.
 void hlo_eval_lock(HloEvalWorld *world);
-void hlo_eval_unlock(HloEvalWorld *world);  // the caller has it
+void hlo_eval_unlock(HloEvalWorld *world);  // the caller holds the lock
 // Whether the condition that a device waits for is true. Called with the lock held.
 typedef bool HloEvalReady(const HloEvalDevice *device, const void *context);
 // With the lock held: waits until ready(device, context). FAILED_PRECONDITION when no other device can make it true.

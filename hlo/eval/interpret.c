@@ -42,8 +42,8 @@ typedef struct Planner {
     int64_t depth;
 } Planner;
 
-// Dead code is legal in HLO and may even be impossible to evaluate; only the root and what has an effect are needed,
-// and what they need.
+// Dead code is legal in HLO and may even be impossible to evaluate; only the root, instructions with effects, and their
+// operands are needed.
 static void mark_live(const HloComputation *computation, HloInstruction *const *order, int64_t count, int32_t *slots) {
     for (int64_t i = 0; i < count; i++) {
         bool needed = order[i] == computation->root || hlo_instruction_has_side_effect(order[i]);
@@ -131,8 +131,8 @@ static HloEvalPlan *make_plan(Planner *planner, const HloComputation *computatio
     return plan;
 }
 
-// Also finds whether the program has manual regions, which make even an unpartitioned program run on all devices at
-// once, since the code inside is written for one device of several.
+// Also determines whether the program has manual regions. Even an unpartitioned program with them runs on all devices
+// at the same time, since the code inside is written for one device of several.
 static HloStatus plan_computation(Planner *planner, const HloComputation *computation) {
     HloEvalWorld *world = planner->world;
     if (world->plans[computation->id]) return HLO_SUCCESS;
@@ -195,7 +195,7 @@ static bool has_nan(const HloEvalValue *value) {
     return false;
 }
 
-// get-tuple-element looks at the slot itself, so that the last one of an index can move the element out.
+// get-tuple-element reads the slot directly, so that the last one of an index can move the element out.
 static HloEvalValue *get_element(HloEvalDevice *device, const HloEvalStep *step, HloEvalValue **slots) {
     HloEvalValue *tuple = slots[step->operand_slots[0]];
     HloEvalValue **element = &tuple->elements[HLO_ATTRIBUTES(step->instruction, TupleIndex)->index];
@@ -239,8 +239,8 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     return HLO_SUCCESS;
 }
 
-// Errors leave early without releasing what the slots hold: hlo_eval_release_all() finds it at the end, in the device's
-// list of all values.
+// Errors return early without releasing the slots: hlo_eval_release_all() finds their values at the end, in the
+// device's list of all values.
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result) {
     assert(computation->root && result);
@@ -296,7 +296,7 @@ HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *compu
 
 // ---- entry points
 
-// Number and shapes; what differs is printed in the words of HLO text.
+// Checks number and shapes of arguments; differences are printed as HLO text.
 static HloStatus check_arguments(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count) {
     assert(count >= 0);
     HLO_FAIL_IF(count != computation->parameters.count, HLO_INVALID_ARGUMENT,
@@ -328,7 +328,7 @@ typedef struct Request {
     bool partitioned;
 } Request;
 
-// All computations that can be reached, before anything runs: errors of types come first.
+// Plans all reachable computations before anything runs, so that type errors come first.
 static HloStatus make_plans(Request *request) {
     HloEvalWorld *world = request->world;
     world->plans = HLO_ARENA_NEW(world->arena, HloEvalPlan *, world->module->computation_limit);
@@ -341,7 +341,7 @@ static HloStatus make_plans(Request *request) {
     return HLO_SUCCESS;
 }
 
-// One instruction outside of its computation, for constant folding.
+// Applies one instruction outside its computation, for constant folding.
 static HloStatus apply_instruction(HloEvalDevice *device, const Request *request) {
     const HloInstruction *instruction = request->instruction;
     int32_t count = instruction->operand_count;
@@ -401,7 +401,7 @@ static int64_t memory_limit(const HloEvalOptions *options) {
     return pages > 0 && bytes > 0 ? (int64_t)pages / 10 * 9 * bytes : INT64_MAX;
 }
 
-// Builds the world of a run, runs the request under hlo_protect(), and takes everything down again however it went.
+// Builds the world of a run, runs the request under hlo_protect(), and frees everything again, whatever the outcome.
 static HloStatus serve(Request *request, const HloModule *module, const HloEvalOptions *options, int64_t device_count) {
     assert(device_count > 0);
     HloEvalWorld world = {.module = module, .arena = hlo_arena_new(), .device_count = device_count};

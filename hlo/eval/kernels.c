@@ -13,7 +13,7 @@ void hlo_eval_copy_kernel(const HloInstruction *instruction, const void *const *
     memmove(result, operands[0], (size_t)(count * hlo_type_bytes(instruction->shape->type)));
 }
 
-// complex(real, imaginary): two arrays woven into one of pairs.
+// complex(real, imaginary): interleaves two arrays.
 static void complex_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     bool wide = instruction->shape->type == HLO_C128;
@@ -46,8 +46,8 @@ HloEvalKernel *hlo_eval_kernel(const HloInstruction *instruction) {
     return hlo_eval_binary_kernel(opcode, instruction->operands[0]->shape->type);
 }
 
-// Elementwise ops of any number of operands: one call of the op's kernel over all elements, or, where an operand is a
-// scalar that serves all, chunk by chunk.
+// Runs elementwise ops with any number of operands: one call of the op's kernel over all elements or, if an operand is
+// a scalar that applies to all, chunk by chunk.
 HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                          HloEvalValue **result) {
     HloEvalKernel *kernel = hlo_eval_kernel(instruction);
@@ -67,7 +67,7 @@ HloStatus hlo_eval_unary(HloEvalDevice *device, const HloInstruction *instructio
         kernel(instruction, data, (*result)->data, count);
         return HLO_SUCCESS;
     }
-    // Scalar predicates and bounds of select and clamp serve all elements: a chunk of copies at a time.
+    // Scalar predicates and bounds of select and clamp apply to all elements: a chunk of copies at a time.
     for (int32_t k = 0; k < instruction->operand_count; k++) {
         if (!scalar[k]) continue;
         void *copies = hlo_eval_scratch(device, HLO_EVAL_CHUNK, 16);
@@ -97,7 +97,7 @@ SAME_AS_UNARY(reduce_precision)
 SAME_AS_UNARY(stochastic_convert)
 SAME_AS_UNARY(clamp)
 
-// A scalar predicate may choose between tuples too: the value itself is handed on.
+// A scalar predicate may choose between tuples too: the value itself is passed on.
 HloStatus hlo_eval_select(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     if (hlo_shape_is_array(instruction->shape)) return hlo_eval_unary(device, instruction, operands, result);

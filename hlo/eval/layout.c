@@ -15,8 +15,8 @@
 #include "hlo/eval/internal.h"
 
 #define MAX_PHYSICAL_RANK 64
-// Elements of memory for each of the array: real tiles have some thousands, around a scalar. Immense ones would take
-// the machine's memory for nothing but padding.
+// Elements of memory per element of the array: real tiles have at most some thousands, around a scalar. Immense tiles
+// would fill the machine's memory with padding.
 #define MOST_PADDING (1 << 20)
 
 // Dimensions of an array from major to minor as its layout orders them.
@@ -29,7 +29,7 @@ typedef struct Physical {
     bool is_identity;
 } Physical;
 
-// False for layouts beyond those limits, and for tiles that are combined (negative sizes).
+// Returns false for layouts beyond those limits, and for tiles that are combined (negative sizes).
 static bool describe(const HloShape *shape, Physical *physical) {
     assert(hlo_shape_is_array(shape));
     *physical = (Physical){.rank = shape->rank, .is_identity = true};
@@ -96,7 +96,7 @@ static int64_t address(const Physical *physical, const int64_t *index, int64_t *
     return offset;
 }
 
-// Both orders are the same sequence of elements: same tiles over the same dimensions, or no tiles at all.
+// Whether both orders are the same sequence of elements: same tiles over the same dimensions, or no tiles at all.
 static bool same_sequence(const Physical *a, const Physical *b) {
     if (a->tile_count != b->tile_count) return false;
     if (a->tile_count == 0) return true;
@@ -134,7 +134,7 @@ static void reorder(const Physical *physical, const char *from, char *to, int64_
                           physical->rank, bytes);
 }
 
-// Through memory addresses: lays the elements out, padding and all, and picks them up again.
+// Moves elements through memory addresses: lays them out with their padding and reads them back.
 static HloStatus through_memory(HloArena *scratch, const Physical *from, const char *source, const Physical *to,
                                 char *target, int64_t bytes) {
     int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
@@ -207,7 +207,7 @@ HloStatus hlo_bitcast_elements(HloArena *scratch, const HloShape *from, const Hl
     return HLO_SUCCESS;
 }
 
-// Tuples and tokens have no bytes of their own to read anew.
+// Tuples and tokens have no bytes of their own to reinterpret.
 HloStatus hlo_eval_bitcast(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;

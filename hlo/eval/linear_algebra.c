@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cholesky and triangular-solve, in double complex, matrix by matrix. All forms are brought to one:
-// cholesky to that of the lower triangle, by the adjoint before and after; triangular-solve to a x
-// = b, by transposing a and b, and solved by substitution in O(n^2 m).
+// cholesky and triangular-solve, in double complex, matrix by matrix. All forms are reduced to one. cholesky becomes
+// that of the lower triangle, by the adjoint before and after. triangular-solve becomes a x = b, by transposing a and
+// b, and is solved by substitution in O(n^2 m).
 #include <assert.h>
 #include <math.h>
 
@@ -28,8 +28,8 @@ static void encode(HloType type, const Complex *values, int64_t count, char *dat
     }
 }
 
-// Factors the matrix given by its lower triangle; one that is not positive definite becomes all NaN, which as a complex
-// number has no imaginary part (XLA's NaNs are those of real numbers, converted).
+// Factors the matrix given by its lower triangle. A matrix that is not positive definite becomes all NaN, without
+// imaginary parts if complex (XLA's NaNs are real numbers that were converted).
 static void factor(Complex *a, int64_t n) {
     if (!hlo_eval_factor_cholesky(a, n)) return;
     for (int64_t i = 0; i < n * n; i++) a[i] = CMPLX(NAN, 0);
@@ -87,8 +87,8 @@ static void transpose(const Complex *from, Complex *to, int64_t rows, int64_t co
     }
 }
 
-// In double complex, by substitution. A transposed or adjoint matrix is turned first, which exchanges lower and upper;
-// a system from the right is that of the transposes.
+// Solves in double complex, by substitution. A transposed or adjoint matrix is transposed first, which exchanges lower
+// and upper; a system from the right is that of the transposes.
 HloStatus hlo_eval_triangular_solve(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                     HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_TRIANGULAR_SOLVE));

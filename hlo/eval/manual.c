@@ -153,7 +153,7 @@ static int64_t place_of(HloEvalDevice *device, const HloSharding *sharding, bool
     if (kind == HLO_SHARDING_MANUAL) return manual ? device->number : 0;
     if (kind == HLO_SHARDING_TILED) place = tiled_place(device->scratch, sharding, device->number, manual);
     if (kind == HLO_SHARDING_NAMED) place = named_place(device->scratch, sharding->named, device->number, manual);
-    return place < 0 ? 0 : place;  // what does not have the device is refused as a part
+    return place < 0 ? 0 : place;  // a device that the sharding does not have is rejected when its part is computed
 }
 
 static bool has_manual(const HloSharding *sharding) {
@@ -170,13 +170,13 @@ static int64_t group_of(HloEvalDevice *device, const HloInstruction *instruction
     const HloSharding *inside = instruction->operands[0]->sharding;
     int64_t outer = place_of(device, instruction->sharding, true);
     if (inside && has_manual(inside)) return outer * device->world->device_count + place_of(device, inside, false);
-    // Nothing is manual inside: the region is one of axes of one device, and shards are wholes.
+    // Nothing is manual inside: all axes of the region have one device, and shards are whole arrays.
     if (hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT))
         return device->number;
     return outer;
 }
 
-// One part of one in every dimension: what replication is.
+// One part of one in every dimension: replication.
 static Part whole_part(void) {
     Part part = {.group = 0};
     for (int64_t i = 0; i < MAX_RANK; i++) part.count[i] = 1;
@@ -296,7 +296,7 @@ static bool read_dimension(const SdyMesh *mesh, const char *text, const char *en
             if (pre < 1 || size < 1 || pre > mesh->sizes[axis] / size || mesh->sizes[axis] % (pre * size)) return false;
         }
         axis_part(mesh->sizes, mesh->axes, device, axis, pre, size, index, count);
-        if (*count > mesh->devices) return false;  // an axis more than once
+        if (*count > mesh->devices) return false;  // an axis occurs more than once
     }
     return true;
 }
@@ -414,7 +414,7 @@ HloStatus hlo_eval_call_full_to_shard(HloEvalDevice *device, const HloInstructio
     return HLO_SUCCESS;
 }
 
-// The whole of value `value` from the shards of one group.
+// Assembles value `value` from the shards of one group.
 static HloStatus gather_group(const HloInstruction *instruction, HloEvalParty *parties, const Part *parts,
                               int64_t count, int64_t value, HloEvalParty *first, HloEvalValue **result) {
     const HloShape *whole = value_shape(instruction, value);
@@ -429,7 +429,7 @@ static HloStatus gather_group(const HloInstruction *instruction, HloEvalParty *p
     return HLO_SUCCESS;
 }
 
-// Every device gets the whole of value `value`, put together from the parts of its group.
+// Gives every device the whole of value `value`, assembled from the parts of its group.
 static HloStatus gather_value(const HloInstruction *instruction, HloEvalParty *parties, int64_t count, int64_t value,
                               HloEvalValue **wholes) {
     HloEvalDevice *device = parties[0].device;

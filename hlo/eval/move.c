@@ -67,7 +67,7 @@ static void copy_run(char *target, int64_t target_stride, const char *source, in
     }
 }
 
-// One level of recursion a dimension of more than one element. Dimensions of size 0 are the callers' business.
+// Recurses once for each dimension of more than one element. Callers must handle dimensions of size 0.
 void hlo_eval_copy_strided(char *target, const int64_t *target_strides, const char *source,
                            const int64_t *source_strides, const int64_t *dims, int64_t rank, int64_t element_bytes) {
     assert(rank >= 0 && element_bytes > 0);
@@ -93,7 +93,7 @@ static bool any_zero(const int64_t *dims, int64_t rank) {
     return false;
 }
 
-// A source array seen with strides of its own, read in the order of the result.
+// Reads a source array with the given strides, in the order of the result.
 static HloStatus gather_strided(HloEvalDevice *device, const HloInstruction *instruction, const char *source,
                                 const int64_t *source_strides, HloEvalValue **result) {
     const HloShape *shape = instruction->shape;
@@ -171,14 +171,14 @@ HloStatus hlo_eval_transpose(HloEvalDevice *device, const HloInstruction *instru
     return hlo_eval_set_sizes(device, *result, sizes);
 }
 
-// Row-major order is what a reshape keeps: the data stays as it is.
+// A reshape keeps row-major order: the data is unchanged.
 HloStatus hlo_eval_reshape(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     if (operands[0]->sizes) return hlo_eval_dynamic_reshape(device, instruction, operands, result);
     return hlo_eval_with_shape(device, operands[0], instruction->shape, result);
 }
 
-// Starts at the last element that is there, not at the last of the bounds.
+// Starts at the last actual element, not at the last of the bounds.
 HloStatus hlo_eval_reverse(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                            HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_REVERSE));
@@ -301,7 +301,7 @@ HloStatus hlo_eval_concatenate(HloEvalDevice *device, const HloInstruction *inst
     return HLO_SUCCESS;
 }
 
-// The part of one dimension of the operand that lands inside the padded result: indices first .. first+count-1.
+// The part of one dimension of the operand that is inside the padded result: indices first .. first+count-1.
 static void visible_range(const HloPadDimension *padding, int64_t size, int64_t result_size, int64_t *first,
                           int64_t *count) {
     assert(size >= 0 && result_size >= 0);
@@ -314,8 +314,8 @@ static void visible_range(const HloPadDimension *padding, int64_t size, int64_t 
     *count = end > start ? end - start : 0;
 }
 
-// Filled with the padding value first, then the operand is copied over it with strides that jump over interior padding.
-// Negative padding cuts the operand, so only what lands inside is copied.
+// Fills the result with the padding value, then copies the operand over it with strides that skip interior padding.
+// Negative padding trims the operand, so only the part inside is copied.
 HloStatus hlo_eval_pad(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_PAD));

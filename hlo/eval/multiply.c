@@ -82,7 +82,7 @@ static Kernel choose_kernel(void) {
     return (Kernel){4, 8, tile_plain, tile_plain};
 }
 
-// Whether every number is one of f32, so that products of two are exact.
+// Whether every number is an f32 value, so that products of two are exact.
 static bool fit_f32(const double *values, int64_t count) {
     bool fit = true;
     for (int64_t start = 0; start < count && fit; start += HLO_EVAL_CHUNK) {
@@ -132,7 +132,7 @@ static void multiply_rows(const Multiplication *p, int64_t i, int64_t rows) {
     for (int64_t r = 0; r < rows && !whole; r++) memcpy(p->c + (i + r) * p->n + p->n0, aside[r], bytes);
 }
 
-// Where tiles would be empty for the most part: matrices times vectors, groups of a feature each.
+// Used where most of a tile would be empty: matrices times vectors, groups of one feature each.
 static void multiply_few_columns(const double *a, const double *b, double *c, int64_t m, int64_t n, int64_t k) {
     assert(n < FEW_COLUMNS);
     for (int64_t i = 0; i < m; i++) {

@@ -25,8 +25,8 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
-// Rounds to nearest, ties to even: half of the last kept bit less one is added, and one more where the kept part is
-// odd. A NaN stays one though its low bits go.
+// Rounds to nearest, ties to even: half of the last kept bit less one is added, and one more if the kept part is odd. A
+// NaN stays a NaN although its low bits are dropped.
 static uint16_t bf16_of(float value) {
     uint32_t bits = bits_of(value);
     if (isnan(value)) return (uint16_t)((bits >> 16) | 0x40);
@@ -59,7 +59,7 @@ static uint16_t f16_of(float value) {
     return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3F000000));
 }
 
-// A value of `in` converted by expression(in[i]) for i below count.
+// Converts values of `in` by expression(in[i]) for i below count.
 #define CONVERT_LOOP(in_type, out_type, expression)                          \
     do {                                                                     \
         const in_type *restrict in = data;                                   \
@@ -115,7 +115,7 @@ void hlo_eval_decode_int64(HloType type, const void *data, int64_t count, int64_
     }
 }
 
-// Patterns of one or two bytes.
+// Stores patterns of one or two bytes.
 static void encode_small(HloType type, uint64_t pattern, void *out, int64_t index) {
     if (hlo_type_bytes(type) == 1) {
         ((uint8_t *)out)[index] = (uint8_t)pattern;
@@ -124,7 +124,7 @@ static void encode_small(HloType type, uint64_t pattern, void *out, int64_t inde
     }
 }
 
-// Rounding from double directly: by way of float some halves would be rounded twice.
+// Rounds from double directly: through float some halves would be rounded twice.
 void hlo_eval_encode_double(HloType type, const double *values, int64_t count, void *out) {
     assert(count >= 0);
     switch (type) {
@@ -196,7 +196,7 @@ void hlo_eval_encode_int64(HloType type, const int64_t *values, int64_t count, v
     }
 }
 
-// Real numbers are decoded into the lower half of the output and spread from the end, so that none is overwritten
+// Real numbers are decoded into the lower half of the output and expanded from the end, so that none is overwritten
 // before it is read.
 void hlo_eval_decode_complex(HloType type, const void *data, int64_t count, double _Complex *out) {
     assert(hlo_type_is_complex(type) || hlo_type_is_float(type) || hlo_type_is_integer(type) || type == HLO_PRED);

@@ -95,7 +95,7 @@ HloStatus hlo_eval_converting_product(HloEvalDevice *device, const HloInstructio
 
 // ---- passes
 
-// The list for so many parts of each number, and for three parts so many products.
+// The list for this number of parts of each number and, for three parts, this number of products.
 static HloEvalPasses passes_of(int parts, int count) {
     assert(parts > 0 && count > 0);
     // Smallest products first; with three parts: 0 high, 1 middle, 2 low.
@@ -133,8 +133,9 @@ HloEvalPasses hlo_eval_passes(const HloEvalDevice *device, HloType lhs, HloType 
     return highest == HLO_Precision_HIGH ? passes_of(2, 3) : passes_of(1, 1);
 }
 
-// Part `part` of each value: what the larger parts left of it, rounded to nearest even. (XLA's dot_algorithm_rewriter
-// cuts instead; but the first part is to be what one pass multiplies, and three rounded parts hold all of an f32.)
+// Computes part `part` of each value: the remainder after the larger parts, rounded to nearest even. (XLA's
+// dot_algorithm_rewriter truncates instead; but the first part must be the one that a single pass multiplies, and three
+// rounded parts hold all of an f32.)
 static void split_part(const double *values, int64_t count, int part, double *out) {
     assert(part >= 0 && count >= 0);
     for (int64_t i = 0; i < count; i++) {
@@ -146,9 +147,8 @@ static void split_part(const double *values, int64_t count, int part, double *ou
 
 // ---- the loop
 
-// c += a b for a[m][k], b[k][n], c[m][n]: blocks of b stay in the cache while all rows of a pass
-// over them, and the innermost loop runs along rows of b and c. k is added in order, so the result
-// does not depend on the blocks.
+// Computes c += a b for a[m][k], b[k][n], c[m][n]: blocks of b stay in the cache while all rows of a pass over them,
+// and the innermost loop runs along rows of b and c. k is added in order, so the result does not depend on the blocks.
 #define BLOCK_K 256
 #define BLOCK_N 512
 

@@ -56,7 +56,7 @@ static void philox(uint64_t key, uint64_t low, uint64_t high, uint32_t words[4])
     memcpy(words, x, sizeof(x));
 }
 
-// Writes random bits as an element of any type that holds that many or fewer.
+// Writes random bits as an element of any type that has that many or fewer.
 static void put_bits(const HloShape *shape, void *data, int64_t index, uint64_t bits) {
     assert(index >= 0);
     int64_t bytes = hlo_type_bytes(shape->type), value = (int64_t)bits;
@@ -174,7 +174,7 @@ typedef struct Stream {
     int used;
 } Stream;
 
-// The next 64 bits: two draws to a block of philox.
+// The next 64 bits: two draws per block of philox.
 static uint64_t draw_bits(Stream *stream) {
     if (stream->used == 2) {
         uint32_t words[4];
@@ -187,19 +187,19 @@ static uint64_t draw_bits(Stream *stream) {
     return stream->words[stream->used++];
 }
 
-// In the type that the numbers are computed in: f64, or f32 for all others.
+// Converts to the type of the computation: f64, or f32 for all others.
 static double as_computed(bool wide, double value) {
     return wide ? value : (double)(float)value;
 }
 
-// Uniform in [0, 1): as many of the highest of `width` bits as the type's numbers below one have.
+// A uniform number in [0, 1): as many of the highest of `width` bits as the type has below one.
 static double unit_interval(bool wide, uint64_t bits, int width) {
     int digits = wide ? 53 : 24;
     if (digits > width) digits = width;
     return ldexp((double)(bits >> (width - digits)), -digits);
 }
 
-// Box and Muller's transform of the two halves of a word.
+// The Box-Muller transform of the two halves of a word.
 static double standard_normal(bool wide, uint64_t bits) {
     double radius = as_computed(wide, log1p(-unit_interval(wide, bits >> 32, 32)));
     radius = as_computed(wide, sqrt(radius * -2));
@@ -208,8 +208,7 @@ static double standard_normal(bool wide, uint64_t bits) {
     return as_computed(wide, radius * as_computed(wide, cos(angle)));
 }
 
-// Uniform: low + (high - low) u for u in [0, 1), half-open also after rounding. Normal: a is the
-// mean, b the deviation.
+// Uniform: low + (high - low) u for u in [0, 1), half-open also after rounding. Normal: a is the mean, b the deviation.
 static void draw_floats(Stream *stream, const HloShape *shape, bool normal, const void *a, const void *b, char *out) {
     const bool wide = shape->type == HLO_F64;
     const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
@@ -222,14 +221,14 @@ static void draw_floats(Stream *stream, const HloShape *shape, bool normal, cons
         double value = normal ? standard_normal(wide, bits) : unit_interval(wide, bits, 64);
         value = as_computed(wide, low + as_computed(wide, value * scale));
         hlo_eval_encode_double(shape->type, &value, 1, out);
-        // Rounding may reach the upper end, which does not belong to the interval.
+        // Rounding may reach the upper end, which is not in the interval.
         hlo_eval_decode_double(shape->type, out, 1, &value);
         if (!normal && !(value < high)) memcpy(out, a, (size_t)bytes);
     }
 }
 
-// low + bits mod (high - low); the bias of the remainder is that of XLA's own expansion. A range of
-// 0 is all 2^64 values, or an empty interval, which HLO leaves undefined.
+// Draws low + bits mod (high - low); the bias of the remainder is that of XLA's own expansion. A range of 0 is all 2^64
+// values, or an empty interval, which HLO leaves undefined.
 static void draw_integers(Stream *stream, const HloShape *shape, const void *a, const void *b, char *out) {
     const int64_t count = hlo_shape_elements(shape), bytes = hlo_type_bytes(shape->type);
     int64_t low, high;

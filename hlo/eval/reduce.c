@@ -38,7 +38,7 @@ static Reduction plan_reduction(HloEvalDevice *device, const HloShape *shape, Hl
     return plan;
 }
 
-// One step of every accumulator for each reduced element.
+// Adds each reduced element to every accumulator.
 static HloStatus fold_rows(HloEvalFold *fold, const Reduction *plan, const char **inputs, int64_t count,
                            const HloType *types) {
     assert(count > 0);
@@ -76,7 +76,7 @@ HloStatus hlo_eval_reduce(HloEvalDevice *device, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
-// Map's dimensions must be all of them, so elements are simply taken in order.
+// Map's dimensions must be all of them, so elements are simply processed in order.
 HloStatus hlo_eval_map(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                        HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_MAP));

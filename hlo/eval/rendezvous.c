@@ -16,20 +16,20 @@
 
 #define STACK_BYTES (4 << 20)
 
-// A collective that some of its group have come to.
+// A collective that some of its group have reached.
 typedef struct Meeting {
     struct Meeting *next;
     const HloInstruction *instruction;
-    const int64_t *group;  // of the first to come
+    const int64_t *group;  // of the first to arrive
     int64_t count, arrived, left;
-    bool closed;  // all have come
+    bool closed;  // all have arrived
     bool done;
     HloEvalParty *parties;
 } Meeting;
 
-// Something else that a device waits for.
+// Another condition that a device waits for.
 typedef struct Wait {
-    const HloInstruction *instruction;  // NULL while it does not
+    const HloInstruction *instruction;  // NULL while it does not wait
     HloEvalReady *ready;
     const void *context;
 } Wait;
@@ -142,7 +142,7 @@ static Meeting *find_meeting(HloEvalRendezvous *rendezvous, const HloInstruction
     return meeting;
 }
 
-// Takes it out of the list of open and unfinished ones.
+// Removes a rendezvous from the list of open and unfinished ones.
 static void free_meeting(HloEvalRendezvous *rendezvous, Meeting *meeting) {
     Meeting **at = &rendezvous->meetings;
     while (*at != meeting) at = &(*at)->next;
@@ -162,7 +162,7 @@ static void wait_for_others(HloEvalDevice *device, Meeting *meeting) {
     take_slot(rendezvous);
 }
 
-// ---- other things to wait for
+// ---- other conditions
 
 // With a single device there is no contention, and no lock.
 void hlo_eval_lock(HloEvalWorld *world) {
@@ -189,7 +189,7 @@ void hlo_eval_announce(HloEvalWorld *world) {
 
 static HloStatus stopped_status(void);
 
-// The slot is given up while waiting, and taken again afterwards.
+// The slot is released while waiting, and taken again afterwards.
 HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instruction, HloEvalReady *ready,
                          const void *context) {
     assert(instruction && ready);
@@ -227,7 +227,7 @@ static void conclude(HloEvalDevice *device, Meeting *meeting, HloEvalExchange *e
     pthread_cond_broadcast(&rendezvous->changed);
 }
 
-// What devices report that were stopped by the failure of another; only the first failure is shown.
+// The error of devices that another device's failure stopped; only the first failure is shown.
 static HloStatus stopped_status(void) {
     return hlo_error(HLO_ABORTED, "another device has failed");
 }
@@ -283,11 +283,11 @@ typedef struct Worker {
     const HloComputation *computation;
     const HloLiteral *const *arguments;
     HloLiteral **result;
-    int64_t allocations;  // until one fails, as where the run began (hlo_allocation_countdown())
+    int64_t allocations;  // number until one fails, as at the start of the run (hlo_allocation_countdown())
     pthread_t thread;
 } Worker;
 
-// The body under hlo_protect(): memory is short for one device, not for the process.
+// Runs the body under hlo_protect(): running out of memory ends one device, not the process.
 static HloStatus run_worker(void *argument) {
     Worker *worker = argument;
     return hlo_eval_run_device(worker->device, worker->computation, worker->arguments, worker->result);
@@ -312,14 +312,14 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-// As many devices at work as there are processors.
+// The number of devices that work at the same time: one per processor.
 static int64_t slot_count(const HloEvalOptions *options) {
     if (options->thread_count > 0) return options->thread_count;
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     return processors > 0 ? processors : 1;
 }
 
-// Starts a thread a worker and waits for all of them.
+// Starts one thread per worker and waits for all of them.
 static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int64_t count) {
     assert(count > 0 && workers);
     pthread_attr_t attributes;
@@ -341,7 +341,7 @@ static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int
     return rendezvous->failure;
 }
 
-// Results are all there or none is.
+// Sets all results or none.
 HloStatus hlo_eval_run_world(HloEvalWorld *world, const HloComputation *computation,
                              const HloLiteral *const *const *arguments, HloLiteral **results) {
     assert(world->device_count > 0 && results);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. What has no
-// kernel (calls, loops inside) is interpreted call by call.
+// Computations on scalars, called many times: each instruction becomes a kernel over a batch of calls. Computations
+// with instructions that have no kernel (calls, loops) are interpreted call by call.
 //
-// The cost of interpreting an instruction, a few hundred nanoseconds, is paid once for a batch instead of once an
-// element. A computation that is nothing but scalar element-wise ops (nearly all are) becomes a list of kernels over
+// The cost of interpreting an instruction, a few hundred nanoseconds, is paid once per batch instead of once per
+// element. A computation that consists only of scalar element-wise ops (nearly all do) becomes a list of kernels over
 // slots; results of earlier steps stay in slots of the batch's width. Anything else is run element by element through
-// hlo_eval_run(), slowly and equally right.
+// hlo_eval_run(), slowly and with the same results.
 #include <assert.h>
 #include <string.h>
 
@@ -31,10 +31,10 @@ struct HloEvalScalar {
     int64_t result_count;
     int32_t *result_slots;
     int64_t *result_bytes;
-    void **staged;  // results that are parameters go through a copy, for outputs may be inputs
+    void **staged;  // results that are parameters go through a copy, because outputs may be inputs
 };
 
-// A root that is no tuple is one result.
+// A root that is not a tuple is one result.
 int64_t hlo_eval_scalar_results(const HloComputation *computation) {
     return computation->root->shape->type == HLO_TUPLE ? computation->root->shape->element_count : 1;
 }
@@ -43,7 +43,7 @@ HloOpcode hlo_eval_scalar_opcode(const HloComputation *computation) {
     return hlo_computation_binary_opcode(computation);
 }
 
-// A scalar's bits as another type of one width.
+// Reinterprets a scalar's bits as another type of the same width.
 static void bitcast_kernel(const HloInstruction *instruction, const void *const *operands, void *result,
                            int64_t count) {
     hlo_eval_copy_kernel(instruction, operands, result, count);
@@ -71,8 +71,9 @@ static bool is_root_tuple(const HloInstruction *instruction) {
     return hlo_is(instruction, HLO_OP_TUPLE) && instruction == instruction->parent->root;
 }
 
-// What the root needs and what has effects, operands first: the rest may be anything, also what no kernel may see (a
-// mixture of types, an order of complex numbers), since only live instructions are checked before a run.
+// Lists the instructions that the root needs and those with effects, operands first. The rest may be anything,
+// including things that kernels do not handle (mixed types, an order of complex numbers), since only live instructions
+// are checked before a run.
 static const HloInstruction **live_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
     int64_t all;
     HloInstruction **order = hlo_computation_post_order(computation, arena, &all);
@@ -185,7 +186,7 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
     return HLO_SUCCESS;
 }
 
-// Call number `index` of a batch, through values.
+// Runs call number `index` of a batch through values.
 static HloStatus interpret_call(HloEvalScalar *scalar, const void *const *inputs, void *const *outputs, int64_t index) {
     assert(index >= 0);
     HloEvalDevice *device = scalar->device;

@@ -3,10 +3,9 @@
 //
 //   (outputs.., carries..) = scan(inputs.., initial carries..), dimensions={d}, to_apply=body
 //
-// The body takes element i of every input along d (a block without that dimension) and the carries
-// of the step before, and returns the outputs' elements i and the next carries; is_reverse runs
-// from the last element to the first. Values of a step live until the next one, the carries are
-// handed on by reference.
+// The body takes element i of every input along d (a block without that dimension) and the carries of the step before,
+// and returns the outputs' elements i and the next carries; is_reverse runs from the last element to the first. Values
+// of a step live until the next one, the carries are passed on by reference.
 #include <assert.h>
 #include <string.h>
 
@@ -62,8 +61,8 @@ static HloStatus run_step(HloEvalDevice *device, Scan *scan, int64_t step) {
     return HLO_SUCCESS;
 }
 
-// Step by step, from the other end if it is reversed: slices of the inputs and the carries go into the body, slices of
-// the outputs and the next carries come out.
+// Runs step by step, from the other end if it is reversed: the body takes slices of the inputs and the carries, and
+// returns slices of the outputs and the next carries.
 HloStatus hlo_eval_scan(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SCAN));

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Singular values by one-sided Jacobi rotations, which find even tiny ones to full relative
-// precision.
+// Singular values by one-sided Jacobi rotations, which compute even tiny ones to full relative precision.
 //
-// Rotations from the right, A := A J, make two columns orthogonal each; when all are, A V = U S:
-// the columns' lengths are the singular values, the columns themselves, scaled, are U, and the
-// rotations gathered make V. It is Jacobi's method for A^H A, which is never formed (Golub and Van
-// Loan 8.6.3; Demmel and Veselic, "Jacobi's method is more accurate than QR", 1992). O(rows n^2) a
-// sweep, of some ten.
+// Rotations from the right, A := A J, make two columns orthogonal each. When all are, A V = U S: the lengths of the
+// columns are the singular values, the normalised columns are U, and the product of the rotations is V. It is Jacobi's
+// method for A^H A, which is never formed (Golub and Van Loan 8.6.3; Demmel and Veselic, "Jacobi's method is more
+// accurate than QR", 1992). O(rows n^2) per sweep, about ten sweeps.
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -25,9 +23,8 @@ static void turn(Complex *a, int64_t rows, int64_t n, int64_t p, int64_t q, doub
     }
 }
 
-// Makes columns p and q orthogonal; true if they were not.
-// Orthogonal means: the product is below rounding compared with the lengths, however different
-// these are.
+// Makes columns p and q orthogonal; true if they were not. Orthogonal means that the product is below rounding error
+// relative to the lengths, however different these are.
 static bool separate(Complex *a, Complex *v, int64_t rows, int64_t n, int64_t p, int64_t q) {
     assert(p < q && q < n);
     double alpha = 0, beta = 0;
@@ -93,7 +90,7 @@ void hlo_eval_singular_values(Complex *a, Complex *v, double *values, int64_t ro
     }
 }
 
-// The last columns of the Q of a QR decomposition of the first.
+// Takes the last columns of the Q of a QR decomposition of the given ones.
 void hlo_eval_complete_basis(Complex *q, int64_t rows, int64_t want, int64_t have, Complex *work, Complex *taus,
                              Complex *v) {
     assert(have <= want && want <= rows);

@@ -15,7 +15,7 @@
 typedef struct Lane {
     HloEvalScalar *comparator;
     int64_t arrays;
-    const char **data;  // by array: the lane's elements, together
+    const char **data;  // by array: the lane's elements, contiguous
     const int64_t *bytes;
 } Lane;
 
@@ -144,7 +144,7 @@ static void order_keys(HloType type, const char *data, int64_t count, int64_t *k
     hlo_eval_total_order(type, data, count, keys);
 }
 
-// An element of a row: its rank, and where it stood.
+// An element of a row: its rank and index.
 typedef struct Ranked {
     int64_t key, place;
 } Ranked;

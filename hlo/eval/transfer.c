@@ -33,7 +33,7 @@ struct HloEvalMail {
     Party *parties;
 };
 
-// What a recv-done waits for.
+// The message that a recv-done waits for.
 typedef struct Wanted {
     int64_t channel, source, target;
 } Wanted;
@@ -51,7 +51,7 @@ static Message **find(HloEvalWorld *world, const Wanted *wanted) {
     return NULL;
 }
 
-// The question of hlo_eval_await().
+// The condition for hlo_eval_await().
 static bool is_there(const HloEvalDevice *device, const void *context) {
     return find(device->world, context) != NULL;
 }
@@ -102,7 +102,7 @@ static HloStatus take_end(HloEvalWorld *world, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// Takes the literal over.
+// Appends a message; takes over the literal.
 static HloStatus put(HloEvalWorld *world, const Wanted *way, HloLiteral *value) {
     Message *message = hlo_allocate(sizeof *message);
     const HloStatus status =
@@ -132,7 +132,7 @@ static HloStatus put_copy(HloEvalDevice *device, const HloEvalValue *value, cons
     return status;
 }
 
-// To every target that the pairs name for this device; none is no error, as in a permute.
+// Sends to every target that the pairs name for this device; no target is not an error, as in a permute.
 static HloStatus send_to_devices(HloEvalDevice *device, const HloInstruction *instruction, const HloEvalValue *value) {
     HloTransferRoute route;
     HLO_TRY(hlo_transfer_route(device->scratch, instruction, &route));
@@ -152,7 +152,7 @@ static HloStatus send_to_devices(HloEvalDevice *device, const HloInstruction *in
     return HLO_SUCCESS;
 }
 
-// The run has no host, or one that does not do this.
+// The error of a run without a host, or whose host does not support the transfer.
 static HloStatus no_host(const HloInstruction *instruction) {
     return hlo_eval_unsupported(instruction, "a transfer with a host that is not there");
 }
@@ -171,7 +171,7 @@ static HloStatus send_to_host(HloEvalDevice *device, const HloInstruction *instr
     return host->send(host->context, device->number, channel, value->shape, value->data);
 }
 
-// (data, context, token), where the context means nothing.
+// Returns (data, context, token); the context is unused.
 HloStatus hlo_eval_send(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                         HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_SEND));
@@ -197,7 +197,7 @@ HloStatus hlo_eval_send_done(HloEvalDevice *device, const HloInstruction *instru
 
 // ---- receiving
 
-// Into the value's own memory, leaf by leaf.
+// Receives into the value's own memory, leaf by leaf.
 static HloStatus receive_from_host(HloEvalDevice *device, const HloInstruction *instruction, int64_t channel,
                                    HloEvalValue *value) {
     const HloEvalHost *host = device->world->options.host;
@@ -238,7 +238,7 @@ static HloStatus fetch(HloEvalDevice *device, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
-// Shapes have been compared; dynamic sizes do not travel.
+// Shapes have been compared; dynamic sizes are not transferred.
 static void copy_literal(const HloLiteral *from, HloEvalValue *to) {
     for (int32_t i = 0; i < to->shape->element_count; i++) copy_literal(from->elements[i], to->elements[i]);
     if (to->data) memcpy(to->data, from->data, (size_t)hlo_shape_bytes(to->shape));
@@ -273,7 +273,7 @@ static HloStatus receive_from_device(HloEvalDevice *device, const HloInstruction
     return status;
 }
 
-// (data, token). Whether the host sent it may be written at either half.
+// Returns (data, token). Either half may have the attribute for transfers with the host.
 HloStatus hlo_eval_recv_done(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                              HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_RECV_DONE));
@@ -289,7 +289,7 @@ HloStatus hlo_eval_recv_done(HloEvalDevice *device, const HloInstruction *instru
 
 // ---- feeds
 
-// (data, token): tokens are nothing that could be received.
+// Returns (data, token); tokens are not received.
 HloStatus hlo_eval_infeed(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                           HloEvalValue **result) {
     assert(hlo_is(instruction, HLO_OP_INFEED));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier lets float types mix (an f32 result of f64 operands); handlers copy and compute without looking again.
-// What mixes where a handler relies on one type is refused here, once, before anything runs: the switch at the end
-// names, for each opcode, the rule that its handler relies on.
+// The verifier allows mixed float types (an f32 result of f64 operands), but handlers copy and compute without checking
+// again. Mixed types are rejected here, once, before anything runs, if a handler relies on one type: the switch at the
+// end names, for each opcode, the rule that its handler relies on.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/eval/internal.h"
 
-// The same words for every op, so that users can search for them.
+// The wording is the same for every op, so that users can search for it.
 static HloStatus refuse(const HloInstruction *instruction) {
     return hlo_eval_unsupported(instruction, "a mixture of float types");
 }
 
-// Element types and structure alike; dimensions are the verifier's business.
+// Compares element types and structure; the verifier checks dimensions.
 static bool same_types(const HloShape *a, const HloShape *b) {
     if (a->type != b->type || a->element_count != b->element_count) return false;
     for (int32_t i = 0; i < a->element_count; i++) {
@@ -21,12 +21,12 @@ static bool same_types(const HloShape *a, const HloShape *b) {
     return true;
 }
 
-// Two float types that are not the same; other kinds the verifier compares itself.
+// Whether these are two different float types; the verifier itself compares other kinds.
 static bool mixes(const HloShape *a, const HloShape *b) {
     return hlo_type_is_float(a->type) && hlo_type_is_float(b->type) && a->type != b->type;
 }
 
-// All float operands and the result have one type; of complex operands the parts have it.
+// All float operands and the result have one type, which is also that of the parts of complex operands.
 static HloStatus check_uniform(const HloInstruction *instruction) {
     const HloShape *seen = instruction->shape;
     for (int32_t k = 0; k < instruction->operand_count; k++) {
@@ -53,7 +53,7 @@ static HloStatus check_pairs(const HloInstruction *instruction, const HloShape *
     return HLO_SUCCESS;
 }
 
-// Operands from `first` on go in as parameters; the root comes out as `result`.
+// Operands from `first` on are the parameters; the root is `result`.
 static HloStatus check_call(const HloInstruction *instruction, const HloComputation *called, int32_t first,
                             int64_t count, const HloShape *result) {
     assert(first >= 0 && count >= 0);
@@ -65,12 +65,12 @@ static HloStatus check_call(const HloInstruction *instruction, const HloComputat
     return result && !same_types(called->root->shape, result) ? refuse(instruction) : HLO_SUCCESS;
 }
 
-// Slices and carries go in as they are, outputs and carries come out.
+// Slices and carries are passed unchanged, and outputs and carries returned.
 static HloStatus check_scan(const HloInstruction *instruction) {
     return check_call(instruction, instruction->called[0], 0, instruction->operand_count, instruction->shape);
 }
 
-// Branch c takes operand c + 1 alone.
+// Branch c takes only operand c + 1.
 static HloStatus check_branches(const HloInstruction *instruction) {
     for (int32_t c = 0; c < instruction->called_count; c++) {
         HLO_TRY(check_call(instruction, instruction->called[c], c + 1, 1, instruction->shape));
@@ -78,7 +78,7 @@ static HloStatus check_branches(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
-// Ragged products add up complex numbers, floats or integers and deliver the same kind; integers may become floats.
+// Ragged products accumulate complex numbers, floats or integers and return the same kind; integers may become floats.
 static HloStatus check_product(const HloInstruction *instruction) {
     HloType result = instruction->shape->type;
     for (int32_t k = 0; k < instruction->operand_count && k < 2; k++) {
@@ -90,14 +90,14 @@ static HloStatus check_product(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
-// Element `index` of the operand's tuple comes out as it is.
+// Element `index` of the operand's tuple is returned unchanged.
 static HloStatus check_element(const HloInstruction *instruction, int64_t index) {
     const HloShape *tuple = instruction->operands[0]->shape;
     bool fits = index < tuple->element_count && same_types(instruction->shape, tuple->elements[index]);
     return fits ? HLO_SUCCESS : refuse(instruction);
 }
 
-// The first operand comes out as it is.
+// The first operand is returned unchanged.
 static HloStatus check_passed_on(const HloInstruction *instruction) {
     return same_types(instruction->shape, instruction->operands[0]->shape) ? HLO_SUCCESS : refuse(instruction);
 }
@@ -156,7 +156,7 @@ static HloStatus check_combiner(const HloInstruction *instruction, const HloComp
     return hlo_eval_check_scalars(called, types, 2 * values, types, values);
 }
 
-// Arrays, then a value to begin with for each.
+// The operands are arrays, then an initial value for each.
 static HloStatus check_reduction(const HloInstruction *instruction) {
     const int64_t values = instruction->operand_count / 2;
     HLO_TRY(check_pairs(instruction, instruction->shape));
@@ -167,7 +167,7 @@ static HloStatus check_reduction(const HloInstruction *instruction) {
     return check_combiner(instruction, instruction->called[0], values, values);
 }
 
-// Each operand is reduced by itself.
+// Each operand is reduced separately.
 static HloStatus check_reduction_of_devices(const HloInstruction *instruction, const HloShape *shape) {
     HLO_TRY(check_pairs(instruction, shape));
     for (int64_t k = 0; k < instruction->operand_count; k++)
@@ -175,7 +175,7 @@ static HloStatus check_reduction_of_devices(const HloInstruction *instruction, c
     return HLO_SUCCESS;
 }
 
-// An element of each array and an update of each go in, an element of each comes out.
+// The computation takes an element of each array and an update of each, and returns an element of each.
 static HloStatus check_scatter(const HloInstruction *instruction) {
     const int64_t values = instruction->operand_count / 2;
     HloType types[2 * HLO_EVAL_MAX_VALUES];
@@ -198,7 +198,7 @@ static HloStatus check_map(const HloInstruction *instruction) {
                                   1);
 }
 
-// Two elements of each array go in, side by side.
+// The comparator takes two elements of each array, side by side.
 static HloStatus check_sort(const HloInstruction *instruction) {
     HloType types[2 * HLO_EVAL_MAX_VALUES];
     HLO_TRY(check_pairs(instruction, instruction->shape));
@@ -216,7 +216,7 @@ static HloStatus check_select_and_scatter(const HloInstruction *instruction) {
     return check_combiner(instruction, instruction->called[1], 2, 1);
 }
 
-// Both sides, both scales and the result are floats, maybe of five types.
+// Both sides, both scales and the result are floats, possibly of five different types.
 static HloStatus check_scaled_dot(const HloInstruction *instruction) {
     bool floats = hlo_type_is_float(instruction->shape->type);
     for (int32_t k = 0; k < instruction->operand_count; k++)

@@ -2,9 +2,9 @@
 // Element-wise ops on one real operand. f32 is computed in double and rounded once; narrower floats go through f32;
 // integers through 64 bits.
 //
-// As in binary.c a table of expressions makes the kernels and the switches. Functions are those of the C library in
-// double: for f32 results they are correctly rounded but for one case in hundreds of millions, which is what the
-// oracle's tolerance allows.
+// As in binary.c a table of expressions generates the kernels and the switches. Functions are those of the C library in
+// double: f32 results are correctly rounded except for one case in hundreds of millions, which is within the oracle's
+// tolerance.
 #include <math.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ static void is_finite_kernel(const HloInstruction *instruction, const void *cons
     }
 }
 
-// Values are in 64 bits, extended by their sign if they have one; the caller wraps the result.
+// Values are sign- or zero-extended to 64 bits; the caller wraps the result.
 static int64_t apply_integer(HloOpcode opcode, int64_t x, int bits, bool is_signed) {
     uint64_t mask = bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1, low = (uint64_t)x & mask;
     switch (opcode) {
@@ -147,7 +147,7 @@ static void not_pred_kernel(const HloInstruction *instruction, const void *const
     for (int64_t i = 0; i < count; i++) ((uint8_t *)result)[i] = !in[i];
 }
 
-// What the kernel above computes; other ops have no meaning for integers, and have no kernel.
+// Whether the kernel above computes the op; other ops are not defined for integers and have no kernel.
 static bool integer_has(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ABS:
@@ -163,7 +163,7 @@ static bool integer_has(HloOpcode opcode) {
     }
 }
 
-// By the operand's type: real and imag have another one in the result, and kernels of their own.
+// Chooses by the operand's type: real and imag have another one in the result, and kernels of their own.
 HloEvalKernel *hlo_eval_unary_kernel(const HloInstruction *instruction) {
     HloType type = instruction->operands[0]->shape->type;
     HloOpcode opcode = instruction->opcode;

@@ -67,8 +67,8 @@ void hlo_eval_release_all(HloEvalDevice *device) {
     while (device->values) destroy(device, device->values);
 }
 
-// The limit is counted over all devices of a run: a program of 64 virtual devices takes 64 times the memory, and should
-// fail with a message and not by the kernel's hand.
+// The limit applies to the sum over all devices of a run: a program of 64 virtual devices takes 64 times the memory,
+// and should fail with a message rather than be killed by the kernel.
 HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValue **value) {
     assert(shape && value);
     HLO_TRY(new_header(device, shape, value));
@@ -128,9 +128,9 @@ HloStatus hlo_eval_new_results(HloEvalDevice *device, const HloShape *shape, int
     return HLO_SUCCESS;
 }
 
-// Printed programs leave out large constants ("{...}"). To run them at all some numbers are needed: spread over [-0.5,
-// 0.5) by a multiplicative hash (2654435761 is Knuth's: a prime near 2^32 divided by the golden ratio), the same on
-// every machine.
+// Printed programs leave out large constants ("{...}"). Running them requires some numbers: spread over [-0.5, 0.5) by
+// a multiplicative hash (2654435761 is Knuth's: a prime near 2^32 divided by the golden ratio), the same on every
+// machine.
 void hlo_eval_fill_elided(const HloShape *shape, void *data) {
     int64_t count = hlo_shape_elements(shape);
     memset(data, 0, (size_t)hlo_shape_bytes(shape));
@@ -159,7 +159,7 @@ HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloE
         return HLO_SUCCESS;
     }
     if (hlo_type_is_integer(shape->type) && hlo_type_info(shape->type)->bits < 8) {
-        // Buffers from outside may leave the upper bits of a byte as they were.
+        // Buffers from the caller may have any upper bits in a byte.
         HLO_TRY(hlo_eval_new(device, shape, value));
         memcpy((*value)->data, literal->data, (size_t)hlo_shape_bytes(shape));
         hlo_eval_wrap_narrow(shape->type, (*value)->data, hlo_shape_elements(shape));
@@ -171,8 +171,8 @@ HloStatus hlo_eval_borrow(HloEvalDevice *device, const HloLiteral *literal, HloE
     return HLO_SUCCESS;
 }
 
-// Arrays of dynamic size are kept at their bounds with the real sizes beside them; without `sizes` they are full, so
-// that only programs that use dynamic sizes pay for them.
+// Arrays of dynamic size are stored at their bounds with the actual sizes beside them; without `sizes` they are full,
+// so that only programs that use dynamic sizes pay for them.
 HloStatus hlo_eval_set_sizes(HloEvalDevice *device, HloEvalValue *value, const int64_t *sizes) {
     assert(hlo_shape_is_array(value->shape));
     (void)device;
@@ -211,7 +211,7 @@ HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const 
     return HLO_SUCCESS;
 }
 
-// For another device: values are never shared between threads.
+// Makes a copy for another device: values are never shared between threads.
 HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, HloEvalValue **copy) {
     assert(value && copy);
     HLO_TRY(hlo_eval_new(device, value->shape, copy));
@@ -225,7 +225,7 @@ HloStatus hlo_eval_copy_value(HloEvalDevice *device, const HloEvalValue *value, 
     return value->sizes ? hlo_eval_set_sizes(device, *copy, value->sizes) : HLO_SUCCESS;
 }
 
-// The value's shape with the sizes that its dynamic dimensions turned out to have.
+// The value's shape with the actual sizes of its dynamic dimensions.
 static const HloShape *actual_shape(HloArena *arena, const HloEvalValue *value) {
     const HloShape *shape = value->shape;
     if (value->elements) {
@@ -255,7 +255,7 @@ typedef struct Conversion {
     HloLiteral *literal;
 } Conversion;
 
-// Under hlo_protect(), since shapes of actual sizes are made in an arena.
+// Runs under hlo_protect(), since shapes of actual sizes are made in an arena.
 static HloStatus to_literal(void *argument) {
     Conversion *conversion = argument;
     conversion->literal = hlo_literal_new(actual_shape(conversion->scratch, conversion->value));

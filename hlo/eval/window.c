@@ -20,7 +20,7 @@ static int64_t window_position(const HloWindowDimension *dim, int64_t size, int6
     return position < size ? position : -1;
 }
 
-// A window slid over an array, one row of outputs (along the last dimension) at a time.
+// A window that slides over an array, one row of outputs (along the last dimension) at a time.
 typedef struct WindowWalk {
     const HloShape *input;
     const int64_t *output_dims;
@@ -127,8 +127,8 @@ HloStatus hlo_eval_reduce_window(HloEvalDevice *device, const HloInstruction *in
     return HLO_SUCCESS;
 }
 
-// The position in the operand that wins the window of the walk's current output, or -1 when the window sees padding
-// only: the first stays while select(it, candidate) holds.
+// The position in the operand that is selected in the window of the walk's current output, or -1 when the window
+// contains only padding: the first stays while select(it, candidate) holds.
 static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const char *data, int64_t bytes,
                                   int64_t *selected) {
     assert(bytes > 0 && selected);
@@ -148,7 +148,7 @@ static HloStatus select_in_window(WindowWalk *walk, HloEvalScalar *select, const
     return HLO_SUCCESS;
 }
 
-// Window by window, in row-major order of the source: the element that wins gets the source's element added, in that
+// Processes windows in row-major order of the source: the source's element is added to the selected element, in that
 // order.
 HloStatus hlo_eval_select_and_scatter(HloEvalDevice *device, const HloInstruction *instruction, HloEvalValue **operands,
                                       HloEvalValue **result) {

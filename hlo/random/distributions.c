@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distributions: bits made into floats and integers by the steps that jax.random takes (jax/_src/random.py), so that
-// the values agree, to the last bit where the steps are exact.
+// Distributions: floats and integers from bits by the steps of jax.random (jax/_src/random.py), so that the values
+// agree, to the last bit where the steps are exact.
 //
 //   uniform      random mantissa bits under the exponent of 1 are 1 <= x < 2; (x - 1) (high - low) + low
 //   normal       sqrt(2) erf_inv(u), u uniform between -1 and 1
@@ -38,7 +38,7 @@ static const FloatLayout *layout_of(HloBuilder *builder, HloType type, const cha
     return NULL;
 }
 
-// A float with every element combined with the same number.
+// Combines every element of a float array with the same number.
 static HloInstruction *with_float(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, double number) {
     return x ? op(builder, x, hlo_build_splat_like(builder, x, number)) : NULL;
 }
@@ -56,11 +56,11 @@ HloInstruction *hlo_random_uniform(HloBuilder *builder, HloRandomForm form, HloI
         hlo_random_with(builder, hlo_build_shift_right_logical, bits, (uint64_t)(drawn_bits - layout->mantissa_bits));
     bits = hlo_random_with(builder, hlo_build_or, bits, layout->one);
     HloInstruction *x = with_float(builder, hlo_build_sub, hlo_build_bitcast_convert(builder, bits, type), 1);
-    // The width is a difference of rounded ends, as JAX takes it.
+    // The width is a difference of rounded ends, as in JAX.
     HloInstruction *width =
         hlo_build_sub(builder, hlo_build_scalar(builder, type, high), hlo_build_scalar(builder, type, low));
     x = hlo_build_mul(builder, x, hlo_build_broadcast(builder, width, dims, HLO_DIMS()));
-    // Rounding may end below `low`.
+    // Rounding may give a value below `low`.
     return with_float(builder, hlo_build_max, with_float(builder, hlo_build_add, x, low), low);
 }
 
@@ -82,7 +82,7 @@ HloInstruction *hlo_random_bernoulli(HloBuilder *builder, HloRandomForm form, Hl
 
 HloInstruction *hlo_random_exponential(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                        HloInts dims) {
-    // log1p(-x) and not log(x): x = 0 happens, x = 1 does not.
+    // log1p(-x) and not log(x): x = 0 occurs, x = 1 does not.
     HloInstruction *x = hlo_random_uniform(builder, form, key, type, dims, 0, 1);
     return hlo_build_negate(builder, hlo_build_log1p(builder, hlo_build_negate(builder, x)));
 }
@@ -104,10 +104,10 @@ HloInstruction *hlo_random_integers(HloBuilder *builder, HloRandomForm form, Hlo
         return hlo_random_refuse(builder, "random integers", "the element type is an integer of 8 to 64 bits");
     if (low < high && !holds_range(type, low, high))
         return hlo_random_refuse(builder, "random integers", "the type does not hold the range");
-    // Narrow integers are drawn with 32 bits, and of every width twice as many bits as it has, to keep the bias small.
-    // Their remainder comes from those of two words: (upper · 2^bits + lower) mod span, where 2^bits mod span is a
-    // square that does not overflow. (All of 2^32 numbers wrap to a divisor of 0, which leaves x as it is: right
-    // again.)
+    // Narrow integers are drawn with 32 bits, and each width uses twice as many bits as it has, to keep the bias small.
+    // The remainder is computed from those of two words: (upper · 2^bits + lower) mod span, where 2^bits mod span is a
+    // square that does not overflow. (A span of all 2^32 numbers wraps to a divisor of 0, which leaves x unchanged:
+    // again correct.)
     HloType word = bits == 64 ? HLO_U64 : HLO_U32;
     uint64_t mask = bits == 64 ? UINT64_MAX : UINT32_MAX;
     uint64_t span = low < high ? (uint64_t)high - (uint64_t)low : 1;

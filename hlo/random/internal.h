@@ -6,11 +6,12 @@
 #include "hlo/ir/build/internal.h"
 #include "hlo/random/random.h"
 
-// INVALID_ARGUMENT for the builder, saying which function does not take what; returns NULL for the caller to return.
+// Records INVALID_ARGUMENT in the builder, with the function and the argument that it rejects; returns NULL for the
+// caller to return.
 HloInstruction *hlo_random_refuse(HloBuilder *builder, const char *function, const char *complaint);
 // x with every element combined with the same number: `op` is one of the builder's functions of two operands.
 typedef HloInstruction *HloRandomBinary(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
-// Applies `op` so; `number` wraps to the type of x. NULL when the builder holds an error.
+// Applies `op` in this way; `number` wraps to the type of x. NULL when the builder holds an error.
 HloInstruction *hlo_random_with(HloBuilder *builder, HloRandomBinary *op, HloInstruction *x, uint64_t number);
 
 #endif

@@ -19,19 +19,19 @@
 
 HLO_BEGIN_C
 
-// Which block of Threefry an element comes from; what JAX calls jax_threefry_partitionable.
+// The assignment of elements to blocks of Threefry, which JAX calls jax_threefry_partitionable.
 typedef enum HloRandomForm {
     // Element i of an array is made from counter i, 64 bits wide: each device makes its own part. JAX's default since
     // 0.5.0.
     HLO_RANDOM_PARTITIONABLE,
-    // Elements i and i + n/2 share a block, so that two halves of an array belong together: JAX's default before. Here,
-    // too, the partitioner needs no communication for it, at the price of making up to twice as many blocks.
+    // Elements i and i + n/2 share a block, so that two halves of an array belong together: JAX's earlier default.
+    // Here, too, the partitioner needs no communication, at the price of computing up to twice as many blocks.
     HLO_RANDOM_ORIGINAL,
 } HloRandomForm;
 
 // The key of a seed, a constant u32[2]: jax.random.PRNGKey(seed).
 HLO_EXPORT HloInstruction *hlo_random_key(HloBuilder *builder, uint64_t seed);
-// Row `index` of an array, without its first dimension: one key of those that hlo_random_split() made.
+// Row `index` of an array, without its first dimension: one of the keys that hlo_random_split() made.
 HLO_EXPORT HloInstruction *hlo_random_row(HloBuilder *builder, HloInstruction *rows, int64_t index);
 // `count` new keys from one, u32[count,2].
 HLO_EXPORT HloInstruction *hlo_random_split(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
@@ -45,7 +45,8 @@ HLO_EXPORT void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, Hl
 // Random bits: an array of HLO_U8, HLO_U16, HLO_U32 or HLO_U64.
 HLO_EXPORT HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInstruction *key, HloType type,
                                            HloInts dims);
-// Floats spread evenly over low <= x < high: f16, bf16, f32 or f64. As many different values as the mantissa has.
+// Floats uniformly distributed over low <= x < high: f16, bf16, f32 or f64. As many different values as the mantissa
+// has.
 HLO_EXPORT HloInstruction *hlo_random_uniform(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
                                               HloType type, HloInts dims, double low, double high);
 // Floats with mean 0 and variance 1: f16, bf16, f32 or f64.
@@ -57,8 +58,8 @@ HLO_EXPORT HloInstruction *hlo_random_bernoulli(HloBuilder *builder, HloRandomFo
 // Floats x >= 0 with density exp(-x): f16, bf16, f32 or f64.
 HLO_EXPORT HloInstruction *hlo_random_exponential(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
                                                   HloType type, HloInts dims);
-// Integers low <= x < high of 8 to 64 bits, which the type must hold; always `low` when the range is empty. Where
-// high - low is no power of two, some numbers are more likely than others, by less than (high - low) / 2^64.
+// Integers low <= x < high of 8 to 64 bits, which the type must hold; always `low` when the range is empty. If high -
+// low is not a power of two, some numbers are more likely than others, by less than (high - low) / 2^64.
 HLO_EXPORT HloInstruction *hlo_random_integers(HloBuilder *builder, HloRandomForm form, HloInstruction *key,
                                                HloType type, HloInts dims, int64_t low, int64_t high);
 // x with its elements in random order along `dimension`, in a separate order for each line of elements: the result of

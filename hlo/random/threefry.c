@@ -117,8 +117,8 @@ static void element_counters(HloBuilder *builder, HloInts dims, int64_t elements
     words[1] = wide ? hlo_build_convert(builder, sum, HLO_U32) : sum;
 }
 
-// The original form's hash of 0, 1, … count - 1, u32[count]: the first half are first words of blocks, the second half
-// second ones; an odd last counter is paired with 0.
+// Computes the original form's hash of 0, 1, … count - 1, u32[count]: the first half are first words of blocks, the
+// second half second words; an odd last counter is paired with 0.
 static HloInstruction *hash_of_halves(HloBuilder *builder, HloInstruction *key, int64_t count) {
     assert(count >= 0);
     int64_t half = count / 2 + count % 2;
