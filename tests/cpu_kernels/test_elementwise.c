@@ -284,10 +284,10 @@ Test(cpu_elementwise, floats_at_the_edges) {
                   !signbit(apply2(set, CPU_OP_MAXIMUM, 0.0f, -0.0f)));
         cr_assert(signbit(apply2(set, CPU_OP_MINIMUM, -0.0f, 0.0f)) &&
                   signbit(apply2(set, CPU_OP_MINIMUM, 0.0f, -0.0f)));
-        cr_assert_eq(apply2(set, CPU_OP_ROUND_AFZ, 0.49999997f, 0), 0);
-        cr_assert_eq(apply2(set, CPU_OP_ROUND_AFZ, -2.5f, 0), -3);
-        cr_assert_eq(apply2(set, CPU_OP_ROUND_EVEN, -2.5f, 0), -2);
-        cr_assert_eq(apply2(set, CPU_OP_ROUND_AFZ, 8388609.0f, 0), 8388609);
+        cr_assert_eq(apply2(set, CPU_OP_ROUND_NEAREST_AFZ, 0.49999997f, 0), 0);
+        cr_assert_eq(apply2(set, CPU_OP_ROUND_NEAREST_AFZ, -2.5f, 0), -3);
+        cr_assert_eq(apply2(set, CPU_OP_ROUND_NEAREST_EVEN, -2.5f, 0), -2);
+        cr_assert_eq(apply2(set, CPU_OP_ROUND_NEAREST_AFZ, 8388609.0f, 0), 8388609);
         cr_assert(isnan(apply2(set, CPU_OP_SIGN, NAN, 0)) && signbit(apply2(set, CPU_OP_SIGN, -0.0f, 0)));
         cr_assert_eq(compare2(set, CPU_OP_EQ, NAN, NAN), 0);
         cr_assert_eq(compare2(set, CPU_OP_NE, NAN, NAN), 1);

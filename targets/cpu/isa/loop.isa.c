@@ -38,12 +38,6 @@
 #define INTEGER_ROW(k) SIGNED_ROW(k), UNSIGNED_ROW(k)
 #define FLOAT_ROW(k) AT(F32, k##_f32), AT(F64, k##_f64)
 #define COMPLEX_ROW(k) AT(C64, k##_c64), AT(C128, k##_c128)
-#define OP(name, ...) [CPU_OP_##name] = {__VA_ARGS__}
-#define FUNCTION_ROW(NAME, name) OP(NAME, FLOAT_ROW(name##_block), COMPLEX_ROW(name))
-#define REAL_FUNCTION_ROW(NAME, name) OP(NAME, FLOAT_ROW(name##_block))
-#define COMPARE_ROW(NAME, name) OP(NAME, AT(PRED, name##_pred), INTEGER_ROW(name), FLOAT_ROW(name))
-#define TOTAL_ROW(NAME, name) \
-    OP(NAME##_TOTAL, AT(PRED, name##_pred), INTEGER_ROW(name), FLOAT_ROW(name##_total))
 
 #define FROM(TYPE, type)                                                                                            \
     [CPU_REGISTER_##TYPE] = {AT(PRED, convert_##type##_pred), INTEGER_ROW(convert_##type), FLOAT_ROW(convert_##type), \
@@ -71,51 +65,11 @@
 
 const CpuLoopKernels TABLE = {
     .operation = {
-        OP(ABS, INTEGER_ROW(abs), FLOAT_ROW(abs), COMPLEX_ROW(abs)),
-        OP(NEGATE, INTEGER_ROW(negate), FLOAT_ROW(negate), COMPLEX_ROW(negate)),
-        OP(SIGN, INTEGER_ROW(sign), FLOAT_ROW(sign), COMPLEX_ROW(sign)),
-        OP(CEIL, FLOAT_ROW(ceil)),
-        OP(FLOOR, FLOAT_ROW(floor)),
-        OP(ROUND_AFZ, FLOAT_ROW(round_afz_block)),
-        OP(ROUND_EVEN, FLOAT_ROW(round_even)),
-        OP(NOT, AT(PRED, not_pred), INTEGER_ROW(not)),
-        OP(POPCNT, INTEGER_ROW(popcnt)),
-        OP(CLZ, INTEGER_ROW(clz)),
-        OP(IS_FINITE, FLOAT_ROW(is_finite)),
-        OP(REAL, FLOAT_ROW(real), COMPLEX_ROW(real)),
-        OP(IMAG, FLOAT_ROW(imag), COMPLEX_ROW(imag)),
-        FUNCTION_ROW(SQRT, sqrt), FUNCTION_ROW(RSQRT, rsqrt), REAL_FUNCTION_ROW(CBRT, cbrt), FUNCTION_ROW(EXP, exp),
-        FUNCTION_ROW(EXPM1, expm1), FUNCTION_ROW(LOG, log), FUNCTION_ROW(LOG1P, log1p),
-        FUNCTION_ROW(LOGISTIC, logistic), FUNCTION_ROW(TANH, tanh), FUNCTION_ROW(SIN, sin), FUNCTION_ROW(COS, cos),
-        FUNCTION_ROW(TAN, tan), FUNCTION_ROW(ASIN, asin), FUNCTION_ROW(ACOS, acos), FUNCTION_ROW(SINH, sinh),
-        FUNCTION_ROW(COSH, cosh), FUNCTION_ROW(ASINH, asinh), FUNCTION_ROW(ACOSH, acosh),
-        FUNCTION_ROW(ATANH, atanh), REAL_FUNCTION_ROW(ERF, erf),
-        OP(ADD, AT(PRED, or_pred), INTEGER_ROW(add), FLOAT_ROW(add), COMPLEX_ROW(add)),
-        OP(SUBTRACT, INTEGER_ROW(subtract), FLOAT_ROW(subtract), COMPLEX_ROW(subtract)),
-        OP(MULTIPLY, AT(PRED, and_pred), INTEGER_ROW(multiply), FLOAT_ROW(multiply), COMPLEX_ROW(multiply)),
-        OP(MULHI, INTEGER_ROW(mulhi)),
-        OP(DIVIDE, INTEGER_ROW(divide), FLOAT_ROW(divide), COMPLEX_ROW(divide)),
-        OP(REMAINDER, INTEGER_ROW(remainder), FLOAT_ROW(remainder_block)),
-        OP(MAXIMUM, AT(PRED, or_pred), INTEGER_ROW(maximum), FLOAT_ROW(maximum)),
-        OP(MINIMUM, AT(PRED, and_pred), INTEGER_ROW(minimum), FLOAT_ROW(minimum)),
-        OP(POWER, INTEGER_ROW(power_block), FLOAT_ROW(power_block), COMPLEX_ROW(power)),
-        FUNCTION_ROW(ATAN2, atan2),
-        OP(AND, AT(PRED, and_pred), INTEGER_ROW(and)),
-        OP(OR, AT(PRED, or_pred), INTEGER_ROW(or)),
-        OP(XOR, AT(PRED, xor_pred), INTEGER_ROW(xor)),
-        OP(SHIFT_LEFT, INTEGER_ROW(shift_left)),
-        OP(SHIFT_RIGHT_ARITHMETIC, INTEGER_ROW(shift_right_arithmetic)),
-        OP(SHIFT_RIGHT_LOGICAL, INTEGER_ROW(shift_right_logical)),
-        OP(COMPLEX, AT(F32, complex_c64), AT(F64, complex_c128)),
-        OP(EQ, AT(PRED, eq_pred), INTEGER_ROW(eq), FLOAT_ROW(eq), COMPLEX_ROW(eq)),
-        OP(NE, AT(PRED, ne_pred), INTEGER_ROW(ne), FLOAT_ROW(ne), COMPLEX_ROW(ne)),
-        COMPARE_ROW(LT, lt), COMPARE_ROW(LE, le), COMPARE_ROW(GT, gt), COMPARE_ROW(GE, ge),
-        TOTAL_ROW(EQ, eq), TOTAL_ROW(NE, ne), TOTAL_ROW(LT, lt), TOTAL_ROW(LE, le), TOTAL_ROW(GT, gt),
-        TOTAL_ROW(GE, ge),
-        OP(SELECT, AT(PRED, select_8), AT(S8, select_8), AT(U8, select_8), AT(S16, select_16), AT(U16, select_16),
-           AT(S32, select_32), AT(U32, select_32), AT(F32, select_32), AT(S64, select_64), AT(U64, select_64),
-           AT(F64, select_64), COMPLEX_ROW(select)),
-        OP(CLAMP, AT(PRED, clamp_pred), INTEGER_ROW(clamp), FLOAT_ROW(clamp)),
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) [CPU_OP_##name] = {__VA_ARGS__},
+#define CPU_LOOP_TEST(name, ...) [CPU_OP_##name] = {__VA_ARGS__},
+#include "targets/cpu/isa/loop_ops.def"
+#undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
     },
     .convert = {
         // A predicate is a byte of 0 or 1.

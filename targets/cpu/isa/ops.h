@@ -5,9 +5,11 @@
 
 // The elementwise operations that have kernels.
 typedef enum CpuLoopOp {
-#define CPU_LOOP_OP(name, arity, result, rounds, slow) CPU_OP_##name,
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) CPU_OP_##name,
+#define CPU_LOOP_TEST(name, ...) CPU_OP_##name,
 #include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
     CPU_OP_COUNT
 } CpuLoopOp;
 

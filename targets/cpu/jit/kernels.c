@@ -45,7 +45,7 @@ static const struct {
     {CPU_OP_SQRT, FLOATS},
     {CPU_OP_FLOOR, FLOATS},
     {CPU_OP_CEIL, FLOATS},
-    {CPU_OP_ROUND_EVEN, FLOATS},
+    {CPU_OP_ROUND_NEAREST_EVEN, FLOATS},
     {CPU_OP_IS_FINITE, FLOATS},
     {CPU_OP_SHIFT_LEFT, INTEGERS_32},
     {CPU_OP_SHIFT_RIGHT_LOGICAL, INTEGERS_32},
@@ -124,9 +124,11 @@ bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, 
 
 int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
     static const int arities[] = {
-#define CPU_LOOP_OP(name, arity, result, rounds, slow) [CPU_OP_##name] = arity,
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) [CPU_OP_##name] = arity,
+#define CPU_LOOP_TEST(name, ...) [CPU_OP_##name] = 2,
 #include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
     };
     switch (kernel->kind) {
         case CPU_ROUND_OPERATION: return arities[kernel->which];
@@ -184,7 +186,7 @@ static int32_t apply_float(const Applied *a, CpuLoopOp op, const int32_t *x) {
         case CPU_OP_SQRT: return unary(a, CPU_VALUE_SQRT_F, x[0]);
         case CPU_OP_FLOOR: return unary(a, CPU_VALUE_FLOOR_F, x[0]);
         case CPU_OP_CEIL: return unary(a, CPU_VALUE_CEIL_F, x[0]);
-        case CPU_OP_ROUND_EVEN: return unary(a, CPU_VALUE_ROUND_EVEN_F, x[0]);
+        case CPU_OP_ROUND_NEAREST_EVEN: return unary(a, CPU_VALUE_ROUND_EVEN_F, x[0]);
         case CPU_OP_ABS: return magnitude(a, x[0]);
         case CPU_OP_NEGATE: return binary(a, CPU_VALUE_XOR, x[0], constant(a, 0x80000000, (uint64_t)1 << 63));
         default: break;

@@ -34,9 +34,11 @@ typedef struct OpInfo {
 } OpInfo;
 
 static const OpInfo kOps[] = {
-#define CPU_LOOP_OP(name, arity, result, rounds, slow) {#name, arity, RESULT_##result, rounds},
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) {#name, arity, RESULT_##result, rounds},
+#define CPU_LOOP_TEST(name, ...) {#name, 2, RESULT_PRED, 0},
 #include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
 };
 
 // ---- registers
@@ -464,7 +466,7 @@ static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa
         cpu_loop_op(b, CPU_OP_GE, cpu_loop_op(b, CPU_OP_ABS, x, -1, -1), float_constant(b, smallest_normal), -1);
     const CpuValue is_nan = cpu_loop_op(b, CPU_OP_NE, x, x, -1);
     CpuValue steps = cpu_loop_op(b, CPU_OP_MULTIPLY, x, float_constant(b, 1 / step), -1);
-    steps = cpu_loop_op(b, CPU_OP_ROUND_EVEN, steps, -1, -1);
+    steps = cpu_loop_op(b, CPU_OP_ROUND_NEAREST_EVEN, steps, -1, -1);
     const CpuValue rounded =
         cpu_loop_convert(b, type, cpu_loop_op(b, CPU_OP_MULTIPLY, steps, float_constant(b, step), -1));
     return cpu_loop_op(b, CPU_OP_SELECT, cpu_loop_op(b, CPU_OP_OR, is_normal, is_nan, -1), others, rounded);

@@ -212,9 +212,11 @@ static bool fetches_more(const CpuLoop *loop) {
 // By kernel: joined operations have kernels of their own, and are taken for fast.
 static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
     static const bool kSlow[] = {
-#define CPU_LOOP_OP(name, arity, result, rounds, slow) slow,
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) slow,
+#define CPU_LOOP_TEST(name, ...) false,
 #include "targets/cpu/isa/loop_ops.def"
 #undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
     };
     if (value->kind != CPU_VALUE_KERNEL || !fetches_more(loop)) return false;
     for (size_t i = 0; i < HLO_COUNT_OF(kSlow); i++)

@@ -51,10 +51,15 @@ typedef struct LoopRow {
 } LoopRow;
 
 static const LoopRow kRows[HLO_OPCODE_COUNT] = {
-#define CPU_LOOP_ROW(opcode, role, form, operation) \
-    [HLO_OP_##opcode] = {CPU_ROLE_##role, FORM_##form, CPU_OP_##operation},
+#define CPU_LOOP_ROW(opcode, role, form) [HLO_OP_##opcode] = {CPU_ROLE_##role, FORM_##form, CPU_OP_COUNT},
 #include "targets/cpu/lower/loop_rows.def"
 #undef CPU_LOOP_ROW
+#define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) \
+    [HLO_OP_##name] = {CPU_ROLE_##role, FORM_OPERATION, CPU_OP_##name},
+#define CPU_LOOP_TEST(name, ...)
+#include "targets/cpu/isa/loop_ops.def"
+#undef CPU_LOOP_OP
+#undef CPU_LOOP_TEST
 };
 
 // A node may say by its opcode that it can stand in a loop and still not be able to: what is checked here are the forms
