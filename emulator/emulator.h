@@ -19,6 +19,16 @@
 // other thread changes. Times are integers in picoseconds, sizes in bytes, unless a name says otherwise.
 //
 // Stability: stable.
+//
+// Terms:
+//   chip         a package with one or two cores, HBM and links; a generation is a kind of chip.
+//   slice        the chips of a job: a torus or a part of one. A host is a machine with some of its chips.
+//   link         one direction of a wire between neighbouring chips.
+//   wrap         a link from one end of a dimension of the torus to the other.
+//   kernel       the instructions that run as one on a core, after fusion.
+//   roofline     the model of a kernel's time: the longest of its matrix, vector and memory work.
+//   padded size  bytes or elements after layout, with tiles filled up.
+//   timeline     what each core and link does when, in picoseconds.
 #ifndef MESHLO_EMULATOR_EMULATOR_H_
 #define MESHLO_EMULATOR_EMULATOR_H_
 

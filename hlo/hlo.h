@@ -4,6 +4,18 @@
 // header is the manual of its part.
 //
 // Stability: stable.
+//
+// Terms:
+//   module         a program: computations, one of which is the entry. It owns the memory of all that is in it.
+//   computation    a function: parameters, instructions, and a root whose value is the result.
+//   instruction    one op with operands, a result shape and attributes.
+//   shape          an element type with dimensions and a layout; or a tuple of shapes, or a token.
+//   leaf           an array of a tuple, depth first. An array has one leaf: itself.
+//   literal        the value of an array or tuple, in memory.
+//   called computation   what a loop, reduction, call or fusion runs.
+//   replica, partition   one of several copies of the program; one of the devices that share the work of a copy.
+//   replica groups       which devices take part in a collective together.
+//   bound          the largest size of a dynamic dimension.
 #ifndef MESHLO_HLO_HLO_H_
 #define MESHLO_HLO_HLO_H_
 

@@ -31,6 +31,15 @@
 //  - Arrays are dense and row-major on devices, whatever layouts shapes name; from_host and to_host convert.
 //
 // Stability: stable.
+//
+// Terms:
+//   client       the devices of one machine and the threads that run them.
+//   device       holds buffers and runs its part of a program. Virtual: all of them share the processors of this host.
+//   memory       a kind of memory of a device or host, as PJRT names them.
+//   buffer       an array on a device. It may not be ready yet, and it may hold an error.
+//   event        becomes ready once, with or without an error.
+//   executable   a compiled program; an execution is one run of it on all its devices.
+//   donation     an argument gives its memory to a result.
 #ifndef MESHLO_TARGETS_CLIENT_H_
 #define MESHLO_TARGETS_CLIENT_H_
 

@@ -27,6 +27,15 @@
 // indices, the members of a rendezvous) are checked.
 //
 // Stability: experimental.
+//
+// Terms:
+//   value        an array, tuple or token during a run; references to it are counted.
+//   slot         where a value is kept while a computation runs.
+//   device       one simulated device: replica and partition.
+//   world        all devices of a run.
+//   rendezvous   where the devices of a collective's group wait for each other.
+//   decomposition   an op computed as a graph of simpler ones (hlo_decompose()).
+//   elided constant   one whose text is {...}: its value is made up, the same one each time.
 #ifndef MESHLO_HLO_EVAL_EVAL_H_
 #define MESHLO_HLO_EVAL_EVAL_H_
 

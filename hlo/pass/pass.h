@@ -11,6 +11,14 @@
 // x*0 -> 0). Passes are listed in hlo/pass/passes.def, pipelines (which run like one pass) in hlo/pass/pipeline.c.
 //
 // Stability: stable.
+//
+// Terms:
+//   pass       a function that rewrites a module; it has a name and a row in passes.def.
+//   pipeline   a named list of passes that runs like one pass.
+//   rule       a function of the algebraic simplifier: one instruction in, its replacement or NULL out (simplify/).
+//   expander   a pass that spells an op out as others.
+//   padder     the pass that gives arrays of dynamic size their bounds and masks what lies beyond the size (pad/).
+//   invariant  what has the same value in every iteration of a loop.
 #ifndef MESHLO_HLO_PASS_PASS_H_
 #define MESHLO_HLO_PASS_PASS_H_
 

@@ -2,6 +2,19 @@
 // StableHLO programs as HLO modules: MLIR text and portable bytecode (VHLO, with native sdy sharding) in and out.
 //
 // Stability: stable.
+//
+// Terms:
+//   MLIR module        operations, regions and attributes in memory (mlir/mlir.h). Readers and the exporter
+//                      make it, the importer and the writers read it.
+//   dialect            a family of operations: stablehlo, chlo, func, sdy. VHLO is the versioned form of stablehlo.
+//   pretty, generic    the two text forms: an operation's own syntax, or "name"(operands) {attributes} : types.
+//   portable artifact  VHLO in MLIR bytecode, written for a release of StableHLO.
+//   field              an attribute of an operation that is a member of the instruction's record (mlir/fields.def).
+//   leaf               an array of a tuple, depth first. StableHLO passes leaves where HLO passes a tuple.
+//   composite          a named operation with a function that computes the same, for readers that do not know the
+//                      name.
+//   decomposition      that function.
+//   refined function   a function that is converted again for each list of argument shapes.
 #ifndef MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 #define MESHLO_HLO_STABLEHLO_STABLEHLO_H_
 

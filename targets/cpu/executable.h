@@ -1,5 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled programs of the CPU backend and how they run. targets/client.h is the public face of this.
+//
+// Terms:
+//   array          one value of the program: an array or a token. Tuples are their leaves.
+//   node           one operation of the graph; a region is a list of nodes: the entry, a loop's body, a branch.
+//   view           an array that holds the bytes of another one, so that it needs no buffer (reshape, parameters).
+//   materialised   has a buffer. Other arrays are computed inside the loops that read them.
+//   fused loop     a program of kernels over blocks of about a thousand elements, kept in registers of scratch
+//                  memory.
+//   level          how often a value of a fused loop exists: once per loop, per kept index, or per element.
+//   small loop     a fused loop over at most 64 elements, as a list of kernel calls.
+//   kernel         a compiled function on blocks (isa/) or on whole arrays (dense/, kernels/).
+//   step           one unit of work in terms of arrays: fused loops, a kernel, a while, a collective.
+//   thunk          a step in terms of addresses. All devices read the same thunks.
+//   base, slice    a base is where an argument, a result, the constants or the arena begins; a slice is base plus
+//                  offset.
+//   while program  a while loop with all that is in it as one flat list of calls and jumps; it may become machine
+//                  code.
+//   device         a virtual device: a program counter over the thunks, with bases of its own. Workers run devices.
+//   rendezvous     a group of devices at one collective. The last one to arrive runs the exchange.
+//   channel end    a send or recv-done between devices (CpuPeer). Messages under way are in the run's mail.
+//   sharing        running a costly kernel once for several devices whose operands are equal.
+//   fallback       the reference evaluator runs a node that has no compiled form.
 #ifndef MESHLO_TARGETS_CPU_EXECUTABLE_H_
 #define MESHLO_TARGETS_CPU_EXECUTABLE_H_
 
