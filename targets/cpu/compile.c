@@ -224,7 +224,7 @@ static HloStatus compile_protected(void *argument) {
     executable->signature.transfer_count = transfers.count;
     cpu_thunks_build(executable->arena, steps, &assignment, &executable->entry, &executable->depth,
                      &executable->shareable_count);
-    cpu_rounds_plan(executable->arena, call->scratch, &executable->entry);
+    cpu_while_programs_plan(executable->arena, call->scratch, &executable->entry);
     executable->array_count = (int32_t)program->arrays.count;
     int32_t *arguments = HLO_ARENA_NEW(executable->arena, int32_t, program->entry->parameters.count);
     for (int64_t i = 0; i < program->entry->parameters.count; i++)
@@ -268,7 +268,7 @@ HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
 
 void cpu_executable_free(CpuExecutable *executable) {
     if (!executable) return;
-    cpu_rounds_free(&executable->entry);
+    cpu_while_programs_free(&executable->entry);
     hlo_free(executable->constants);
     hlo_module_free(executable->module);
     hlo_arena_free(executable->arena);

@@ -383,7 +383,7 @@ Test(cpu_rounds, indices_of_every_type) {
 
 static const CpuThunk *find_loop(const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count; i++)
-        if (list->thunks[i].round) return &list->thunks[i];
+        if (list->thunks[i].program) return &list->thunks[i];
     return NULL;
 }
 
@@ -394,7 +394,7 @@ static bool has_code(const char *text, CpuFeatures features) {
     must_succeed(cpu_compile(module, &options, &executable));
     const CpuThunk *loop = find_loop(&executable->entry);
     cr_assert_not_null(loop);
-    const bool found = loop->round->code != NULL;
+    const bool found = loop->program->code != NULL;
     cpu_executable_free(executable);
     hlo_module_free(module);
     return found;
@@ -411,8 +411,8 @@ Test(cpu_rounds, code_is_there_where_instructions_are) {
 
 // Processors that track indirect branches let a call through a pointer arrive at ENDBR64 alone.
 Test(cpu_rounds, code_begins_with_a_landing_pad) {
-    CpuRoundEmitter emitter = {.x86.arena = hlo_arena_new()};
-    cpu_round_emit_begin(&emitter);
+    CpuJitEmitter emitter = {.x86.arena = hlo_arena_new()};
+    cpu_jit_emit_begin(&emitter);
     cr_assert_geq(emitter.x86.bytes.count, 4);
     cr_expect_arr_eq(emitter.x86.bytes.items, "\xf3\x0f\x1e\xfa", 4);
     hlo_arena_free(emitter.x86.arena);

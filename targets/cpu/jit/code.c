@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code for rounds of short loops. A call of a kernel for one element takes several times as long as the
+// Machine code for while loops with short bodies. A call of a kernel for one element takes several times as long as the
 // element, and what kernels hand to each other goes through memory; here the elements of short arrays are values in
-// registers, and all steps of a round but the few that are left to while_program.c follow each other.
+// registers, and all steps of an iteration but the few that are left to while_program.c follow each other.
 //
-// The steps of a round (while_program.c) are cut into blocks: straight stretches that are entered at their beginning
+// The steps of a program (while_program.c) are cut into blocks: straight stretches that are entered at their beginning
 // only, that is at the target of a jump or behind a step that leaves. Each becomes values (values.h), these become
 // instructions (emit.c), and nothing is kept in a register from one block to the next. `begins` has where each
-// block's code is: cpu_round_code_run() enters there, and comes back with the number of a step that is not in the code.
+// block's code is: cpu_while_code_run() enters there, and comes back with the number of a step that is not in the code.
 //
 //   steps    0 CALL  1 CALL  2 UNLESS -> 7  3 CALL  4 THUNK  5 CALL  6 GO -> 1  7
 //   blocks   0       1 2 3 leave with 4                      5 6 go to 1        7 leave with 7, the end
@@ -25,7 +25,7 @@
 
 #include "targets/cpu/jit/emit.h"
 
-struct CpuRoundCode {
+struct CpuWhileCode {
     const int64_t *begins;  // by step: where its code is, or -1
     int64_t count;
     char *memory;
@@ -39,20 +39,20 @@ enum { kCopiedBytes = 32, kMultiplications = 32 };
 
 typedef struct Maker {
     HloArena *arena;
-    const CpuRound *round;
-    CpuRoundEmitter emitter;
-    CpuRoundBlock block;
+    const CpuWhileProgram *program;
+    CpuJitEmitter emitter;
+    CpuJitBlock block;
     bool *is_target;
     int64_t *begins;
     int32_t moved_count;
     int32_t *moved_of;  // by step: the number of its moved address
 } Maker;
 
-static CpuRoundPlace place_of(CpuSlice slice) {
-    return (CpuRoundPlace){.base = slice.base, .moved = -1, .offset = slice.offset};
+static CpuJitPlace place_of(CpuSlice slice) {
+    return (CpuJitPlace){.base = slice.base, .moved = -1, .offset = slice.offset};
 }
 
-static CpuRoundPlace behind(CpuRoundPlace place, int64_t bytes) {
+static CpuJitPlace behind(CpuJitPlace place, int64_t bytes) {
     place.offset += bytes;
     return place;
 }
@@ -65,17 +65,17 @@ typedef struct Bound {
     int32_t moved[CPU_TINY_BUFFERS];
 } Bound;
 
-static CpuRoundPlace place_in(const Bound *bound, CpuTinyPlace place) {
+static CpuJitPlace place_in(const Bound *bound, CpuTinyPlace place) {
     if (place.base == CPU_TINY_IN_SCRATCH)
-        return (CpuRoundPlace){.base = CPU_ROUND_IN_SCRATCH, .moved = -1, .offset = place.offset};
+        return (CpuJitPlace){.base = CPU_JIT_IN_SCRATCH, .moved = -1, .offset = place.offset};
     if (place.base == CPU_TINY_IN_CONSTANTS)
-        return (CpuRoundPlace){.base = CPU_ROUND_CONSTANT,
-                               .moved = -1,
-                               .offset = place.offset,
-                               .constant = cpu_tiny_loop_constants(bound->loop->loop->tiny)};
+        return (CpuJitPlace){.base = CPU_JIT_CONSTANT,
+                             .moved = -1,
+                             .offset = place.offset,
+                             .constant = cpu_tiny_loop_constants(bound->loop->loop->tiny)};
     const int32_t number = place.base - CPU_TINY_IN_FIRST_BUFFER;
     const CpuThunkBuffer *buffer = &bound->loop->buffers[number];
-    CpuRoundPlace found = place_of(buffer->slice);
+    CpuJitPlace found = place_of(buffer->slice);
     if (bound->moved[number] < 0) return behind(found, place.offset);
     // A small loop names nothing that is further away than its elements are many and strides are long: the array's own
     // extent is not known here, so the whole of the base is taken for it.
@@ -93,7 +93,7 @@ static const int32_t *table_of(const Bound *bound, const CpuTinyStep *step) {
 
 typedef struct Understood {
     bool is;
-    CpuRoundKernel kernel;
+    CpuJitKernel kernel;
 } Understood;
 
 static bool has_width(int width) {
@@ -106,12 +106,12 @@ static Understood understand(const Bound *bound, const CpuTinyStep *step) {
     const CpuLoop *loop = bound->loop->loop;
     Understood u = {.is = false};
     if (step->form == CPU_TINY_KERNEL) {
-        u.is = step->count <= kElements && cpu_round_kernel_find(loop, step->kernel, &u.kernel);
+        u.is = step->count <= kElements && cpu_jit_kernel_find(loop, step->kernel, &u.kernel);
     } else if (step->form == CPU_TINY_REDUCE) {
         CpuReduceKernel *reduce;
         memcpy(&reduce, cpu_tiny_loop_constants(loop->tiny) + step->places[2].offset, sizeof reduce);
         u.is = step->count * step->immediate <= 2 * kElements && step->immediate > 0 &&
-               cpu_round_kernel_find_reduce(loop, reduce, &u.kernel);
+               cpu_jit_kernel_find_reduce(loop, reduce, &u.kernel);
     } else {
         u.is = step->count <= kElements && has_width(step->width);
     }
@@ -120,55 +120,55 @@ static Understood understand(const Bound *bound, const CpuTinyStep *step) {
 
 // Rows in the tree of isa/loop_reduce.inc, without what it leaves out: eight lanes are added lane i to lane i + 4, then
 // + 2, then + 1. The order is part of the result's bits.
-static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
-    const int width = cpu_round_kernel_width(kernel, 0);
-    const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
+static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
+    const int width = cpu_jit_kernel_width(kernel, 0);
+    const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
     int32_t lanes[2 * kElements];
     for (int64_t row = 0; row < step->count; row++) {
         for (int64_t i = 0; i < step->immediate; i++)
-            lanes[i] = cpu_round_read(&m->block, behind(from, (row * step->immediate + i) * width), width);
+            lanes[i] = cpu_jit_read(&m->block, behind(from, (row * step->immediate + i) * width), width);
         for (int64_t half = 2 * kElements / 2, count = step->immediate; half; half /= 2) {
             for (int64_t i = 0; i + half < count; i++) {
                 const int32_t pair[3] = {lanes[i], lanes[i + half], -1};
-                lanes[i] = cpu_round_kernel_apply(&m->block, kernel, pair, 0);
+                lanes[i] = cpu_jit_kernel_apply(&m->block, kernel, pair, 0);
             }
             count = count < half ? count : half;
         }
-        cpu_round_write(&m->block, behind(to, row * width), width, lanes[0]);
+        cpu_jit_write(&m->block, behind(to, row * width), width, lanes[0]);
     }
 }
 
 // One value for each element of the result, from the elements of the operands with the same number.
-static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuRoundKernel *kernel) {
-    const int arity = cpu_round_kernel_arity(kernel);
+static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
+    const int arity = cpu_jit_kernel_arity(kernel);
     for (int64_t i = 0; i < step->count; i++) {
         int32_t operands[3] = {-1, -1, -1};
         for (int k = 0; k < arity; k++) {
-            const int width = cpu_round_kernel_width(kernel, k);
-            operands[k] = cpu_round_read(&m->block, behind(place_in(bound, step->places[k + 1]), i * width), width);
+            const int width = cpu_jit_kernel_width(kernel, k);
+            operands[k] = cpu_jit_read(&m->block, behind(place_in(bound, step->places[k + 1]), i * width), width);
         }
-        const int32_t value = cpu_round_kernel_apply(&m->block, kernel, operands, step->immediate);
+        const int32_t value = cpu_jit_kernel_apply(&m->block, kernel, operands, step->immediate);
         const int width = cpu_register_bytes(kernel->to);
-        cpu_round_write(&m->block, behind(place_in(bound, step->places[0]), i * width), width, value);
+        cpu_jit_write(&m->block, behind(place_in(bound, step->places[0]), i * width), width, value);
     }
 }
 
 // Copies of elements, in order or by a table on one side. No instruction comes of them: the value has two places then.
 static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
-    const CpuRoundPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
+    const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
     const int32_t *table = step->form >= CPU_TINY_COPY_FROM ? table_of(bound, step) : NULL;
     for (int64_t i = 0; i < step->count; i++) {
         const int64_t source = step->form == CPU_TINY_COPY_FROM ? table[i] : i;
         const int64_t target = step->form == CPU_TINY_COPY_TO ? table[i] : i;
-        const int32_t value = cpu_round_read(&m->block, behind(from, source * step->width), step->width);
-        cpu_round_write(&m->block, behind(to, target * step->width), step->width, value);
+        const int32_t value = cpu_jit_read(&m->block, behind(from, source * step->width), step->width);
+        cpu_jit_write(&m->block, behind(to, target * step->width), step->width, value);
     }
 }
 
 // A call, after which nothing is known of the bytes that it writes.
-static void make_call(Maker *m, const CpuRoundCall *call, int64_t written) {
-    cpu_round_effect(&m->block, CPU_EFFECT_CALL)->call = call;
-    cpu_round_forget(&m->block, call->places[0], written);
+static void make_call(Maker *m, const CpuJitCall *call, int64_t written) {
+    cpu_jit_effect(&m->block, CPU_EFFECT_CALL)->call = call;
+    cpu_jit_forget(&m->block, call->places[0], written);
 }
 
 // Bytes behind the target's place up to the last that the call writes; it writes none before it but by a table.
@@ -184,15 +184,15 @@ static int64_t written_by(Maker *m, const Bound *bound, const CpuTinyStep *step)
 }
 
 static void call_step(Maker *m, const Bound *bound, const CpuTinyStep *step) {
-    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
-    *call = (CpuRoundCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
+    CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
+    *call = (CpuJitCall){.kernel = step->kernel, .count = step->count, .immediate = step->immediate};
     for (int i = 0; i < CPU_TINY_PLACES; i++) call->places[i] = place_in(bound, step->places[i]);
     make_call(m, call, written_by(m, bound, step));
 }
 
 // The calls of the loop whose first one is number `at`; how many there are.
 static int64_t make_loop(Maker *m, int64_t at) {
-    const CpuRoundStep *first = &m->round->steps[at];
+    const CpuWhileStep *first = &m->program->steps[at];
     const CpuTinyLoop *tiny = first->loop->loop->tiny;
     const CpuTinyStep *steps = cpu_tiny_loop_steps(tiny);
     const int64_t length = cpu_tiny_loop_length(tiny);
@@ -209,7 +209,7 @@ static int64_t make_loop(Maker *m, int64_t at) {
         understood[i] = understand(&bound, &steps[i]);
         calls = calls || !understood[i].is;
     }
-    cpu_round_block_begin_loop(&m->block, calls);
+    cpu_jit_block_begin_loop(&m->block, calls);
     for (int64_t i = 0; i < length; i++) {
         if (!understood[i].is)
             call_step(m, &bound, &steps[i]);
@@ -227,36 +227,35 @@ static int64_t make_loop(Maker *m, int64_t at) {
 
 // Bytes of any type, as the elements that they were stored as, if that is known: reading 8 bytes that were stored as
 // twice 4 takes long.
-static int width_at(const Maker *m, CpuRoundPlace place, int64_t bytes) {
+static int width_at(const Maker *m, CpuJitPlace place, int64_t bytes) {
     if (bytes % 4 != 0) return 1;
-    const bool halves = cpu_round_knows(&m->block, place, 4) || cpu_round_knows(&m->block, behind(place, 4), 4);
+    const bool halves = cpu_jit_knows(&m->block, place, 4) || cpu_jit_knows(&m->block, behind(place, 4), 4);
     return bytes % 8 == 0 && !halves ? 8 : 4;
 }
 
 static void make_copy(Maker *m, const CpuCopy *copy) {
-    const CpuRoundPlace from = place_of(copy->from), to = place_of(copy->to);
+    const CpuJitPlace from = place_of(copy->from), to = place_of(copy->to);
     if (copy->bytes <= kCopiedBytes && (copy->bytes % 4 == 0 || copy->bytes <= kElements)) {
         for (int64_t i = 0, width; i < copy->bytes; i += width) {
             width = width_at(m, behind(from, i), copy->bytes - i);
-            cpu_round_write(&m->block, behind(to, i), (int)width,
-                            cpu_round_read(&m->block, behind(from, i), (int)width));
+            cpu_jit_write(&m->block, behind(to, i), (int)width, cpu_jit_read(&m->block, behind(from, i), (int)width));
         }
         return;
     }
-    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
-    *call = (CpuRoundCall){.kernel = cpu_tiny_copy(copy->bytes), .places = {to, from}, .count = copy->bytes};
+    CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
+    *call = (CpuJitCall){.kernel = cpu_tiny_copy(copy->bytes), .places = {to, from}, .count = copy->bytes};
     call->places[2] = call->places[3] = from;  // read by nobody
     make_call(m, call, copy->bytes);
 }
 
-static int32_t float_value(Maker *m, CpuRoundOp op, bool wide, int32_t a, int32_t b) {
-    return cpu_round_value(&m->block, op, wide, a, b, -1);
+static int32_t float_value(Maker *m, CpuJitOp op, bool wide, int32_t a, int32_t b) {
+    return cpu_jit_value(&m->block, op, wide, a, b, -1);
 }
 
 // The sum of as many terms, as CpuMatmulElements says.
 static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
     const bool wide = e->type == HLO_F64;
-    const int32_t zero = cpu_round_constant(&m->block, 0, wide);
+    const int32_t zero = cpu_jit_constant(&m->block, 0, wide);
     if (!e->by_halves) {
         int32_t sum = zero;
         for (int64_t k = 0; k < e->depth; k++) sum = float_value(m, CPU_VALUE_ADD_F, wide, sum, terms[k]);
@@ -272,21 +271,21 @@ static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
 
 // A product of matrix and vector in the order of sums of the kernel that it replaces. All sums are made before the
 // first is stored: the result may be where an operand was.
-static void make_product(Maker *m, const CpuMatmulElements *e, CpuRoundPlace out, CpuRoundPlace matrix,
-                         CpuRoundPlace vector) {
+static void make_product(Maker *m, const CpuMatmulElements *e, CpuJitPlace out, CpuJitPlace matrix,
+                         CpuJitPlace vector) {
     const int width = hlo_type_bytes(e->type);
     int32_t sums[kMultiplications], terms[kMultiplications];
     for (int64_t i = 0; i < e->count; i++) {
         for (int64_t k = 0; k < e->depth; k++) {
             const int64_t at = i * e->i_step + k * e->k_step;
-            const int32_t left = cpu_round_read(&m->block, behind(matrix, at * width), width);
-            const int32_t right = cpu_round_read(&m->block, behind(vector, k * e->vector_step * width), width);
+            const int32_t left = cpu_jit_read(&m->block, behind(matrix, at * width), width);
+            const int32_t right = cpu_jit_read(&m->block, behind(vector, k * e->vector_step * width), width);
             terms[k] = float_value(m, CPU_VALUE_MULTIPLY_F, e->type == HLO_F64, left, right);
         }
         sums[i] = make_sum(m, e, terms);
     }
     for (int64_t i = 0; i < e->count; i++)
-        cpu_round_write(&m->block, behind(out, i * e->out_step * width), width, sums[i]);
+        cpu_jit_write(&m->block, behind(out, i * e->out_step * width), width, sums[i]);
 }
 
 // True if the thunk is a product of a few elements, and its values are there now.
@@ -302,8 +301,8 @@ static bool make_small_product(Maker *m, const CpuThunk *thunk) {
 
 static void make_small(Maker *m, const CpuThunk *thunk) {
     if (make_small_product(m, thunk)) return;
-    CpuRoundCall *call = HLO_ARENA_NEW(m->arena, CpuRoundCall, 1);
-    *call = (CpuRoundCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
+    CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
+    *call = (CpuJitCall){.kernel = thunk->small, .immediate = (intptr_t)thunk->kernel};
     for (int32_t i = 0; i < CPU_TINY_PLACES; i++) {
         const int32_t slice = i == 0 ? thunk->read_count : i <= thunk->read_count ? i - 1 : 0;
         call->places[i] = place_of(thunk->slices[slice]);
@@ -318,29 +317,29 @@ static bool is_plain_start(const CpuThunkStart *start) {
 
 // Where a dynamic slice stands: computed in the code from up to three starts, else by the function that thunks ask.
 static void make_move(Maker *m, int64_t at) {
-    const CpuThunkBuffer *buffer = m->round->steps[at].buffer;
+    const CpuThunkBuffer *buffer = m->program->steps[at].buffer;
     bool plain = buffer->start_count <= 3;
     for (int32_t i = 0; i < buffer->start_count; i++) plain = plain && is_plain_start(&buffer->starts[i]);
     int32_t starts[3] = {-1, -1, -1};
     for (int32_t i = 0; i < buffer->start_count && plain; i++)
         starts[i] =
-            cpu_round_read(&m->block, place_of(buffer->starts[i].index), buffer->starts[i].type == HLO_S64 ? 8 : 4);
-    CpuRoundValue *move = cpu_round_effect(&m->block, plain ? CPU_EFFECT_MOVE : CPU_EFFECT_LOCATE);
+            cpu_jit_read(&m->block, place_of(buffer->starts[i].index), buffer->starts[i].type == HLO_S64 ? 8 : 4);
+    CpuJitValue *move = cpu_jit_effect(&m->block, plain ? CPU_EFFECT_MOVE : CPU_EFFECT_LOCATE);
     move->buffer = buffer;
     move->target = m->moved_count;
     memcpy(move->operands, starts, sizeof starts);
-    if (m->moved_count == CPU_ROUND_MOVED) m->block.fits = false;
+    if (m->moved_count == CPU_WHILE_MOVED) m->block.fits = false;
     m->moved_of[at] = m->moved_count++;
 }
 
-static void make_effect(Maker *m, CpuRoundOp op, int32_t target, int32_t operand) {
-    CpuRoundValue *effect = cpu_round_effect(&m->block, op);
+static void make_effect(Maker *m, CpuJitOp op, int32_t target, int32_t operand) {
+    CpuJitValue *effect = cpu_jit_effect(&m->block, op);
     effect->target = target;
     effect->operands[0] = operand;
 }
 
 static int32_t read_predicate(Maker *m, CpuSlice slice) {
-    return cpu_round_read(&m->block, place_of(slice), 1);
+    return cpu_jit_read(&m->block, place_of(slice), 1);
 }
 
 static bool is_simple_choice(const CpuThunk *thunk) {
@@ -349,21 +348,21 @@ static bool is_simple_choice(const CpuThunk *thunk) {
 
 // The step or steps at `at`; the number of the next one.
 static int64_t make_step(Maker *m, int64_t at) {
-    const CpuRoundStep *step = &m->round->steps[at];
+    const CpuWhileStep *step = &m->program->steps[at];
     switch (step->kind) {
-        case CPU_ROUND_CALL:
+        case CPU_WHILE_CALL:
             if (step->loop) return at + make_loop(m, at);
             if (step->thunk)
                 make_small(m, step->thunk);
             else
                 make_copy(m, &step->copy);
             break;
-        case CPU_ROUND_MOVE: make_move(m, at); break;
-        case CPU_ROUND_UNLESS:
+        case CPU_WHILE_MOVE: make_move(m, at); break;
+        case CPU_WHILE_UNLESS:
             make_effect(m, CPU_EFFECT_UNLESS, step->target, read_predicate(m, step->predicate));
             break;
-        case CPU_ROUND_GO: make_effect(m, CPU_EFFECT_GO, step->target, -1); break;
-        case CPU_ROUND_CHOOSE:
+        case CPU_WHILE_GO: make_effect(m, CPU_EFFECT_GO, step->target, -1); break;
+        case CPU_WHILE_CHOOSE:
             if (!is_simple_choice(step->thunk)) {
                 make_effect(m, CPU_EFFECT_LEAVE, (int32_t)at, -1);
                 break;
@@ -371,23 +370,23 @@ static int64_t make_step(Maker *m, int64_t at) {
             make_effect(m, CPU_EFFECT_UNLESS, step->targets[1], read_predicate(m, step->thunk->slices[0]));
             make_effect(m, CPU_EFFECT_GO, step->targets[0], -1);
             break;
-        case CPU_ROUND_COPY:
-        case CPU_ROUND_THUNK: make_effect(m, CPU_EFFECT_LEAVE, (int32_t)at, -1); break;
+        case CPU_WHILE_COPY:
+        case CPU_WHILE_THUNK: make_effect(m, CPU_EFFECT_LEAVE, (int32_t)at, -1); break;
     }
     return at + 1;
 }
 
-static bool ends_block(const CpuRoundStep *step) {
-    return step->kind == CPU_ROUND_GO || step->kind == CPU_ROUND_CHOOSE || step->kind == CPU_ROUND_COPY ||
-           step->kind == CPU_ROUND_THUNK;
+static bool ends_block(const CpuWhileStep *step) {
+    return step->kind == CPU_WHILE_GO || step->kind == CPU_WHILE_CHOOSE || step->kind == CPU_WHILE_COPY ||
+           step->kind == CPU_WHILE_THUNK;
 }
 
 // Where blocks begin: targets of jumps, and what follows a step that control does not simply pass.
 static void find_targets(Maker *m) {
-    for (int64_t i = 0; i < m->round->count; i++) {
-        const CpuRoundStep *step = &m->round->steps[i];
-        if (step->kind == CPU_ROUND_UNLESS || step->kind == CPU_ROUND_GO) m->is_target[step->target] = true;
-        for (int32_t k = 0; step->kind == CPU_ROUND_CHOOSE && k < step->thunk->region_count; k++)
+    for (int64_t i = 0; i < m->program->count; i++) {
+        const CpuWhileStep *step = &m->program->steps[i];
+        if (step->kind == CPU_WHILE_UNLESS || step->kind == CPU_WHILE_GO) m->is_target[step->target] = true;
+        for (int32_t k = 0; step->kind == CPU_WHILE_CHOOSE && k < step->thunk->region_count; k++)
             m->is_target[step->targets[k]] = true;
         if (ends_block(step)) m->is_target[i + 1] = true;
     }
@@ -395,12 +394,12 @@ static void find_targets(Maker *m) {
 
 // Jumps are written with an open distance, since their block may come later, and land when all blocks are there.
 static void make_blocks(Maker *m) {
-    const int64_t count = m->round->count;
+    const int64_t count = m->program->count;
     m->is_target[0] = true;
     find_targets(m);
     for (int64_t at = 0; at <= count && m->emitter.fits && m->block.fits;) {
         m->begins[at] = m->emitter.x86.bytes.count;
-        cpu_round_block_begin(&m->block);
+        cpu_jit_block_begin(&m->block);
         if (at == count) {
             make_effect(m, CPU_EFFECT_LEAVE, (int32_t)count, -1);
             at++;
@@ -408,10 +407,10 @@ static void make_blocks(Maker *m) {
             do at = make_step(m, at);
             while (at < count && !m->is_target[at]);
         }
-        cpu_round_emit_block(&m->emitter, &m->block);
+        cpu_jit_emit_block(&m->emitter, &m->block);
     }
     for (int64_t i = 0; i < m->emitter.jumps.count && m->emitter.fits && m->block.fits; i++) {
-        const CpuRoundJump *jump = &m->emitter.jumps.items[i];
+        const CpuJitJump *jump = &m->emitter.jumps.items[i];
         assert(m->begins[jump->step] >= 0);
         cpu_x86_land(&m->emitter.x86, jump->jump, m->begins[jump->step]);
     }
@@ -433,39 +432,39 @@ static char *executable_memory(const void *bytes, size_t count) {
 }
 
 // Loops of other instruction sets have kernels of their own, with their own bits of NaN and their own speed.
-static bool has_code(const CpuRound *round) {
+static bool has_code(const CpuWhileProgram *program) {
 #if defined(__x86_64__)
-    for (int64_t i = 0; i < round->count; i++) {
-        const CpuThunkLoop *loop = round->steps[i].loop;
+    for (int64_t i = 0; i < program->count; i++) {
+        const CpuThunkLoop *loop = program->steps[i].loop;
         if (loop) return loop->loop->kernels != &cpu_loop_kernels_baseline;
     }
 #else
-    (void)round;
+    (void)program;
 #endif
     return false;
 }
 
-CpuRoundCode *cpu_round_code_make(HloArena *scratch, HloArena *arena, const CpuRound *round) {
-    if (!has_code(round)) return NULL;
-    const size_t count = (size_t)round->count + 1;
-    Maker m = {.arena = scratch, .round = round};
+CpuWhileCode *cpu_while_code_make(HloArena *scratch, HloArena *arena, const CpuWhileProgram *program) {
+    if (!has_code(program)) return NULL;
+    const size_t count = (size_t)program->count + 1;
+    Maker m = {.arena = scratch, .program = program};
     m.emitter.x86.arena = m.block.arena = scratch;
     m.emitter.fits = m.block.fits = true;
     m.is_target = HLO_ARENA_NEW(scratch, bool, count);
     m.begins = HLO_ARENA_NEW(arena, int64_t, count);
     m.moved_of = HLO_ARENA_NEW(scratch, int32_t, count);
     memset(m.begins, 0xff, count * sizeof *m.begins);
-    cpu_round_emit_begin(&m.emitter);
+    cpu_jit_emit_begin(&m.emitter);
     make_blocks(&m);
     if (!m.emitter.fits || !m.block.fits) return NULL;
-    cpu_round_emit_end(&m.emitter);
-    CpuRoundCode *code = HLO_ARENA_NEW(arena, CpuRoundCode, 1);
-    *code = (CpuRoundCode){m.begins, round->count, NULL, (size_t)m.emitter.x86.bytes.count};
+    cpu_jit_emit_end(&m.emitter);
+    CpuWhileCode *code = HLO_ARENA_NEW(arena, CpuWhileCode, 1);
+    *code = (CpuWhileCode){m.begins, program->count, NULL, (size_t)m.emitter.x86.bytes.count};
     code->memory = executable_memory(m.emitter.x86.bytes.items, code->bytes);
     return code->memory ? code : NULL;
 }
 
-void cpu_round_code_free(CpuRoundCode *code) {
+void cpu_while_code_free(CpuWhileCode *code) {
 #if defined(__x86_64__)
     if (code) munmap(code->memory, code->bytes);
 #else
@@ -474,9 +473,9 @@ void cpu_round_code_free(CpuRoundCode *code) {
 }
 
 // A pointer to data is no pointer to a function in C: the address is copied over.
-int64_t cpu_round_code_run(const CpuRoundCode *code, int64_t at, char *const *bases, char *scratch, char **moved) {
+int64_t cpu_while_code_run(const CpuWhileCode *code, int64_t at, char *const *bases, char *scratch, char **moved) {
     assert(code && at >= 0 && at <= code->count && code->begins[at] >= 0);
-    CpuRoundEntry *run;
+    CpuJitEntry *run;
     memcpy(&run, &code->memory, sizeof run);
     return run(bases, scratch, moved, code->memory + code->begins[at]);
 }

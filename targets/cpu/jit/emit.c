@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// From values to machine code: registers and instructions for one block of a round.
+// From values to machine code: registers and instructions for one block of a program.
 //
 // A block (values.h) is emitted in one pass from its first value to its last. Each value is an element in the
 // lowest place of a vector register, whatever its type, since nearly all that elements go through is there for vectors;
 // the general registers hold addresses only.
 //
-// Registers are given out on the way: cpu_round_block_finish() has walked the block backwards and noted for each use
+// Registers are given out on the way: cpu_jit_block_finish() has walked the block backwards and noted for each use
 // where the next one is, so that a register is free after the last use of its value, and where none is, the one whose
 // value is needed last is put aside in the frame (Belady's choice, which is the best for a straight line). Constants
 // are never put aside, since the pool behind the code has them; before a call all that is still needed is, as the
@@ -16,7 +16,7 @@
 // saturates.
 //
 // What does not fit (more values put aside than the frame has room for, offsets beyond 32 bits) clears `fits`, and the
-// round is run as its list of calls; nothing here fails otherwise.
+// program is run as its list of calls; nothing here fails otherwise.
 //
 // The code of v3 = v1 * v2; v4 = v3 + v1; store v4, where v1 and v2 are elements of the device's arena:
 //
@@ -42,8 +42,8 @@ enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
 _Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
 typedef struct Registers {
-    CpuRoundEmitter *emitter;
-    CpuRoundBlock *block;
+    CpuJitEmitter *emitter;
+    CpuJitBlock *block;
     int32_t holder[kTemporary];  // the value in each register
     bool pinned[kTemporary];     // the operation at hand reads it
     int8_t *register_of;         // by value, -1 without one
@@ -88,7 +88,7 @@ typedef struct Instruction {
 #define FLOAT_FORMS(opcode) FORM(kF3, 1, opcode), FORM(kF2, 1, opcode)
 #define ROUND_FORMS FORM(k66, 3, 0x0a), FORM(k66, 3, 0x0b)
 #define ONLY(form) form, form
-static const Instruction kInstructions[CPU_ROUND_OP_COUNT] = {
+static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_ADD_F] = {kPlain, 0, FLOAT_FORMS(0x58)},              // vaddss, vaddsd
     [CPU_VALUE_SUBTRACT_F] = {kPlain, 0, FLOAT_FORMS(0x5c)},         // vsubss, vsubsd
     [CPU_VALUE_MULTIPLY_F] = {kPlain, 0, FLOAT_FORMS(0x59)},         // vmulss, vmulsd
@@ -137,18 +137,18 @@ static CpuX86Operand slot_operand(int slot) {
 }
 
 // What `place` is behind, in a general register: the given one, unless another holds it for good.
-static CpuX86General base_register(Registers *r, const CpuRoundPlace *place, CpuX86General spare) {
+static CpuX86General base_register(Registers *r, const CpuJitPlace *place, CpuX86General spare) {
     if (place->moved >= 0) {
         cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
         return spare;
     }
-    if (place->base == CPU_ROUND_IN_SCRATCH) return CPU_X86_R12;
+    if (place->base == CPU_JIT_IN_SCRATCH) return CPU_X86_R12;
     if (place->base == CPU_BASE_ARENA) return CPU_X86_R14;
     cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_RBX, place->base * 8));
     return spare;
 }
 
-static CpuX86Operand place_operand(Registers *r, const CpuRoundPlace *place) {
+static CpuX86Operand place_operand(Registers *r, const CpuJitPlace *place) {
     if (place->offset != (int32_t)place->offset) r->emitter->fits = false;
     return cpu_x86_memory(base_register(r, place, CPU_X86_RAX), (int32_t)place->offset);
 }
@@ -224,7 +224,7 @@ static CpuX86Operand as_operand(Registers *r, int32_t value) {
 }
 
 // The operands have been read: those that nothing else uses are forgotten.
-static void release(Registers *r, const CpuRoundValue *value) {
+static void release(Registers *r, const CpuJitValue *value) {
     for (int k = 0; k < 3; k++)
         if (value->operands[k] >= 0)
             r->next_use[value->operands[k]] = value->next_use[k] < 0 ? kNever : value->next_use[k];
@@ -243,7 +243,7 @@ static void release(Registers *r, const CpuRoundValue *value) {
 // ---- values
 
 // A byte goes through a general register, which has an instruction that clears the bits above it.
-static void emit_load(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand from = place_operand(r, &value->place);
     const int to = hold(r, number);
     if (value->width > 1) {
@@ -258,7 +258,7 @@ static void emit_load(Registers *r, int32_t number, const CpuRoundValue *value) 
 // both are zeros, so that both orders together know both: of max(+0, -0) one gives +0, the other -0, and their bits
 // "and"ed are those of +0 (of a minimum, "or"ed: -0); of equal or ordered operands both give the same, which stays.
 // Where one is NaN the sum is taken instead, which is that NaN, made quiet.
-static void emit_extreme(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_extreme(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
     const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
     const uint8_t prefix = value->wide ? kF2 : kF3;
@@ -275,7 +275,7 @@ static void emit_extreme(Registers *r, int32_t number, const CpuRoundValue *valu
 }
 
 // A blend looks at the highest bit of its mask, of which 64 bits are needed for a wide element.
-static void emit_select(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) {
     int mask = in_register(r, value->operands[0]);
     const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
     if (value->wide) {
@@ -290,7 +290,7 @@ static void emit_select(Registers *r, int32_t number, const CpuRoundValue *value
 // HLO's conversion saturates, and makes 0 of NaN; vcvttps2dq gives the smallest integer, 0x80000000, for all that does
 // not fit and for NaN. That is right below; from 2^31 on (kPastMaximum, in both halves as constants of 32 bits are)
 // "xor" with a mask of ones makes 0x7fffffff of it; and where x is not equal to itself the result is masked away.
-static void emit_truncation(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *value) {
     static const uint64_t kPastMaximum = 0x4f0000004f000000;
     const CpuX86Form compare = FORM(kF3, 1, 0xc2);
     const int x = in_register(r, value->operands[0]), whole = kTemporary, mask = kTemporary + 1;
@@ -303,7 +303,7 @@ static void emit_truncation(Registers *r, int32_t number, const CpuRoundValue *v
 }
 
 // AVX2 has no rotation; shifts by a constant have the register that they write in the place of the left operand.
-static void emit_rotation(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftRight, kTemporary + 1, x, 32 - (int)value->bits);
@@ -313,7 +313,7 @@ static void emit_rotation(Registers *r, int32_t number, const CpuRoundValue *val
 
 // Masks: not (xor with all ones, which is what any register is equal to itself in), of a byte (0 - 1 is all ones), as a
 // byte (the highest bit moved down to the lowest).
-static void emit_of_mask(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]);
     release(r, value);
     const int to = hold(r, number);
@@ -329,7 +329,7 @@ static void emit_of_mask(Registers *r, int32_t number, const CpuRoundValue *valu
     }
 }
 
-static void emit_instruction(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_instruction(Registers *r, int32_t number, const CpuJitValue *value) {
     const Instruction *instruction = &kInstructions[value->op];
     const CpuX86Form form = value->wide ? instruction->wide : instruction->narrow;
     assert(instruction->how);
@@ -352,7 +352,7 @@ static void emit_instruction(Registers *r, int32_t number, const CpuRoundValue *
 
 // ---- effects
 
-static void emit_store(Registers *r, const CpuRoundValue *value) {
+static void emit_store(Registers *r, const CpuJitValue *value) {
     const int32_t stored = value->operands[0];
     int from = in_register(r, stored);
     const CpuX86Operand to = place_operand(r, &value->place);
@@ -377,8 +377,8 @@ static void clear_registers(Registers *r) {
     }
 }
 
-static void emit_address(Registers *r, const CpuRoundPlace *place, CpuX86General to) {
-    if (place->base == CPU_ROUND_CONSTANT) {
+static void emit_address(Registers *r, const CpuJitPlace *place, CpuX86General to) {
+    if (place->base == CPU_JIT_CONSTANT) {
         cpu_x86_set(x86(r), to, (int64_t)(intptr_t)(place->constant + place->offset));
         return;
     }
@@ -392,7 +392,7 @@ static void emit_function(Registers *r, intptr_t function) {
     cpu_x86_bytes(x86(r), "\xff\xd0", 2);  // call rax
 }
 
-static void emit_call(Registers *r, const CpuRoundCall *call) {
+static void emit_call(Registers *r, const CpuJitCall *call) {
     static const CpuX86General arguments[CPU_TINY_PLACES] = {CPU_X86_RDI, CPU_X86_RSI, CPU_X86_RDX, CPU_X86_RCX};
     clear_registers(r);
     for (int i = 0; i < CPU_TINY_PLACES; i++) emit_address(r, &call->places[i], arguments[i]);
@@ -405,7 +405,7 @@ static void store_moved(Registers *r, int32_t moved, CpuX86General from) {
     cpu_x86_general(x86(r), CPU_X86_STORE, from, cpu_x86_memory(CPU_X86_R13, moved * 8));
 }
 
-static void emit_locate(Registers *r, const CpuRoundValue *value) {
+static void emit_locate(Registers *r, const CpuJitValue *value) {
     clear_registers(r);
     cpu_x86_set(x86(r), CPU_X86_RDI, (int64_t)(intptr_t)value->buffer);
     cpu_x86_general(x86(r), CPU_X86_LOAD, CPU_X86_RSI, cpu_x86_register(CPU_X86_RBX));
@@ -414,7 +414,7 @@ static void emit_locate(Registers *r, const CpuRoundValue *value) {
 }
 
 // rdx = the base's address + offset + the sum of strides times starts, each of which is kept within 0 and its limit.
-static void emit_move(Registers *r, const CpuRoundValue *value) {
+static void emit_move(Registers *r, const CpuJitValue *value) {
     const CpuThunkBuffer *buffer = value->buffer;
     const CpuSlice slice = buffer->slice;
     if (slice.offset != (int32_t)slice.offset) r->emitter->fits = false;
@@ -440,11 +440,11 @@ static void emit_move(Registers *r, const CpuRoundValue *value) {
 }
 
 static void jump_to_step(Registers *r, CpuX86Opcode opcode, int32_t step) {
-    const CpuRoundJump jump = {cpu_x86_jump(x86(r), opcode), step};
+    const CpuJitJump jump = {cpu_x86_jump(x86(r), opcode), step};
     hlo_vector_push(x86(r)->arena, &r->emitter->jumps, jump);
 }
 
-static void emit_unless(Registers *r, const CpuRoundValue *value) {
+static void emit_unless(Registers *r, const CpuJitValue *value) {
     const CpuX86Operand rax = cpu_x86_register(CPU_X86_RAX);
     cpu_x86_vector(x86(r), kToGeneral, in_register(r, value->operands[0]), 0, rax);
     cpu_x86_general(x86(r), CPU_X86_TEST, CPU_X86_RAX, rax);
@@ -463,7 +463,7 @@ static void emit_leave(Registers *r, int32_t step) {
 // Values in the order in which they were numbered, which is an order of the program, effects among them: the only
 // freedom that is left is which register each has. Constants have no code, as most are read from memory by who uses
 // them.
-static void emit_value(Registers *r, int32_t number, const CpuRoundValue *value) {
+static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     switch (value->op) {
         case CPU_VALUE_OF_CONSTANT: break;  // where it is used
         case CPU_VALUE_OF_MEMORY: emit_load(r, number, value); break;
@@ -486,7 +486,7 @@ static void emit_value(Registers *r, int32_t number, const CpuRoundValue *value)
     }
 }
 
-void cpu_round_emit_block(CpuRoundEmitter *emitter, CpuRoundBlock *block) {
+void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block) {
     const size_t count = (size_t)block->values.count + 1;
     HloArena *arena = block->arena;
     Registers r = {.emitter = emitter, .block = block};
@@ -496,7 +496,7 @@ void cpu_round_emit_block(CpuRoundEmitter *emitter, CpuRoundBlock *block) {
     memset(r.register_of, 0xff, count * sizeof *r.register_of);
     memset(r.slot_of, 0xff, count * sizeof *r.slot_of);
     for (int reg = 0; reg < kTemporary; reg++) r.holder[reg] = kNobody;
-    cpu_round_block_finish(block, r.next_use);
+    cpu_jit_block_finish(block, r.next_use);
     for (int32_t i = 0; i < (int32_t)block->values.count && emitter->fits; i++)
         if (block->values.items[i].needed) emit_value(&r, i, &block->values.items[i]);
 }
@@ -505,7 +505,7 @@ static CpuX86Operand stack_pointer(void) {
     return cpu_x86_register(CPU_X86_RSP);
 }
 
-void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
+void cpu_jit_emit_begin(CpuJitEmitter *emitter) {
     CpuX86 *x = &emitter->x86;
     cpu_x86_bytes(x, "\xf3\x0f\x1e\xfa", 4);              // endbr64: the code is called through a pointer
     cpu_x86_bytes(x, "\x53\x41\x54\x41\x55\x41\x56", 7);  // push rbx, r12, r13, r14
@@ -518,7 +518,7 @@ void cpu_round_emit_begin(CpuRoundEmitter *emitter) {
     cpu_x86_bytes(x, "\x3e\xff\xe1", 3);  // notrack jmp rcx: rcx is read-only, and blocks begin without endbr64
 }
 
-void cpu_round_emit_end(CpuRoundEmitter *emitter) {
+void cpu_jit_emit_end(CpuJitEmitter *emitter) {
     CpuX86 *x = &emitter->x86;
     for (int64_t i = 0; i < emitter->leaving.count; i++) cpu_x86_land(x, emitter->leaving.items[i], x->bytes.count);
     cpu_x86_general_immediate(x, CPU_X86_IMMEDIATE, (CpuX86General)CPU_X86_BY_ADDING, stack_pointer(), kFrameBytes);

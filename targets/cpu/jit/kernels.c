@@ -68,13 +68,13 @@ static bool is_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuLoopOp 
     return loop->kernels->operation[op][type] == kernel || loop->kernels_of_one->operation[op][type] == kernel;
 }
 
-static bool find_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+static bool find_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     if (!kernel) return false;
     for (int i = 0; i < COUNT_OF(kOperations); i++)
         for (int type = 0; type < CPU_REGISTER_COUNT; type++) {
             if (!(kOperations[i].types >> type & 1) || !is_operation(loop, kernel, kOperations[i].op, type)) continue;
             const CpuRegisterType t = (CpuRegisterType)type;
-            *found = (CpuRoundKernel){.kind = CPU_ROUND_OPERATION, .which = (int)kOperations[i].op, .type = t, .to = t};
+            *found = (CpuJitKernel){.kind = CPU_JIT_OPERATION, .which = (int)kOperations[i].op, .type = t, .to = t};
             if (kOperations[i].op == CPU_OP_IS_FINITE ||
                 (kOperations[i].op >= CPU_OP_EQ && kOperations[i].op <= CPU_OP_GE))
                 found->to = CPU_REGISTER_PRED;
@@ -83,38 +83,38 @@ static bool find_operation(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRound
     return false;
 }
 
-static bool find_conversion(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+static bool find_conversion(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     for (int i = 0; i < COUNT_OF(kConversions); i++) {
         const CpuRegisterType from = kConversions[i].from, to = kConversions[i].to;
         if (loop->kernels->convert[from][to] != kernel && loop->kernels_of_one->convert[from][to] != kernel) continue;
-        *found = (CpuRoundKernel){.kind = CPU_ROUND_CONVERT, .type = from, .to = to};
+        *found = (CpuJitKernel){.kind = CPU_JIT_CONVERT, .type = from, .to = to};
         return true;
     }
     return false;
 }
 
-static bool find_joined(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+static bool find_joined(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     for (int inner = 0; inner < CPU_PAIR_INNER_COUNT; inner++)
         for (int outer = 0; outer < CPU_PAIR_OUTER_COUNT; outer++) {
             if (loop->kernels->pair[inner][outer][CPU_ONES_NONE] != kernel &&
                 loop->kernels_of_one->pair[inner][outer][CPU_ONES_NONE] != kernel)
                 continue;
-            *found = (CpuRoundKernel){CPU_ROUND_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32};
+            *found = (CpuJitKernel){CPU_JIT_PAIR, inner, outer, CPU_REGISTER_F32, CPU_REGISTER_F32};
             return true;
         }
     const bool rotates = loop->kernels->rotate == kernel || loop->kernels_of_one->rotate == kernel;
     if (!rotates && loop->kernels->xor_rotate != kernel && loop->kernels_of_one->xor_rotate != kernel) return false;
-    *found = (CpuRoundKernel){
-        .kind = rotates ? CPU_ROUND_ROTATE : CPU_ROUND_XOR_ROTATE, .type = CPU_REGISTER_U32, .to = CPU_REGISTER_U32};
+    *found = (CpuJitKernel){
+        .kind = rotates ? CPU_JIT_ROTATE : CPU_JIT_XOR_ROTATE, .type = CPU_REGISTER_U32, .to = CPU_REGISTER_U32};
     return true;
 }
 
-bool cpu_round_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found) {
+bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found) {
     return find_operation(loop, kernel, found) || find_joined(loop, kernel, found) ||
            find_conversion(loop, kernel, found);
 }
 
-bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuRoundKernel *found) {
+bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found) {
     for (int op = 0; op < CPU_REDUCE_COUNT; op++)
         for (int type = 0; type < CPU_REGISTER_COUNT; type++)
             if (loop->kernels->reduce[op][type] == kernel)
@@ -122,7 +122,7 @@ bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, 
     return false;
 }
 
-int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
+int cpu_jit_kernel_arity(const CpuJitKernel *kernel) {
     static const int arities[] = {
 #define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) [CPU_OP_##name] = arity,
 #define CPU_LOOP_TEST(name, ...) [CPU_OP_##name] = 2,
@@ -131,37 +131,37 @@ int cpu_round_kernel_arity(const CpuRoundKernel *kernel) {
 #undef CPU_LOOP_TEST
     };
     switch (kernel->kind) {
-        case CPU_ROUND_OPERATION: return arities[kernel->which];
-        case CPU_ROUND_PAIR: return 3;
-        case CPU_ROUND_XOR_ROTATE: return 2;
-        case CPU_ROUND_CONVERT:
-        case CPU_ROUND_ROTATE: break;
+        case CPU_JIT_OPERATION: return arities[kernel->which];
+        case CPU_JIT_PAIR: return 3;
+        case CPU_JIT_XOR_ROTATE: return 2;
+        case CPU_JIT_CONVERT:
+        case CPU_JIT_ROTATE: break;
     }
     return 1;
 }
 
-int cpu_round_kernel_width(const CpuRoundKernel *kernel, int operand) {
-    const bool chooses = kernel->kind == CPU_ROUND_OPERATION && kernel->which == CPU_OP_SELECT && operand == 0;
+int cpu_jit_kernel_width(const CpuJitKernel *kernel, int operand) {
+    const bool chooses = kernel->kind == CPU_JIT_OPERATION && kernel->which == CPU_OP_SELECT && operand == 0;
     return cpu_register_bytes(chooses ? CPU_REGISTER_PRED : kernel->type);
 }
 
 // ---- operations as values
 
 typedef struct Applied {
-    CpuRoundBlock *block;
+    CpuJitBlock *block;
     bool wide;
 } Applied;
 
-static int32_t binary(const Applied *a, CpuRoundOp op, int32_t x, int32_t y) {
-    return cpu_round_value(a->block, op, a->wide, x, y, -1);
+static int32_t binary(const Applied *a, CpuJitOp op, int32_t x, int32_t y) {
+    return cpu_jit_value(a->block, op, a->wide, x, y, -1);
 }
 
-static int32_t unary(const Applied *a, CpuRoundOp op, int32_t x) {
-    return cpu_round_value(a->block, op, a->wide, x, -1, -1);
+static int32_t unary(const Applied *a, CpuJitOp op, int32_t x) {
+    return cpu_jit_value(a->block, op, a->wide, x, -1, -1);
 }
 
 static int32_t constant(const Applied *a, uint64_t narrow, uint64_t wide) {
-    return cpu_round_constant(a->block, a->wide ? wide : narrow, a->wide);
+    return cpu_jit_constant(a->block, a->wide ? wide : narrow, a->wide);
 }
 
 static int32_t magnitude(const Applied *a, int32_t x) {
@@ -196,7 +196,7 @@ static int32_t apply_float(const Applied *a, CpuLoopOp op, const int32_t *x) {
 }
 
 static int32_t negated(const Applied *a, int32_t mask) {
-    return cpu_round_value(a->block, CPU_VALUE_NOT, false, mask, -1, -1);
+    return cpu_jit_value(a->block, CPU_VALUE_NOT, false, mask, -1, -1);
 }
 
 static int32_t apply_bits(const Applied *a, CpuLoopOp op, const int32_t *x) {
@@ -219,8 +219,8 @@ static int32_t is_more(const Applied *a, bool is_signed, int32_t x, int32_t y) {
 }
 
 static int32_t apply_integer(const Applied *a, CpuLoopOp op, bool is_signed, const int32_t *x) {
-    const CpuRoundOp maximum = is_signed ? CPU_VALUE_MAXIMUM_S : CPU_VALUE_MAXIMUM_U;
-    const CpuRoundOp minimum = is_signed ? CPU_VALUE_MINIMUM_S : CPU_VALUE_MINIMUM_U;
+    const CpuJitOp maximum = is_signed ? CPU_VALUE_MAXIMUM_S : CPU_VALUE_MAXIMUM_U;
+    const CpuJitOp minimum = is_signed ? CPU_VALUE_MINIMUM_S : CPU_VALUE_MINIMUM_U;
     switch (op) {
         case CPU_OP_ADD: return binary(a, CPU_VALUE_ADD, x[0], x[1]);
         case CPU_OP_SUBTRACT: return binary(a, CPU_VALUE_SUBTRACT, x[0], x[1]);
@@ -245,7 +245,7 @@ static int32_t apply_integer(const Applied *a, CpuLoopOp op, bool is_signed, con
 
 // A predicate adds as "or" and multiplies as "and".
 static int32_t apply_predicate(const Applied *a, CpuLoopOp op, const int32_t *x) {
-    const int32_t m[2] = {cpu_round_mask(a->block, x[0]), x[1] < 0 ? -1 : cpu_round_mask(a->block, x[1])};
+    const int32_t m[2] = {cpu_jit_mask(a->block, x[0]), x[1] < 0 ? -1 : cpu_jit_mask(a->block, x[1])};
     switch (op) {
         case CPU_OP_ADD:
         case CPU_OP_MAXIMUM: return apply_bits(a, CPU_OP_OR, m);
@@ -261,16 +261,16 @@ static int32_t apply_predicate(const Applied *a, CpuLoopOp op, const int32_t *x)
 static int32_t apply_select(const Applied *a, CpuRegisterType type, const int32_t *x) {
     int32_t yes = x[1], no = x[2];
     if (type == CPU_REGISTER_PRED && !(a->block->values.items[yes].is_mask && a->block->values.items[no].is_mask)) {
-        yes = cpu_round_byte(a->block, yes);
-        no = cpu_round_byte(a->block, no);
+        yes = cpu_jit_byte(a->block, yes);
+        no = cpu_jit_byte(a->block, no);
     }
-    return cpu_round_value(a->block, CPU_VALUE_SELECT, a->wide, cpu_round_mask(a->block, x[0]), yes, no);
+    return cpu_jit_value(a->block, CPU_VALUE_SELECT, a->wide, cpu_jit_mask(a->block, x[0]), yes, no);
 }
 
 static int32_t apply_conversion(const Applied *a, CpuRegisterType from, CpuRegisterType to, int32_t x) {
     const bool wide = cpu_register_bytes(to) == 8;
-    CpuRoundOp op;
-    if (from == CPU_REGISTER_PRED) x = cpu_round_byte(a->block, x);
+    CpuJitOp op;
+    if (from == CPU_REGISTER_PRED) x = cpu_jit_byte(a->block, x);
     if (to == CPU_REGISTER_F32 || to == CPU_REGISTER_F64)
         op = from == CPU_REGISTER_F32   ? CPU_VALUE_F32_TO_F64
              : from == CPU_REGISTER_F64 ? CPU_VALUE_F64_TO_F32
@@ -282,11 +282,11 @@ static int32_t apply_conversion(const Applied *a, CpuRegisterType from, CpuRegis
         op = from == CPU_REGISTER_S32 ? CPU_VALUE_S32_TO_S64 : CPU_VALUE_U32_TO_U64;
     else
         return x;  // the lower bits are where they were
-    return cpu_round_value(a->block, op, wide, x, -1, -1);
+    return cpu_jit_value(a->block, op, wide, x, -1, -1);
 }
 
 static int32_t apply_pair(const Applied *a, int inner, int outer, const int32_t *x) {
-    static const CpuRoundOp ops[] = {
+    static const CpuJitOp ops[] = {
         [CPU_PAIR_OF_SUM] = CPU_VALUE_ADD_F,
         [CPU_PAIR_OF_DIFFERENCE] = CPU_VALUE_SUBTRACT_F,
         [CPU_PAIR_OF_PRODUCT] = CPU_VALUE_MULTIPLY_F,
@@ -300,19 +300,19 @@ static int32_t apply_pair(const Applied *a, int inner, int outer, const int32_t 
     }
 }
 
-int32_t cpu_round_kernel_apply(CpuRoundBlock *block, const CpuRoundKernel *kernel, const int32_t *operands,
-                               int64_t immediate) {
+int32_t cpu_jit_kernel_apply(CpuJitBlock *block, const CpuJitKernel *kernel, const int32_t *operands,
+                             int64_t immediate) {
     const CpuRegisterType type = kernel->type;
     const Applied applied = {block, cpu_register_bytes(type) == 8};
     const CpuLoopOp op = (CpuLoopOp)kernel->which;
     switch (kernel->kind) {
-        case CPU_ROUND_CONVERT: return apply_conversion(&applied, type, kernel->to, operands[0]);
-        case CPU_ROUND_PAIR: return apply_pair(&applied, kernel->which, kernel->outer, operands);
-        case CPU_ROUND_ROTATE: return cpu_round_rotation(block, operands[0], (unsigned)immediate);
-        case CPU_ROUND_XOR_ROTATE:
+        case CPU_JIT_CONVERT: return apply_conversion(&applied, type, kernel->to, operands[0]);
+        case CPU_JIT_PAIR: return apply_pair(&applied, kernel->which, kernel->outer, operands);
+        case CPU_JIT_ROTATE: return cpu_jit_rotation(block, operands[0], (unsigned)immediate);
+        case CPU_JIT_XOR_ROTATE:
             return binary(&applied, CPU_VALUE_XOR, operands[0],
-                          cpu_round_rotation(block, operands[1], (unsigned)immediate));
-        case CPU_ROUND_OPERATION: break;
+                          cpu_jit_rotation(block, operands[1], (unsigned)immediate));
+        case CPU_JIT_OPERATION: break;
     }
     if (op == CPU_OP_SELECT) return apply_select(&applied, type, operands);
     if (type == CPU_REGISTER_PRED) return apply_predicate(&applied, op, operands);

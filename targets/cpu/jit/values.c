@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Value numbering over a straight stretch of a round: an operation on the same operands, and a load of what was stored
-// or loaded before, are the value that is there already.
+// Value numbering over a straight stretch of a program: an operation on the same operands, and a load of what was
+// stored or loaded before, are the value that is there already.
 //
 //   loop 1   a = load m0; b = a * a; store m1, b         v0 = m0, v1 = v0 * v0, effect v2: m1 <- v1
 //   loop 2   c = load m1; d = load m0; e = c + d * d     c is v1, d is v0, d * d is v1: v3 = v1 + v1
@@ -13,14 +13,14 @@
 // Scratch memory belongs to one loop. A value in it is kept as a value and never stored, unless the loop also calls
 // kernels, which look for it there (`keeps_scratch`).
 //
-// Nothing is removed while a block grows; cpu_round_block_finish() walks back from the end once, marks what an effect
+// Nothing is removed while a block grows; cpu_jit_block_finish() walks back from the end once, marks what an effect
 // needs, and chains the uses of each value in order, which the register allocation of emit.c follows.
 #include "targets/cpu/jit/values.h"
 
 #include <assert.h>
 #include <string.h>
 
-void cpu_round_block_begin(CpuRoundBlock *block) {
+void cpu_jit_block_begin(CpuJitBlock *block) {
     block->values.count = 0;
     memset(block->buckets, 0xff, sizeof block->buckets);
     block->memory_count = block->memory_oldest = 0;
@@ -28,81 +28,81 @@ void cpu_round_block_begin(CpuRoundBlock *block) {
     block->keeps_scratch = false;
 }
 
-void cpu_round_block_begin_loop(CpuRoundBlock *block, bool keeps_scratch) {
+void cpu_jit_block_begin_loop(CpuJitBlock *block, bool keeps_scratch) {
     block->scratch.count = 0;
     block->keeps_scratch = keeps_scratch;
 }
 
-static CpuRoundValue *at(CpuRoundBlock *block, int32_t value) {
+static CpuJitValue *at(CpuJitBlock *block, int32_t value) {
     assert(value >= 0 && value < block->values.count);
     return &block->values.items[value];
 }
 
-static int32_t add(CpuRoundBlock *block, const CpuRoundValue *value) {
+static int32_t add(CpuJitBlock *block, const CpuJitValue *value) {
     hlo_vector_push(block->arena, &block->values, *value);
     return (int32_t)block->values.count - 1;
 }
 
 // ---- values
 
-static bool is_same(const CpuRoundValue *a, const CpuRoundValue *b) {
+static bool is_same(const CpuJitValue *a, const CpuJitValue *b) {
     return a->op == b->op && a->wide == b->wide && a->is_mask == b->is_mask && a->bits == b->bits &&
            memcmp(a->operands, b->operands, sizeof a->operands) == 0;
 }
 
 // The number of the value, which may be there already. What stands in memory is found by its place instead. The hash
 // multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and takes its upper half, which mixes best.
-static int32_t number(CpuRoundBlock *block, const CpuRoundValue *value) {
+static int32_t number(CpuJitBlock *block, const CpuJitValue *value) {
     uint64_t hash = (uint64_t)value->op * 31 + value->bits * 0x9e3779b97f4a7c15;
     for (int i = 0; i < 3; i++) hash = (hash ^ (uint64_t)value->operands[i]) * 0x9e3779b97f4a7c15;
-    int32_t *bucket = &block->buckets[(hash >> 32) % CPU_ROUND_BUCKETS];
+    int32_t *bucket = &block->buckets[(hash >> 32) % CPU_JIT_BUCKETS];
     for (int32_t i = *bucket; i >= 0; i = at(block, i)->next)
         if (is_same(at(block, i), value)) return i;
-    CpuRoundValue made = *value;
+    CpuJitValue made = *value;
     made.next = *bucket;
     return *bucket = add(block, &made);
 }
 
-int32_t cpu_round_constant(CpuRoundBlock *block, uint64_t bits, bool wide) {
+int32_t cpu_jit_constant(CpuJitBlock *block, uint64_t bits, bool wide) {
     if (!wide) bits = (bits & 0xffffffff) * 0x100000001;  // an element of any vector instruction
-    return number(block, &(CpuRoundValue){.op = CPU_VALUE_OF_CONSTANT, .bits = bits, .operands = {-1, -1, -1}});
+    return number(block, &(CpuJitValue){.op = CPU_VALUE_OF_CONSTANT, .bits = bits, .operands = {-1, -1, -1}});
 }
 
 // Comparisons give masks; logic and selections of masks are masks again. Knowing that saves the way through bytes.
-int32_t cpu_round_value(CpuRoundBlock *block, CpuRoundOp op, bool wide, int32_t a, int32_t b, int32_t c) {
+int32_t cpu_jit_value(CpuJitBlock *block, CpuJitOp op, bool wide, int32_t a, int32_t b, int32_t c) {
     const bool compares = (op >= CPU_VALUE_EQ_F && op <= CPU_VALUE_GE_F) || op == CPU_VALUE_EQ || op == CPU_VALUE_GT_S;
     const bool keeps = (op == CPU_VALUE_AND || op == CPU_VALUE_OR || op == CPU_VALUE_XOR || op == CPU_VALUE_NOT) &&
                        at(block, a)->is_mask && (b < 0 || at(block, b)->is_mask);
     const bool selects = op == CPU_VALUE_SELECT && at(block, b)->is_mask && at(block, c)->is_mask;
-    return number(block, &(CpuRoundValue){.op = op,
-                                          .wide = wide,
-                                          .is_mask = compares || keeps || selects || op == CPU_VALUE_TO_MASK,
-                                          .operands = {a, b, c}});
+    return number(block, &(CpuJitValue){.op = op,
+                                        .wide = wide,
+                                        .is_mask = compares || keeps || selects || op == CPU_VALUE_TO_MASK,
+                                        .operands = {a, b, c}});
 }
 
-int32_t cpu_round_rotation(CpuRoundBlock *block, int32_t a, unsigned by) {
-    return number(block, &(CpuRoundValue){.op = CPU_VALUE_ROTATE, .bits = by, .operands = {a, -1, -1}});
+int32_t cpu_jit_rotation(CpuJitBlock *block, int32_t a, unsigned by) {
+    return number(block, &(CpuJitValue){.op = CPU_VALUE_ROTATE, .bits = by, .operands = {a, -1, -1}});
 }
 
-int32_t cpu_round_mask(CpuRoundBlock *block, int32_t value) {
-    const CpuRoundValue *v = at(block, value);
+int32_t cpu_jit_mask(CpuJitBlock *block, int32_t value) {
+    const CpuJitValue *v = at(block, value);
     if (v->is_mask) return value;
     if (v->op == CPU_VALUE_TO_BYTE) return v->operands[0];
-    return cpu_round_value(block, CPU_VALUE_TO_MASK, false, value, -1, -1);
+    return cpu_jit_value(block, CPU_VALUE_TO_MASK, false, value, -1, -1);
 }
 
-int32_t cpu_round_byte(CpuRoundBlock *block, int32_t value) {
-    return at(block, value)->is_mask ? cpu_round_value(block, CPU_VALUE_TO_BYTE, false, value, -1, -1) : value;
+int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value) {
+    return at(block, value)->is_mask ? cpu_jit_value(block, CPU_VALUE_TO_BYTE, false, value, -1, -1) : value;
 }
 
 // ---- memory
 
-static bool is_same_place(const CpuRoundPlace *a, const CpuRoundPlace *b) {
+static bool is_same_place(const CpuJitPlace *a, const CpuJitPlace *b) {
     return a->base == b->base && a->moved == b->moved && a->offset == b->offset;
 }
 
 // True unless the two runs of bytes cannot overlap. Bases are apart, but arguments and results may share their memory.
-static bool may_share(const CpuRoundPlace *a, int64_t a_bytes, const CpuRoundPlace *b, int64_t b_bytes) {
+static bool may_share(const CpuJitPlace *a, int64_t a_bytes, const CpuJitPlace *b, int64_t b_bytes) {
     if (a->base != b->base) return a->base >= CPU_BASE_FIRST_ARGUMENT && b->base >= CPU_BASE_FIRST_ARGUMENT;
     if (a->moved == b->moved) return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
     const int64_t a_low = a->moved < 0 ? a->offset : a->low, a_high = a->moved < 0 ? a->offset + a_bytes : a->high;
@@ -110,41 +110,41 @@ static bool may_share(const CpuRoundPlace *a, int64_t a_bytes, const CpuRoundPla
     return a_low < b_high && b_low < a_high;
 }
 
-void cpu_round_forget(CpuRoundBlock *block, CpuRoundPlace place, int64_t bytes) {
-    if (place.base == CPU_ROUND_IN_SCRATCH) {
+void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes) {
+    if (place.base == CPU_JIT_IN_SCRATCH) {
         int64_t kept = 0;
         for (int64_t i = 0; i < block->scratch.count; i++) {
-            const CpuRoundMemory known = block->scratch.items[i];
+            const CpuJitMemory known = block->scratch.items[i];
             if (!may_share(&place, bytes, &known.place, known.width)) block->scratch.items[kept++] = known;
         }
         block->scratch.count = kept;
         return;
     }
     for (int32_t i = 0; i < block->memory_count; i++) {
-        CpuRoundMemory *known = &block->memory[i];
+        CpuJitMemory *known = &block->memory[i];
         if (known->value >= 0 && may_share(&place, bytes, &known->place, known->width)) known->value = -1;
     }
 }
 
 // Scratch is small and remembered whole; of other memory the oldest entry makes room, which only costs a load.
-static void remember(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value) {
-    const CpuRoundMemory known = {place, width, value};
-    if (place.base == CPU_ROUND_IN_SCRATCH) {
+static void remember(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value) {
+    const CpuJitMemory known = {place, width, value};
+    if (place.base == CPU_JIT_IN_SCRATCH) {
         hlo_vector_push(block->arena, &block->scratch, known);
         return;
     }
-    if (block->memory_count < CPU_ROUND_MEMORY) {
+    if (block->memory_count < CPU_JIT_MEMORY) {
         block->memory[block->memory_count++] = known;
         return;
     }
     block->memory[block->memory_oldest] = known;
-    block->memory_oldest = (block->memory_oldest + 1) % CPU_ROUND_MEMORY;
+    block->memory_oldest = (block->memory_oldest + 1) % CPU_JIT_MEMORY;
 }
 
 // The newest entry for exactly these bytes, or -1. A place that was written with another width is forgotten by then.
-static int32_t known_at(const CpuRoundBlock *block, const CpuRoundPlace *place, int width) {
-    const bool in_scratch = place->base == CPU_ROUND_IN_SCRATCH;
-    const CpuRoundMemory *known = in_scratch ? block->scratch.items : block->memory;
+static int32_t known_at(const CpuJitBlock *block, const CpuJitPlace *place, int width) {
+    const bool in_scratch = place->base == CPU_JIT_IN_SCRATCH;
+    const CpuJitMemory *known = in_scratch ? block->scratch.items : block->memory;
     const int64_t count = in_scratch ? block->scratch.count : block->memory_count;
     for (int64_t i = count - 1; i >= 0; i--)
         if (known[i].value >= 0 && known[i].width == width && is_same_place(&known[i].place, place))
@@ -152,50 +152,50 @@ static int32_t known_at(const CpuRoundBlock *block, const CpuRoundPlace *place, 
     return -1;
 }
 
-bool cpu_round_knows(const CpuRoundBlock *block, CpuRoundPlace place, int width) {
+bool cpu_jit_knows(const CpuJitBlock *block, CpuJitPlace place, int width) {
     return known_at(block, &place, width) >= 0;
 }
 
-int32_t cpu_round_read(CpuRoundBlock *block, CpuRoundPlace place, int width) {
+int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width) {
     assert(width == 1 || width == 4 || width == 8);
-    if (place.base == CPU_ROUND_CONSTANT) {
+    if (place.base == CPU_JIT_CONSTANT) {
         uint64_t bits = 0;
         memcpy(&bits, place.constant + place.offset, (size_t)width);
-        return cpu_round_constant(block, bits, width == 8);
+        return cpu_jit_constant(block, bits, width == 8);
     }
     const int32_t known = known_at(block, &place, width);
     if (known >= 0) return known;
     // What nobody stored is not to be found in memory.
-    if (place.base == CPU_ROUND_IN_SCRATCH && !block->keeps_scratch) block->fits = false;
+    if (place.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) block->fits = false;
     const int32_t value = add(
         block,
-        &(CpuRoundValue){
+        &(CpuJitValue){
             .op = CPU_VALUE_OF_MEMORY, .wide = width == 8, .width = width, .place = place, .operands = {-1, -1, -1}});
     remember(block, place, width, value);
     return value;
 }
 
-void cpu_round_write(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value) {
+void cpu_jit_write(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value) {
     assert(width == 1 || width == 4 || width == 8);
     if (known_at(block, &place, width) == value) return;
-    cpu_round_forget(block, place, width);
+    cpu_jit_forget(block, place, width);
     remember(block, place, width, value);
-    if (place.base == CPU_ROUND_IN_SCRATCH && !block->keeps_scratch) return;
-    CpuRoundValue *store = cpu_round_effect(block, CPU_EFFECT_STORE);
+    if (place.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) return;
+    CpuJitValue *store = cpu_jit_effect(block, CPU_EFFECT_STORE);
     store->operands[0] = value;
     store->place = place;
     store->width = width;
 }
 
-CpuRoundValue *cpu_round_effect(CpuRoundBlock *block, CpuRoundOp op) {
+CpuJitValue *cpu_jit_effect(CpuJitBlock *block, CpuJitOp op) {
     assert(op >= CPU_EFFECT_STORE);
-    return at(block, add(block, &(CpuRoundValue){.op = op, .operands = {-1, -1, -1}}));
+    return at(block, add(block, &(CpuJitValue){.op = op, .operands = {-1, -1, -1}}));
 }
 
-void cpu_round_block_finish(CpuRoundBlock *block, int32_t *first_use) {
+void cpu_jit_block_finish(CpuJitBlock *block, int32_t *first_use) {
     for (int64_t i = 0; i < block->values.count; i++) first_use[i] = -1;
     for (int64_t i = block->values.count - 1; i >= 0; i--) {
-        CpuRoundValue *value = &block->values.items[i];
+        CpuJitValue *value = &block->values.items[i];
         value->needed = value->op >= CPU_EFFECT_STORE || first_use[i] >= 0;
         if (!value->needed) continue;
         // An operand that is there twice is used twice at the same place.

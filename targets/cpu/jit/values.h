@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stretch of a round computes, element by element: every value is a constant, what stands in memory, or an
+// What a stretch of a program computes, element by element: every value is a constant, what stands in memory, or an
 // operation on earlier values, each of which is there once. Memory is followed through the stretch, so that what one
 // loop stores and another loads is one value, and what two loops compute alike is computed once.
 #ifndef MESHLO_TARGETS_CPU_JIT_VALUES_H_
@@ -9,7 +9,7 @@
 
 // Operations are on the lowest element of a register, of 64 bits where the value is `wide`, else of 32. Predicates are
 // bytes in memory and masks in registers.
-typedef enum CpuRoundOp {
+typedef enum CpuJitOp {
     // Values.
     CPU_VALUE_OF_CONSTANT,
     CPU_VALUE_OF_MEMORY,
@@ -65,111 +65,111 @@ typedef enum CpuRoundOp {
     CPU_EFFECT_UNLESS,  // goes to step `target` unless operand 0 holds
     CPU_EFFECT_GO,
     CPU_EFFECT_LEAVE,  // with `target` as the number of the next step
-    CPU_ROUND_OP_COUNT
-} CpuRoundOp;
+    CPU_JIT_OP_COUNT
+} CpuJitOp;
 
 // Where something stands: behind a base of the device, behind a moved address, or in scratch memory.
-enum { CPU_ROUND_IN_SCRATCH = -1, CPU_ROUND_CONSTANT = -2 };
-typedef struct CpuRoundPlace {
+enum { CPU_JIT_IN_SCRATCH = -1, CPU_JIT_CONSTANT = -2 };
+typedef struct CpuJitPlace {
     int32_t base;
     int32_t moved;  // the number of a moved address that `offset` is behind, or -1
     int64_t offset;
     int64_t low, high;     // moved: the bytes of the base within which all of the moving buffer stands
-    const char *constant;  // of CPU_ROUND_CONSTANT
-} CpuRoundPlace;
+    const char *constant;  // of CPU_JIT_CONSTANT
+} CpuJitPlace;
 
-typedef struct CpuRoundCall {
+typedef struct CpuJitCall {
     CpuBlockKernel *kernel;
-    CpuRoundPlace places[CPU_TINY_PLACES];
+    CpuJitPlace places[CPU_TINY_PLACES];
     int64_t count, immediate;
-} CpuRoundCall;
+} CpuJitCall;
 
-typedef struct CpuRoundValue {
-    CpuRoundOp op;
+typedef struct CpuJitValue {
+    CpuJitOp op;
     bool wide, is_mask, needed;
     int width;  // of memory: bytes
     int32_t operands[3];
     int32_t target;
     uint64_t bits;
-    CpuRoundPlace place;
-    const CpuRoundCall *call;
+    CpuJitPlace place;
+    const CpuJitCall *call;
     const CpuThunkBuffer *buffer;
     int32_t next;         // of those with the same hash
     int32_t next_use[3];  // the next one that uses the operand, or -1
-} CpuRoundValue;
+} CpuJitValue;
 
-typedef struct CpuRoundMemory {
-    CpuRoundPlace place;
+typedef struct CpuJitMemory {
+    CpuJitPlace place;
     int width;
     int32_t value;
-} CpuRoundMemory;
+} CpuJitMemory;
 
-enum { CPU_ROUND_BUCKETS = 256, CPU_ROUND_MEMORY = 128 };
+enum { CPU_JIT_BUCKETS = 256, CPU_JIT_MEMORY = 128 };
 
-typedef struct CpuRoundBlock {
+typedef struct CpuJitBlock {
     HloArena *arena;
-    HLO_VECTOR(CpuRoundValue) values;
-    int32_t buckets[CPU_ROUND_BUCKETS];
-    CpuRoundMemory memory[CPU_ROUND_MEMORY];  // what is known of it; the oldest is forgotten first
+    HLO_VECTOR(CpuJitValue) values;
+    int32_t buckets[CPU_JIT_BUCKETS];
+    CpuJitMemory memory[CPU_JIT_MEMORY];  // what is known of it; the oldest is forgotten first
     int32_t memory_count, memory_oldest;
-    HLO_VECTOR(CpuRoundMemory) scratch;  // all that the loop has written
-    bool keeps_scratch;                  // kernels that are called look for it there
-    bool fits;                           // false: something of the block is beyond what code can be made of
-} CpuRoundBlock;
+    HLO_VECTOR(CpuJitMemory) scratch;  // all that the loop has written
+    bool keeps_scratch;                // kernels that are called look for it there
+    bool fits;                         // false: something of the block is beyond what code can be made of
+} CpuJitBlock;
 
 // Forgets everything. Values of a block are reached by their numbers.
-void cpu_round_block_begin(CpuRoundBlock *block);
+void cpu_jit_block_begin(CpuJitBlock *block);
 // Begins a loop, which finds nothing in scratch memory.
-void cpu_round_block_begin_loop(CpuRoundBlock *block, bool keeps_scratch);
+void cpu_jit_block_begin_loop(CpuJitBlock *block, bool keeps_scratch);
 
 // The number of the value with these bits, the lower 32 where it is not wide; equal constants are one value.
-int32_t cpu_round_constant(CpuRoundBlock *block, uint64_t bits, bool wide);
+int32_t cpu_jit_constant(CpuJitBlock *block, uint64_t bits, bool wide);
 // The number of `op` on the values a, b and c (-1 where it has fewer operands): that of the same operation on the same
 // operands if the block has it already, else of a new one.
-int32_t cpu_round_value(CpuRoundBlock *block, CpuRoundOp op, bool wide, int32_t a, int32_t b, int32_t c);
+int32_t cpu_jit_value(CpuJitBlock *block, CpuJitOp op, bool wide, int32_t a, int32_t b, int32_t c);
 // The 32 bits of `a` turned left by so many places.
-int32_t cpu_round_rotation(CpuRoundBlock *block, int32_t a, unsigned by);
+int32_t cpu_jit_rotation(CpuJitBlock *block, int32_t a, unsigned by);
 // A predicate as a mask of 32 bits, as selections and logic want it; one that is a mask already stays as it is.
-int32_t cpu_round_mask(CpuRoundBlock *block, int32_t value);
+int32_t cpu_jit_mask(CpuJitBlock *block, int32_t value);
 // A predicate as the byte 0 or 1 that memory has for it.
-int32_t cpu_round_byte(CpuRoundBlock *block, int32_t value);
+int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value);
 
 // The element of 1, 4 or 8 bytes there: the value that was written or read there before, if nothing came between them.
-int32_t cpu_round_read(CpuRoundBlock *block, CpuRoundPlace place, int width);
+int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width);
 // Stores an element; in scratch memory only where a kernel that is called will look for it.
-void cpu_round_write(CpuRoundBlock *block, CpuRoundPlace place, int width, int32_t value);
+void cpu_jit_write(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value);
 // True if the block knows what stands there without reading it.
-bool cpu_round_knows(const CpuRoundBlock *block, CpuRoundPlace place, int width);
+bool cpu_jit_knows(const CpuJitBlock *block, CpuJitPlace place, int width);
 // Something writes so many bytes there.
-void cpu_round_forget(CpuRoundBlock *block, CpuRoundPlace place, int64_t bytes);
+void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes);
 
 // Adds something that happens, which the caller fills in.
-CpuRoundValue *cpu_round_effect(CpuRoundBlock *block, CpuRoundOp op);
+CpuJitValue *cpu_jit_effect(CpuJitBlock *block, CpuJitOp op);
 
 // Marks what is needed, and sets next_use; `first_use` gets the first use of each value.
-void cpu_round_block_finish(CpuRoundBlock *block, int32_t *first_use);
+void cpu_jit_block_finish(CpuJitBlock *block, int32_t *first_use);
 
 // ---- kernels as values (kernels.c)
 
 // What a step of a small loop computes, if that can be said in values.
-typedef struct CpuRoundKernel {
-    enum { CPU_ROUND_OPERATION, CPU_ROUND_CONVERT, CPU_ROUND_PAIR, CPU_ROUND_ROTATE, CPU_ROUND_XOR_ROTATE } kind;
+typedef struct CpuJitKernel {
+    enum { CPU_JIT_OPERATION, CPU_JIT_CONVERT, CPU_JIT_PAIR, CPU_JIT_ROTATE, CPU_JIT_XOR_ROTATE } kind;
     int which;                 // the CpuLoopOp, the CpuPairInner
     int outer;                 // CpuPairOuter
     CpuRegisterType type, to;  // of the operands (the last one, where the first is a predicate); of the result
-} CpuRoundKernel;
+} CpuJitKernel;
 
 // False where the kernel is none of these.
-bool cpu_round_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuRoundKernel *found);
+bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
 // The same for the kernel of a reduction; `found` combines two of its elements.
-bool cpu_round_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuRoundKernel *found);
+bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found);
 // How many operands the kernel has, at most 3.
-int cpu_round_kernel_arity(const CpuRoundKernel *kernel);
+int cpu_jit_kernel_arity(const CpuJitKernel *kernel);
 // Bytes of an operand's elements.
-int cpu_round_kernel_width(const CpuRoundKernel *kernel, int operand);
+int cpu_jit_kernel_width(const CpuJitKernel *kernel, int operand);
 // The value that the kernel makes of one element of each operand, in the operations and roundings of the compiled
 // kernel, so that their bits are the same; `immediate` as the kernel has it.
-int32_t cpu_round_kernel_apply(CpuRoundBlock *block, const CpuRoundKernel *kernel, const int32_t *operands,
-                               int64_t immediate);
+int32_t cpu_jit_kernel_apply(CpuJitBlock *block, const CpuJitKernel *kernel, const int32_t *operands,
+                             int64_t immediate);
 
 #endif

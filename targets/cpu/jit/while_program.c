@@ -17,12 +17,12 @@
 //   10                                           the end
 //
 // Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once a run, since
-// the device's bases do not change while the loop runs; only dynamic slices stand elsewhere in every round, and a MOVE
-// before the calls of such a loop writes their addresses into those calls. Where there is machine code for the round
-// (code.c), that is run instead, and this file only does the steps that are not in it.
+// the device's bases do not change while the loop runs; only dynamic slices stand elsewhere in every iteration, and a
+// MOVE before the calls of such a loop writes their addresses into those calls. Where there is machine code for the
+// program (code.c), that is run instead, and this file only does the steps that are not in it.
 //
 // A loop with anything in it that may have to wait for another device has no such list: a device is parked between
-// thunks, and a round is left only at its end.
+// thunks, and an iteration is left only at its end.
 #include "targets/cpu/jit/while_program.h"
 
 #include <assert.h>
@@ -31,60 +31,60 @@
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/jit/internal.h"
 
-typedef HLO_VECTOR(CpuRoundStep) RoundSteps;
+typedef HLO_VECTOR(CpuWhileStep) WhileSteps;
 
 // ---- planning
 
 // Programs beyond this are no handful of calls. Copies up to so many bytes are calls, larger ones may take many cores.
 enum { kMostSteps = 4096, kCallBytes = 256 };
 
-typedef struct RoundPlanner {
+typedef struct Planner {
     HloArena *arena;
-    RoundSteps steps;
+    WhileSteps steps;
     bool may_share, fits;
-} RoundPlanner;
+} Planner;
 
-static int32_t here(const RoundPlanner *p) {
+static int32_t here(const Planner *p) {
     return (int32_t)p->steps.count;
 }
 
-static CpuRoundStep *add(RoundPlanner *p, CpuRoundKind kind) {
+static CpuWhileStep *add(Planner *p, CpuWhileKind kind) {
     if (p->steps.count >= kMostSteps) p->fits = false;
-    const CpuRoundStep step = {.kind = kind};
+    const CpuWhileStep step = {.kind = kind};
     hlo_vector_push(p->arena, &p->steps, step);
     return &p->steps.items[p->steps.count - 1];
 }
 
-static void plan_copies(RoundPlanner *p, const CpuCopy *copies, int32_t count) {
+static void plan_copies(Planner *p, const CpuCopy *copies, int32_t count) {
     for (int32_t i = 0; i < count; i++)
-        add(p, copies[i].bytes <= kCallBytes ? CPU_ROUND_CALL : CPU_ROUND_COPY)->copy = copies[i];
+        add(p, copies[i].bytes <= kCallBytes ? CPU_WHILE_CALL : CPU_WHILE_COPY)->copy = copies[i];
 }
 
 // The places of the loop's calls, the first of which is `first`, that stand in the buffer.
-static void plan_move(RoundPlanner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
+static void plan_move(Planner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
     const CpuTinyLoop *tiny = loop->loop->tiny;
     const int64_t length = cpu_tiny_loop_length(tiny);
-    CpuRoundMoved *moved = HLO_ARENA_NEW(p->arena, CpuRoundMoved, length * CPU_TINY_PLACES);
-    CpuRoundStep *step = add(p, CPU_ROUND_MOVE);
+    CpuWhileMoved *moved = HLO_ARENA_NEW(p->arena, CpuWhileMoved, length * CPU_TINY_PLACES);
+    CpuWhileStep *step = add(p, CPU_WHILE_MOVE);
     step->buffer = &loop->buffers[buffer];
     step->moved = moved;
     for (int64_t i = 0; i < length; i++)
         for (int place = 0; place < CPU_TINY_PLACES; place++) {
             int64_t offset;
             if (cpu_tiny_loop_names(tiny, i, place, buffer, &offset))
-                moved[step->moved_count++] = (CpuRoundMoved){first + (int32_t)i, place, offset};
+                moved[step->moved_count++] = (CpuWhileMoved){first + (int32_t)i, place, offset};
         }
 }
 
 // First the moves, one for each buffer that has starts, then the loop's calls: `first` is the number of the first of
 // these.
-static void plan_tiny_loop(RoundPlanner *p, const CpuThunkLoop *loop) {
+static void plan_tiny_loop(Planner *p, const CpuThunkLoop *loop) {
     int32_t moving = 0;
     for (int32_t i = 0; i < loop->buffer_count; i++) moving += loop->buffers[i].start_count > 0;
     const int32_t first = here(p) + moving;
     for (int32_t i = 0; i < loop->buffer_count; i++)
         if (loop->buffers[i].start_count > 0) plan_move(p, loop, i, first);
-    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, CPU_ROUND_CALL)->loop = loop;
+    for (int64_t i = 0; i < cpu_tiny_loop_length(loop->loop->tiny); i++) add(p, CPU_WHILE_CALL)->loop = loop;
 }
 
 static bool is_tiny(const CpuThunk *thunk) {
@@ -93,37 +93,37 @@ static bool is_tiny(const CpuThunk *thunk) {
     return tiny;
 }
 
-static void plan_list(RoundPlanner *p, const CpuThunkList *list);
+static void plan_list(Planner *p, const CpuThunkList *list);
 
-// The carry's initial copies; then, each round: condition, exit, body, back. Copies that end a round are the lists'
-// own.
-static void plan_while(RoundPlanner *p, const CpuThunk *thunk) {
+// The carry's initial copies; then, each iteration: condition, exit, body, back. Copies that end an iteration are the
+// lists' own.
+static void plan_while(Planner *p, const CpuThunk *thunk) {
     plan_copies(p, thunk->copies, thunk->copy_count);
     const int32_t begin = here(p);
     plan_list(p, &thunk->regions[0]);
     const int32_t test = here(p);
-    add(p, CPU_ROUND_UNLESS)->predicate = thunk->regions[0].predicate;
+    add(p, CPU_WHILE_UNLESS)->predicate = thunk->regions[0].predicate;
     plan_list(p, &thunk->regions[1]);
-    add(p, CPU_ROUND_GO)->target = begin;
+    add(p, CPU_WHILE_GO)->target = begin;
     p->steps.items[test].target = here(p);
 }
 
 // Branches one behind the other, each with a jump behind the last, whose target is known when all are there.
-static void plan_conditional(RoundPlanner *p, const CpuThunk *thunk) {
+static void plan_conditional(Planner *p, const CpuThunk *thunk) {
     int32_t *targets = HLO_ARENA_NEW(p->arena, int32_t, 2 * thunk->region_count), *ends = targets + thunk->region_count;
-    CpuRoundStep *choice = add(p, CPU_ROUND_CHOOSE);
+    CpuWhileStep *choice = add(p, CPU_WHILE_CHOOSE);
     choice->thunk = thunk;
     choice->targets = targets;
     for (int32_t i = 0; i < thunk->region_count && p->fits; i++) {
         targets[i] = here(p);
         plan_list(p, &thunk->regions[i]);
         ends[i] = here(p);
-        add(p, CPU_ROUND_GO);
+        add(p, CPU_WHILE_GO);
     }
     for (int32_t i = 0; i < thunk->region_count && p->fits; i++) p->steps.items[ends[i]].target = here(p);
 }
 
-static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
+static void plan_thunk(Planner *p, const CpuThunk *thunk) {
     p->may_share = p->may_share || thunk->share_index >= 0;
     switch (thunk->kind) {
         case CPU_STEP_WHILE: plan_while(p, thunk); break;
@@ -134,7 +134,7 @@ static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
         case CPU_STEP_SEND: p->fits = false; break;
         default:
             if (!is_tiny(thunk)) {
-                add(p, thunk->small ? CPU_ROUND_CALL : CPU_ROUND_THUNK)->thunk = thunk;
+                add(p, thunk->small ? CPU_WHILE_CALL : CPU_WHILE_THUNK)->thunk = thunk;
                 break;
             }
             if (thunk->kind == CPU_STEP_COPY_LOOPS) plan_copies(p, thunk->copies, thunk->copy_count);
@@ -143,47 +143,48 @@ static void plan_thunk(RoundPlanner *p, const CpuThunk *thunk) {
     }
 }
 
-static void plan_list(RoundPlanner *p, const CpuThunkList *list) {
+static void plan_list(Planner *p, const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count && p->fits; i++) plan_thunk(p, &list->thunks[i]);
     plan_copies(p, list->end_copies, list->end_copy_count);
 }
 
-static const CpuRound *plan_round(HloArena *arena, HloArena *scratch, const CpuThunk *thunk) {
-    RoundPlanner p = {.arena = arena, .fits = true};
+static const CpuWhileProgram *plan_program(HloArena *arena, HloArena *scratch, const CpuThunk *thunk) {
+    Planner p = {.arena = arena, .fits = true};
     plan_while(&p, thunk);
     if (!p.fits) return NULL;
-    CpuRound *round = HLO_ARENA_NEW(arena, CpuRound, 1);
-    *round = (CpuRound){p.steps.items, p.steps.count, p.may_share, NULL};
-    round->code = cpu_round_code_make(scratch, arena, round);
-    return round;
+    CpuWhileProgram *program = HLO_ARENA_NEW(arena, CpuWhileProgram, 1);
+    *program = (CpuWhileProgram){p.steps.items, p.steps.count, p.may_share, NULL};
+    program->code = cpu_while_code_make(scratch, arena, program);
+    return program;
 }
 
 // Loops and conditionals within a loop that has its list are in that.
-void cpu_rounds_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
+void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count; i++) {
         CpuThunk *thunk = (CpuThunk *)(uintptr_t)&list->thunks[i];
-        if (thunk->kind == CPU_STEP_WHILE) thunk->round = plan_round(arena, scratch, thunk);
-        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++)
-            cpu_rounds_plan(arena, scratch, &thunk->regions[r]);
+        if (thunk->kind == CPU_STEP_WHILE) thunk->program = plan_program(arena, scratch, thunk);
+        for (int32_t r = 0; r < thunk->region_count && !thunk->program; r++)
+            cpu_while_programs_plan(arena, scratch, &thunk->regions[r]);
     }
 }
 
-void cpu_rounds_free(const CpuThunkList *list) {
+void cpu_while_programs_free(const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count; i++) {
         const CpuThunk *thunk = &list->thunks[i];
-        if (thunk->round) cpu_round_code_free(thunk->round->code);
-        for (int32_t r = 0; r < thunk->region_count && !thunk->round; r++) cpu_rounds_free(&thunk->regions[r]);
+        if (thunk->program) cpu_while_code_free(thunk->program->code);
+        for (int32_t r = 0; r < thunk->region_count && !thunk->program; r++)
+            cpu_while_programs_free(&thunk->regions[r]);
     }
 }
 
-bool cpu_round_may_share(const CpuRound *round) {
-    return round->may_share;
+bool cpu_while_may_share(const CpuWhileProgram *program) {
+    return program->may_share;
 }
 
 // ---- running
 
 // The calls of the loop whose first one is number `at`; how many there are.
-// Buffers that move get their addresses in every round.
+// Buffers that move get their addresses in every iteration.
 static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuTinyCall *calls) {
     char *buffers[CPU_TINY_BUFFERS] = {0};
     for (int32_t i = 0; i < loop->buffer_count && i < CPU_TINY_BUFFERS; i++)
@@ -208,73 +209,73 @@ static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *c
 }
 
 // Steps that are no calls have no kernel; the predicate's address is the first place of its step.
-static void bind(const CpuRound *round, char *const *bases, char *scratch, CpuTinyCall *calls) {
-    for (int64_t i = 0; i < round->count;) {
-        const CpuRoundStep *step = &round->steps[i];
-        if (step->kind == CPU_ROUND_CALL && step->loop) {
+static void bind(const CpuWhileProgram *program, char *const *bases, char *scratch, CpuTinyCall *calls) {
+    for (int64_t i = 0; i < program->count;) {
+        const CpuWhileStep *step = &program->steps[i];
+        if (step->kind == CPU_WHILE_CALL && step->loop) {
             i += bind_loop(step->loop, bases, scratch, &calls[i]);
             continue;
         }
         calls[i] = (CpuTinyCall){0};
-        if (step->kind == CPU_ROUND_CALL && step->thunk)
+        if (step->kind == CPU_WHILE_CALL && step->thunk)
             bind_small(step->thunk, bases, &calls[i]);
-        else if (step->kind == CPU_ROUND_CALL)
+        else if (step->kind == CPU_WHILE_CALL)
             bind_copy(&step->copy, bases, &calls[i]);
-        if (step->kind == CPU_ROUND_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
+        if (step->kind == CPU_WHILE_UNLESS) calls[i].places[0] = cpu_slice_address(bases, step->predicate);
         i++;
     }
 }
 
-// Where a dynamic slice stands in this round, into all places of calls that are in it.
-static void move(const CpuRoundStep *step, char *const *bases, CpuTinyCall *calls) {
+// Where a dynamic slice stands in this iteration, into all places of calls that are in it.
+static void move(const CpuWhileStep *step, char *const *bases, CpuTinyCall *calls) {
     char *at = cpu_thunk_buffer_address(step->buffer, bases);
     for (int64_t i = 0; i < step->moved_count; i++) {
-        const CpuRoundMoved *moved = &step->moved[i];
+        const CpuWhileMoved *moved = &step->moved[i];
         calls[moved->step].places[moved->place] = at + moved->offset;
     }
 }
 
 // What is under way: the rest of a loop's run.
 typedef struct Runner {
-    const CpuRound *round;
+    const CpuWhileProgram *program;
     char *const *bases;
     CpuPool *pool;
-    CpuRoundThunk *run_thunk;
+    CpuWhileThunk *run_thunk;
     void *context;
 } Runner;
 
 // A step that is no call; *at is the next one.
-static HloStatus run_step(const Runner *runner, const CpuRoundStep *step, CpuTinyCall *calls, int64_t *at) {
+static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuTinyCall *calls, int64_t *at) {
     switch (step->kind) {
-        case CPU_ROUND_MOVE: move(step, runner->bases, calls); break;
-        case CPU_ROUND_COPY: {
+        case CPU_WHILE_MOVE: move(step, runner->bases, calls); break;
+        case CPU_WHILE_COPY: {
             char *to = cpu_slice_address(runner->bases, step->copy.to);
             const char *from = cpu_slice_address(runner->bases, step->copy.from);
             if (to != from) cpu_copy_bytes(runner->pool, to, from, step->copy.bytes);
             break;
         }
-        case CPU_ROUND_THUNK: return runner->run_thunk(runner->context, step->thunk);
-        case CPU_ROUND_GO: *at = step->target; break;
-        case CPU_ROUND_CHOOSE: *at = step->targets[cpu_thunk_branch(step->thunk, runner->bases)]; break;
-        case CPU_ROUND_CALL:
-        case CPU_ROUND_UNLESS: HLO_BUG_IF(true);
+        case CPU_WHILE_THUNK: return runner->run_thunk(runner->context, step->thunk);
+        case CPU_WHILE_GO: *at = step->target; break;
+        case CPU_WHILE_CHOOSE: *at = step->targets[cpu_thunk_branch(step->thunk, runner->bases)]; break;
+        case CPU_WHILE_CALL:
+        case CPU_WHILE_UNLESS: HLO_BUG_IF(true);
     }
     return HLO_SUCCESS;
 }
 
 // The inner loop of short loops: a call's kernel is asked for first, as nearly all steps are calls.
 static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
-    const CpuRoundStep *steps = runner->round->steps;
-    for (int64_t at = 0; at < runner->round->count;) {
+    const CpuWhileStep *steps = runner->program->steps;
+    for (int64_t at = 0; at < runner->program->count;) {
         const CpuTinyCall *call = &calls[at];
         char *const *places = call->places;
         if (call->kernel) {
             call->kernel(places[0], places[1], places[2], places[3], call->count, call->immediate);
             at++;
-        } else if (steps[at].kind == CPU_ROUND_UNLESS) {
+        } else if (steps[at].kind == CPU_WHILE_UNLESS) {
             at = *places[0] ? at + 1 : steps[at].target;
         } else {
-            const CpuRoundStep *step = &steps[at++];
+            const CpuWhileStep *step = &steps[at++];
             HLO_TRY(run_step(runner, step, calls, &at));
         }
     }
@@ -283,30 +284,30 @@ static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
 
 // The code leaves at steps that are not in it.
 static HloStatus run_code(const Runner *runner, char *scratch) {
-    const CpuRound *round = runner->round;
-    char *moved[CPU_ROUND_MOVED];
+    const CpuWhileProgram *program = runner->program;
+    char *moved[CPU_WHILE_MOVED];
     for (int64_t at = 0;;) {
-        at = cpu_round_code_run(round->code, at, runner->bases, scratch, moved);
-        if (at == round->count) return HLO_SUCCESS;
-        const CpuRoundStep *step = &round->steps[at++];
+        at = cpu_while_code_run(program->code, at, runner->bases, scratch, moved);
+        if (at == program->count) return HLO_SUCCESS;
+        const CpuWhileStep *step = &program->steps[at++];
         HLO_TRY(run_step(runner, step, NULL, &at));
     }
 }
 
-// A loop of a few rounds is not to wait for memory.
+// A loop of a few iterations is not to wait for memory.
 enum { kInlineCalls = 64 };
 
-HloStatus cpu_round_run(const CpuRound *round, char *const *bases, CpuPool *pool, CpuRoundThunk *run_thunk,
+HloStatus cpu_while_run(const CpuWhileProgram *program, char *const *bases, CpuPool *pool, CpuWhileThunk *run_thunk,
                         void *context) {
-    assert(round && bases && run_thunk);
+    assert(program && bases && run_thunk);
     _Alignas(64) char scratch[CPU_TINY_SCRATCH];
-    const Runner runner = {round, bases, pool, run_thunk, context};
-    if (round->code) return run_code(&runner, scratch);
+    const Runner runner = {program, bases, pool, run_thunk, context};
+    if (program->code) return run_code(&runner, scratch);
     _Alignas(64) CpuTinyCall small[kInlineCalls];
     CpuTinyCall *calls =
-        round->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuTinyCall) * (size_t)round->count);
-    HLO_FAIL_IF(!calls, HLO_RESOURCE_EXHAUSTED, "no memory to run a loop of %lld calls", (long long)round->count);
-    bind(round, bases, scratch, calls);
+        program->count <= kInlineCalls ? small : hlo_allocate(sizeof(CpuTinyCall) * (size_t)program->count);
+    HLO_FAIL_IF(!calls, HLO_RESOURCE_EXHAUSTED, "no memory to run a loop of %lld calls", (long long)program->count);
+    bind(program, bases, scratch, calls);
     const HloStatus status = run(&runner, calls);
     if (calls != small) hlo_free(calls);
     return status;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions as bytes. An assembler of its own because the code of a round (code.c) needs some forty
+// Instructions as bytes. An assembler of its own because the code of a program (code.c) needs some forty
 // instructions, all in one shape, and is made in microseconds while a program compiles: a library for that would be
 // larger than all that it is wanted for, and the name of an instruction here is its row in emit.c's table.
 //

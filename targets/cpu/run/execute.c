@@ -201,28 +201,28 @@ static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thu
     return status;
 }
 
-// The thunk of a round, by a device that goes through it with this pool.
-typedef struct RoundContext {
+// Runs a thunk of a while program for a device that goes through it with this pool.
+typedef struct ProgramContext {
     CpuRun *run;
     CpuDevice *device;
     CpuPool *pool;
-} RoundContext;
+} ProgramContext;
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool);
 
 // Names the thunk in an error: the loop around it is left in one step.
-static HloStatus run_thunk_of_round(void *context, const CpuThunk *thunk) {
-    const RoundContext *c = context;
+static HloStatus run_thunk_of_program(void *context, const CpuThunk *thunk) {
+    const ProgramContext *c = context;
     const HloStatus status = run_thunk(c->run, c->device, thunk, c->pool);
     return status ? hlo_status_annotate(status, "%%%s", thunk->name) : HLO_SUCCESS;
 }
 
-// Nobody is told of the thunks of a round, so a traced run goes from thunk to thunk, and so does one in which several
-// devices may have a kernel run once for all.
+// Nobody is told of the thunks of a while program, so a traced run goes from thunk to thunk, and so does one in which
+// several devices may have a kernel run once for all.
 static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
-    const CpuRound *round = thunk->round;
-    if (round && !run->trace && !(run->sharing && cpu_round_may_share(round)))
-        return cpu_round_run(round, device->bases, pool, run_thunk_of_round, &(RoundContext){run, device, pool});
+    const CpuWhileProgram *program = thunk->program;
+    if (program && !run->trace && !(run->sharing && cpu_while_may_share(program)))
+        return cpu_while_run(program, device->bases, pool, run_thunk_of_program, &(ProgramContext){run, device, pool});
     copy(device, thunk->copies, thunk->copy_count, pool);
     push_list(device, thunk, 0);
     return HLO_SUCCESS;
@@ -285,7 +285,7 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
             return HLO_SUCCESS;
         }
         // Of a loop that ran as a whole the thunk within it is named already.
-        if (status) return thunk->round ? status : hlo_status_annotate(status, "%%%s", thunk->name);
+        if (status) return thunk->program ? status : hlo_status_annotate(status, "%%%s", thunk->name);
         if (!thunk->region_count) trace(run, device, thunk->name, begin);
     }
     return HLO_SUCCESS;
@@ -295,14 +295,14 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
 
 // Where the device's group meets for this collective: one place for all its rounds in loops, since nobody comes twice
 // before all have gone.
-static CpuMeeting *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
+static CpuRendezvous *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
     return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
 }
 
 // addresses[i][m]: array i of member m.
 // Made once a meeting and kept for its later rounds; only the addresses are filled in anew, as lists of a loop may
 // stand elsewhere.
-static HloStatus gather_addresses(const CpuRun *run, CpuMeeting *meeting, const CpuThunk *thunk) {
+static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *meeting, const CpuThunk *thunk) {
     assert(meeting && thunk);
     const CpuCollectiveGroup *group = meeting->group;
     const int32_t arrays = thunk->read_count + thunk->write_count;
@@ -338,7 +338,7 @@ static void fail(CpuRun *run, HloStatus status) {
 }
 
 // Everybody in the group goes back into the queue, to be taken up by whichever worker comes first.
-static void release_group(CpuRun *run, CpuMeeting *meeting) {
+static void release_group(CpuRun *run, CpuRendezvous *meeting) {
     assert(meeting);
     meeting->arrived = 0;
     for (int64_t m = 0; m < meeting->group->count; m++) {
@@ -354,7 +354,7 @@ static void release_group(CpuRun *run, CpuMeeting *meeting) {
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
-    CpuMeeting *meeting = meeting_of(run, collective, device);
+    CpuRendezvous *meeting = meeting_of(run, collective, device);
     device->waits_at = thunk;
     device->waits_since = now(run);
     if (++meeting->arrived < meeting->group->count) return;
@@ -496,7 +496,7 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
 // Returns with the lock held. The last part lets the group go on.
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     assert(work);
-    CpuMeeting *meeting = work->meeting;
+    CpuRendezvous *meeting = work->meeting;
     const HloStatus status = work->collective->exchange(
         work->collective, meeting->group, (void *const *const *)meeting->addresses, work->part, meeting->parts, pool);
     pthread_mutex_lock(&run->lock);
@@ -604,7 +604,7 @@ static HloStatus allocate_meetings(CpuRun *run) {
     }
     run->queue_capacity = run->device_count * (1 + parts);
     run->queue = hlo_allocate_zeroed((size_t)run->queue_capacity, sizeof(CpuWork));
-    run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuMeeting));
+    run->meetings = hlo_allocate_zeroed((size_t)total + 1, sizeof(CpuRendezvous));
     run->shared_arrivals =
         hlo_allocate_zeroed((size_t)(executable->shareable_count * run->device_count) + 1, sizeof(int64_t));
     HLO_FAIL_IF(!run->meetings || !run->queue || !run->shared_arrivals, HLO_RESOURCE_EXHAUSTED,

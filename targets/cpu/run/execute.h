@@ -29,17 +29,17 @@ typedef struct CpuDevice {
 } CpuDevice;
 
 // One group at one collective.
-typedef struct CpuMeeting {
+typedef struct CpuRendezvous {
     const CpuCollectiveGroup *group;
     int64_t arrived;
     void ***addresses;  // [array][member]; made at the first meeting
     int64_t parts, parts_left;
-} CpuMeeting;
+} CpuRendezvous;
 
 // A device that can go on, or a part of an exchange.
 typedef struct CpuWork {
     CpuDevice *device;
-    CpuMeeting *meeting;
+    CpuRendezvous *meeting;
     const CpuCollective *collective;
     int64_t part;
 } CpuWork;
@@ -51,7 +51,7 @@ typedef struct CpuRun {
     CpuDevice *devices;
     char **bases;
     CpuFrame *frames;
-    CpuMeeting *meetings;
+    CpuRendezvous *meetings;
     int64_t meeting_count;
     int64_t *first_meeting;  // by collective
     const CpuSharePlan *sharing;

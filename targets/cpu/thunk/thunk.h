@@ -34,7 +34,7 @@ typedef struct CpuThunkLoop {
 typedef struct CpuThunk CpuThunk;
 
 // A while as one list of calls: see jit/while_program.h.
-typedef struct CpuRound CpuRound;
+typedef struct CpuWhileProgram CpuWhileProgram;
 
 // A region's thunks.
 typedef struct CpuThunkList {
@@ -66,8 +66,8 @@ struct CpuThunk {
     bool replica;        // device id: the replica's number rather than the partition's
     const CpuThunkList *regions;
     int32_t region_count;
-    const CpuRound *round;   // of an outermost while with short rounds, or NULL
-    HloType predicate_type;  // of a conditional: pred or s32, in slices[0]
+    const CpuWhileProgram *program;  // of an outermost while with short iterations, or NULL
+    HloType predicate_type;          // of a conditional: pred or s32, in slices[0]
     double cost;
 };
 
