@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Benchmarks: each case measures one number of the requirements and prints a row. Ratios to a peer are made by
-// benchmarks/run, in the same run.
+// Benchmarks: each case measures one number of the requirements and prints a row. benchmarks/run computes the ratios to
+// XLA in the same run.
 #ifndef MESHLO_BENCHMARKS_BENCH_H_
 #define MESHLO_BENCHMARKS_BENCH_H_
 
@@ -13,7 +13,7 @@ typedef struct BenchResult {
     bool skipped;  // what it needs is not there
 } BenchResult;
 
-// A case: what is measured and what is wanted. benchmarks/cases.def lists them.
+// A case: what is measured, and the goal. benchmarks/cases.def lists them.
 typedef struct BenchCase {
     const char *name;
     const char *unit;

@@ -61,7 +61,7 @@ static HloStatus rig_compile(Rig *rig, double *seconds) {
     return HLO_SUCCESS;
 }
 
-// Device d stands at place d / 2 of the batch axis and d % 2 of the model axis.
+// Device d has index d / 2 on the batch axis and d % 2 on the model axis.
 static int64_t shard_of(const Rig *rig, int64_t argument, int64_t device) {
     if (!rig->sharding) return device;
     if (rig->sharding[argument] == 'r') return 0;

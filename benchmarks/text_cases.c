@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The doors over the corpus of real modules (../shared/corpus, or MESHLO_SHARED), where it is there: HLO text in and
-// out, and what the same modules are as protobuf, StableHLO text and StableHLO bytecode.
+// The readers and writers on the corpus of real modules (../shared/corpus, or MESHLO_SHARED), where it exists: HLO text
+// in and out, and the same modules as protobuf, StableHLO text and StableHLO bytecode.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct Totals {
     double bytes_in, seconds_in, bytes_out, seconds_out;
     double largest_ratio;  // peak memory of parsing to the text's size
     int64_t modules;
-    // The door; NULL for HLO text.
+    // The writer of the format; NULL for HLO text.
     HloStatus (*write)(const HloModule *module, HloText *bytes);
     HloStatus (*read)(const char *bytes, size_t length, HloModule **module);
 } Totals;
@@ -43,7 +43,7 @@ static HloStatus measure_text(const HloFileContent *content, Totals *totals) {
     return status;
 }
 
-// ---- the other doors
+// ---- the other formats
 
 static HloStatus write_text(const HloModule *module, HloText *bytes) {
     return hlo_module_to_stablehlo_text(module, true, bytes);
@@ -65,7 +65,7 @@ static HloStatus read_proto(const char *bytes, size_t length, HloModule **module
     return hlo_module_from_proto(bytes, length, module);
 }
 
-// Modules that a format has no form for (those whose constants were left out of the text) are passed over.
+// Skips modules that a format cannot represent (those whose constants were left out of the text).
 static HloStatus measure_door(const HloFileContent *content, Totals *totals) {
     HloModule *module = NULL, *again = NULL;
     HloText bytes = {0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// JAX, "Distributed arrays and automatic parallelization", in C: arrays cut over eight TPU cores in all the ways that
-// the tutorial draws, programs that follow their data, and random numbers that need no communication. Its network is
-// in network_training.c.
+// JAX, "Distributed arrays and automatic parallelization", in C: arrays sharded over eight TPU cores in all the ways
+// that the tutorial draws, programs that follow their data, and random numbers that need no communication. Its network
+// is in network_training.c.
 //
 //     distributed_arrays [N]     N x N arrays (default 1024; the document's are 8192)
 #include <stdio.h>
@@ -148,7 +148,7 @@ static HloInstruction *sum(HloBuilder *b, int64_t size) {
     return hlo_build_add(b, x, parameter(b, 1, size));
 }
 
-// Arrays that were placed on devices in different orders do not meet.
+// Arrays that were placed on devices in different orders cannot be combined.
 static HloStatus disagree(const Example *example) {
     static const char *const shards[] = {"p0=x,-", "p1=x,-"};
     static const int64_t order[kDevices] = {0, 1, 2, 3, 4, 5, 6, 7}, permuted[kDevices] = {0, 1, 2, 3, 6, 7, 4, 5};

@@ -141,7 +141,7 @@ static HloStatus train(TargetProgram *step, HloLiteral *state[kArguments], bool 
     return HLO_SUCCESS;
 }
 
-// The step with these shardings: says what it communicates, then trains.
+// Partitions the step with these shardings, prints what it communicates, then trains.
 static HloStatus train_with(TargetClient *client, const Network *network, const char *title, const SpmdOptions *spmd,
                             HloLiteral *state[kArguments]) {
     TargetProgram *step = NULL;

@@ -9,7 +9,7 @@
 
 enum { kDevices = 8, kSteps = 1000 };
 
-// sum(x[i-1:i+2] * w) for each inner i, along the last dimension: also for a batch in front of it.
+// sum(x[i-1:i+2] * w) for each inner i, along the last dimension: also with a batch dimension before it.
 static HloInstruction *convolve(HloBuilder *b, HloInstruction *x, HloInstruction *w) {
     int64_t rank = x->shape->rank, length = x->shape->dims[rank - 1], rows = rank > 1 ? x->shape->dims[0] : 1;
     HloInstruction *columns[8];
@@ -89,7 +89,7 @@ static HloStatus gather_and_print(const char *title, const char *format, const P
     return HLO_SUCCESS;
 }
 
-// pmap: a row on each device; the second round takes what the first one left on the devices as its weights.
+// pmap: a row on each device; the second call takes as its weights what the first one left on the devices.
 static HloStatus run_parallel(Pmap *f, const Data *data) {
     PmapArray arguments[2], once, twice, replicated;
     HLO_TRY(pmap_shard(f, data->xs, &arguments[0]));

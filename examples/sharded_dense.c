@@ -17,7 +17,7 @@ enum { kDevices = 8, kArguments = 3, kResults = 2 };
 static const SpmdMeshAxis kMesh[] = {{"batch", 4}, {"model", 2}};
 static const char *const kShards[] = {"p0=batch,-", "p1=-,model", "p2=model"};
 
-// The program, as if for one device: nobody says how to communicate.
+// The program, as if for one device: it contains no communication.
 static HloStatus build_layer(HloModule *module) {
     HloBuilder *b = hlo_builder_new(module, "main");
     HLO_FAIL_IF(!b, HLO_RESOURCE_EXHAUSTED, "out of memory");

@@ -105,7 +105,7 @@ void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks) 
     if (marks->dims) hlo_instruction_set_frontend_attribute(root, dims_key, marks->dims);
 }
 
-// The root may be any op: the sharding stands on it, one for an array, a tuple of them for a tuple.
+// The root may be any op. Its sharding is the array's, or a tuple of shardings for a tuple.
 static void write_results(const SpmdPlan *plan, HloModule *module) {
     assert(module->entry);
     const HloShape *shape = plan->module->entry->root->shape;

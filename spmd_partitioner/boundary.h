@@ -10,7 +10,8 @@
 void spmd_boundary_write(const SpmdPlan *plan, HloModule *module);
 // Marks the module as the program of one device (spmd_is_partitioned()) and drops what described how to partition it.
 void spmd_boundary_mark(HloModule *module);
-// What the root says of the whole results. While it is taken off, passes may replace the root by another instruction.
+// The root's annotations of the whole results. While they are removed, passes may replace the root by another
+// instruction.
 typedef struct SpmdResultMarks {
     const HloSharding *sharding;
     const char *dims;  // NULL: nothing
@@ -19,7 +20,7 @@ typedef struct SpmdResultMarks {
 SpmdResultMarks spmd_boundary_take_results(HloModule *module);
 // Puts them on the root that there is now. A parameter has marks of its own: then the result becomes a copy of it.
 void spmd_boundary_put_results(HloModule *module, const SpmdResultMarks *marks);
-// Number of parts that a written sharding cuts dimension `dim` into; 1 where it says nothing.
+// Number of parts into which a written sharding splits dimension `dim`; 1 where it has no entry.
 int64_t spmd_tiles_of_dim(const HloSharding *sharding, int64_t dim);
 // A channel id that no collective of the module uses, nor any greater one.
 int64_t spmd_next_channel(const HloModule *module);

@@ -287,7 +287,7 @@ static int64_t named_axes(HloArena *arena, const HloModule *module, const SpmdSh
     return 0;
 }
 
-// The number of values at the border of a manual region.
+// The number of values at the boundary of a manual region.
 static int64_t border_count(const HloInstruction *op) {
     const bool entering = hlo_custom_call_kind(op) == HLO_CALL_FULL_TO_SHARD;
     return entering ? op->operand_count : hlo_shape_leaf_count(op->shape);
@@ -342,7 +342,7 @@ static int64_t axes_from_cuts(HloArena *arena, const Cuts *cuts, const SpmdMeshA
 // The number of devices that a program is for, as far as it is known.
 typedef struct DeviceCount {
     int64_t count;      // 0: unknown so far
-    const char *where;  // the first place that named it
+    const char *where;  // what named it first
 } DeviceCount;
 
 // Checks a count against the known one; `where` is the place that names it. Either of the two may be wrong.
@@ -371,7 +371,7 @@ static int64_t annotation_devices(const HloSharding *sharding) {
     return product_of(sharding->named->mesh.axis_sizes);
 }
 
-// What agree() says of one annotation of an instruction.
+// Runs agree() on one annotation of an instruction.
 static HloStatus agree_at(HloArena *scratch, DeviceCount *known, const HloSharding *sharding,
                           const HloInstruction *at) {
     const int64_t devices = annotation_devices(sharding);
@@ -385,7 +385,7 @@ static HloStatus agree_at(HloArena *scratch, DeviceCount *known, const HloShardi
     return hlo_status_at_instruction(hlo_status_annotate(status, "instruction %%%s", at->name), at);
 }
 
-// As agree_at(), of all that Shardy's text says; without such text of `sharding=`.
+// Runs agree_at() on all of Shardy's annotations; without these, on `sharding=`.
 static HloStatus agree_with(HloArena *scratch, DeviceCount *known, const SpmdShardy *shardy, const HloInstruction *at) {
     const SpmdShardyText *text = spmd_shardy_text(shardy, at);
     if (!text || !text->leaves) HLO_TRY(agree_at(scratch, known, at->sharding, at));
@@ -398,9 +398,8 @@ static HloStatus agree_with(HloArena *scratch, DeviceCount *known, const SpmdSha
 }
 
 // The number of devices that options, module header and annotations agree on, at least 1. INVALID_ARGUMENT when they do
-// not agree.
-// Programs say how many devices they are for in up to four places. All that say it must agree: a wrong guess would
-// compute something else without a word.
+// not agree. Programs state their number of devices in up to four places, which must all agree: a wrong guess would
+// silently compute something else.
 static HloStatus count_devices(HloArena *scratch, const HloModule *module, const SpmdShardy *shardy,
                                const SpmdOptions *options, int64_t *count) {
     assert(module && count);
@@ -745,7 +744,7 @@ HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const 
 // ---- writing ----
 
 // V2 order: reshape the devices to runs of neighbouring atoms, and transpose the runs into tile order. Runs are
-// numbered by their place in the mesh, which is the order of the iota's dimensions; `permutation` lists them in tile
+// numbered by their position in the mesh, which is the order of the iota's dimensions; `permutation` lists them in tile
 // order.
 static void set_iota(HloArena *arena, const SpmdMesh *mesh, const SpmdAxes *order, HloSharding *out) {
     int64_t sizes[SPMD_MAX_ATOMS] = {0}, firsts[SPMD_MAX_ATOMS] = {0};

@@ -45,7 +45,7 @@ static SpmdAtomSet named_manual(const SpmdPlan *plan, const HloInstruction *op) 
     if (!sharding) sharding = op->sharding;
     SpmdAnnotation annotation;
     if (!sharding || sharding->kind == HLO_SHARDING_TUPLE) return 0;
-    // spmd_manual_border() says what is wrong with one that cannot be read.
+    // spmd_manual_border() reports one that cannot be read.
     HloStatus status = spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, rank, &annotation);
     hlo_status_free(status);
     return status ? 0 : annotation.sharding->manual;
@@ -211,8 +211,8 @@ void spmd_plan_manual(SpmdPlan *plan) {
     }
 }
 
-// The sharding at the border that the call's own attribute or the operand's and result's annotations give. *written is
-// true if it stands in the call's own attribute; else `annotation` is what the plan knows so far.
+// The sharding at the boundary that the call's own attribute or the annotations of operand and result give. *written is
+// true if it comes from the call's own attribute; else `annotation` is what the plan knows so far.
 static HloStatus declared(const SpmdPlan *plan, const HloInstruction *op, int64_t leaf, int64_t rank,
                           SpmdAnnotation *annotation, bool *written) {
     assert(leaf >= 0 && rank >= 0);

@@ -9,12 +9,12 @@
 
 // The directions in which a call lets shardings through: both, unless it is a propagation barrier that restricts them.
 SpmdDirections spmd_call_directions(const HloInstruction *op);
-// The partitioner of the options that knows this instruction; NULL where there is none.
+// The custom partitioner of the options that handles this instruction; NULL where there is none.
 const SpmdCustomPartitioner *spmd_author_of(const SpmdOptions *options, const HloInstruction *op);
-// The shardings, by leaf of its result, that this partitioner infers from what the plan says of the operands; NULL for
-// those of which it says nothing.
+// The shardings, by leaf of its result, that this partitioner infers from those of the operands in the plan; NULL for
+// those that it leaves open.
 HloStatus spmd_author_infer(const SpmdPlan *plan, const HloInstruction *op, SpmdSharding **results);
-// Puts the program that this partitioner makes in the place of the call.
+// Replaces the call by the program that this partitioner makes.
 HloStatus spmd_author_partition(SpmdPartitioner *partitioner, const HloInstruction *op);
 // Whether a collective's groups are of replicas: each partition works with its like, and sees parts of arrays as it
 // sees whole ones.

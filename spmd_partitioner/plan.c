@@ -259,7 +259,7 @@ static void open_unspecified(const HloInstruction *op, SpmdArray *array) {
     }
 }
 
-// Makes an annotation of a sharding that Shardy's text gives.
+// Makes an annotation of a sharding in Shardy's notation.
 static HloStatus annotation_from_shardy(Builder *builder, const HloSdySharding *written, int64_t rank,
                                         SpmdAnnotation *annotation) {
     HLO_TRY(spmd_annotation_from_hlo(builder->arena, builder->plan->mesh, written->sharding, rank, annotation));
@@ -267,7 +267,8 @@ static HloStatus annotation_from_shardy(Builder *builder, const HloSdySharding *
     return HLO_SUCCESS;
 }
 
-// Shardy's text says more than the HLO sharding beside it (open dimensions, priorities, names), and takes its place.
+// Shardy's sharding is more expressive than the HLO sharding beside it (open dimensions, priorities, names), and
+// replaces it.
 static HloStatus seed_leaf(Builder *builder, const HloInstruction *op, int64_t leaf, const HloSharding *sharding) {
     assert(leaf >= 0);  // `sharding` may be NULL: it is then in Shardy's own attribute
     SpmdPlan *plan = builder->plan;
@@ -355,7 +356,7 @@ static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf,
     }
 }
 
-// Values pass into and out of calls unchanged, so an edge asks both sides of the boundary for the same sharding.
+// Values pass into and out of calls unchanged, so an edge gives both sides of the boundary the same sharding.
 static void add_call_edges(Builder *builder, const HloInstruction *op) {
     const HloComputation *body = op->called[0];
     for (int32_t i = 0; i < op->operand_count; i++) {
@@ -421,8 +422,8 @@ static int32_t first_stage(const HloInstruction *op) {
 }
 
 // A node of the graph that propagation works on: the arrays of one op's operands and results, tied together by its
-// factors. Free arrays (constants and what is made of them alone) are left out: they are made in whatever form is asked
-// for.
+// factors. Free arrays (constants and what is computed from them alone) are left out: they are made in whatever form is
+// needed.
 static HloStatus add_rule(Builder *builder, const HloInstruction *op) {
     assert(op->parent);
     SpmdPlan *plan = builder->plan;
@@ -482,8 +483,9 @@ static void join_group(Builder *builder, const HloInstruction *op) {
     }
 }
 
-// The entry's results are arrays of their own, so that the sharding that the caller wants may differ from the one that
-// the program produces. The sharding of an annotated root is copied, since propagation may change one of the two later.
+// The entry's results are arrays of their own, so that the sharding that the caller requests may differ from the one
+// that the program produces. The sharding of an annotated root is copied, since propagation may change one of the two
+// later.
 static void make_results(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     const HloInstruction *root = plan->module->entry->root;
@@ -507,7 +509,7 @@ static void make_results(Builder *builder) {
     }
 }
 
-// What the module says about the results of a program that gives one tuple.
+// Applies the module's annotations of the results of a program with one tuple as its result.
 static HloStatus seed_results(Builder *builder) {
     SpmdPlan *plan = builder->plan;
     const HloSdyShardings *written = &plan->shardy->results;
@@ -523,10 +525,9 @@ static HloStatus seed_results(Builder *builder) {
     return HLO_SUCCESS;
 }
 
-// A loop carries a sum if one goes in and its body makes one again. Loops inside of loops depend on each other: all are
-// taken for sums first, until something says otherwise.
-// The greatest fixpoint: sums only lose atoms after the first round, so it ends after at most as
-// many rounds as there are atoms times carried arrays.
+// A loop carries a sum if its input is one and its body produces one again. Nested loops depend on each other: all are
+// assumed to carry sums first, until something rules it out. This is the greatest fixpoint: sums only lose atoms after
+// the first pass, so it ends after at most as many passes as there are atoms times carried arrays.
 static void carry_sums(SpmdPlan *plan) {
     SpmdAtomSet *sums = HLO_ARENA_NEW(plan->arena, SpmdAtomSet, plan->arrays.count);
     for (int64_t i = 0; i < plan->arrays.count; i++) sums[i] = plan->arrays.items[i].sharding->unreduced;

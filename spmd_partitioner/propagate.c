@@ -275,7 +275,7 @@ static void run_question(Work *work, const SpmdNode *node) {
     if (work->status) work->status = hlo_status_at_instruction(work->status, rule->op);
 }
 
-// Every node once, then those whose arrays have changed.
+// Visits every node once, then those whose arrays have changed.
 static void run_stage(Work *work) {
     for (int64_t n = 0; n < work->plan->nodes.count; n++) enqueue(work, (int32_t)n);
     while (work->count) {

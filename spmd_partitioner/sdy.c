@@ -61,7 +61,7 @@ static HloStatus check_leaf(const HloShape *leaf, const HloSdySharding *sharding
 static HloStatus set_leaves(Collector *collector, const HloInstruction *op, const HloSdySharding *items, int64_t count,
                             SpmdShardyText *text) {
     const int64_t leaves = hlo_shape_leaf_count(op->shape);
-    // What gives nothing may be said to be on all devices or on one.
+    // An op without results may be annotated as on all devices or on one.
     if (is_transfer(op) || (leaves == 0 && count == 1)) return HLO_SUCCESS;
     HLO_FAIL_IF(count != leaves, HLO_INVALID_ARGUMENT, "there are %lld shardings for %lld arrays", (long long)count,
                 (long long)leaves);
@@ -132,7 +132,7 @@ static HloStatus read_instruction(Collector *collector, const HloInstruction *op
     return HLO_SUCCESS;
 }
 
-// One list for the leaves of all parameters, in order. A parameter's own text goes first.
+// Reads one list for the leaves of all parameters, in order. A parameter's own attribute takes precedence.
 static HloStatus read_arguments(Collector *collector) {
     const char *written = module_attribute(collector->module, HLO_SDY_ARGUMENT_SHARDINGS);
     const HloSdyShardings *shardings;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What Shardy's frontend attributes (xla.sdy.*) say about the instructions of a module, read once by the reader of
-// hlo/stablehlo/import/shardy.h. Precedence: the sharding in xla.sdy.sharding takes the place of `sharding=` beside it,
-// as in XLA, whose importer drops the latter.
+// Shardy's frontend attributes (xla.sdy.*) of the instructions of a module, read once by the reader of
+// hlo/stablehlo/import/shardy.h. Precedence: the sharding in xla.sdy.sharding replaces `sharding=` beside it, as in
+// XLA, whose importer drops the latter.
 #ifndef MESHLO_SPMD_PARTITIONER_SDY_H_
 #define MESHLO_SPMD_PARTITIONER_SDY_H_
 
@@ -9,12 +9,13 @@
 #include "hlo/stablehlo/import/shardy.h"
 #include "spmd_partitioner/mesh.h"
 
-// Of one instruction; it has at least one of these.
+// The attributes of one instruction, which has at least one of them.
 typedef struct SpmdShardyText {
     // One a leaf: xla.sdy.sharding, or the module's xla.sdy.tuple_args_shardings for a parameter. NULL without one.
     const HloSdySharding *leaves;
-    const HloSharding *sharding;     // the same as one annotation: a tuple for several leaves
-    const HloSdySharding *borders;   // one an operand or result of a call at the border of a manual region; or NULL
+    const HloSharding *sharding;  // the same as one annotation: a tuple for several leaves
+    const HloSdySharding
+        *borders;  // one for each operand or result of a call at the boundary of a manual region; or NULL
     const HloSharding *manual_axes;  // of rank 0, manual along the axes that the call names; or NULL
 } SpmdShardyText;
 

@@ -74,7 +74,7 @@ int64_t spmd_local_bytes(const SpmdMesh *mesh, const HloShape *global, const Spm
 // The position of `device` along a list of atoms.
 int64_t spmd_axes_index(const SpmdMesh *mesh, const SpmdAxes *axes, int64_t device);
 
-// "[{batch}, {model}]": what reports say.
+// Prints "[{batch}, {model}]", the form in reports.
 void spmd_sharding_print(HloText *text, const SpmdMesh *mesh, const SpmdSharding *sharding);
 // The same, into an arena.
 const char *spmd_sharding_text(HloArena *arena, const SpmdMesh *mesh, const SpmdSharding *sharding);

@@ -23,7 +23,7 @@ static char peek(Scanner *scanner) {
     return *scanner->at;
 }
 
-// Moves past `token` if it stands there.
+// Moves past `token` if it comes next.
 static bool take(Scanner *scanner, const char *token) {
     peek(scanner);
     size_t length = strlen(token);
@@ -41,7 +41,7 @@ static bool take_number(Scanner *scanner, int64_t *number) {
     return true;
 }
 
-// i, j … z, z_1, z_2 …: the number of a factor, -1 if none stands there.
+// The number of a factor i, j … z, z_1, z_2 …; -1 if none comes next.
 static int64_t take_factor(Scanner *scanner) {
     const char letter = peek(scanner);
     if (letter < 'i' || letter > 'z') return -1;
@@ -112,8 +112,8 @@ static bool take_kinds(SpmdRule *rule, Scanner *scanner) {
     return true;
 }
 
-// Whether the factors of each dimension multiply to its size. A dimension without factors is one of size 1 or one that
-// cannot be cut.
+// Whether the factors of each dimension multiply to its size. A dimension without factors has size 1 or cannot be
+// sharded.
 static bool sizes_fit(const SpmdRule *rule) {
     for (int32_t t = 0; t < spmd_rule_tensors(rule); t++) {
         for (int32_t d = 0; d < rule->tensors[t].shape->rank; d++) {

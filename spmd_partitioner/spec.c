@@ -57,7 +57,7 @@ typedef struct Named {
     int64_t count;
 } Named;
 
-// A part of an axis, `:(4)2`: two pieces, of each of which there are four in front. True if that is what it says.
+// Parses a part of an axis, `:(4)2`: two pieces, each preceded by four. True if the text has that form.
 static bool take_part(const char *text, size_t length, int64_t *before, int64_t *size) {
     char copy[48];
     int end = 0;
@@ -182,7 +182,8 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 
 // ---- --shard ----
 
-// Results are arrays of their own in the plan: their wanted sharding may differ from the one that the program produces.
+// Results are arrays of their own in the plan: their requested sharding may differ from the one that the program
+// produces.
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
     HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "there is no result r%lld: the program has %lld",
                 (long long)number, (long long)plan->result_count);

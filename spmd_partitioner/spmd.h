@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The SPMD partitioner: a module with sharding annotations goes in, the program of one device comes out, with a report
-// that says why each collective is there. This header is the room's manual; docs/sharding.md explains the ideas.
+// The SPMD partitioner: turns a module with sharding annotations into the program of one device, with a report that
+// explains each collective. This header is the module's manual; docs/sharding.md explains the ideas.
 //
 // A partitioned module carries num_partitions=N and frontend_attributes={meshlo.partitioned="true"}. Its entry
 // parameters keep their shardings and name their global dimensions in the frontend attribute meshlo.global_dims; its
@@ -44,12 +44,12 @@ typedef struct SpmdCustomPartitioner {
     void *context;
     // Whether `call` is theirs.
     bool (*knows)(void *context, const HloInstruction *call);
-    // *result: how the results are cut where the operands are cut so; NULL for no opinion. Asked for calls without a
-    // sharding rule.
+    // *result: how the results are sharded if the operands are sharded in this way; NULL for no opinion. Called for
+    // calls without a sharding rule.
     HloStatus (*infer)(void *context, HloArena *arena, const HloInstruction *call, const HloSharding *const *operands,
                        const HloSharding **result);
-    // Changes the suggested shardings to those that are wanted, and makes the program of one device for them: *body, a
-    // new verified module without calls in its entry, from local operands to local results.
+    // Changes the suggested shardings to those that the author requires, and makes the program of one device for them:
+    // *body, a new verified module without calls in its entry, from local operands to local results.
     HloStatus (*partition)(void *context, HloArena *arena, const HloInstruction *call, const HloSharding **operands,
                            const HloSharding **result, HloModule **body);
 } SpmdCustomPartitioner;
@@ -114,7 +114,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_device_count(const HloModule *module, co
                                                      int64_t *count);
 
 // The collectives of any per-device module (also one that was written by XLA): *report is a new report; reasons and
-// sources are what the module's metadata says.
+// sources come from the module's metadata.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_report_new(const HloModule *partitioned, SpmdReport **report);
 // Frees a report; accepts NULL.
 HLO_EXPORT void spmd_report_free(SpmdReport *report);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Custom calls that their author partitions (SpmdCustomPartitioner; in JAX, custom_partitioning).
 //
-// The author is asked twice. While shardings are propagated: how the results are cut where the operands are cut in such
-// a way (only where no sharding rule says it). When the call is partitioned: the shardings that operands and results
-// shall have, and a program of one device for these. The operands are resharded, the program takes the call's place,
-// and its results are what the author says they are.
+// The author's functions are called twice. During propagation, unless there is a sharding rule: how are the results
+// sharded if the operands are sharded in this way? When the call is partitioned: which shardings should operands and
+// results have, and what is the program of one device for these? The operands are resharded, the program replaces the
+// call, and its results have the author's shardings.
 //
-//     %y = f32[8,4] custom-call(%x), "CustomSPMDPartitioning"      %x is cut by d (4 devices) along dimension 0
-//     the author's program: f32[2,4] -> f32[2,4]                   its instructions are copied to where %y stood
+//     %y = f32[8,4] custom-call(%x), "CustomSPMDPartitioning"      %x is sharded by d (4 devices) along dimension 0
+//     the author's program: f32[2,4] -> f32[2,4]                   its instructions are copied in place of %y
 #include <assert.h>
 
 #include "spmd_partitioner/boundary.h"
@@ -43,7 +43,7 @@ static const HloSharding *written_result(const SpmdPlan *plan, const HloInstruct
     return tuple;
 }
 
-// Reads what the author says of one array.
+// Reads the author's sharding of one array.
 static HloStatus read_back(const SpmdPlan *plan, const HloSharding *said, const HloShape *shape, SpmdSharding **read) {
     SpmdAnnotation annotation;
     HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, said, shape->rank, &annotation));
@@ -53,7 +53,7 @@ static HloStatus read_back(const SpmdPlan *plan, const HloSharding *said, const 
     return HLO_SUCCESS;
 }
 
-// The sharding of leaf `leaf` in what the author says of the results.
+// The author's sharding of leaf `leaf` of the results.
 static HloStatus result_leaf(const HloInstruction *op, const HloSharding *said, int64_t leaf,
                              const HloSharding **sharding) {
     *sharding = said;
@@ -85,7 +85,7 @@ HloStatus spmd_author_infer(const SpmdPlan *plan, const HloInstruction *op, Spmd
 
 // ---- when the call is partitioned
 
-// Channels of the author's program must not meet those of ours.
+// Gives the channels of the author's program numbers that differ from ours.
 static void renumber_channels(SpmdPartitioner *partitioner, HloModule *body) {
     const int64_t base = partitioner->next_channel - 1;
     partitioner->next_channel += spmd_next_channel(body) - 1;
@@ -104,7 +104,7 @@ static void renumber_channels(SpmdPartitioner *partitioner, HloModule *body) {
     }
 }
 
-// Copies the author's program to the end of what is being written; its root's copy.
+// Appends a copy of the author's program to the current computation; returns its root's copy.
 static HloInstruction *inline_body(SpmdPartitioner *partitioner, const HloModule *body,
                                    HloInstruction *const *operands) {
     HloComputation *entry = hlo_computation_clone(partitioner->module, body->entry, "custom_partitioning");
@@ -145,7 +145,7 @@ static HloStatus check_body(const HloModule *body, HloInstruction *const *operan
     return HLO_SUCCESS;
 }
 
-// The operands as the author wants them, and what each device then holds of the results.
+// Reshards the operands as the author requires, and computes each device's part of the results.
 static HloStatus bring_operands(SpmdPartitioner *partitioner, const HloInstruction *op,
                                 const HloSharding *const *wanted, HloInstruction **operands) {
     for (int32_t i = 0; i < op->operand_count; i++) {

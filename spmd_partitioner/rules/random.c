@@ -161,7 +161,7 @@ static HloInstruction *pick_lane(const Bits *bits, HloInstruction *lane, HloInst
 }
 
 // The dimension whose neighbours share a block of two 32-bit numbers: the first even one, else the largest. The choice
-// is XLA's, whose bits these are.
+// is XLA's, so that the bits agree.
 static int32_t split_dimension(const HloShape *shape) {
     int32_t largest = 0;
     for (int32_t d = 0; d < shape->rank; d++) {
@@ -363,8 +363,8 @@ static HloInstruction *distribute(const Bits *bits, HloInstruction *words, HloIn
     return spmd_emit_select(partitioner, below, value, start);
 }
 
-// Computes by global index, as the bit generator does: any mesh gives the same numbers. The planned sharding is taken
-// as it is: all parts of the array cost the same to make.
+// Computes by global index, as the bit generator does: any mesh gives the same numbers. The planned sharding is kept,
+// since all parts of the array cost the same to make.
 static HloStatus rng_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_RNG));
     HloType type = op->shape->type;
