@@ -63,8 +63,8 @@ HloStatus compile_stage_verify(Compilation *compilation) {
     return hlo_verify(compilation->input);
 }
 
-// Calls of calls can stand for more copies than memory holds. Such a program keeps its calls, and is not simplified
-// either; a target that needs the copies refuses it.
+// Nested calls can expand to more copies than memory holds. Such a program keeps its calls and is not simplified; a
+// target that needs the copies refuses it.
 static HloStatus check_copies(Compilation *compilation) {
     HloArena *scratch = hlo_arena_scratch_new();
     HloStatus status = hlo_check_call_copies(compilation->result->module, scratch);
@@ -123,7 +123,7 @@ HloStatus compile_stage_expand(Compilation *compilation) {
     return HLO_SUCCESS;
 }
 
-// What the root says of the whole results would keep passes from replacing it.
+// The root's annotations of the whole results would keep passes from replacing it.
 HloStatus compile_stage_simplify(Compilation *compilation) {
     HloModule *module = compilation->result->module;
     const SpmdResultMarks marks = spmd_boundary_take_results(module);
@@ -154,7 +154,7 @@ static bool moves_between_memories(const HloInstruction *at) {
 // The passes look for values that layouts put into another memory, and so run after layouts are known.
 HloStatus compile_stage_offload(Compilation *compilation) {
     const HloModule *module = compilation->result->module;
-    if (module->is_scheduled) return HLO_SUCCESS;  // the copies of another compiler are where it wants them
+    if (module->is_scheduled) return HLO_SUCCESS;  // keep the copies that another compiler placed
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
             if (moves_between_memories(at)) return RUN(compilation, "offload");
