@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Origins (OriginalValueProto, OriginalValueRecoveryTableProto) and statistics (StatisticsViz). The IR keeps both as
-// the text between their braces, since nothing computes with them; here that text is taken apart and put together
+// the text between their braces, since nothing computes with them; here that text is split into messages and assembled
 // again. Messages: xla/xla_data.proto and xla/service/hlo.proto.
 #include <ctype.h>
 #include <stdlib.h>
@@ -20,7 +20,8 @@ static const char *skip_blank(const char *at) {
     }
 }
 
-// {"name" {1,2}}, {"name"} or {} from its brace on, as the fields of an OriginalArrayProto; *given is false for {}.
+// {"name" {1,2}}, {"name"} or {}, starting at its brace, as the fields of an OriginalArrayProto; *given is false for
+// {}.
 static const char *write_array(HloText *text, const char *at, HloArena *scratch, bool *given) {
     assert(*at == '{');  // the caller looked
     at = skip_blank(at + 1);
@@ -48,7 +49,7 @@ static const char *write_array(HloText *text, const char *at, HloArena *scratch,
     return at + (*at == '}');
 }
 
-// One OriginalValueElementProto for the place `path` in the tuple, with the array that stands at `at` if it is a leaf.
+// One OriginalValueElementProto for the index `path` in the tuple, with the array at `at` if it is a leaf.
 static const char *write_element(HloText *text, const HloInt64Vector *path, const char *at, HloArena *scratch) {
     size_t element = hlo_wire_begin(text, 1);
     hlo_wire_ints(text, 1, (HloInts){path->items, path->count});
@@ -63,10 +64,10 @@ static const char *write_element(HloText *text, const HloInt64Vector *path, cons
     return at;
 }
 
-// The text of an origin, ({"a" {0}}, ({"b"}, {})), as an OriginalValueProto, whose elements are listed flat with their
-// places in the tuple: `path` is the place at hand, one number for each open parenthesis, which a comma counts up. A
-// tuple has an element of its own in front of its parts'. "[synthetic_call]" is a flag (field 2) and has no elements.
-// The text was checked when it was read: whatever else stands in it is skipped.
+// The text of an origin, ({"a" {0}}, ({"b"}, {})), as an OriginalValueProto, whose elements are a flat list with their
+// indices in the tuple: `path` is the current index, one number for each open parenthesis, which a comma increments. A
+// tuple has its own element before those of its parts. "[synthetic_call]" is a flag (field 2) and has no elements. The
+// text was checked when it was read: any other content is skipped.
 void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin) {
     if (!origin) return;
     HloArena *scratch = hlo_arena_scratch_new();
@@ -96,7 +97,7 @@ void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin) {
     hlo_arena_free(scratch);
 }
 
-// The module of an entry is text of its own, which this room cannot read: the entry goes without it.
+// The module of an entry is HLO text, which hlo/proto cannot parse: the entry is written without it.
 void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table) {
     if (!table) return;
     HloArena *scratch = hlo_arena_scratch_new();
@@ -122,8 +123,8 @@ void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *tab
     hlo_arena_free(scratch);
 }
 
-// The text behind statistics= again as a StatisticsViz: which one is shown comes first and is an integer, the others
-// are a name and a double each. The parser has checked the text.
+// Converts the text after statistics= back to a StatisticsViz: the visualised index comes first and is an integer, the
+// others are a name and a double each. The parser has checked the text.
 void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics) {
     if (!statistics) return;
     size_t mark = hlo_wire_begin(text, number);
@@ -153,7 +154,7 @@ typedef struct OriginElement {
 
 typedef HLO_VECTOR(OriginElement) OriginElements;
 
-// {"name" {1,2}} from an OriginalArrayProto. What allocates comes before the text, which a jump would lose.
+// {"name" {1,2}} from an OriginalArrayProto. Allocations come before the text, which a jump would leak.
 static HloStatus read_array(const HloProtoSource *source, HloSpan span, const char **result) {
     HloInt64Vector index = {0};
     const char *name = "";
@@ -176,7 +177,7 @@ static HloStatus read_array(const HloProtoSource *source, HloSpan span, const ch
     return HLO_SUCCESS;
 }
 
-// An element without an array is a leaf of which nothing is known, or a tuple.
+// An element without an array is an unknown leaf, or a tuple.
 static HloStatus read_element(const HloProtoSource *source, HloSpan span, OriginElement *element) {
     HloInt64Vector index = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -191,7 +192,7 @@ static HloStatus read_element(const HloProtoSource *source, HloSpan span, Origin
     return status;
 }
 
-// Places in the order of the text: a tuple before its elements, elements by number.
+// Compares indices in the order of the text: a tuple before its elements, elements by number.
 static int compare_elements(const void *a, const void *b) {
     HloInts x = ((const OriginElement *)a)->index, y = ((const OriginElement *)b)->index;
     for (int64_t i = 0; i < x.count && i < y.count; i++) {
@@ -200,7 +201,7 @@ static int compare_elements(const void *a, const void *b) {
     return x.count < y.count ? -1 : x.count > y.count;
 }
 
-// True if the place `inner` is inside of the tuple at `outer`.
+// True if the index `inner` is inside the tuple at `outer`.
 static bool stands_in(HloInts inner, HloInts outer) {
     if (inner.count <= outer.count) return false;
     for (int64_t i = 0; i < outer.count; i++) {
@@ -209,8 +210,8 @@ static bool stands_in(HloInts inner, HloInts outer) {
     return true;
 }
 
-// Writes the tuple tree whose places are `elements`, in order. `next` counts the elements begun in each open tuple; it
-// has room for the deepest before the text begins, which a jump would lose.
+// Writes the tuple tree whose indices are `elements`, in order. `next` counts the elements begun in each open tuple;
+// its memory is allocated before the text begins, which a jump would leak.
 static HloStatus write_tree(HloText *text, const OriginElements *elements, HloArena *scratch) {
     HloInt64Vector next = {0};
     for (int64_t e = 0; e < elements->count; e++) {
@@ -239,7 +240,7 @@ static HloStatus write_tree(HloText *text, const OriginElements *elements, HloAr
     return hlo_text_status(text);
 }
 
-// Elements may come in any order; sorted by their places they are the text from left to right.
+// Elements may come in any order; sorted by their indices, they are in the order of the text.
 HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin) {
     OriginElements elements = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -268,7 +269,7 @@ HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, cons
     return status;
 }
 
-// All entries are read before the text begins, which a jump would lose.
+// All entries are read before the text begins, which a jump would leak.
 HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table) {
     HloStringVector sides = {0};  // two an entry
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -299,7 +300,7 @@ typedef struct Statistic {
     double value;
 } Statistic;
 
-// The double is in `value` by its bits, as all fixed fields are.
+// `value` has the double's bits, as for all fixed fields.
 static HloStatus read_statistic(const HloProtoSource *source, HloSpan span, Statistic *statistic) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -312,8 +313,8 @@ static HloStatus read_statistic(const HloProtoSource *source, HloSpan span, Stat
     return status;
 }
 
-// A StatisticsViz becomes the text that HLO prints behind statistics=, which is how the module keeps it. A message
-// without any statistic is as good as none.
+// Converts a StatisticsViz to the text that HLO prints after statistics=, the form in which the module keeps it. A
+// message without any statistic counts as absent.
 HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics) {
     HLO_VECTOR(Statistic) items = {0};
     int64_t shown = 0;

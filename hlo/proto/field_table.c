@@ -11,7 +11,7 @@ static const HloProtoRow rows[] = {
 #undef PROTO_FIELD
 };
 
-// A binary search for the first row of the family: this is asked for every instruction that is read or written.
+// A binary search for the first row of the family: called for every instruction that is read or written.
 const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count) {
     assert(family >= 0 && family < HLO_FAMILY_COUNT && count);
     size_t first = 0, end = HLO_COUNT_OF(rows);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fields.def as a table, joined with the field descriptions of hlo/ir/attributes. Private to hlo/proto.
+// fields.def as a table, combined with the field descriptions of hlo/ir/attributes. Private to hlo/proto.
 #ifndef MESHLO_HLO_PROTO_FIELD_TABLE_H_
 #define MESHLO_HLO_PROTO_FIELD_TABLE_H_
 
 #include "hlo/ir/attributes.h"
 
-// Fields of HloInstructionProto about which there is more to do than what a row of fields.def says: lists of dimensions
-// that some opcodes have as a number, the three lists of a slice as one of messages, and whether operand layouts count.
+// Fields of HloInstructionProto that need more than a row of fields.def: lists of dimensions that some opcodes have as
+// a number, the three lists of a slice as one list of messages, and the flag that makes operand layouts count.
 enum { HLO_PROTO_DIMENSIONS = 14, HLO_PROTO_SLICES = 17, HLO_PROTO_CONSTRAIN_LAYOUT = 56 };
 
 typedef struct HloProtoRow {
@@ -22,7 +22,7 @@ const HloProtoRow *hlo_proto_rows(HloFamily family, int64_t *count);
 // The description of the row's field.
 const HloField *hlo_proto_row_field(const HloProtoRow *row);
 
-// Fields of the instruction that hold an enumerator by name instead of by number.
+// True for fields of the instruction that have an enumerator by name instead of by number.
 static inline bool hlo_proto_is_named_enum(int32_t number) {
     return number == 11 || number == 63 || number == 72;
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages inside a HloModuleProto, each written and read by a pair of functions. Private to hlo/proto.
-// Readers put their results in `arena`; `begin` is the start of the whole input, for byte offsets in messages.
+// The messages inside a HloModuleProto, each written and read by a pair of functions. Private to hlo/proto. Readers put
+// their results in `arena`; `begin` is the start of the whole input, for byte offsets in messages.
 #ifndef MESHLO_HLO_PROTO_PARTS_H_
 #define MESHLO_HLO_PROTO_PARTS_H_
 
 #include "hlo/ir/module.h"
 #include "hlo/proto/wire.h"
 
-// The fields of HloModuleProto and HloModuleConfigProto that have a place in HloModule, a bit each; all others are kept
-// as bytes. Field 5 of the first is a number of its writer's, 9 is reserved.
+// The fields of HloModuleProto and HloModuleConfigProto that HloModule represents, one bit each; all others are kept as
+// bytes. Field 5 of the first is the writer's module id, 9 is reserved.
 #define HLO_PROTO_MODULE_FIELDS                                                                                      \
     (1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 17 | 1u << 18 | \
      1u << 19 | 1u << 20)
 #define HLO_PROTO_CONFIG_FIELDS (1u << 1 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 17 | 1u << 27 | (uint64_t)1 << 33)
 
-// What every reader of a nested message gets.
+// The input of every reader of a nested message.
 typedef struct HloProtoSource {
     HloArena *arena;
     const unsigned char *begin;
@@ -36,11 +36,11 @@ HLO_NODISCARD HloStatus hlo_proto_read_literal(const HloProtoSource *source, Hlo
 
 // OpSharding.
 void hlo_proto_write_sharding(HloText *text, int32_t number, const HloSharding *sharding);
-// Refuses device orders that are no permutation and tiles that do not multiply up.
+// Refuses device orders that are not permutations and numbers of tiles that do not match the devices.
 HLO_NODISCARD HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span,
                                                 const HloSharding **sharding);
 
-// Fields of HloInstructionProto that took over from CollectiveDeviceListProto in 2026 for two of the three forms.
+// Fields of HloInstructionProto that replaced CollectiveDeviceListProto in 2026 for two of the three forms.
 enum { HLO_PROTO_IOTA_GROUPS = 92, HLO_PROTO_MESH_GROUPS = 93 };
 // CollectiveDeviceListProto as field `number`, and the newer field of the form if it has one.
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups);
@@ -63,11 +63,11 @@ void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin);
 HLO_NODISCARD HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin);
 // OriginalValueRecoveryTableProto from the text of origin_recovery_table={...}, without the modules in it.
 void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table);
-// Leaves *table alone for an empty message.
+// Leaves *table unchanged for an empty message.
 HLO_NODISCARD HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table);
 // StatisticsViz from the text between the braces of statistics={...}; nothing for NULL.
 void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics);
-// Leaves *statistics alone for an empty message.
+// Leaves *statistics unchanged for an empty message.
 HLO_NODISCARD HloStatus hlo_proto_read_statistics(const HloProtoSource *source, HloSpan span, const char **statistics);
 
 // The attribute fields of a HloInstructionProto. `fields` are all fields of the message.

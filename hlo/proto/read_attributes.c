@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a HloInstructionProto as typed attributes.
-// Most fields are rows of fields.def: dispatch() finds the row by the field's number (and that of the message it is
-// nested in), and read_field() reads the value by its kind. Special are slices (one message a dimension), replica
-// groups (three forms in four fields, of which files of different years have some) and the numbers of ragged dots,
-// which nest twice.
+// Reads the fields of a HloInstructionProto as typed attributes. Most fields are rows of fields.def: dispatch() finds
+// the row by the field's number (and that of the message it is nested in), and read_field() reads the value by its
+// kind. Special cases are slices (one message per dimension), replica groups (three forms in four fields, some of which
+// occur in files of any year) and the numbers of ragged dots, which nest twice.
 //
-// Values are only read here; whether they make sense is for the verifier to say.
+// Values are only read here; the verifier checks whether they make sense.
 #include <assert.h>
 
 #include "hlo/proto/field_table.h"
@@ -24,7 +23,7 @@ static HloStatus read_numbers(const HloProtoSource *source, HloSpan span, int64_
     return status;
 }
 
-// WindowDimension; 0 stands for the strides and dilations that old writers left out, which are 1.
+// WindowDimension; 0 represents the strides and dilations that old writers omitted, which are 1.
 static HloStatus read_window(const HloProtoSource *source, HloSpan span, const HloWindow **result) {
     HLO_VECTOR(HloWindowDimension) dims = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -97,7 +96,7 @@ static HloStatus read_padding(const HloProtoSource *source, HloSpan span, HloPad
     return status;
 }
 
-// OutputOperandAliasing, of one part of the result; an index that is not there is that of the whole.
+// OutputOperandAliasing, of one part of the result; an absent index is that of the whole.
 static HloStatus read_alias(const HloProtoSource *source, HloSpan span, HloAlias *alias) {
     HloInt64Vector output = {0}, operand = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -143,8 +142,9 @@ static HloStatus read_accuracy(const HloProtoSource *source, HloSpan span, const
     return status;
 }
 
-// Repeated fields: one more item behind those read so far. The lists have no capacity of their own: it is the power of
-// two at or above their count, so that a list of many fields takes no more than twice its memory, and linear time.
+// Repeated fields: makes room for one more item after those read so far. The lists have no capacity of their own: it is
+// the power of two at or above their count, so that a list of many fields takes no more than twice its memory, and
+// linear time.
 static void *room_for_one(HloArena *arena, const void *items, int64_t count, size_t bytes_each) {
     assert(count >= 0 && (items || count == 0));
     if (count & (count - 1)) return (void *)(uintptr_t)items;
@@ -179,21 +179,20 @@ static HloStatus append_shape(const HloProtoSource *source, HloSpan span, HloSha
     return HLO_SUCCESS;
 }
 
-// A repeated field may come in pieces, which together are one list: what is there already is taken up as a vector
-// again.
+// A repeated field may come in pieces, which together are one list: the existing items become a vector again.
 static HloStatus read_ints(const HloProtoSource *source, const HloWireField *wire, HloInts *ints) {
     int64_t capacity = 0;
     if (ints->count) {
         for (capacity = 1; capacity < ints->count;) capacity *= 2;
     }
-    // As room_for_one() counts them: vectors grow by doubling from 2, so that theirs are powers of two as well.
+    // The same capacity as in room_for_one(): vectors grow by doubling from 2, so theirs are powers of two as well.
     HloInt64Vector list = {(int64_t *)(uintptr_t)ints->items, ints->count, capacity};
     HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, wire, &list));
     *ints = (HloInts){list.items, list.count};
     return HLO_SUCCESS;
 }
 
-// All numbers as one list: how they are grouped follows from the operands, which attributes do not know.
+// Reads all numbers as one list: their grouping depends on the operands, which attributes do not know.
 static HloStatus read_ints_list(const HloProtoSource *source, const HloWireField *wire, HloIntsList *lists) {
     HloInts *all = HLO_ARENA_NEW(source->arena, HloInts, 1);
     if (lists->count) *all = lists->items[0];
@@ -217,7 +216,7 @@ static HloStatus read_enum(const HloField *field, const HloWireField *wire, int3
     return HLO_SUCCESS;
 }
 
-// Not by read_enum(), since a list of them is packed.
+// Does not use read_enum(), since a list of them is packed.
 static HloStatus read_precisions(const HloProtoSource *source, const HloWireField *wire, HloPrecisions *result) {
     HloInts ints = {0};
     HLO_TRY(read_ints(source, wire, &ints));
@@ -240,7 +239,7 @@ static HloStatus read_bools(const HloProtoSource *source, const HloWireField *wi
     return HLO_SUCCESS;
 }
 
-// A single number, which may also stand in a list of one (`dimensions` of an iota).
+// A single number, which may also be in a list of one (`dimensions` of an iota).
 static HloStatus read_int(const HloProtoSource *source, const HloWireField *wire, int64_t *value) {
     if (wire->type != HLO_WIRE_BYTES) {
         *value = (int64_t)wire->value;
@@ -288,8 +287,8 @@ static HloStatus read_field(const HloProtoSource *source, const HloField *field,
     return HLO_SUCCESS;
 }
 
-// Hands a field of a message (number `message`, 0 for the instruction itself) to the rows that it belongs to. *nested
-// says, where asked for, whether other rows have the field for their message.
+// Passes a field of a message (number `message`, 0 for the instruction itself) to the rows for it. *nested, unless
+// NULL, is set if other rows have the field as their message.
 static HloStatus dispatch(const HloProtoSource *source, const HloProtoRow *rows, int64_t row_count, int32_t message,
                           const HloWireField *wire, void *attributes, bool *nested) {
     assert(row_count >= 0 && wire->number > 0);
@@ -316,7 +315,7 @@ static HloStatus read_nested(const HloProtoSource *source, const HloProtoRow *ro
     return status;
 }
 
-// The groups of older files, each a field of its own.
+// The groups of older files, each a separate field.
 static HloStatus read_replica_groups_v1(const HloProtoSource *source, const HloWireField *fields, int64_t count,
                                         HloCollectiveAttributes *to) {
     HLO_VECTOR(HloInts) lists = {0};
@@ -343,7 +342,7 @@ static bool has_field(const HloWireField *fields, int64_t count, int32_t number)
     return false;
 }
 
-// HloInstructionProto.SliceDimensions, one a dimension.
+// HloInstructionProto.SliceDimensions, one per dimension.
 static HloStatus read_slices(const HloProtoSource *source, const HloWireField *fields, int64_t count,
                              HloSliceAttributes *slice) {
     HloInt64Vector starts = {0}, limits = {0}, strides = {0};
@@ -361,7 +360,7 @@ static HloStatus read_slices(const HloProtoSource *source, const HloWireField *f
     return HLO_SUCCESS;
 }
 
-// Optional numbers start as absent, not as zero.
+// Sets optional numbers to absent instead of zero.
 static void set_absent(const HloFamilyInfo *family, void *attributes) {
     for (int32_t i = 0; i < family->field_count; i++) {
         if (family->fields[i].kind == HLO_FIELD_OPTIONAL_INT) {
@@ -371,9 +370,9 @@ static void set_absent(const HloFamilyInfo *family, void *attributes) {
 }
 
 // HloInstructionProto has one flat list of fields for all opcodes, of which each family of attributes knows a few (its
-// rows in fields.def); what stands in the others is not looked at, as protobuf wants it of readers. Three things are no
-// plain field of a struct: replica groups, which have three forms; the layouts of a custom call, where a list of none
-// differs from no list; and messages within messages, which have rows of their own (read_nested).
+// rows in fields.def); the others are ignored, as protobuf requires of readers. Three parts are not plain fields of a
+// struct: replica groups, which have three forms; the layouts of a custom call, where an empty list differs from an
+// absent one; and messages within messages, which have rows of their own (read_nested).
 HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireField *fields, int64_t field_count,
                                     HloOpcode opcode, void *attributes) {
     assert(attributes && opcode < HLO_OPCODE_COUNT && field_count >= 0);
@@ -402,7 +401,7 @@ HloStatus hlo_proto_read_attributes(const HloProtoSource *source, const HloWireF
         }
         if (nested) HLO_TRY(read_nested(source, rows, row_count, field, field->number, attributes));
     }
-    // A collective that names no groups has one of all devices: an empty list, as in text.
+    // A collective without groups has one of all devices: an empty list, as in text.
     HloCollectiveAttributes *collective = family == HLO_FAMILY_Collective ? attributes : NULL;
     if (collective && !collective->replica_groups) {
         collective->replica_groups = hlo_replica_groups_list(source->arena, NULL, 0);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// HloModuleProto in. Field numbers: xla/service/hlo.proto.
+// Reads a HloModuleProto. Field numbers: xla/service/hlo.proto.
 //
 // The message refers by number where the graph has pointers: operands and control predecessors by the id of an
-// instruction of the same computation, callees by the id of a computation. What is referred to stands earlier in the
+// instruction of the same computation, callees by the id of a computation. Definitions come before references in the
 // file (XLA writes it so, and other orders are refused by name), so one pass suffices. An instruction's fields are
-// split once into a list, of which each reader takes what it knows; unknown fields are skipped as protobuf asks, and
-// those that the text format has no words for are kept in `rest` where it matters.
+// split once into a list, from which each reader takes its own; unknown fields are skipped as protobuf requires, and
+// those that the text format cannot express are kept in `rest` where it matters.
 //
 //   HloModuleProto  host_program_shape 4, schedule 7, input_output_alias 8, stack_frame_index 17, buffer_donor 18, and
 //                   the names, computations and numbers that write_module.c lists
 //   OpMetadata      op_type 1, op_name 2, source_file 3, source_line 4, profile_type 5, deduplicated_name 12,
 //                   stack_frame_id 15, scheduling_name 16, source_end_line 17, source_column 18, source_end_column 19
 //
-// Nothing in a message is trusted: numbers, ids, shapes and names are checked before they are used, and the module is
-// verified by the caller.
+// Messages are untrusted: numbers, ids, shapes and names are checked before they are used, and the caller verifies the
+// module.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -33,7 +33,7 @@ typedef struct Numbered {
 typedef struct ReadComputation {
     HloComputation *computation;
     HloIntMap instructions;
-    HLO_VECTOR(Numbered) order;  // the instructions as they stand in the file
+    HLO_VECTOR(Numbered) order;  // the instructions in file order
 } ReadComputation;
 
 typedef struct ModuleReader {
@@ -42,20 +42,20 @@ typedef struct ModuleReader {
     HloArena *scratch;
     HloIntMap computations;    // id in the file -> ReadComputation *
     ReadComputation *current;  // the one being read
-    // Of the instruction being read.
+    // The fields of the current instruction.
     FieldVector fields;
     HloInt64Vector ids;
     HloInstructionVector operands, control_predecessors;
-    // What most instructions repeat is read once: bytes of a ShapeProto -> HloShape, of an OpMetadata -> HloMetadata,
-    // an opcode's text -> HloOpcode + 1.
+    // Values that most instructions repeat are read once: bytes of a ShapeProto -> HloShape, of an OpMetadata ->
+    // HloMetadata, an opcode's text -> HloOpcode + 1.
     HloStringMap shapes, metadata, opcodes;
-    HLO_VECTOR(Numbered) order;  // the computations as they stand in the file
+    HLO_VECTOR(Numbered) order;  // the computations in file order
 } ModuleReader;
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Small messages
 
-// Numbers with commas between them, as the text has them between its braces.
+// Numbers with commas between them, as they appear in text between the braces.
 static HloStatus list_text(const HloProtoSource *source, const HloInt64Vector *numbers, const char **result) {
     HloText text = {0};
     for (int64_t i = 0; i < numbers->count; i++) {
@@ -95,8 +95,7 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
     return profiles.count ? list_text(source, &profiles, &metadata->profile_type) : HLO_SUCCESS;
 }
 
-// In the order of the message.
-// A map<string, string>, which is a repeated message of key and value.
+// A map<string, string>, which is a repeated message of key and value, in the order of the message.
 static HloStatus read_key_values(const HloProtoSource *source, HloSpan span, HloKeyValues *pairs) {
     HLO_VECTOR(HloKeyValue) list = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span), entry;
@@ -129,7 +128,7 @@ static HloStatus split_fields(const HloProtoSource *source, HloSpan span, HloAre
     return status;
 }
 
-// The last field of that number, or NULL: of a field that is there once only, protobuf lets the last one count.
+// The last field with this number, or NULL: for a field that is not repeated, the last one counts in protobuf.
 static const HloWireField *find_field(const FieldVector *fields, int32_t number) {
     for (int64_t i = fields->count - 1; i >= 0; i--) {
         if (fields->items[i].number == number) return &fields->items[i];
@@ -137,7 +136,7 @@ static const HloWireField *find_field(const FieldVector *fields, int32_t number)
     return NULL;
 }
 
-// A number that is missing is zero. What has its field number and another wire type is no number.
+// A missing number is zero. A field with this number and another wire type does not count.
 static int64_t field_value(const FieldVector *fields, int32_t number) {
     for (int64_t i = fields->count - 1; i >= 0; i--) {
         const HloWireField *field = &fields->items[i];
@@ -146,13 +145,12 @@ static int64_t field_value(const FieldVector *fields, int32_t number) {
     return 0;
 }
 
-// The numbers of places in sources have 32 bits, of which protobuf takes the lower ones of what is longer.
+// A number with 32 bits, as positions in sources have: protobuf takes the lower bits of a longer one.
 static int64_t field_int32(const FieldVector *fields, int32_t number) {
     return (int32_t)field_value(fields, number);
 }
 
-// All numbers of a repeated field, wherever its pieces stand.
-// In scratch.
+// All numbers of a repeated field, including all its pieces, in scratch memory.
 static HloStatus field_ints(const ModuleReader *reader, const FieldVector *fields, int32_t number,
                             HloInt64Vector *list) {
     for (int64_t i = 0; i < fields->count; i++) {
@@ -165,7 +163,7 @@ static HloStatus field_ints(const ModuleReader *reader, const FieldVector *field
 // ---------------------------------------------------------------------------------------------------------------------
 // Instructions
 
-// The ids in a field, of the computation at hand, as more instructions of the list.
+// Appends the instructions of the current computation whose ids are in a field to the list.
 static HloStatus find_instructions(ModuleReader *reader, const HloWireField *field, const char *user,
                                    HloInstructionVector *result) {
     assert(user && result);
@@ -216,7 +214,7 @@ static HloStatus read_shape(ModuleReader *reader, HloSpan span, const HloShape *
     return HLO_SUCCESS;
 }
 
-// The same for metadata, of which four in five repeat another one of the module (the corpus of production modules).
+// The same for metadata: four in five repeat another one of the module (in the corpus of production modules).
 static HloStatus read_metadata(ModuleReader *reader, HloSpan span, const HloMetadata **metadata) {
     assert(span.data || span.length == 0);
     const char *key = (const char *)span.data;
@@ -228,7 +226,7 @@ static HloStatus read_metadata(ModuleReader *reader, HloSpan span, const HloMeta
     return HLO_SUCCESS;
 }
 
-// HLO_OPCODE_COUNT for a text that names none.
+// HLO_OPCODE_COUNT for a text that is not an opcode.
 static HloOpcode read_opcode(ModuleReader *reader, HloSpan span) {
     const char *text = (const char *)span.data;
     if (span.length == 0) return HLO_OPCODE_COUNT;
@@ -240,7 +238,7 @@ static HloOpcode read_opcode(ModuleReader *reader, HloSpan span) {
     return (HloOpcode)(known - 1);
 }
 
-// What every instruction may carry.
+// Reads the annotations that every instruction may have.
 static HloStatus read_annotations(ModuleReader *reader, const FieldVector *fields, HloInstruction *instruction) {
     const HloProtoSource *source = &reader->source;
     for (int64_t i = 0; i < fields->count; i++) {
@@ -263,7 +261,8 @@ static HloStatus read_annotations(ModuleReader *reader, const FieldVector *field
     return HLO_SUCCESS;
 }
 
-// How many slices an in-place collective-permute takes from input `index`: one for each tuple of start indices.
+// The number of slices that an in-place collective-permute takes from input `index`: one for each tuple of start
+// indices.
 static int64_t slices_of_input(const HloShape *starts, int64_t index) {
     if (starts->type != HLO_TUPLE || index >= starts->element_count) return 1;
     const HloShape *inner = starts->elements[index];
@@ -272,7 +271,7 @@ static int64_t slices_of_input(const HloShape *starts, int64_t index) {
                : 1;
 }
 
-// slice_sizes={{…},{…}} of a collective-permute, whose numbers the message has in one list.
+// Groups slice_sizes={{…},{…}} of a collective-permute, whose numbers are one list in the message.
 static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction *const *operands, int64_t count,
                                    const char *name, HloPermuteAttributes *permute) {
     if (permute->slice_sizes.count == 0) return HLO_SUCCESS;
@@ -296,7 +295,7 @@ static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction 
     return HLO_SUCCESS;
 }
 
-// What the message says in more words than the text: defaults are left out, the only kind of domain is not named.
+// Removes parts that text omits: defaults, and the name of the only kind of domain.
 static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opcode, HloInstruction *const *operands,
                                      int64_t count, const char *name, void *attributes) {
     HloFamily family = hlo_op_info(opcode)->family;
@@ -316,20 +315,20 @@ static HloStatus complete_attributes(const HloProtoSource *source, HloOpcode opc
     return HLO_SUCCESS;
 }
 
-// The name in a field, in `arena`; *name stays what it is without one. An empty name is none: writers leave it out.
+// The name in a field, in `arena`; *name is unchanged without one. An empty name counts as absent: writers omit it.
 static HloStatus read_name(HloArena *arena, const HloWireField *field, const char **name) {
     assert(arena && name);
     if (!field || field->bytes.length == 0) return HLO_SUCCESS;
     return hlo_wire_string(arena, field->bytes, name);
 }
 
-// The fields that every instruction has or refers to others by.
+// The fields that every instruction has or by which others refer to it.
 typedef struct CommonFields {
     const HloWireField *name, *opcode, *shape;  // NULL: missing
     int64_t id;
 } CommonFields;
 
-// Of fields that are there once only, protobuf lets the last one count.
+// For fields that are not repeated, the last one counts in protobuf.
 static CommonFields common_fields(const FieldVector *fields) {
     CommonFields common = {0};
     for (int64_t i = 0; i < fields->count; i++) {
@@ -347,7 +346,7 @@ static CommonFields common_fields(const FieldVector *fields) {
     return common;
 }
 
-// Operands, and what must run before.
+// Reads operands and control predecessors.
 static HloStatus read_edges(ModuleReader *reader, const char *name) {
     reader->operands.count = reader->control_predecessors.count = 0;
     for (int64_t i = 0; i < reader->fields.count; i++) {
@@ -402,14 +401,15 @@ static HloStatus read_instruction(ModuleReader *reader, HloComputation *computat
 // ---------------------------------------------------------------------------------------------------------------------
 // Computations and the module
 
-// By id, then by place in the file: qsort() alone is not stable.
+// Compares by id, then by position in the file: qsort() by itself is not stable.
 static int compare_numbered(const void *a, const void *b) {
     const Numbered *x = a, *y = b;
     if (x->id != y->id) return x->id < y->id ? -1 : 1;
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-// Whether the items had to be sorted: files have callees and operands first, lists in memory go by id.
+// Sorts by id; true if the items had to be sorted. Files have callees and operands first, lists in memory are ordered
+// by id.
 static bool sort_by_id(Numbered *items, int64_t count) {
     bool sorted = true;
     for (int64_t i = 1; i < count; i++) sorted &= items[i - 1].id <= items[i].id;
@@ -417,13 +417,13 @@ static bool sort_by_id(Numbered *items, int64_t count) {
     return !sorted;
 }
 
-// Moving each in turn puts a list into the order of the moves.
+// Moving each one in turn puts a list into the order of the moves.
 static void move_to_end(HloComputation *computation, HloInstruction *instruction) {
     if (instruction != computation->last) hlo_instruction_move_after(instruction, computation->last);
 }
 
-// Operands come first in our lists: of the order by ids the post order remains, which is what XLA prints of it. Our own
-// ids go in the order of the file's, so that the module is written with the ids that it was read with, but for gaps.
+// Operands come first in our lists: the order by ids determines the post order, which is what XLA prints. Our own ids
+// are in the order of the file's, so that the module is written with the ids that it was read with, except for gaps.
 static void order_instructions(ReadComputation *read, HloArena *scratch) {
     int32_t *ids = HLO_ARENA_NEW(scratch, int32_t, read->order.count);
     for (int64_t i = 0; i < read->order.count; i++) ids[i] = ((HloInstruction *)read->order.items[i].item)->id;
@@ -439,7 +439,7 @@ static void order_instructions(ReadComputation *read, HloArena *scratch) {
     for (int64_t i = 0; i < count; i++) move_to_end(read->computation, order[i]);
 }
 
-// The list goes by the ids of the file, and ours are given in that order, as those of instructions are.
+// Orders the list by the ids of the file, and assigns ours in that order, as for instructions.
 static void order_computations(ModuleReader *reader) {
     assert(reader->order.count == reader->module->computations.count);  // the reader makes no others
     int32_t *ids = HLO_ARENA_NEW(reader->scratch, int32_t, reader->order.count);
@@ -452,9 +452,9 @@ static void order_computations(ModuleReader *reader) {
     }
 }
 
-// Callees stand before their callers in the list, as XLA writes it and its reader demands, so that a called computation
-// is known when its id is met. Fields are split first, since the root's id may stand in front of the instruction that
-// it names. "main" is the thread of everything that names none.
+// Callees come before their callers in the list, as XLA writes it and its reader requires, so that a called computation
+// is known when its id occurs. Fields are split first, since the root's id may come before the instruction that it
+// names. "main" is the thread of every computation that names none.
 static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
@@ -488,9 +488,8 @@ static HloStatus read_computation(ModuleReader *reader, HloSpan span) {
     return HLO_SUCCESS;
 }
 
-// The ProgramShapeProto of the module says the layouts that the caller uses, which may differ from those in the
-// program. One that has another number of parameters than the entry is of some earlier form of the program, and says
-// nothing.
+// The ProgramShapeProto of the module has the layouts that the caller uses, which may differ from those in the program.
+// One with another number of parameters than the entry belongs to an earlier form of the program, and is ignored.
 static HloStatus read_entry_layout(ModuleReader *reader, HloSpan span) {
     HLO_VECTOR(const HloShape *) parameters = {0};
     const HloShape *shape = NULL;
@@ -529,7 +528,7 @@ static HloStatus read_alias_entry(ModuleReader *reader, HloSpan span, HloAlias *
     return HLO_SUCCESS;
 }
 
-// HloInputOutputAliasProto: which parts of the entry's result take over an argument's buffer.
+// HloInputOutputAliasProto: the parts of the entry's result that reuse an argument's buffer.
 static HloStatus read_aliasing(ModuleReader *reader, HloSpan span) {
     HLO_VECTOR(HloAlias) list = {0};
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
@@ -608,7 +607,7 @@ static HloStatus read_stack(ModuleReader *reader, HloSpan span) {
     return status;
 }
 
-// A computation's list in the order of its sequence: each named instruction moves to the end in turn.
+// Puts a computation's list in the order of its sequence: each named instruction moves to the end in turn.
 static HloStatus apply_sequence(const HloInt64Vector *ids, const ReadComputation *read) {
     HloComputation *computation = read->computation;
     HLO_FAIL_IF(ids->count != computation->instruction_count, HLO_INVALID_ARGUMENT,
@@ -620,7 +619,7 @@ static HloStatus apply_sequence(const HloInt64Vector *ids, const ReadComputation
                     computation->name);
         hlo_instruction_move_after((HloInstruction *)(intptr_t)*found, computation->last);
     }
-    // One that is named twice has taken the place of another, which is left in front.
+    // If one is named twice, another one is missing, which is left at the front.
     const HloInstruction *at = computation->first;
     for (int64_t i = 0; i < ids->count; i++, at = at->next) {
         const int64_t named = *hlo_int_map_find(&read->instructions, (uint64_t)ids->items[i]);
@@ -644,7 +643,7 @@ static HloStatus read_sequence(ModuleReader *reader, HloSpan span) {
     return apply_sequence(&ids, (const ReadComputation *)(intptr_t)*found);
 }
 
-// A list of sequences, one a computation.
+// A list of sequences, one per computation.
 static HloStatus read_schedule(ModuleReader *reader, HloSpan span) {
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
     HloWireField field;
@@ -656,9 +655,9 @@ static HloStatus read_schedule(ModuleReader *reader, HloSpan span) {
     return status;
 }
 
-// The fields that text has no words for, in the order of the message: they are written back as they came, so that what
-// other programs say to one another in them (debug options, profiles, sharded parameters) survives a pass through ours.
-// `known` has a bit for each field that is read; what is above the last bit is newer than this reader.
+// Keeps the fields that text cannot express, in the order of the message: they are written back unchanged, so that
+// information that other programs exchange in them (debug options, profiles, sharded parameters) survives. `known` has
+// a bit for each field that is read; fields above the last bit are newer than this reader.
 static HloStatus keep_rest(ModuleReader *reader, HloSpan span, uint64_t known, HloBytes *rest) {
     HloWireReader wire = hlo_wire_reader(reader->source.begin, span);
     HloWireField field;
@@ -678,7 +677,7 @@ static HloStatus keep_rest(ModuleReader *reader, HloSpan span, uint64_t known, H
     return status;
 }
 
-// What of the module stands beside its computations; read last, since it refers to them.
+// Reads the parts of the module besides its computations; last, since they refer to these.
 static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
     for (int64_t i = 0; i < fields->count; i++) {
         const HloWireField *field = &fields->items[i];
@@ -730,14 +729,14 @@ static bool is_module(const FieldVector *fields) {
     return find_field(fields, 3) && (find_field(fields, 2) || find_field(fields, 6));
 }
 
-// Whatever wraps the module is taken off first: files are of four messages that cannot be told apart by a signature,
-// only by which fields they have. Then the computations, whose ids everything else in the module refers to.
+// Removes any wrapper of the module first: files have one of four messages that have no signature and can only be
+// distinguished by their fields. Then reads the computations, whose ids everything else in the module refers to.
 static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     FieldVector fields = {0};
     HloSpan message = span;
     HLO_TRY(split_fields(&reader->source, span, reader->scratch, &fields));
-    // HloProto and HloModuleProtoWithConfig have the module in field 1, HloSnapshot has a HloProto there; in field 2
-    // only the second of them has its configuration.
+    // HloProto and HloModuleProtoWithConfig have the module in field 1, HloSnapshot has a HloProto there; only the
+    // second of them has its configuration in field 2.
     enum { MOST_WRAPPERS = 2 };
     for (int i = 0; i < MOST_WRAPPERS && !is_module(&fields) && find_field(&fields, 1); i++) {
         const HloWireField *config = find_field(&fields, 2);
@@ -770,7 +769,7 @@ static HloStatus read_protected(void *argument) {
     ModuleReader reader = {.source = {request->module->arena, request->span.data, 0},
                            .module = request->module,
                            .scratch = hlo_arena_scratch_new()};
-    // A table of names that grows is copied as often as it doubles; the corpus has 150 bytes an instruction.
+    // A growing table of names is copied each time it doubles; the corpus has 150 bytes per instruction.
     enum { BYTES_PER_INSTRUCTION = 150 };
     hlo_string_map_reserve(request->module->arena, &request->module->instruction_names.taken,
                            (int64_t)(request->span.length / BYTES_PER_INSTRUCTION));
@@ -779,7 +778,7 @@ static HloStatus read_protected(void *argument) {
     return status;
 }
 
-// Memory that runs out ends the reading wherever it is (hlo_protect()); what was made by then goes with the module.
+// When memory runs out, reading ends at that point (hlo_protect()); everything made so far is freed with the module.
 HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **result) {
     assert(result && (bytes || length == 0));
     ReadRequest request = {{bytes, length}, hlo_module_new("")};
@@ -802,8 +801,8 @@ bool hlo_looks_like_proto(const void *bytes, size_t length) {
     bool first = hlo_wire_next(&reader, &field, &status);
     hlo_status_free(status);
     if (!first) return false;
-    // What follows is field 2 or 3, a message or string. Such tags are control characters, which no text has: one that
-    // begins with an empty line and "HloModule" or "func.func" would pass for a message otherwise.
+    // Field 2 or 3 follows, a message or string. Their tags are control characters, which no text has: text that begins
+    // with an empty line and "HloModule" or "func.func" would pass for a message otherwise.
     enum { TAG_OF_2 = 2 << 3 | HLO_WIRE_BYTES, TAG_OF_3 = 3 << 3 | HLO_WIRE_BYTES };
     if (reader.next == reader.end) return true;
     const unsigned char tag = *(const unsigned char *)reader.next;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// ShapeProto, LayoutProto and LiteralProto. Field numbers: xla/xla_data.proto.
-// Readers check what others take for granted without looking: that types exist, sizes do not overflow, layouts order
-// each dimension once, and that a literal has as many bytes as its shape says before memory is taken for it. Everything
-// is put into row-major order, which is how literals are kept; messages have values in the order of the shape's layout.
+// ShapeProto, LayoutProto and LiteralProto. Field numbers: xla/xla_data.proto. Readers check everything that other code
+// assumes: that types exist, sizes do not overflow, layouts order each dimension once, and that a literal has as many
+// bytes as its shape requires before memory is allocated for it. Everything is put into row-major order, in which
+// literals are stored; messages have values in the order of the shape's layout.
 //
 //   ShapeProto   element_type 2, dimensions 3, tuple_shapes 4, layout 5, is_dynamic_dimension 6
-//   LayoutProto  minor_to_major 1, tiles 6, element_size_in_bits 7, memory_space 8, dim_level_types 9, physical_shape
-//   10,
-//                index_primitive_type 11, pointer_primitive_type 12, dynamic_shape_metadata_prefix_bytes 15,
-//                tail_padding_alignment_in_elements 16, split_configs 17
+//   LayoutProto  minor_to_major 1, tiles 6, element_size_in_bits 7, memory_space 8, dim_level_types 9,
+//                physical_shape 10, index_primitive_type 11, pointer_primitive_type 12,
+//                dynamic_shape_metadata_prefix_bytes 15, tail_padding_alignment_in_elements 16, split_configs 17
 #include <assert.h>
 
 #include "hlo/proto/parts.h"
@@ -26,8 +25,8 @@ HloStatus hlo_proto_descend(const HloProtoSource *source, HloProtoSource *inner)
 // ---------------------------------------------------------------------------------------------------------------------
 // Layouts
 
-// Fields that are 0 are not written, as proto3 has it (hlo_wire_varint() leaves them out), so that a plain layout is
-// its order and nothing else.
+// Fields that are 0 are not written, as in proto3 (hlo_wire_varint() omits them), so that a plain layout is just its
+// order.
 static void write_layout(HloText *text, int32_t number, const HloLayout *layout) {
     assert(layout);
     size_t mark = hlo_wire_begin(text, number);
@@ -54,7 +53,7 @@ static void write_layout(HloText *text, int32_t number, const HloLayout *layout)
     hlo_wire_end(text, mark);
 }
 
-// SplitConfigProto: at which indices along a dimension the array is split.
+// SplitConfigProto: the indices along a dimension at which the array is split.
 static HloStatus read_split(const HloProtoSource *source, HloSpan span, HloSplit *split) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -68,7 +67,7 @@ static HloStatus read_split(const HloProtoSource *source, HloSpan span, HloSplit
     return status;
 }
 
-// TileProto. Sizes are packed or not: hlo_wire_read_ints() takes both.
+// TileProto. Sizes are packed or not: hlo_wire_read_ints() accepts both.
 static HloStatus read_tile(const HloProtoSource *source, HloSpan span, HloInts *tile) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -86,7 +85,7 @@ static HloType checked_type(uint64_t number) {
     return number < HLO_TYPE_COUNT ? (HloType)number : HLO_INVALID;
 }
 
-// LayoutProto; fields of sparse layouts are read and kept only where they say something.
+// LayoutProto; fields of sparse layouts are read and kept only if they have an effect.
 static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const HloLayout **result) {
     HloProtoSource inner;
     HLO_TRY(hlo_proto_descend(source, &inner));
@@ -125,7 +124,7 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
             default: break;
         }
     }
-    // Dense in every dimension is the same as not said.
+    // Dense in every dimension is the same as absent.
     bool dense = true;
     for (int64_t i = 0; i < levels.count; i++) dense &= levels.items[i] == 0;
     layout->minor_to_major = (HloInts){order.items, order.count};
@@ -141,8 +140,7 @@ static HloStatus read_layout(const HloProtoSource *source, HloSpan span, const H
 // ---------------------------------------------------------------------------------------------------------------------
 // Shapes
 
-// The flags of dynamic dimensions are written for static shapes too, a byte of 0 each, as XLA writes them; scalars have
-// none.
+// The flags of dynamic dimensions are written for static shapes too, a byte of 0 each, as in XLA; scalars have none.
 void hlo_shape_to_proto(const HloShape *shape, HloText *text) {
     assert(text && shape);
     hlo_wire_varint(text, 2, (uint64_t)shape->type);
@@ -163,7 +161,7 @@ void hlo_proto_write_shape(HloText *text, int32_t number, const HloShape *shape)
     hlo_wire_end(text, mark);
 }
 
-// NULL if no dimension is dynamic, which is how static shapes look everywhere.
+// NULL if no dimension is dynamic, the form of static shapes everywhere.
 static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t rank) {
     bool any = false;
     for (int64_t i = 0; i < flags.count && i < rank; i++) any |= flags.items[i] != 0;
@@ -173,7 +171,7 @@ static const bool *dynamic_flags(HloArena *arena, HloInt64Vector flags, int64_t 
     return dynamic;
 }
 
-// INVALID_ARGUMENT unless the layout orders each dimension once: literals are moved by it before anybody verifies.
+// INVALID_ARGUMENT unless the layout orders each dimension once: literals are reordered by it before verification.
 static HloStatus check_order(const HloProtoSource *source, const HloShape *shape) {
     if (!shape->layout) return HLO_SUCCESS;
     const HloInts order = shape->layout->minor_to_major;
@@ -197,10 +195,10 @@ static HloStatus check_elements(HloType type, const HloShape *const *elements, i
     return HLO_SUCCESS;
 }
 
-// Untrusted bytes become a shape that all rooms may rely on: an existing type, no sizes but of arrays, a product of
-// sizes that fits, elements of tuples alone, a layout of the same rank that is a permutation. Recursion through tuples,
+// Untrusted bytes become a shape that all modules may rely on: an existing type, sizes only of arrays, a product of
+// sizes that fits, elements only of tuples, a layout of the same rank that is a permutation. Recursion through tuples,
 // and through the physical shape in a layout, counts against the depth of `source`. Fields may come in any order, so
-// what belongs together is checked at the end.
+// consistency is checked at the end.
 HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const HloShape **result) {
     assert(result);
     HloProtoSource inner;
@@ -239,7 +237,7 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
     shape->elements = elements.items;
     shape->element_count = (int32_t)elements.count;
     if (hlo_shape_is_tuple(shape)) hlo_shape_sum_up(arena, shape);
-    // Tuples carry an empty layout message, and a rank that disagrees cannot be kept.
+    // Tuples have an empty layout message, and a layout of another rank cannot be kept.
     if (!hlo_shape_is_array(shape)) shape->layout = NULL;
     HLO_FAIL_IF(shape->layout && shape->layout->minor_to_major.count != shape->rank, HLO_INVALID_ARGUMENT,
                 "a shape of rank %d has a layout of rank %lld", shape->rank,
@@ -252,14 +250,14 @@ HloStatus hlo_proto_read_shape(const HloProtoSource *source, HloSpan span, const
 // ---------------------------------------------------------------------------------------------------------------------
 // Literals
 
-// How the values of a type stand in LiteralProto: the field, and in what form.
+// How LiteralProto stores the values of a type: the field and its form.
 typedef enum LiteralForm { RAW, SMALL, VARINTS } LiteralForm;
 typedef struct LiteralField {
     int32_t number;
     LiteralForm form;
 } LiteralField;
 
-// Narrow types have fields of their own whose numbers are those of the types.
+// Narrow types have their own fields, whose numbers are those of the types.
 static LiteralField literal_field(HloType type) {
     assert(hlo_type_is_array(type));
     switch (type) {
@@ -282,7 +280,7 @@ static LiteralField literal_field(HloType type) {
     }
 }
 
-// Whether values in the order of the layout, which is that of the message, are in another order than ours (row-major).
+// True if the order of the layout, which is that of the message, differs from ours (row-major).
 static bool is_reordered(const HloShape *shape) {
     if (!shape->layout) return false;
     HloInts order = shape->layout->minor_to_major;
@@ -294,7 +292,7 @@ static bool is_reordered(const HloShape *shape) {
 
 // Copies values from row-major order into the layout's (`to_layout`), or back.
 static void reorder(const HloShape *shape, const char *from, char *to, bool to_layout) {
-    assert(shape->layout && shape->layout->minor_to_major.count == shape->rank);  // is_reordered() said so
+    assert(shape->layout && shape->layout->minor_to_major.count == shape->rank);  // is_reordered() has checked it
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t *index = HLO_ARENA_NEW(scratch, int64_t, shape->rank),
             *stride = HLO_ARENA_NEW(scratch, int64_t, shape->rank);
@@ -344,7 +342,7 @@ static void write_values(HloText *text, const HloLiteral *literal) {
     }
 }
 
-// XLA refuses a literal without a layout: one that says nothing is row-major, as literals are kept.
+// XLA refuses a literal without a layout: an absent one is row-major, as literals are stored.
 static void write_literal_shape(HloText *text, const HloShape *shape) {
     if (!hlo_shape_is_array(shape) || shape->layout) {
         hlo_proto_write_shape(text, 1, shape);
@@ -355,8 +353,8 @@ static void write_literal_shape(HloText *text, const HloShape *shape) {
     hlo_arena_free(scratch);
 }
 
-// LiteralProto. Values are listed in the order of the layout, while ours are row-major: where the two differ a copy is
-// put in that order first.
+// LiteralProto. Values are listed in the order of the layout, while ours are row-major: if the two differ, a copy is
+// reordered first.
 void hlo_proto_write_literal(HloText *text, int32_t number, const HloLiteral *literal) {
     assert(text && literal);
     size_t mark = hlo_wire_begin(text, number);
@@ -384,7 +382,7 @@ typedef struct LiteralParts {
     HLO_VECTOR(HloSpan) elements;
 } LiteralParts;
 
-// A byte each, or as files from before 2024 have them, several to a byte, the first element in the high bits.
+// A byte each, or, in files from before 2024, several per byte, the first element in the high bits.
 static HloStatus read_small(HloSpan bytes, HloLiteral *literal) {
     HloType type = literal->shape->type;
     int bits = hlo_type_info(type)->bits, each = 8 / bits;
@@ -405,8 +403,8 @@ static HloStatus read_small(HloSpan bytes, HloLiteral *literal) {
     return HLO_SUCCESS;
 }
 
-// `field` is the first one with values. Numbers may come one a field, or in several packed ones, and are put together;
-// bytes come in one piece.
+// `field` is the first one with values. Numbers may come one per field, or in several packed ones, which are
+// concatenated; bytes come in one piece.
 static HloStatus read_values(const HloProtoSource *source, const LiteralParts *parts, const HloWireField *field,
                              LiteralForm form, HloLiteral *literal) {
     int64_t count = hlo_shape_elements(literal->shape), bytes = hlo_shape_bytes(literal->shape);
@@ -454,7 +452,7 @@ static HloStatus split_literal(const HloProtoSource *source, HloSpan span, Liter
     return HLO_SUCCESS;
 }
 
-// As many elements as the shape says, each with a shape of its own, since nothing else in the message names it.
+// As many elements as the shape has, each with its own shape, since nothing else in the message names it.
 static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *parts, HloLiteral *literal) {
     HLO_FAIL_IF(parts->elements.count != parts->shape->element_count, HLO_INVALID_ARGUMENT,
                 "a tuple literal of %d elements comes with %lld", parts->shape->element_count,
@@ -468,8 +466,8 @@ static HloStatus read_tuple(const HloProtoSource *source, const LiteralParts *pa
     return HLO_SUCCESS;
 }
 
-// Bytes of all fields of a number. The narrowest form has eight elements a byte: a shape that claims more than that is
-// refused before memory is taken for it.
+// Bytes of all fields with a number. The narrowest form has eight elements per byte: a shape that claims more than that
+// is refused before memory is allocated for it.
 static int64_t given_bytes(const LiteralParts *parts, int32_t number) {
     int64_t bytes = 0;
     for (int64_t i = 0; i < parts->values.count; i++) {
@@ -479,7 +477,7 @@ static int64_t given_bytes(const LiteralParts *parts, int32_t number) {
     return bytes;
 }
 
-// A literal whose value field is missing has been elided by its writer.
+// A literal whose value field is missing was elided by its writer.
 HloStatus hlo_proto_read_literal(const HloProtoSource *source, HloSpan span, const HloLiteral **result) {
     assert(result);
     HloProtoSource inner;

@@ -2,10 +2,9 @@
 // OpSharding, NamedShardingProto, CollectiveDeviceListProto. Field numbers: xla/xla_data.proto.
 //
 // OpSharding is older than named shardings, and grew: a type, tile dimensions, a device list or an iota, kinds of
-// subgroups, shard groups, and in the end a NamedShardingProto that replaces all of it. What is written here is what
-// XLA 0.10.2 writes for the same text, byte for byte in the fields that it sets. What is read may be older or newer,
-// and is checked as strictly as text is: the product of tiles must be the number of devices, and orders must be
-// permutations.
+// subgroups, shard groups, and in the end a NamedShardingProto that replaces all of it. The writer writes what XLA
+// 0.10.2 writes for the same text, byte for byte in the fields that it sets. The input may be older or newer, and is
+// checked as strictly as text: the product of tiles must be the number of devices, and orders must be permutations.
 //
 //   OpSharding            type 1, tile_assignment_dimensions 3, tile_assignment_devices 4, tuple_shardings 5,
 //                         replicate_on_last_tile_dim 6, metadata 7, last_tile_dims 8, iota_reshape_dims 9,
@@ -18,7 +17,7 @@
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
-// OpSharding.Type by our kind; NAMED has no type of its own.
+// OpSharding.Type by our kind; NAMED has no type.
 static const int kind_numbers[] = {
     [HLO_SHARDING_REPLICATED] = 0, [HLO_SHARDING_MAXIMAL] = 1, [HLO_SHARDING_TUPLE] = 2,     [HLO_SHARDING_TILED] = 3,
     [HLO_SHARDING_MANUAL] = 4,     [HLO_SHARDING_UNKNOWN] = 5, [HLO_SHARDING_UNREDUCED] = 6,
@@ -37,7 +36,7 @@ static bool kind_from_number(uint64_t number, HloShardingKind *kind) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Writing
 
-// An axis by its number in the mesh; a sub-axis has its own message with the size in front of it and its size.
+// An axis by its number in the mesh; a sub-axis has its own message with its pre-size and size.
 static void write_axis(HloText *text, int32_t number, const HloAxisRef *axis) {
     size_t mark = hlo_wire_begin(text, number);
     hlo_wire_varint(text, 1, (uint64_t)axis->axis);
@@ -78,14 +77,14 @@ static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
     hlo_wire_end(text, mark);
 }
 
-// The metadata of a sharding says where in the user's program it comes from.
+// The metadata of a sharding is its position in the user's program.
 static void write_origins(HloText *text, int32_t number, const HloSharding *sharding) {
     for (int64_t i = 0; i < sharding->metadata_count; i++) {
         hlo_proto_write_metadata(text, number, sharding->metadata[i]);
     }
 }
 
-// Dimensions that are closed say so; open ones leave the flag out.
+// Closed dimensions are marked; open ones omit the flag.
 static void write_named(HloText *text, int32_t number, const HloSharding *sharding) {
     const HloNamedSharding *named = sharding->named;
     assert(named);
@@ -98,7 +97,7 @@ static void write_named(HloText *text, int32_t number, const HloSharding *shardi
         hlo_wire_end(text, dim);
     }
     write_axes(text, 4, &named->replicated);
-    // What is manual or unreduced as a whole is so along all axes, and has no dimensions.
+    // A sharding that is manual or unreduced as a whole is so along all axes, and has no dimensions.
     if (named->whole == HLO_SHARDING_UNREDUCED) write_all_axes(text, 5, &named->mesh);
     write_axes(text, 5, &named->unreduced);
     write_origins(text, 6, sharding);
@@ -178,7 +177,7 @@ static void write_mesh_groups(HloText *text, int32_t number, const HloReplicaGro
     hlo_wire_end(text, mark);
 }
 
-// A CollectiveDeviceListProto, and beside it the form that newer readers look for.
+// A CollectiveDeviceListProto, and also the form that newer readers use.
 void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloReplicaGroups *groups) {
     assert(text);
     if (!groups) return;
@@ -191,7 +190,7 @@ void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloRepl
     }
     if (groups->form == HLO_GROUPS_MESH) write_mesh_groups(text, 3, groups);
     hlo_wire_end(text, mark);
-    // Newer readers have a oneof of fields of their own and keep the last one; older ones do not know these.
+    // Newer readers have a oneof of separate fields and keep the last one; older ones do not know these.
     if (groups->form == HLO_GROUPS_IOTA) write_iota_groups(text, HLO_PROTO_IOTA_GROUPS, groups);
     if (groups->form == HLO_GROUPS_MESH) write_mesh_groups(text, HLO_PROTO_MESH_GROUPS, groups);
 }
@@ -199,7 +198,7 @@ void hlo_proto_write_replica_groups(HloText *text, int32_t number, const HloRepl
 // ---------------------------------------------------------------------------------------------------------------------
 // Reading
 
-// INVALID_ARGUMENT unless the dims are positive, few, and the permutation is one of them.
+// INVALID_ARGUMENT unless the dims are positive and few, and the permutation is a permutation of them.
 static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int64_t total) {
     int64_t product = 1;
     HLO_FAIL_IF(dims.count > 32, HLO_INVALID_ARGUMENT, "an iota device order has more than 32 dimensions");
@@ -222,8 +221,8 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
     return HLO_SUCCESS;
 }
 
-// An order of `total` devices in its simplest form, as the text's reader makes it: writers differ in whether they write
-// an identity, and <=[2,2] is <=[4].
+// An order of `total` devices in its simplest form, as the text reader makes it: some writers write an identity, others
+// do not, and <=[2,2] is <=[4].
 static HloStatus make_iota(HloArena *arena, HloInt64Vector dims, HloInt64Vector permutation, int64_t total,
                            HloIotaDevices *iota) {
     HLO_TRY(check_iota(dims, permutation, total));
@@ -242,7 +241,7 @@ static HloStatus tile_product(HloInt64Vector dims, int64_t *product) {
     return HLO_SUCCESS;
 }
 
-// Whether the axis exists is checked when the mesh is known.
+// The axis is checked once the mesh is known.
 static HloStatus read_axis(const HloProtoSource *source, HloSpan span, HloAxisRef *axis) {
     *axis = (HloAxisRef){.pre_size = 1};
     HloWireReader reader = hlo_wire_reader(source->begin, span), part;
@@ -276,7 +275,7 @@ static HloStatus read_mesh_axis(const HloProtoSource *source, HloSpan span, cons
     return HLO_SUCCESS;
 }
 
-// The order of a mesh's devices as an iota that is reshaped and transposed; it must be of as many as the mesh has.
+// The order of a mesh's devices as an iota that is reshaped and transposed; it must have as many as the mesh.
 static HloStatus read_mesh_iota(const HloProtoSource *source, HloSpan span, int64_t total, HloIotaDevices *iota) {
     HloInt64Vector dims = {0}, permutation = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -368,7 +367,7 @@ static bool is_all_axes(const HloAxisRefs *axes, const HloMesh *mesh) {
     return true;
 }
 
-// Without dimensions the sharding is of one kind as a whole, whatever the rank.
+// Without dimensions, the sharding is of one kind as a whole, whatever the rank.
 static void find_whole(HloNamedSharding *named) {
     if (named->mesh.is_maximal || named->dim_count || named->replicated.count) return;
     if (named->unreduced.count + named->manual.count == 0) {
@@ -382,7 +381,7 @@ static void find_whole(HloNamedSharding *named) {
     }
 }
 
-// An axis that the mesh has, and a part of it that exists.
+// True if the mesh has the axis, and the part of it exists.
 static bool axis_fits(const HloMesh *mesh, const HloAxisRef *axis) {
     if (axis->axis < 0 || axis->axis >= mesh->axis_sizes.count) return false;
     int64_t part;
@@ -399,8 +398,8 @@ static HloStatus check_fit(const HloMesh *mesh, const HloAxisRefs *axes) {
     return HLO_SUCCESS;
 }
 
-// Axes are numbers in the message: what prints them takes for granted that the mesh has them. Whoever hands in a
-// sharding alone (a domain, an option) has no verifier behind this.
+// Axes are numbers in the message: the printer assumes that the mesh has them. A sharding that is read by itself (a
+// domain, an option) is not verified afterwards.
 static HloStatus check_named(const HloNamedSharding *named) {
     for (int64_t i = 0; i < named->dim_count; i++) HLO_TRY(check_fit(&named->mesh, &named->dims[i]));
     HLO_TRY(check_fit(&named->mesh, &named->replicated));
@@ -408,7 +407,7 @@ static HloStatus check_named(const HloNamedSharding *named) {
     return check_fit(&named->mesh, &named->manual);
 }
 
-// The mesh may stand behind the axes that name it, so that they are checked last.
+// The mesh may come after the axes that name it, so they are checked last.
 static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVector *origins,
                             const HloNamedSharding **result) {
     HloNamedSharding *named = HLO_ARENA_NEW(source->arena, HloNamedSharding, 1);
@@ -455,8 +454,7 @@ static HloStatus read_named(const HloProtoSource *source, HloSpan span, OriginVe
     return HLO_SUCCESS;
 }
 
-// The lists of an OpSharding while it is read.
-// Their pieces may come in any order; finish_sharding() puts them together.
+// The lists of an OpSharding while it is read. Their pieces may come in any order; finish_sharding() combines them.
 typedef struct ShardingParts {
     OriginVector origins;
     HloInt64Vector dims, devices, subgroups, iota, permutation;
@@ -464,13 +462,13 @@ typedef struct ShardingParts {
     bool is_group, is_like;
 } ShardingParts;
 
-// What a dimension of tiles behind those of the array may stand for.
+// True for the kinds that a trailing tile dimension may have.
 static bool is_subgroup(HloShardingKind kind) {
     return kind == HLO_SHARDING_REPLICATED || kind == HLO_SHARDING_MAXIMAL || kind == HLO_SHARDING_MANUAL ||
            kind == HLO_SHARDING_UNREDUCED;
 }
 
-// Counts are checked against each other; a replicated or manual sharding may carry anything else, which is dropped.
+// Counts are checked against each other; a replicated or manual sharding may have any other fields, which are dropped.
 static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *parts, HloSharding *sharding) {
     assert(parts && sharding);
     HloArena *arena = source->arena;
@@ -511,9 +509,9 @@ static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *pa
     return HLO_SUCCESS;
 }
 
-// One message for all forms of a sharding. Which of its fields count depends on the kind and on each other (the iota of
-// 9 and 10 stands instead of the list of devices in 4), and fields come in any order: so all are collected, and
-// finish_sharding() decides. A named sharding (14) is a message of its own, whose origins are this one's.
+// One message for all forms of a sharding. Its kind and its other fields determine which fields count (the iota of 9
+// and 10 replaces the list of devices in 4), and fields come in any order: so all are collected, and finish_sharding()
+// decides. A named sharding (14) is a separate message, whose origins become those of this one.
 HloStatus hlo_proto_read_sharding(const HloProtoSource *source, HloSpan span, const HloSharding **result) {
     assert(result);
     HloProtoSource inner;
@@ -602,7 +600,7 @@ static HloStatus read_iota_groups(const HloProtoSource *source, HloSpan span, Hl
     return make_iota(source->arena, dims, permutation, total, &groups->iota);
 }
 
-// MeshAxesReplicaGroupListProto; axes are checked when the mesh has been read.
+// MeshAxesReplicaGroupListProto; axes are checked once the mesh has been read.
 static HloStatus read_mesh_groups(const HloProtoSource *source, HloSpan span, HloReplicaGroups *groups) {
     AxisVector axes = {0};
     HloWireReader reader = hlo_wire_reader(source->begin, span);
@@ -635,7 +633,7 @@ HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number
 }
 
 // Three forms, of which a message has one: lists of ids (1), an iota that is reshaped and transposed (2), and axes of a
-// mesh (3). No groups at all are an empty list, which stands for one group of everybody.
+// mesh (3). No groups at all are an empty list, which means one group of all devices.
 HloStatus hlo_proto_read_replica_groups(const HloProtoSource *source, HloSpan span, const HloReplicaGroups **result) {
     assert(result);
     HloReplicaGroups *groups = HLO_ARENA_NEW(source->arena, HloReplicaGroups, 1);

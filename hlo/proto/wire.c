@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// The encoding that protobuf has on the wire: a message is a sequence of fields, each a number and a type (varint, 4 or
-// 8 bytes, or a length and as many bytes), in any order, repeated or missing. Reading never copies: a field of bytes is
-// a span of the input. Writing appends to a text; the length of a nested message stands in front of it and is not known
-// before, so hlo_wire_end() moves the content up by as many bytes as the length takes. Facts:
+// The wire encoding of protobuf: a message is a sequence of fields, each a number and a type (varint, 4 or 8 bytes, or
+// a length and as many bytes), in any order, repeated or missing. Reading never copies: a field of bytes is a span of
+// the input. Writing appends to a text; the length of a nested message comes before its content and is not known in
+// advance, so hlo_wire_end() moves the content up by as many bytes as the length takes. Source:
 // protobuf.dev/programming-guides/encoding.
 #include "hlo/proto/wire.h"
 
 #include <assert.h>
 
 HloWireReader hlo_wire_reader(const unsigned char *begin, HloSpan span) {
-    // A field that is no text has no bytes, and no place either.
+    // A field without bytes needs a non-NULL address.
     static const unsigned char nothing;
     const unsigned char *data = span.data ? span.data : &nothing;
     return (HloWireReader){begin, data, data + span.length};
 }
 
-// The place is counted from the beginning of the file, not of the message.
+// The offset is counted from the beginning of the file, not of the message.
 static HloStatus malformed(const HloWireReader *reader, const char *what) {
     return hlo_error(HLO_INVALID_ARGUMENT, "malformed protobuf at byte %lld: %s",
                      (long long)(reader->next - reader->begin), what);
 }
 
-// Seven bits a byte, lowest first. Ten bytes hold 64 bits; more are no number.
+// Seven bits per byte, lowest first. Ten bytes suffice for 64 bits; more are malformed.
 static bool read_long_varint(HloWireReader *reader, uint64_t *value) {
     uint64_t result = 0;
     for (int shift = 0; shift < 70 && reader->next < reader->end; shift += 7) {
@@ -50,7 +50,7 @@ static inline bool read_varint(HloWireReader *reader, uint64_t *value) {
     return true;
 }
 
-// Little-endian, as the machines that this runs on are.
+// Little-endian, like the supported machines.
 static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
     assert(bytes <= sizeof(*value));
     if ((size_t)(reader->end - reader->next) < bytes) return false;
@@ -60,7 +60,7 @@ static bool read_fixed(HloWireReader *reader, size_t bytes, uint64_t *value) {
     return true;
 }
 
-// Groups (types 3 and 4) are gone from protobuf since version 3, and malformed here.
+// Groups (types 3 and 4) were removed in protobuf 3, and are malformed here.
 bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status) {
     assert(field && status);
     *status = HLO_SUCCESS;
@@ -90,7 +90,7 @@ bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status
     return whole;
 }
 
-// Repeated numbers may come packed into one field, one a field, or mixed; readers must take all.
+// Repeated numbers may be packed into one field, one per field, or mixed; readers must accept all.
 HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
                              HloInt64Vector *list) {
     assert(arena && begin && list);
@@ -107,7 +107,7 @@ HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const 
     return HLO_SUCCESS;
 }
 
-// Strings end with a zero byte in memory, so they must not hold one.
+// Strings end with a zero byte in memory, so they must not contain one.
 HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string) {
     assert(arena && string && (span.data || span.length == 0));
     HLO_FAIL_IF(span.length && memchr(span.data, 0, span.length), HLO_INVALID_ARGUMENT,
@@ -116,7 +116,7 @@ HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string) {
     return HLO_SUCCESS;
 }
 
-// Encodes into at most 10 bytes; returns how many.
+// Encodes into at most 10 bytes; returns their number.
 static size_t encode_varint(char *bytes, uint64_t value) {
     size_t count = 0;
     do {
@@ -146,7 +146,7 @@ void hlo_wire_varint_always(HloText *text, int32_t number, uint64_t value) {
     put_varint(text, value);
 }
 
-// What is zero is left out: that is what a missing field means.
+// Zero is omitted: a missing field has this value.
 void hlo_wire_varint(HloText *text, int32_t number, uint64_t value) {
     if (value) hlo_wire_varint_always(text, number, value);
 }
@@ -185,8 +185,8 @@ size_t hlo_wire_begin(HloText *text, int32_t number) {
     return text->length;
 }
 
-// A message stands behind its length, which is known at its end only: the content moves up by the length's one to ten
-// bytes. A byte moves once for each message around it, and messages nest a few levels.
+// A message comes after its length, which is only known at its end: the content moves up by the length's one to ten
+// bytes. A byte moves once for each enclosing message, and messages nest only a few levels.
 void hlo_wire_end(HloText *text, size_t mark) {
     assert(text->failed || mark <= text->length);
     if (text->failed) return;

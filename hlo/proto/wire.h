@@ -15,7 +15,7 @@ typedef enum HloWireType {
     HLO_WIRE_FIXED32 = 5
 } HloWireType;
 
-// Bytes of somebody else's.
+// A borrowed byte range.
 typedef struct HloSpan {
     const unsigned char *data;
     size_t length;
@@ -41,10 +41,10 @@ bool hlo_wire_next(HloWireReader *reader, HloWireField *field, HloStatus *status
 // Appends the numbers of a repeated integer field, packed or not, to `list`.
 HLO_NODISCARD HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const HloWireField *field,
                                            HloInt64Vector *list);
-// The span as a NUL-terminated string in `arena`. INVALID_ARGUMENT when it holds a zero byte, at which it would be cut.
+// The span as a NUL-terminated string in `arena`. INVALID_ARGUMENT if it contains a zero byte, which would truncate it.
 HLO_NODISCARD HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string);
 
-// Writers append to `text`. Scalars at their zero value are left out, as proto3 does, unless the name says otherwise.
+// Writers append to `text`. Scalars with the value zero are omitted, as in proto3, unless the name says otherwise.
 void hlo_wire_varint(HloText *text, int32_t number, uint64_t value);
 // The same, written at zero too.
 void hlo_wire_varint_always(HloText *text, int32_t number, uint64_t value);

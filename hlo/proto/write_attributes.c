@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The typed attributes of an instruction as fields of HloInstructionProto.
-// The reverse of read_attributes.c over the same rows. proto3 leaves out what is zero; fields that XLA writes at zero
-// too are written so, since the output is compared with its byte by byte (tests/proto). Messages that hold several
-// fields (dot dimensions, gather dimensions) are rows next to each other with the same message number.
+// Writes the typed attributes of an instruction as fields of HloInstructionProto. The reverse of read_attributes.c over
+// the same rows. proto3 omits zeros; fields that XLA writes even at zero are written so here, since the output is
+// compared with XLA's byte by byte (tests/proto). Messages with several fields (dot dimensions, gather dimensions) are
+// adjacent rows with the same message number.
 #include <assert.h>
 
 #include "hlo/proto/field_table.h"
 #include "hlo/proto/parts.h"
 
-// Present even without dimensions, where the caller asks for it.
+// Present even without dimensions, if the caller requests it.
 static void write_window(HloText *text, int32_t number, const HloWindow *window) {
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; window && i < window->count; i++) {
@@ -74,7 +74,7 @@ static void write_pairs(HloText *text, int32_t number, const HloPairs *pairs) {
     }
 }
 
-// A tolerance takes the place of the mode.
+// A tolerance replaces the mode.
 static void write_accuracy(HloText *text, int32_t number, const HloAccuracy *accuracy) {
     if (!accuracy) return;
     size_t mark = hlo_wire_begin(text, number);
@@ -99,7 +99,7 @@ static void write_small_numbers(HloText *text, int32_t number, const void *items
     hlo_wire_end(text, mark);
 }
 
-// `dimensions` is a list in the message, of which some ops have one.
+// `dimensions` is a list in the message; some ops have a single one.
 static void write_int(HloText *text, int32_t number, int64_t value) {
     if (number == HLO_PROTO_DIMENSIONS) {
         hlo_wire_ints(text, number, (HloInts){&value, 1});
@@ -125,13 +125,13 @@ static void write_optional_int(HloText *text, int32_t number, int64_t value) {
     }
 }
 
-// Operand layouts count only where the call says that layouts are constrained.
+// Operand layouts count only if the call's layouts are constrained.
 static void write_operand_layouts(HloText *text, int32_t number, const HloShapes *shapes) {
     hlo_wire_varint(text, HLO_PROTO_CONSTRAIN_LAYOUT, shapes->items != NULL);
     for (int64_t i = 0; i < shapes->count; i++) hlo_proto_write_shape(text, number, shapes->items[i]);
 }
 
-// A field that points to what it says; `said` may be NULL, and is then left out but for a convolution's window.
+// A field that points to its value; `said` may be NULL, and is then omitted, except for a convolution's window.
 static void write_pointed(HloText *text, const HloProtoRow *row, const HloField *field, const void *said) {
     const int32_t number = row->number;
     switch (field->kind) {
@@ -149,7 +149,7 @@ static void write_pointed(HloText *text, const HloProtoRow *row, const HloField 
             if (said) hlo_proto_write_shape(text, number, said);
             break;
         case HLO_FIELD_WINDOW:
-            // XLA wants the message of a convolution without spatial dimensions too.
+            // XLA requires the message of a convolution without spatial dimensions too.
             if (said || row->family == HLO_FAMILY_Convolution) write_window(text, number, said);
             break;
         default: HLO_BUG_IF(true);  // write_field() has all other kinds
@@ -204,7 +204,7 @@ static void write_slices(HloText *text, const HloSliceAttributes *slice) {
     }
 }
 
-// A ragged dot holds its dot dimensions inside its own message.
+// A ragged dot has its dot dimensions inside its own message.
 static void write_ragged(HloText *text, const HloDotAttributes *dot) {
     size_t mark = hlo_wire_begin(text, 90);
     size_t inner = hlo_wire_begin(text, 1);

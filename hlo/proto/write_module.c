@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// HloModuleProto out. Field numbers: xla/service/hlo.proto.
-// Ids in the message are our own, unique in the module; computations come callees first, as XLA writes and wants them.
-// Fields that XLA derives from others when it reads are written as it would write them. What was kept as bytes from a
-// message that was read (proto_rest) goes back as it came.
+// Writes a HloModuleProto. Field numbers: xla/service/hlo.proto. Ids in the message are our own, unique in the module;
+// computations come callees first, as XLA writes and requires them. Fields that XLA derives from others when it reads
+// are written as XLA would write them. Bytes that were kept from a message that was read (proto_rest) are written back
+// unchanged.
 #include <assert.h>
 #include <stdlib.h>
 
@@ -66,7 +66,7 @@ static void write_called(HloText *text, const HloInstruction *instruction) {
     hlo_arena_free(scratch);
 }
 
-// Identity, shape and notes first, then what the opcode has (its attributes), then the edges to other instructions and
+// Identity, shape and annotations first, then the attributes of the opcode, then the edges to other instructions and
 // computations as ids, which are all known by now.
 static void write_instruction(HloText *text, const HloInstruction *instruction) {
     assert(instruction->parent);
@@ -88,20 +88,20 @@ static void write_instruction(HloText *text, const HloInstruction *instruction) 
     hlo_wire_end(text, mark);
 }
 
-// A program shape has layouts even where instructions say none.
+// A program shape has layouts even where instructions have none.
 static void write_with_layout(HloText *text, int32_t number, const HloShape *shape) {
     HloArena *scratch = hlo_arena_scratch_new();
     hlo_proto_write_shape(text, number, hlo_shape_with_default_layout(scratch, shape));
     hlo_arena_free(scratch);
 }
 
-// `entry_layouts` is the module where its entry's layouts are meant, else NULL.
+// `entry_layouts` is the module if its entry's layouts are to be used, else NULL.
 static void write_program_shape(HloText *text, int32_t number, const HloComputation *computation,
                                 const HloModule *entry_layouts) {
     assert(computation->root);
     size_t mark = hlo_wire_begin(text, number);
     for (int64_t i = 0; i < computation->parameters.count; i++) {
-        // A layout that the module gives to its entry is kept as it is: it may be left open.
+        // A layout that the module sets for its entry is kept unchanged: it may be left open.
         if (entry_layouts && entry_layouts->entry_parameter_layouts) {
             hlo_proto_write_shape(text, 1, entry_layouts->entry_parameter_layouts[i]);
         } else {
@@ -119,7 +119,7 @@ static void write_program_shape(HloText *text, int32_t number, const HloComputat
     hlo_wire_end(text, mark);
 }
 
-// The flag that XLA has for bodies of fusions.
+// XLA's flag for bodies of fusions.
 static bool is_fusion(const HloComputation *computation) {
     const HloInstructionVector *callers = &computation->callers;
     for (int64_t i = 0; i < callers->count; i++) {
@@ -167,7 +167,7 @@ static void write_schedule(HloText *text, HloComputation *const *order, int64_t 
     hlo_wire_end(text, mark);
 }
 
-// Aliases, and behind them the donors.
+// Aliases, followed by the donors.
 static void write_aliasing(HloText *text, const HloModule *module) {
     size_t mark = hlo_wire_begin(text, 8);
     for (int64_t i = 0; i < module->aliases.count; i++) {
@@ -190,8 +190,8 @@ static void write_aliasing(HloText *text, const HloModule *module) {
     hlo_wire_end(text, mark);
 }
 
-// StackFrameIndexProto: names are listed once, locations refer to names and frames to locations by their place in the
-// list, counted from 1; 0 is "none".
+// StackFrameIndexProto: names are listed once, locations refer to names and frames to locations by their position in
+// the list, counted from 1; 0 is "none".
 static void write_stack(HloText *text, const HloStackTables *stack) {
     if (stack->frames.count == 0 && stack->file_names.count == 0) return;
     size_t mark = hlo_wire_begin(text, 17);
@@ -231,8 +231,8 @@ typedef struct WriteRequest {
     HloText *text;
 } WriteRequest;
 
-// Computations in post order, callees first, as readers need them (read_computation). Fields that were read and not
-// understood come last, as they were (proto_rest).
+// Computations in post order, callees first, as readers need them (read_computation). Unknown fields that were read
+// come last, unchanged (proto_rest).
 static HloStatus write_module(void *argument) {
     const WriteRequest *request = argument;
     const HloModule *module = request->module;
@@ -268,7 +268,7 @@ static void write_bools(HloText *text, int32_t number, HloBools bools) {
     hlo_wire_end(text, mark);
 }
 
-// HloModuleConfigProto: what a module knows of how it is run. Fields that were read and mean nothing here are kept
+// HloModuleConfigProto: the module's run configuration. Fields that were read and have no meaning here are kept
 // (config_rest).
 static HloStatus write_config(void *argument) {
     const WriteRequest *request = argument;
