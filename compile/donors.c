@@ -6,7 +6,7 @@
 
 // ---- what an array needs
 
-// Whether an array has the layout that the machine would give it. Arrays without a layout have that one.
+// Whether an array has the layout that the machine would choose. Arrays without a layout have it.
 static bool has_default_layout(HloArena *arena, const CompileLayouts *layouts, const HloShape *shape) {
     if (!shape->layout) return true;
     const HloShape *chosen = shape;
@@ -24,8 +24,8 @@ static bool has_default_layout(HloArena *arena, const CompileLayouts *layouts, c
     return true;
 }
 
-// What memory must have to hold an array: so many bytes in one space, and an order of elements. Arrays with equal needs
-// can take each other's place. `layout` is NULL for the machine's own order, which arrays of different shape share.
+// What memory must provide for an array: a number of bytes in one space, and an order of elements. Arrays with equal
+// needs can share memory. `layout` is NULL for the machine's own order, which arrays of different shape share.
 typedef struct Need {
     int64_t bytes, space;
     const HloShape *layout;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing the program to files on its way through the pipeline, as people, the environment or XLA_FLAGS ask for it. A
-// dump is a by-product: unless it was asked for on the command line, one that fails is noted and compiling goes on.
+// Writes the program to files on its way through the pipeline, as the command line, the environment or XLA_FLAGS
+// request. A dump is a by-product: unless the command line requests it, a failure is noted and compiling continues.
 #include "compile/dump.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 #include "hlo/proto/wire.h"
 #include "hlo/text/text.h"
 
-// ---- what is asked for
+// ---- requests
 
 // "DIR", or "DIR:STAGE,STAGE". The last colon counts, as folders may have some.
 static void read_own(HloArena *arena, const char *text, CompileDump *dump) {
@@ -105,7 +105,7 @@ HloStatus compile_dump_check(const CompileDump *dump) {
 
 // ---- writing
 
-// Keeps the first failure, or gives it back where dumps must succeed.
+// Records the first failure, or returns it where dumps must succeed.
 static HloStatus fail(CompileDumper *dumper, HloStatus status) {
     if (!status || dumper->options->must_succeed) return status;
     if (dumper->failure)

@@ -11,7 +11,7 @@
 // The dumps of one run. Zero-initialised, it writes nothing.
 typedef struct CompileDumper {
     const CompileDump *options;
-    bool writes;  // the folder is there, and the module is one of those that are wanted
+    bool writes;  // the folder exists, and the module matches the requested ones
     regex_t passes;
     bool has_pass_pattern;
     const char *stage;  // that runs now
@@ -19,11 +19,11 @@ typedef struct CompileDumper {
     HloStatus failure;  // the first one; NULL: none
 } CompileDumper;
 
-// Makes the folder. INVALID_ARGUMENT for expressions that are none, whatever the options say of failures.
+// Makes the folder. INVALID_ARGUMENT for invalid expressions, however the options treat failures.
 HLO_NODISCARD HloStatus compile_dumper_open(CompileDumper *dumper, const CompileDump *options, const HloModule *module);
 // Writes the module as DIR/module_NNNN.NAME.WHAT.txt. An error only if dumps must succeed.
 HLO_NODISCARD HloStatus compile_dump(CompileDumper *dumper, const HloModule *module, const char *what);
-// Writes it after the stage that runs now, if that was asked for.
+// Writes the module after the current stage, if that was requested.
 HLO_NODISCARD HloStatus compile_dump_after_stage(CompileDumper *dumper, const HloModule *module);
 // For HloPassOptions: writes the module after each pass that the expression matches. `context` is the dumper.
 void compile_dump_observe(void *context, const HloPassEvent *event);

@@ -12,7 +12,7 @@
 #include "hlo/stablehlo/stablehlo.h"
 #include "hlo/verify/verify.h"
 
-// ---- what the program says
+// ---- layouts in the program
 
 // Takes the attribute `key` off the module; its value, or NULL.
 static const char *take_attribute(HloModule *module, const char *key) {
@@ -49,10 +49,10 @@ static CompileLayoutMode *take_modes(HloModule *module, const char *key, int64_t
     return modes;
 }
 
-// ---- what the caller asks for
+// ---- layouts that the caller requests
 
-// The program's shape with the layouts that `asked` has; the memory is the one that the program names.
-// The shapes are equal but for layouts (check_asked()), so both trees have the same form.
+// The program's shape with the layouts of `asked`; the memory is the one that the program names. The shapes are equal
+// except for layouts (check_asked()), so both trees have the same form.
 static const HloShape *asked_for(HloArena *arena, const HloShape *shape, const HloShape *asked) {
     assert(hlo_shape_equal(shape, asked, HLO_COMPARE_IGNORE_LAYOUT));
     if (hlo_shape_is_tuple(shape)) {
@@ -112,7 +112,7 @@ static HloStatus ask_result(HloModule *module, const HloShape *asked, CompileLay
     return HLO_SUCCESS;
 }
 
-// Attributes of a module whose layouts stay open are left to whoever resolves them.
+// A module whose layouts stay open keeps its attributes for the code that resolves them.
 HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, CompileEntryLayouts *entry) {
     assert(module->entry && layouts);
     if (!layouts->open && !layouts->argument_count && !layouts->result) return HLO_SUCCESS;
@@ -126,16 +126,15 @@ HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, 
     return layouts->argument_count || layouts->result ? hlo_verify(module) : HLO_SUCCESS;
 }
 
-// ---- where an array lies
+// ---- resolving layouts
 
 typedef struct Resolution {
     HloModule *module;
     const CompileLayouts *layouts;
 } Resolution;
 
-// The shape with its dimensions in this order (NULL: the machine's), tiled as the machine does, where it lies now.
-// Returns a new shape in the module's arena; the memory that the old one lies in is kept, as only order and tiles are
-// chosen here.
+// Returns a new shape in the module's arena with its dimensions in this order (NULL: the machine's) and the machine's
+// tiles for its current memory. The memory is kept, as only order and tiles are chosen here.
 static const HloShape *lay_out(const Resolution *resolution, const HloShape *shape, const HloInts *order) {
     HloArena *arena = resolution->module->arena;
     const CompileLayouts *layouts = resolution->layouts;
@@ -165,7 +164,7 @@ static HloStatus keep_given(const Resolution *resolution, const HloShape **shape
 // ---- where the compiler may choose
 
 // The operand whose order of dimensions the instruction keeps, or NULL: elementwise ops follow the first array that is
-// no mere scalar spread out, collectives and cuts their first one.
+// not just a broadcast scalar, collectives and slices their first operand.
 static const HloInstruction *source_of(const HloInstruction *at) {
     if (at->operand_count == 0 || !hlo_shape_is_array(at->shape)) return NULL;
     switch (at->opcode) {
@@ -191,7 +190,7 @@ static const HloInstruction *source_of(const HloInstruction *at) {
 }
 
 // The order in which no transpose on the way to a result moves anything: its dimensions are followed back to a
-// parameter, to a layout that the program asked for inside, or to an array that is row-major.
+// parameter, to a layout that the program specifies inside, or to an array that is row-major.
 static HloInts free_order(HloArena *arena, const HloInstruction *at) {
     const int32_t rank = at->shape->rank;
     int64_t *place = HLO_ARENA_NEW(arena, int64_t, rank + 1);  // where each dimension of the result is in `at`
@@ -211,7 +210,7 @@ static HloInts free_order(HloArena *arena, const HloInstruction *at) {
     return (HloInts){order, rank};
 }
 
-// The order of free arguments, where nothing says more.
+// The order of unconstrained arguments.
 static HloInts row_major(HloArena *arena, int32_t rank) {
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, rank + 1);
     for (int32_t i = 0; i < rank; i++) order[i] = rank - 1 - i;

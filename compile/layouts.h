@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts of a program's arguments and results: what the caller asks for, and what is chosen where the program leaves
-// them open. Layouts are names here (arrays are row-major in memory), but programs ask for them and are told them, so
-// they are chosen as the real compiler would.
+// Layouts of a program's arguments and results: those that the caller requests, and the choice where the program leaves
+// them open. Layouts are only names here (arrays are row-major in memory), but programs request and query them, so they
+// are chosen as the real compiler would.
 //
 // Stability: experimental.
 #ifndef MESHLO_COMPILE_LAYOUTS_H_
@@ -16,10 +16,10 @@ HLO_BEGIN_C
 typedef const HloLayout *CompileLayoutFunction(void *context, HloArena *arena, const HloShape *shape,
                                                const HloInts *minor_to_major);
 
-// Zero-initialised: nothing is asked for, and layouts stay as the program has them.
+// Zero-initialised: nothing is requested, and layouts stay as the program has them.
 typedef struct CompileLayouts {
-    // Shapes of the whole program, with layouts where the caller wants one. The result of a program with several
-    // results is a tuple. No arguments, or NULL: nothing is asked for.
+    // Shapes of the whole program, with layouts where the caller requests one. The result of a program with several
+    // results is a tuple. No arguments, or NULL: nothing is requested.
     const HloShape *const *arguments;
     int64_t argument_count;
     const HloShape *result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the pipeline, in one function, and what goes around each stage: the clock and the dumps.
+// The order of the pipeline, in one function, and what surrounds each stage: timing and dumps.
 //
 // Everything works on one copy of the caller's module; partitioning replaces it by a new one. Stages are functions of
 // stages.c, numbered and named by stages.def. Memory errors jump from any depth to compile_module(), which owns all

@@ -46,10 +46,10 @@ typedef enum CompileStage {
 
 // The name of a stage, as --dump-after takes it. Static storage.
 HLO_EXPORT const char *compile_stage_name(CompileStage stage);
-// One line that says what the stage does. Static storage.
+// A one-line description of the stage. Static storage.
 HLO_EXPORT const char *compile_stage_summary(CompileStage stage);
 
-// How to compile. Zero-initialise for the defaults: the program is optimised, and partitioned as its annotations say.
+// How to compile. Zero-initialise for the defaults: the program is optimised, and partitioned by its annotations.
 typedef struct CompileOptions {
     SpmdOptions spmd;  // partitions, mesh, shards, even_boundary, inspect; `async` turns on the stage overlap
     // The module is the program of one device already, whether or not it is marked so.
@@ -58,12 +58,12 @@ typedef struct CompileOptions {
     bool is_verified;
     // Leaves the program as it was written: neither inlining nor simplification. Partitioning still happens.
     bool no_optimise;
-    // Layouts that the caller asks for, and what the machine chooses for the open ones.
+    // Layouts that the caller requests, and the machine's choices for the open ones.
     CompileLayouts layouts;
     CompileDump dump;
 } CompileOptions;
 
-// What compiling gives. Free with compiled_module_free().
+// The result of compiling. Free with compiled_module_free().
 typedef struct CompiledModule {
     HloModule *module;       // the program of one device. Donors are resolved: its `aliases` name argument and result
     SpmdReport *report;      // its collectives, and the reasons for them

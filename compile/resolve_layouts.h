@@ -9,7 +9,7 @@
 // Who chooses a layout: the machine, the compiler, or the program (or the caller), which has chosen.
 typedef enum CompileLayoutMode { COMPILE_LAYOUT_DEFAULT, COMPILE_LAYOUT_AUTO, COMPILE_LAYOUT_GIVEN } CompileLayoutMode;
 
-// By argument and by result; what is beyond a list is default.
+// By argument and by result; entries beyond the end of a list are default.
 typedef struct CompileEntryLayouts {
     const CompileLayoutMode *arguments;
     int64_t argument_count;
@@ -17,14 +17,14 @@ typedef struct CompileEntryLayouts {
     int64_t result_count;
 } CompileEntryLayouts;
 
-// Puts the layouts that the caller asks for on the entry of the whole program, and takes note of those that are open
-// (module attributes HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are taken off). INVALID_ARGUMENT
-// naming a shape that is not the program's. `entry` lives in the module's arena.
+// Puts the layouts that the caller requests on the entry of the whole program, and records those that are open (module
+// attributes HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are removed). INVALID_ARGUMENT naming a shape
+// that is not the program's. `entry` lives in the module's arena.
 HLO_NODISCARD HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts,
                                             CompileEntryLayouts *entry);
 // Gives the arguments and results of the program of one device the layouts that it leaves open: the machine's default
-// ones or, where the compiler may choose, those in which no transpose moves anything. Tiles are added to layouts
-// without. INVALID_ARGUMENT when an argument or result in unpinned host memory wants another order than row-major.
+// ones or, where the compiler may choose, those in which no transpose moves anything. Adds tiles to layouts without
+// them. INVALID_ARGUMENT when an argument or result in unpinned host memory has an order other than row-major.
 HLO_NODISCARD HloStatus compile_resolve_layouts(HloModule *module, const CompileLayouts *layouts,
                                                 const CompileEntryLayouts *entry);
 

@@ -13,7 +13,7 @@
 
 // ---- the ends of the pipeline
 
-// A schedule is what a compiler leaves behind: it has simplified the program already, and decided the order.
+// A scheduled program is the output of a compiler, which has simplified it already and decided the order.
 HloStatus compile_take_input(Compilation *compilation) {
     const CompileOptions *options = compilation->options;
     CompiledModule *result = compilation->result;

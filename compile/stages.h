@@ -14,7 +14,7 @@ typedef struct Compilation {
     CompiledModule *result;
     CompileDumper dumper;
     int64_t devices;           // of the whole program's mesh, once it is known
-    bool optimises;            // inlining and simplification are wanted, and the program is not compiled before
+    bool optimises;            // the program is to be inlined and simplified, and is not compiled before
     double partition_seconds;  // for the report
     CompileEntryLayouts entry_layouts;
 } Compilation;
@@ -26,7 +26,7 @@ typedef HloStatus CompileStageFunction(Compilation *compilation);
 #include "compile/stages.def"
 #undef COMPILE_STAGE
 
-// Copies the input, notes what the caller asks for, and decides what is to be done with it.
+// Copies the input, records the caller's requests, and decides what is to be done with it.
 HLO_NODISCARD HloStatus compile_take_input(Compilation *compilation);
 // Makes the report of the finished program.
 HLO_NODISCARD HloStatus compile_make_report(Compilation *compilation);

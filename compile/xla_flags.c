@@ -41,7 +41,7 @@ static const char *flags_text(HloArena *arena) {
     return copy;
 }
 
-// The last one counts. Flags that nobody asks for here are not looked at.
+// The last one counts. Flags that are not requested here are ignored.
 const char *compile_xla_flag(HloArena *arena, const char *name) {
     assert(name);
     const char *at = flags_text(arena), *value = NULL;

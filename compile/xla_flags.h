@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flags of XLA_FLAGS that mean something here. The variable is the user's for all XLA programs, so what is unknown
-// or unreadable in it is passed over.
+// The flags of XLA_FLAGS that have a meaning here. The variable is shared by all XLA programs, so what is unknown or
+// unreadable in it is ignored.
 #ifndef MESHLO_COMPILE_XLA_FLAGS_H_
 #define MESHLO_COMPILE_XLA_FLAGS_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The offsets that make abi.h an ABI: a struct that drifts does not compile. A wrong type in abi.h (an int where
-// a size_t is, say) shows as the place of the next field. The head of every struct is 16 bytes, and the first field of
-// its own stands there.
+// The offsets that make abi.h an ABI: a struct that drifts does not compile. A wrong type in abi.h (an int instead of a
+// size_t, say) shows as a wrong offset of the next field. The head of every struct is 16 bytes, followed by the first
+// field of its own.
 #include "pjrt/abi.h"
 
 #define PLACE(type, field, offset) \

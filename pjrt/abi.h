@@ -90,7 +90,7 @@ typedef void PjrtOnReady(PjrtError *error, void *user_arg);
 // Frees what the struct that carries it points to.
 typedef void PjrtDeleter(void *object);
 
-// A piece of a host transfer; whoever holds it calls the deleter.
+// A piece of a host transfer; its owner calls the deleter.
 typedef struct PjrtChunk {
     void *data;
     size_t size;

@@ -47,7 +47,7 @@ typedef struct PjrtClientCreateAliasBufferArgs {
     int32_t type;
     PjrtMemoryLayout *layout;
     PjrtBuffer *buffer;    // out
-    PjrtPromise *promise;  // out; goes into one FulfillAliasBuffer
+    PjrtPromise *promise;  // out; passed to one FulfillAliasBuffer
 } PjrtClientCreateAliasBufferArgs;
 
 typedef struct PjrtClientFulfillAliasBufferArgs {
@@ -67,7 +67,7 @@ typedef struct PjrtTransferManager PjrtTransferManager;
 typedef struct PjrtClientCreateBuffersForAsyncHostToDeviceArgs {
     PJRT_HEAD;
     PjrtClient *client;
-    const PjrtShapeSpec *specs;  // each as long as its struct_size says
+    const PjrtShapeSpec *specs;  // the size of each is its struct_size
     size_t num_specs;
     PjrtMemoryLayout **layouts;
     size_t num_layouts;
@@ -128,7 +128,7 @@ typedef struct PjrtTransferManagerSetBufferErrorArgs {
     size_t error_message_size;
 } PjrtTransferManagerSetBufferErrorArgs;
 
-// ---- copies whose other side comes later: the plugin gives the function that the caller calls
+// ---- copies whose destination comes later: the plugin provides the function that the caller calls
 
 typedef struct PjrtCopyRawReadyArgs {
     size_t struct_size;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers that get their content later: transfers in pieces, aliases, donations that wait for something else; and
-// copies whose destination comes later.
-// All of these are a pending buffer of targets/client.h, which is fulfilled or failed later. Who was promised a content
-// gets either: nothing waits for a promise that was given up.
+// Buffers that get their content later (transfers in pieces, aliases, donations that wait for something else), and
+// copies whose destination comes later. All of these are a pending buffer of targets/client.h, which is fulfilled or
+// failed later. Every promise ends in one of the two: nothing waits for a promise that was abandoned.
 #include <string.h>
 
 #include "pjrt/abi_transfer.h"
@@ -119,7 +118,7 @@ PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
             status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes for an alias of %lld",
                                (long long)target_buffer_bytes(with), (long long)target_buffer_bytes(pending));
         if (!status) status = target_buffer_fulfil(pending, with);
-        if (status) return pjrt_error_from(status);  // the promise stands
+        if (status) return pjrt_error_from(status);  // the promise remains open
     }
     target_buffer_release(pending);
     hlo_free(args->promise);
@@ -132,8 +131,8 @@ typedef struct Donation {
     TargetBuffer *content, *pending;
 } Donation;
 
-// Called once by the caller, on any thread.
-// An error in fulfilling (memory is short) fails the promise: whoever waits for it is told.
+// Called once by the caller, on any thread. If fulfilling fails (memory is short), the promise fails, and what waits
+// for it gets the error.
 static void dependency_ready(PjrtDependencyReadyArgs *args) {
     Donation *donation = args->callback_data;
     HloStatus status = NULL;
@@ -147,8 +146,8 @@ static void dependency_ready(PjrtDependencyReadyArgs *args) {
     hlo_free(donation);
 }
 
-// The content is taken at once (by reference), so that deleting the donated buffer takes nothing away; it is handed on
-// when the dependency is ready.
+// Takes a reference to the content immediately, so that deleting the donated buffer does not lose it; passes it on when
+// the dependency is ready.
 PjrtError *pjrt_buffer_donate_with_control_dependency(void *arguments) {
     PjrtBufferDonateWithControlDependencyArgs *args = arguments;
     PJRT_CHECK_SIZE(args, out_buffer);
@@ -197,8 +196,8 @@ static void finish_raw_copy(HloStatus status, void *argument) {
     hlo_free(copy);
 }
 
-// Called once by the caller; an error code in place of an address gives the copy up.
-// `copy` belongs to finish_raw_copy() from here on, which may run before this returns.
+// Called once by the caller; an error code in place of an address cancels the copy. From here on `copy` belongs to
+// finish_raw_copy(), which may run before this returns.
 static void destination_ready(PjrtCopyRawReadyArgs *args) {
     RawCopy *copy = args->callback_data;
     if (args->error_code) {

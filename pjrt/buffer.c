@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers.
-// A handle is a reference to an array of targets/client.h and the name of its layout. Types are numbers of the ABI,
-// which stand in one table. Bytes of host arrays are read before a call returns, whatever the caller promised about
-// them, so that there is no lifetime to keep.
+// Buffers. A handle is a reference to an array of targets/client.h and the name of its layout. Types are numbers of the
+// ABI, listed in one table. Bytes of host arrays are read before a call returns, whatever the caller promised about
+// them, so that there is no lifetime to track.
 #include <assert.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ static const HloType types[] = {
     HLO_F8E3M4,        HLO_F8E8M0FNU,  HLO_F4E2M1FN,   HLO_S1,  HLO_U1,
 };
 
-// A search through thirty numbers is nothing beside the call that asks.
+// Searching thirty numbers costs nothing compared with the call that needs it.
 int32_t pjrt_type_from_hlo(HloType type) {
     for (size_t i = 1; i < HLO_COUNT_OF(types); i++) {
         if (types[i] == type) return (int32_t)i;
@@ -76,7 +75,7 @@ static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, const ch
     return *out ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// What is said of the host's array beside its shape.
+// Checks the host array's properties other than its shape.
 static HloStatus check_host_array(const PjrtClientBufferFromHostBufferArgs *args, HloType type) {
     HLO_FAIL_IF(args->num_byte_strides && args->num_byte_strides != args->num_dims, HLO_INVALID_ARGUMENT,
                 "%zu byte strides for an array of rank %zu", args->num_byte_strides, args->num_dims);
@@ -84,8 +83,8 @@ static HloStatus check_host_array(const PjrtClientBufferFromHostBufferArgs *args
     return HLO_SUCCESS;
 }
 
-// Of a token only the fact that it is there is kept. The layout that the caller asks for is checked and remembered; the
-// bytes are row-major all the same.
+// A token has no content; only its existence is recorded. The layout that the caller requests is checked and
+// remembered; the bytes are row-major anyway.
 PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
     PjrtClientBufferFromHostBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
@@ -113,7 +112,7 @@ PjrtError *pjrt_client_buffer_from_host_buffer(void *arguments) {
         hlo_text_free(&layout);
         return pjrt_error_from(status);
     }
-    // The data has been read: the caller's array is free at once, whatever it promised.
+    // The data has been read: the caller may reuse the array now, whatever it promised.
     args->done_with_host_buffer = pjrt_event_ready();
     args->buffer = args->done_with_host_buffer ? pjrt_buffer_from(args->client, buffer, layout.data) : NULL;
     hlo_text_free(&layout);
@@ -134,7 +133,7 @@ PjrtError *pjrt_buffer_destroy(void *arguments) {
     return NULL;
 }
 
-// The memory goes when the last execution that reads it has ended; the handle stays valid until it is destroyed.
+// The memory is freed when the last execution that reads it has ended; the handle stays valid until it is destroyed.
 PjrtError *pjrt_buffer_delete(void *arguments) {
     PjrtBufferDeleteArgs *args = arguments;
     target_buffer_delete(args->object->buffer);
@@ -152,7 +151,7 @@ PjrtError *pjrt_buffer_copy_to_memory(void *arguments) {
     TargetBuffer *copy;
     PJRT_TRY(pjrt_check_local(args->dst_memory));
     PJRT_TRY(target_buffer_copy_to_memory(args->buffer->buffer, args->dst_memory->memory, &copy));
-    // Unpinned host memory knows no layouts.
+    // Unpinned host memory has no layouts.
     const bool keeps = args->dst_memory->memory->kind_id != TARGET_MEMORY_UNPINNED_HOST;
     return give_buffer(args->buffer->client, copy, keeps ? args->buffer->layout : NULL, &args->dst_buffer);
 }
@@ -225,7 +224,7 @@ PjrtError *pjrt_buffer_ready_event(void *arguments) {
 
 // ---- reading
 
-// The order of dimensions that a host layout asks for; NULL for row-major. Strided host layouts are refused.
+// The order of dimensions that a host layout requests; NULL for row-major. Strided host layouts are refused.
 static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const int64_t **order) {
     assert(rank >= 0 && order);
     *order = NULL;
@@ -237,8 +236,8 @@ static HloStatus host_order(const PjrtMemoryLayout *layout, int64_t rank, const 
     return HLO_SUCCESS;
 }
 
-// Without a destination the caller asks for the size. With one the copy is made when the content is there, in the order
-// of dimensions that the caller wants; the buffer may be donated meanwhile.
+// Without a destination, returns the size. With one, copies when the content is ready, in the order of dimensions that
+// the caller requests; the buffer may be donated meanwhile.
 PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
     PjrtBufferToHostBufferArgs *args = arguments;
     TargetBuffer *buffer = args->src->buffer;
@@ -262,7 +261,7 @@ PjrtError *pjrt_buffer_to_host_buffer(void *arguments) {
     return args->event ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// Waits for the content: the event that it gives is ready when it returns.
+// Waits for the content: the event that it returns is ready.
 PjrtError *pjrt_buffer_copy_raw_to_host(void *arguments) {
     PjrtBufferCopyRawToHostArgs *args = arguments;
     PJRT_TRY(target_buffer_to_host_raw(args->buffer->buffer, args->dst, args->offset, (int64_t)args->transfer_size));
@@ -270,8 +269,8 @@ PjrtError *pjrt_buffer_copy_raw_to_host(void *arguments) {
     return args->event ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// The address stays valid as long as the buffer is neither deleted nor donated; whoever takes it is to raise
-// the external reference count.
+// The address stays valid as long as the buffer is neither deleted nor donated; the caller should raise the external
+// reference count.
 PjrtError *pjrt_buffer_unsafe_pointer(void *arguments) {
     PjrtBufferUnsafePointerArgs *args = arguments;
     const void *data;

@@ -68,7 +68,7 @@ static void free_client(PjrtClient *client) {
     hlo_free(client);
 }
 
-// False when memory is short; free_client() takes what is there.
+// False when memory is short; free_client() frees what exists.
 static bool allocate_lists(PjrtClient *client) {
     size_t devices = client->device_count, memories = client->memory_count;
     client->devices = hlo_allocate_zeroed(devices, sizeof(*client->devices));
@@ -146,8 +146,8 @@ HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const ch
     return HLO_SUCCESS;
 }
 
-// The option `topology` of Client_Create, else the environment, else the eight cores of a TPU v2 host.
-// Room for the spec is the caller's; a name that does not fit is refused rather than cut.
+// The option `topology` of Client_Create, else the environment, else the eight cores of a TPU v2 host. The caller
+// provides the buffer for the spec; a name that does not fit is refused rather than truncated.
 HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size) {
     const char *environment = getenv("MESHLO_TOPOLOGY");
     const char *chosen = environment && *environment ? environment : "v2-8";
@@ -281,9 +281,8 @@ PjrtError *pjrt_client_topology_description(void *arguments) {
     return NULL;
 }
 
-// Replica-major, one device id a partition.
-// In list order, not in that of make_mesh: frameworks that want meshes send assignments of their own. The product of
-// two int32 fits in 64 bits.
+// Replica-major, one device id for each partition. Ids are in list order, not in that of make_mesh: frameworks that
+// need meshes send their own assignments. The product of two int32 fits in 64 bits.
 PjrtError *pjrt_client_default_device_assignment(void *arguments) {
     PjrtClientDefaultDeviceAssignmentArgs *args = arguments;
     int64_t count = (int64_t)args->num_replicas * args->num_partitions;
@@ -389,8 +388,8 @@ PjrtError *pjrt_device_default_memory(void *arguments) {
     return NULL;
 }
 
-// The caller's struct is not zeroed: every flag that it has room for is written.
-// bytes_limit is that of the emulated HBM; the share of the host's memory is what could be reserved in earnest.
+// The caller's struct is not zeroed: every flag within its size is written. bytes_limit is that of the emulated HBM;
+// the share of the host's memory is what could really be reserved.
 PjrtError *pjrt_device_memory_stats(void *arguments) {
     PjrtDeviceMemoryStatsArgs *args = arguments;
     TargetMemoryStatistics statistics;
@@ -408,7 +407,7 @@ PjrtError *pjrt_device_memory_stats(void *arguments) {
     args->bytes_limit = statistics.bytes_limit;
     args->bytes_limit_is_set = statistics.bytes_limit > 0;
     if (PJRT_HAS(args, bytes_reservable_limit_is_set)) {
-        // What this host can really give each device, if that is less than the device would have.
+        // What this host can really provide for each device, if that is less than the emulated memory.
         const int64_t host = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
         const int64_t share = host / 2 / (int64_t)args->device->client->device_count;
         const bool limited = statistics.bytes_limit > 0 && statistics.bytes_limit < share;

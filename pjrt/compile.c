@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the caller's bytes to an executable: read, compile, and describe the result.
-// The steps in order: parse the caller's bytes, compile them to the program of one device (compile/pipeline.h), compile
-// that for the slice, and write down what the API's getters will be asked. The caller's bytes are kept: a serialised
-// executable is the program and its options, to be compiled again.
+// From the caller's bytes to an executable: read, compile, and describe the result. The steps in order: parse the
+// caller's bytes, compile them to the program of one device (compile/pipeline.h), compile that for the slice, and
+// record what the API's getters return. The caller's bytes are kept: a serialised executable is the program and its
+// options, to be compiled again.
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static bool format_is(const PjrtProgram *program, const char *format) {
     return program->format_size == strlen(format) && memcmp(program->format, format, program->format_size) == 0;
 }
 
-// StableHLO comes as bytecode or as text under the one name mlir; the content says which.
+// StableHLO comes as bytecode or as text, both named mlir; the content distinguishes them.
 static HloStatus read_program(const PjrtProgram *program, HloModule **module) {
     if (format_is(program, "mlir")) {
         if (hlo_looks_like_mlir_bytecode(program->code, program->code_size))
@@ -37,14 +37,15 @@ static HloBools copy_bools(HloArena *arena, HloBools from) {
     return (HloBools){hlo_arena_copy(arena, from.items, (size_t)from.count * sizeof(bool)), from.count};
 }
 
-// What the options say of the whole program; the module's own counts come from its writer's mesh and may be older.
+// Applies the options that concern the whole program; the module's own counts come from its writer's mesh and may be
+// outdated.
 static void apply_options(HloModule *module, const PjrtCompileOptions *options) {
     module->replica_count = options->num_replicas;
     module->num_partitions = options->num_partitions;
     module->use_spmd_partitioning = options->num_partitions > 1;
     module->propagate_to_parameters = copy_bools(module->arena, options->propagate_to_parameters);
     module->propagate_to_output = copy_bools(module->arena, options->propagate_to_output);
-    // What else the writer's messages said is of their program (shardings of its parameters, say), not of ours.
+    // The other fields of the writer's messages (shardings of parameters, say) describe the writer's program, not ours.
     module->proto_rest = module->config_rest = (HloBytes){0};
 }
 
@@ -55,7 +56,7 @@ static HloStatus keep_bytes(HloText *text, const void *data, size_t length) {
     return hlo_text_status(text);
 }
 
-// One place more than asked for: no list is at address zero.
+// Allocates one entry more than requested, so that no list is at address zero.
 static PjrtStrings new_strings(HloArena *arena, int64_t count) {
     return (PjrtStrings){HLO_ARENA_NEW(arena, const char *, count + 1), HLO_ARENA_NEW(arena, size_t, count + 1),
                          (size_t)count};
@@ -118,7 +119,7 @@ static PjrtNamedValue cost_value(const char *name, double amount) {
     return value;
 }
 
-// Of the program of one device.
+// The costs of the program of one device.
 static void describe_costs(PjrtExecutable *executable) {
     TargetCostAnalysis costs;
     target_executable_cost_analysis(executable->executable, &costs);
@@ -207,7 +208,8 @@ void pjrt_executable_release(PjrtExecutable *executable) {
     hlo_free(executable);
 }
 
-// The program of one device. The boundary is of use only where there are several: JAX asks for no shardings else.
+// Makes the program of one device. The boundary is needed only for several devices: otherwise JAX requests no
+// shardings.
 static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequest *request,
                                const PjrtCompileOptions *parsed) {
     CompileOptions options = {
@@ -217,7 +219,7 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
         .layouts = {.arguments = parsed->argument_shapes,
                     .argument_count = parsed->argument_shape_count,
                     .result = parsed->result_shape,
-                    .open = executable->is_mlir,  // programs in HLO say their layouts
+                    .open = executable->is_mlir,  // programs in HLO specify their layouts
                     .machine = target_machine_layout,
                     .context = target_client_device(request->client, 0)}};  // all devices of a machine are alike
     if (!request->stored && parsed->num_partitions > 1)
@@ -266,10 +268,9 @@ static HloStatus build_protected(void *argument) {
     return build(call->executable, call->request);
 }
 
-// Compiles a program (format "mlir" or "hlo"). On success the caller has one reference.
-// Any thread; compilations do not share state.
-// Failures at any depth come back as one status; what was made is in the executable by then and goes with its
-// reference.
+// Compiles a program (format "mlir" or "hlo"). On success the caller has one reference. May run on any thread;
+// compilations do not share state. Failures at any depth come back as one status; what was made is in the executable by
+// then and is freed with its reference.
 static HloStatus compile_program(const PjrtCompileRequest *request, PjrtExecutable **result) {
     assert(request && result);
     PjrtExecutable *executable = hlo_allocate_zeroed(1, sizeof(*executable));
@@ -360,7 +361,7 @@ PjrtError *pjrt_client_compile(void *arguments) {
     return pjrt_error_from(make_loaded(args->client, executable, &args->executable));
 }
 
-// Ahead of time, for a topology that nobody has.
+// Compiles ahead of time, for a topology that need not exist.
 PjrtError *pjrt_compile(void *arguments) {
     PjrtCompileArgs *args = arguments;
     PJRT_CHECK_SIZE(args, executable);
@@ -408,7 +409,7 @@ PjrtError *pjrt_executable_serialize(void *arguments) {
 }
 
 // The bytes may come from anywhere: lengths are checked against each other before anything is read, and the program
-// goes through the verifier as any other.
+// passes the verifier like any other.
 PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     PjrtExecutableDeserializeAndLoadArgs *args = arguments;
     const char *bytes = (const char *)args->serialized_executable;
@@ -466,7 +467,7 @@ PjrtError *pjrt_client_load(void *arguments) {
         .program = &program,
         .options = other_options ? args->compile_options : executable->options.data,
         .options_size = other_options ? args->compile_options_size : executable->options.length,
-        .stored = true};  // the callbacks that it names have been told when it was compiled
+        .stored = true};  // the callbacks that it names were called when it was compiled
     PjrtExecutable *compiled;
     PJRT_TRY(compile_program(&request, &compiled));
     return pjrt_error_from(make_loaded(args->client, compiled, &args->loaded_executable));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension CustomPartitioner: a framework hands over functions that partition custom calls of its own, and the
-// partitioner asks them while it works. JAX has one partitioner for all calls of custom_partitioning; the call's
-// configuration says whose functions it is about.
+// The extension CustomPartitioner: a framework registers functions that partition its custom calls, and the partitioner
+// calls them while it works. JAX has one partitioner for all calls of custom_partitioning; the call's configuration
+// determines whose functions it means.
 //
-// Structs: xla/pjrt/c/pjrt_c_api_custom_partitioner_extension.h. Arguments are ours until the call returns; results are
-// the framework's until its cleanup function has run. Registrations are never taken back: a program that is being
+// Structs: xla/pjrt/c/pjrt_c_api_custom_partitioner_extension.h. Arguments belong to us until the call returns; results
+// belong to the framework until its cleanup function has run. Registrations are never removed: a program that is being
 // compiled may be using them.
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "pjrt/interpreter.h"
 #include "pjrt/objects.h"
 
-// ---- what is registered
+// ---- registrations
 
 typedef struct Registration {
     char *target;
@@ -60,7 +60,7 @@ static PjrtError *register_partitioner(void *arguments) {
     return NULL;
 }
 
-// A call that works on each row of a batch would be cut along the batch; no call of that kind runs here.
+// A call that works on each row of a batch would be sharded along the batch; no call of that kind runs here.
 static PjrtError *register_batch_partitionable(void *arguments) {
     (void)arguments;
     return NULL;
@@ -74,7 +74,7 @@ PjrtCustomPartitionerExtension pjrt_custom_partitioner_extension = {
     .register_batch_partitionable = register_batch_partitionable,
 };
 
-// ---- what is said
+// ---- arguments and results of the callbacks
 
 // Texts that a call takes, in the arena of the compilation.
 static PjrtPartitionerString string_of(HloArena *arena, HloText *text) {
@@ -152,7 +152,7 @@ static HloStatus infer(void *context, HloArena *arena, const HloInstruction *cal
     return status;
 }
 
-// What the author makes of a sharding that a user of the results asks for.
+// Calls the author's function for a sharding that a user of the results requests.
 static HloStatus propagate_user_sharding(PjrtPartitionerCallbacks *callbacks, HloArena *arena,
                                          const HloInstruction *call, const HloSharding **result) {
     PjrtPartitionerUserArgs args = {.configuration = configuration(call),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors and events.
-// An error is a status with the table of functions that the ABI wants in front of it, so that other libraries can read
-// it without knowing whose it is. Events wrap those of targets/client.h.
+// Errors and events. An error is a status preceded by the table of functions that the ABI requires, so that other
+// libraries can read it without knowing its origin. Events wrap those of targets/client.h.
 #include <assert.h>
 #include <stdarg.h>
 #include <string.h>
@@ -36,9 +35,9 @@ static const PjrtErrorFunctionTable error_table = {
 // Stands in for errors that there is no memory for; never freed.
 static PjrtError out_of_memory = {.table = &error_table};
 
-// What a person should read of an error in a program's text: the place, the message, the line and a mark below it. NULL
-// for all other errors, whose message says it all.
-// For a caller in Python the message is all there is to see: XLA's errors carry their place in it too.
+// The readable form of an error in a program's text: the position, the message, the line and a mark below it. NULL for
+// all other errors, whose message is complete. A caller in Python sees only the message: XLA's errors carry their
+// position in it too.
 static char *placed_message(HloStatus status) {
     const HloPlace *place = hlo_status_place(status);
     if (!place || place->line <= 0) return NULL;
@@ -100,7 +99,7 @@ PjrtError *pjrt_error_get_code(void *arguments) {
     return NULL;
 }
 
-// Our errors carry no payloads. An error returned here would make jaxlib ask for its payloads, without end.
+// Our errors carry no payloads. An error returned here would make jaxlib request its payloads, without end.
 PjrtError *pjrt_error_for_each_payload(void *arguments) {
     (void)arguments;
     return NULL;
@@ -162,7 +161,7 @@ static void run_callback(HloStatus status, void *argument) {
     callback.function(pjrt_error_from(status), callback.user_arg);
 }
 
-// Called at once, on this thread, if the event is ready already; else on the thread that makes it so.
+// Called immediately, on this thread, if the event is ready already; else on the thread that makes it ready.
 PjrtError *pjrt_event_on_ready(void *arguments) {
     PjrtEventOnReadyArgs *args = arguments;
     Callback *callback = hlo_allocate(sizeof(*callback));

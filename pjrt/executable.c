@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What executables are asked, and running them.
-// Getters hand out what compile.c has made ready when the program was compiled: their answers live as long as the
-// executable, as the C API asks. A launch checks what only this door knows (devices of other processes, portable
-// programs, missing arguments), wraps the caller's callbacks, and leaves everything else to target_execute().
+// Getters of executables, and running them. Getters return what compile.c prepared when the program was compiled: their
+// answers live as long as the executable, as the C API requires. A launch checks what only the C API can express
+// (devices of other processes, portable programs, missing arguments), wraps the caller's callbacks, and leaves
+// everything else to target_execute().
 #include <string.h>
 
 #include "hlo/base/clock.h"
@@ -60,7 +60,7 @@ PjrtError *pjrt_executable_fingerprint(void *arguments) {
     return NULL;
 }
 
-// The API has put it out of use: the executable itself is asked.
+// Deprecated in the API: callers use the executable's function.
 PjrtError *pjrt_loaded_executable_fingerprint(void *arguments) {
     (void)arguments;
     return pjrt_fail(HLO_UNIMPLEMENTED, "ask PJRT_Executable_Fingerprint");
@@ -74,7 +74,7 @@ PjrtError *pjrt_executable_get_cost_analysis(void *arguments) {
     return NULL;
 }
 
-// The struct may be longer than ours or shorter; what it has room for is set, the rest is zero.
+// The struct may be longer than ours or shorter; the fields within its size are set, the rest is zero.
 PjrtError *pjrt_executable_get_compiled_memory_stats(void *arguments) {
     PjrtExecutableGetCompiledMemoryStatsArgs *args = arguments;
     TargetMemoryAnalysis analysis;
@@ -156,7 +156,7 @@ static HloStatus print_optimised(PjrtExecutable *executable) {
     return hlo_text_status(text);
 }
 
-// Called twice: with code NULL for the size, then with room for the bytes.
+// Called twice: with code NULL for the size, then with a buffer for the bytes.
 PjrtError *pjrt_executable_optimized_program(void *arguments) {
     PjrtExecutableOptimizedProgramArgs *args = arguments;
     PjrtExecutable *executable = args->executable;
@@ -300,14 +300,14 @@ static bool hand_out(PjrtLoadedExecutableExecuteArgs *args, const PjrtExecutable
     return whole;
 }
 
-// The device that the launch of a portable program names; NULL where it names none, as in the struct of a client from
-// before there were such programs, which ends in front of the field.
+// The device that the launch of a portable program names; NULL where it names none, as in the struct of a client older
+// than portable programs, which ends before the field.
 static PjrtDevice *device_of_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     return PJRT_HAS(args, execute_device) ? args->execute_device : NULL;
 }
 
-// What the rooms below cannot say in the caller's words.
-// Everything that target_execute() can say itself (counts, shapes, deleted buffers) is left to it.
+// Checks what the layers below cannot report in the caller's terms. Everything that target_execute() can report itself
+// (counts, shapes, deleted buffers) is left to it.
 static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const PjrtLoadedExecutable *loaded = args->executable;
     const PjrtDevice *device = device_of_launch(args);
@@ -336,8 +336,8 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     return NULL;
 }
 
-// True for programs that only tell the host something; what they receive and never read is its sign that it has heard,
-// which JAX adds to every callback without results.
+// True for programs that only send to the host. The unused value that they receive is an acknowledgement, which JAX
+// adds to every callback without results.
 static bool only_tells(const TargetExecutable *executable) {
     const int64_t count = target_executable_transfer_count(executable);
     for (int64_t i = 0; i < count; i++) {
@@ -348,12 +348,11 @@ static bool only_tells(const TargetExecutable *executable) {
     return count > 0;
 }
 
-// Launches with callbacks are over when the call returns, as on XLA's CPU: what jax.debug.print writes stands before
-// what the caller prints next, and an error that a callback raises is raised here. But a program that asks the host
-// something may be answered by the very thread that launches it, once that has its hands free: the call has patience
-// for that only for a while, and none once it was in vain. Results become ready later then, with the error if there is
-// one.
-// The first error of any device is handed on.
+// A launch with callbacks is complete when the call returns, as on XLA's CPU: the output of jax.debug.print comes
+// before what the caller prints next, and an error that a callback raises is raised here. But where a program expects
+// an answer from the host, the answer may have to come from the very thread that launches it, once the call has
+// returned. So the call waits for these programs only for a limited time, and not at all after that has failed once.
+// Their results become ready later, with the error if there is one. The first error of any device is returned.
 static HloStatus wait_for_callbacks(PjrtExecutable *executable, const Launch *launch, size_t devices) {
     enum { PATIENCE_MILLISECONDS = 5000, NANOSECONDS = 1000000 };
     const bool is_patient = only_tells(executable->executable);
@@ -371,7 +370,7 @@ static HloStatus wait_for_callbacks(PjrtExecutable *executable, const Launch *la
     return first;
 }
 
-// Starts a run, whose results and events the launch has then; after an error it has neither.
+// Starts a run. On success the launch owns its results and events; after an error it has neither.
 static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecuteOptions *options, Launch *launch) {
     TargetExecutable *executable = args->executable->executable->executable;
     TargetHostTransfers transfers = {0};
@@ -396,8 +395,8 @@ static HloStatus start(const PjrtLoadedExecutableExecuteArgs *args, TargetExecut
 }
 
 // Ownership: results and events belong to the caller once they are in its lists; transfers and trace belong to the
-// launch once target_execute() has accepted it, and are given back here when it has not.
-// Handles of arguments are only read: the launch has references of its own to the buffers below.
+// launch once target_execute() has accepted it, and are released here otherwise. Handles of arguments are only read:
+// the launch has its own references to the underlying buffers.
 PjrtError *pjrt_loaded_executable_execute(void *arguments) {
     PjrtLoadedExecutableExecuteArgs *args = arguments;
     PJRT_CHECK_SIZE(args, device_complete_events);

@@ -10,7 +10,7 @@
 
 // Serialised OpShardings, which live as long as the executable.
 static void give_shardings(PjrtShardingsArgs *args, const PjrtStrings *strings) {
-    // None at all is how a program of one device is told; so is one without results.
+    // A count of zero means a program of one device, or one without results.
     args->count = strings->count;
     args->shardings = strings->count ? strings->items : NULL;
     args->sharding_sizes = strings->count ? strings->sizes : NULL;

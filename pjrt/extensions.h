@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extensions of the C API that this plugin offers, declared in our own words as in pjrt/abi.h: a node and the
-// functions behind it. Source: xla/pjrt/c/pjrt_c_api_*_extension.h, xla/backends/profiler/plugin/profiler_c_api.h of
-// the XLA inside jaxlib 0.10.2.
+// The extensions of the C API that this plugin offers, declared in our own words as in pjrt/abi.h: for each a node and
+// its functions. Source: xla/pjrt/c/pjrt_c_api_*_extension.h, xla/backends/profiler/plugin/profiler_c_api.h of the XLA
+// inside jaxlib 0.10.2.
 #ifndef MESHLO_PJRT_EXTENSIONS_H_
 #define MESHLO_PJRT_EXTENSIONS_H_
 
@@ -40,7 +40,7 @@ typedef struct PjrtBufferLayoutArgs {
     PjrtLayout *layout;  // the caller destroys it
 } PjrtBufferLayoutArgs;
 
-// Of a client or of a topology.
+// For a client or for a topology.
 typedef struct PjrtDefaultLayoutArgs {
     PJRT_HEAD;
     void *owner;
@@ -214,12 +214,12 @@ typedef struct PjrtCustomPartitionerExtension {
 } PjrtCustomPartitionerExtension;
 _Static_assert(sizeof(PjrtCustomPartitionerExtension) == 40, "the ABI's size of the custom partitioner extension");
 
-// ---- the chain: each function gives the node of an extension, with `next` behind it
+// ---- the chain: the nodes of the extensions, linked by `next`
 
 // The chain that PjrtApi.extension_start points to, in its order. The ABI's links are not const, so these are not
-// either; nobody writes them.
+// either, but they are never written.
 extern PjrtShardingsExtension pjrt_shardings_extension;
-extern PjrtLayoutsExtension pjrt_layouts_extension;  // of buffers and of what programs take and give
+extern PjrtLayoutsExtension pjrt_layouts_extension;  // of buffers, and of programs' arguments and results
 extern PjrtMemoryDescriptionsExtension pjrt_memory_descriptions_extension;  // the kinds of memory that a device has
 extern PjrtCustomPartitionerExtension pjrt_custom_partitioner_extension;    // custom calls that a framework partitions
 extern PjrtProfilerExtension pjrt_profiler_extension;                       // traces for jax.profiler

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several hosts: which of a slice's devices this process has. Frameworks want all addressable devices in one process,
-// so either this process plays all hosts as one, or it is one of them and the others' devices are names.
+// Several hosts: which of a slice's devices belong to this process. Frameworks need all addressable devices in one
+// process, so either this process plays all hosts as one, or it is one of them and the others' devices are only names.
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ static HloStatus read_process(const PjrtClient *client, const PjrtNamedValue *op
     return HLO_SUCCESS;
 }
 
-// Devices are listed host by host (emulator/topology.h), so a process's devices, and their memories, are one run of the
-// lists: a start and a count say it all.
+// Devices are listed host by host (emulator/topology.h), so a process's devices and their memories are contiguous in
+// the lists: a start and a count describe them.
 HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options, size_t count) {
     int64_t process;
     HLO_TRY(read_process(client, options, count, &process));
@@ -82,7 +82,7 @@ HloStatus pjrt_choose_process(PjrtClient *client, const PjrtNamedValue *options,
     return HLO_SUCCESS;
 }
 
-// Devices of a process are neighbours in the list, and the subtraction wraps for those in front of them.
+// Devices of a process are neighbours in the list, and the subtraction wraps for those before them.
 bool pjrt_is_local(const PjrtDevice *device) {
     const size_t index = (size_t)device->device->index;
     return index - device->client->first_local < device->client->local_count;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts: what executables and buffers say of the order of their elements, and the extension that tells it. The names
-// are those of the real machine (order and tiles that depend on the shape); arrays are row-major in memory all the
-// same.
+// Layouts: what executables and buffers report about the order of their elements, and the extension for it. The names
+// are those of the real machine (order and tiles that depend on the shape); arrays are row-major in memory anyway.
 //
-// Where each comes from. A buffer's layout is what the caller asked for or an executable says, kept as text and only
-// where it is not the default; an executable's come from its module (compile/layouts.c). The text is XLA's
-// ("{1,0:T(8,128)}", Layout::ToString), because JAX parses and compares it.
+// A buffer's layout is the one that the caller requested or that an executable specifies, kept as text and only where
+// it is not the default; an executable's come from its module (compile/layouts.c). The text is XLA's ("{1,0:T(8,128)}",
+// Layout::ToString), because JAX parses and compares it.
 #include <assert.h>
 #include <string.h>
 
@@ -14,8 +13,8 @@
 
 // ---- text, as XLA writes layouts
 
-// "1,0".
-// Numbers of tiles are positive here; XLA's "*" for combined dimensions cannot be asked for through this API.
+// Prints "1,0". Numbers of tiles are positive here; XLA's "*" for combined dimensions cannot be requested through this
+// API.
 static void print_list(HloText *text, HloInts list) {
     for (int64_t i = 0; i < list.count; i++) hlo_text_format(text, "%s%lld", i ? "," : "", (long long)list.items[i]);
 }
@@ -85,8 +84,8 @@ HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank
     return HLO_SUCCESS;
 }
 
-// The layout with the tiles that the caller wrote instead of the machine's.
-// Tiles stand one after the other in one list; tile_dim_sizes says how long each is.
+// The layout with the caller's tiles instead of the machine's. Tiles follow each other in one list; tile_dim_sizes has
+// the length of each.
 static const HloLayout *with_tiles(HloArena *arena, const HloLayout *layout, const PjrtLayoutTiled *tiled) {
     HloLayout *result = hlo_arena_copy(arena, layout, sizeof(*result));
     HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, tiled->num_tiles);
@@ -152,7 +151,7 @@ HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape,
     return print_layout_of(memory, shape, NULL, text);
 }
 
-// Compared as text, the form in which layouts leave this door; false when memory is short, which costs the caller a
+// Compares as text, the form in which layouts leave the plugin. False when memory is short, which costs the caller a
 // copy of the text and nothing else.
 bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout) {
     HloText text = {0};
@@ -172,7 +171,7 @@ HloStatus pjrt_layout_choose(const TargetMemory *memory, const HloShape *shape, 
     return status;
 }
 
-// ---- handles: their text stands in the block or, of executables and buffers, elsewhere
+// ---- handles: their text is in the block or, for executables and buffers, elsewhere
 
 struct PjrtLayout {
     const char *text;
@@ -245,9 +244,8 @@ static PjrtError *buffer_layout(void *arguments) {
     return give_default(target_buffer_memory(buffer), target_buffer_shape(buffer), &args->layout);
 }
 
-// The list belongs to the executable; made when first asked for.
-// One block for the list and its handles, made at the first question under the executable's lock and freed with it:
-// callers do not destroy these handles.
+// The list belongs to the executable. The list and its handles are one block, made at the first request under the
+// executable's lock and freed with it: callers do not destroy these handles.
 static PjrtError *executable_layouts(PjrtExecutable *executable, const PjrtStrings *texts, PjrtLayout ***list) {
     pthread_mutex_lock(&executable->lock);
     if (!*list) {

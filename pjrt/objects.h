@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the handles of the PJRT C API point to, and what all files of the plugin share. The weight is in the rooms
-// below: a handle is a reference to an object of targets/client.h and the strings and lists that the API hands out.
+// What the handles of the PJRT C API point to, and what all files of the plugin share. The work is done in the layers
+// below: a handle is a reference to an object of targets/client.h, with the strings and lists that the API returns.
 //
-// Threads: handles are immutable but for the atomic reference counts, or guard their lazily made parts with a mutex.
+// Threads: handles are immutable except for the atomic reference counts, or guard their lazily made parts with a mutex.
 #ifndef MESHLO_PJRT_OBJECTS_H_
 #define MESHLO_PJRT_OBJECTS_H_
 
@@ -25,7 +25,7 @@
 struct PjrtError {
     const PjrtErrorFunctionTable *table;  // the ABI's first member
     HloStatus status;
-    char *text;  // the message with its place, for an error of a program's text; else NULL
+    char *text;  // the message with its position, for an error in a program's text; else NULL
 };
 
 // Wraps an error; takes ownership. NULL stays NULL (success). When memory is short a static error comes back.
@@ -43,7 +43,7 @@ PjrtError *pjrt_fail(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
         if (pjrt_try_status_) return pjrt_error_from(pjrt_try_status_); \
     } while (0)
 
-// Returns INVALID_ARGUMENT from a handler when the caller's struct is too short to be what it says.
+// Returns INVALID_ARGUMENT from a handler when the caller's struct ends before its last required field.
 #define PJRT_CHECK_SIZE(arguments, last)                                                                   \
     do {                                                                                                   \
         if (!PJRT_HAS(arguments, last)) {                                                                  \
@@ -116,15 +116,15 @@ struct PjrtClient {
 };
 
 // The slice's name: the option `topology`, else MESHLO_TOPOLOGY, else the eight cores of a TPU v2 host, as in the
-// documents; other options (frameworks pass their name and version) are ignored. INVALID_ARGUMENT when it has no room.
+// documents; other options (frameworks pass their name and version) are ignored. INVALID_ARGUMENT when it does not fit.
 HLO_NODISCARD HloStatus pjrt_choose_spec(const PjrtNamedValue *options, size_t count, char *spec, size_t size);
-// Copies the string option `name` into `text`, with a NUL, where it is given; `text` stays as it is otherwise.
-// INVALID_ARGUMENT when it is no string or has no room.
+// Copies the string option `name`, if given, into `text`, with a NUL; `text` stays as it is otherwise. INVALID_ARGUMENT
+// when it is not a string or does not fit.
 HLO_NODISCARD HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const char *name, char *text,
                                          size_t size);
 // The platform's name: the option `platform`, for frameworks that treat TPUs in their own way, or the machine's own.
 const char *pjrt_platform_name(const PjrtTopology *topology);
-// Fills a description with the attributes that frameworks ask for.
+// Fills a description with the attributes that frameworks read.
 void pjrt_describe_device(PjrtDeviceDescription *description, const TargetDevice *device, bool several_slices);
 // True if the machine is more than one slice.
 bool pjrt_has_several_slices(const TargetClient *client);
@@ -154,8 +154,8 @@ struct PjrtBuffer {
     struct PjrtLayoutLists *_Atomic lists;  // the same as lists, made on demand
 };
 
-// A handle on a buffer; takes the reference. `layout` (copied) is what an executable or another buffer says of it; NULL
-// for the default one. NULL when memory is short (the reference is released then).
+// A handle for a buffer; takes the reference. `layout` (copied) comes from an executable or another buffer; NULL for
+// the default one. NULL when memory is short (the reference is released then).
 PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const char *layout);
 
 // ---- layouts
@@ -163,22 +163,23 @@ PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const cha
 
 // Appends the layout of an array shape, row-major where it has none, without its memory space.
 void pjrt_layout_print(HloText *text, const HloShape *shape);
-// The layout of an array in a memory, made in `arena`: what the caller asks for, with the machine's tiles if it names
-// none; the machine's own for NULL. UNIMPLEMENTED for strides, and in unpinned host memory for other orders than
-// row-major; INVALID_ARGUMENT for another rank or for what is no order. To be called under hlo_protect().
+// The layout of an array in a memory, made in `arena`: the one that the caller requests, with the machine's tiles if it
+// names none; the machine's own for NULL. UNIMPLEMENTED for strides, and in unpinned host memory for orders other than
+// row-major; INVALID_ARGUMENT for another rank or for an invalid order. To be called under hlo_protect().
 HLO_NODISCARD HloStatus pjrt_layout_make(HloArena *arena, const TargetMemory *memory, const HloShape *shape,
                                          const PjrtMemoryLayout *asked, const HloLayout **layout);
 // Writes that layout to the empty `text`, which stays empty when it is the default one. Errors as above.
 HLO_NODISCARD HloStatus pjrt_layout_choose(const TargetMemory *memory, const HloShape *shape,
                                            const PjrtMemoryLayout *asked, HloText *text);
-// Appends the layout that an array has in a memory when nobody asks for one.
+// Appends the layout that an array has in a memory by default.
 HLO_NODISCARD HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape, HloText *text);
 // True if `layout` is that one.
 bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout);
 // INVALID_ARGUMENT for a layout of another rank, that is no order of dimensions or has tiles without sense;
 // UNIMPLEMENTED for strides.
 HLO_NODISCARD HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank);
-// UNIMPLEMENTED, saying `what`, unless the bytes that the caller describes are dense and row-major; NULL says so.
+// UNIMPLEMENTED, with `what` in the message, unless the bytes that the caller describes are dense and row-major, as
+// NULL means.
 HLO_NODISCARD HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank, const char *what);
 
 // Element types of the ABI and ours; 0 and HLO_INVALID for those without a partner.
@@ -209,7 +210,7 @@ struct PjrtExecutable {
     TargetExecutable *executable;
     PjrtClient *client;            // NULL for one compiled for a topology only
     bool portable;                 // has no device of its own: each launch names one
-    atomic_bool is_answered_late;  // a launch was not over after long patience: what it asked waits for its caller
+    atomic_bool is_answered_late;  // a launch timed out: the program waits for an answer from the launching thread
     HloModule *whole;              // the program as it came; NULL once it is compiled
     CompiledModule *compiled;      // owns the two below
     const HloModule *module;       // the per-device program: what OptimizedProgram shows
@@ -236,7 +237,7 @@ struct PjrtLoadedExecutable {
     PjrtExecutable *executable;  // one reference
     PjrtDevice **devices;        // of the assignment; a portable one: any
     size_t device_count;
-    PjrtDevice **local_devices;  // those of them that this process reaches, and where they stand in the assignment
+    PjrtDevice **local_devices;  // the devices of the assignment that this process reaches, and their indices in it
     PjrtLogicalId *logical_ids;
     size_t local_count;
     HloText assignment;   // DeviceAssignmentProto
@@ -246,7 +247,7 @@ struct PjrtLoadedExecutable {
 // What to compile, and for whom.
 typedef struct PjrtCompileRequest {
     PjrtClient *owner;     // NULL for a topology only
-    TargetClient *client;  // whose devices
+    TargetClient *client;  // the client that owns the devices
     const PjrtProgram *program;
     const char *options;  // CompileOptionsProto
     size_t options_size;
@@ -260,8 +261,8 @@ void pjrt_executable_release(PjrtExecutable *executable);
 // SpmdOptions.inspect; only for programs that this process has just lowered: the callback is an address.
 HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const HloSharding *sharding);
 
-// The partitioner of all custom calls whose author has registered one, for SpmdOptions.custom_partitioner. Where the
-// program has calls of JAX's custom_partitioning that nobody registered for, JAX is asked to. Only for programs that
+// The partitioner of all custom calls whose author has registered one, for SpmdOptions.custom_partitioner. If the
+// program has calls of JAX's custom_partitioning without a registration, requests one from JAX. Only for programs that
 // this process has just lowered: the calls name Python objects by their addresses.
 HLO_NODISCARD HloStatus pjrt_find_partitioner(const HloModule *module, const SpmdCustomPartitioner **partitioner);
 
@@ -276,7 +277,7 @@ const PjrtApi *pjrt_api(void);
 HLO_NODISCARD HloStatus pjrt_transfers_new(const PjrtExecuteOptions *options, const TargetExecutable *executable,
                                            TargetHostTransfers *transfers);
 
-// What an execution tells the profile that is being taken, with a reference; false when there is none.
+// Sets *trace, with a reference, to report an execution to the profile in progress; false when there is none.
 bool pjrt_profiler_trace(TargetTrace *trace);
 
 // Handlers of pjrt/functions.def.

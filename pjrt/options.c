@@ -17,7 +17,7 @@ typedef struct Source {
     const unsigned char *begin;
 } Source;
 
-// Repeated fields may come packed or one by one, also mixed: what is there already stays in front.
+// Repeated fields may be packed, unpacked or mixed: new values are appended.
 static HloStatus read_bools(const Source *source, const HloWireField *field, HloBools *bools) {
     HloInt64Vector list = {0};
     for (int64_t i = 0; i < bools->count; i++) hlo_vector_push(source->arena, &list, bools->items[i]);
@@ -28,10 +28,9 @@ static HloStatus read_bools(const Source *source, const HloWireField *field, Hlo
     return HLO_SUCCESS;
 }
 
-// computation_devices[partition].replica_device_ids[replica], turned to replica-major.
-// DeviceAssignmentProto lists a computation (partition) with the devices of its replicas; target_compile() wants a
-// replica with its partitions. Ragged ones are refused, so the product of the two counts is the number of ids that were
-// read.
+// computation_devices[partition].replica_device_ids[replica], transposed to replica-major. DeviceAssignmentProto lists
+// a computation (partition) with the devices of its replicas; target_compile() expects a replica with its partitions.
+// Ragged ones are refused, so the product of the two counts is the number of ids that were read.
 static HloStatus read_assignment(const Source *source, HloSpan span, HloInts *assignment) {
     HloWireReader reader = hlo_wire_reader(source->begin, span), inner;
     HloWireField field, part;
@@ -58,7 +57,7 @@ static HloStatus read_assignment(const Source *source, HloSpan span, HloInts *as
     return HLO_SUCCESS;
 }
 
-// Fields that do not concern us are skipped, as protobuf asks of readers: newer clients send more.
+// Irrelevant fields are skipped, as protobuf requires of readers: newer clients send more.
 static HloStatus read_build_options(const Source *source, HloSpan span, PjrtCompileOptions *options) {
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
@@ -139,8 +138,8 @@ static HloStatus check_override(const Source *source, HloSpan entry) {
     return HLO_SUCCESS;
 }
 
-// Zero means that the client did not say, as protobuf leaves fields that are zero out. Limits come before products are
-// formed from numbers of the wire.
+// Zero means unspecified, as protobuf omits fields that are zero. Limits are checked before products are formed of
+// numbers from the wire.
 HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length, PjrtCompileOptions *options) {
     assert(options && (bytes || length == 0));
     Source source = {arena, bytes};

@@ -9,16 +9,16 @@ typedef struct PjrtCompileOptions {
     int64_t num_replicas, num_partitions;  // at least 1
     HloInts assignment;                    // device ids, replica-major; empty if not given
     HloBools propagate_to_parameters, propagate_to_output;
-    // What arguments and result shall look like: shapes of the whole program, with layouts where the caller wants one;
-    // NULL for none. The result of a program with several is a tuple.
+    // Requested arguments and result: shapes of the whole program, with layouts where the caller requests one; NULL for
+    // none. The result of a program with several is a tuple.
     const HloShape *const *argument_shapes;
     int64_t argument_shape_count;
     const HloShape *result_shape;
     bool portable;  // compiled for any one device
 } PjrtCompileOptions;
 
-// Reads serialised options; lists live in `arena`. INVALID_ARGUMENT for malformed bytes, counts that make no sense
-// and options of the caller that nobody knows.
+// Reads serialised options; lists live in `arena`. INVALID_ARGUMENT for malformed bytes, counts that make no sense and
+// unknown options of the caller.
 HLO_NODISCARD HloStatus pjrt_options_parse(HloArena *arena, const void *bytes, size_t length,
                                            PjrtCompileOptions *options);
 // Appends a DeviceAssignmentProto of `replicas` x `partitions` device ids (replica-major).

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of functions, and what the plugin says of itself.
+// The table of functions, and the plugin's attributes.
 //
 // A framework loads the library, finds its one symbol, GetPjrtApi(), and calls everything else through the table that
-// it gives: pjrt/functions.def, in the order of XLA's pjrt_c_api.h. Its size and version tell a caller of another
-// release how much of the table is there. Features that are no functions of the table are structs in a chain
+// this returns: pjrt/functions.def, in the order of XLA's pjrt_c_api.h. Its size and version show a caller of another
+// release how much of the table exists. Features that are not functions of the table are structs in a chain
 // (extensions.h).
 #include "pjrt/extensions.h"
 #include "pjrt/objects.h"
@@ -34,7 +34,7 @@ PjrtError *pjrt_plugin_attributes(void *arguments) {
     return NULL;
 }
 
-// Not const, as the caller's pointer is none, but written by nobody: the chain of extensions is linked by the compiler.
+// Not const, as the caller's pointer is not, but never written: the chain of extensions is linked by the compiler.
 static PjrtApi api = {
     .struct_size = sizeof(PjrtApi),
     .extension_start = &pjrt_shardings_extension.node,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Device timelines in traces of jax.profiler: a plane a device with a line of programs and one of instructions, as an
-// XSpace (tsl/profiler/protobuf/xplane.proto). Times are those that this host took, not those of the chip.
+// Device timelines in traces of jax.profiler: for each device a plane with a line of programs and one of instructions,
+// as an XSpace (tsl/profiler/protobuf/xplane.proto). Times are those of this host, not those of the chip.
 //
-// The profiler's functions know no client: the session that is on is the one piece of state of the plugin.
+// The profiler's functions take no client: the active session is the only global state of the plugin.
 //
 // Threads. Executions record from any worker, under the profiler's lock; starting and stopping take the session's lock
-// first. An execution that began while the session was on holds a reference (pjrt_profiler_trace()), so a profiler that
-// its user has destroyed lives until the last of them has ended; what they record after the stop is dropped.
+// first. An execution that began during the session holds a reference (pjrt_profiler_trace()), so a profiler that its
+// user has destroyed lives until the last of them has ended; what they record after the stop is dropped.
 //
 // Names are kept once and numbered, because XSpace refers to them by number (event metadata), and a step of a model
 // runs the same few hundred instructions thousands of times.
@@ -29,7 +29,7 @@ typedef struct Event {
 
 struct PjrtProfiler {
     atomic_int references;  // the caller's and those of executions on their way
-    bool wanted;            // the options ask for devices
+    bool wanted;            // the options request devices
     pthread_mutex_t lock;   // guards what follows
     bool running;
     int64_t start;
@@ -66,9 +66,9 @@ typedef struct Naming {
     int32_t name_number, device_number;
 } Naming;
 
-// Under the lock; jumps when memory is short.
-// Numbers of names begin with 1, as 0 is no id in XSpace. Few devices record, so these are searched in order. A failure
-// in the middle leaves a name that is known twice at most, which readers do not mind.
+// Runs under the lock; jumps when memory is short. Numbers of names begin with 1, as 0 is not an id in XSpace. Few
+// devices record, so these are searched in order. A failure in the middle at most leaves a name registered twice, which
+// readers accept.
 static HloStatus find_names(void *argument) {
     Naming *naming = argument;
     PjrtProfiler *profiler = naming->profiler;
@@ -91,8 +91,8 @@ static HloStatus find_names(void *argument) {
     return HLO_SUCCESS;
 }
 
-// Doubling, so that an event costs constant time; a copy of what is there already is short beside the executions that
-// made it. False when memory is short or the limit is reached.
+// Doubles the capacity, so that an event takes constant time; copying the events is cheap compared with the executions
+// that made them. False when memory is short or the limit is reached.
 static bool has_room(PjrtProfiler *profiler) {
     if (profiler->count < profiler->capacity) return true;
     if (profiler->capacity >= MOST_EVENTS) return false;
@@ -124,8 +124,8 @@ static void record(void *context, const TargetDevice *device, const char *name, 
     pthread_mutex_unlock(&profiler->lock);
 }
 
-// The first look is without the lock: launches ask each time, and hardly ever is a profile being taken. A session that
-// starts just then is seen by the next launch.
+// First checks without the lock: every launch calls this, and a profile is rarely in progress. A session that starts
+// just then applies from the next launch on.
 bool pjrt_profiler_trace(TargetTrace *trace) {
     if (!atomic_load_explicit(&session, memory_order_relaxed)) return false;
     pthread_mutex_lock(&session_lock);
@@ -140,7 +140,7 @@ bool pjrt_profiler_trace(TargetTrace *trace) {
 // ---- the XSpace
 
 // Times in XSpace are picoseconds after the line's timestamp (offset_ps, duration_ps), ours nanoseconds. Events of a
-// launch that began before the session are cut to begin with it.
+// launch that began before the session are clipped to its start.
 static void print_line(const PjrtProfiler *profiler, int32_t device, bool programs, HloText *text) {
     const size_t line = hlo_wire_begin(text, 3);
     hlo_wire_varint(text, 1, programs ? 1 : 2);
@@ -196,8 +196,8 @@ static void print_space(PjrtProfiler *profiler) {
 
 // ---- the functions of the profiler; their callers do not fill in struct_size
 
-// Off for tpu_trace_mode=TRACE_ONLY_HOST, which stands as text in the map advanced_configuration of ProfileOptions.
-// A search in the bytes stands for parsing the map: the word means nothing anywhere else in ProfileOptions.
+// False for tpu_trace_mode=TRACE_ONLY_HOST, which is text in the map advanced_configuration of ProfileOptions.
+// Searching the bytes replaces parsing the map: the word has no meaning anywhere else in ProfileOptions.
 static bool wants_devices(const char *options, size_t size) {
     static const char word[] = "TRACE_ONLY_HOST";
     for (size_t i = 0; i + sizeof(word) - 1 <= size; i++)
@@ -221,8 +221,8 @@ static PjrtError *profiler_create(void *arguments) {
     return NULL;
 }
 
-// One session at a time: executions know no client, and so could not tell two profilers apart. Starting again what runs
-// is no error.
+// One session at a time: executions have no client, and so could not tell two profilers apart. Starting a profiler that
+// is running is not an error.
 static PjrtError *profiler_start(void *arguments) {
     PjrtProfiler *profiler = ((PjrtProfilerArgs *)arguments)->profiler;
     if (!profiler->wanted) return NULL;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Topologies: the devices of a machine that nobody need have.
-// An ahead-of-time topology owns a client of its own, whose machine is never used: it answers questions about devices,
-// layouts and memories, and programs are compiled for it.
+// Topologies: the devices of a machine that need not exist. An ahead-of-time topology owns a client of its own, whose
+// machine is never used: it answers queries about devices, layouts and memories, and programs are compiled for it.
 #include <string.h>
 
 #include "hlo/base/map.h"
@@ -9,8 +8,8 @@
 #include "pjrt/abi_transfer.h"
 #include "pjrt/objects.h"
 
-// Descriptions stand in one block, of which the first address is the block's.
-// The client below has a pool of workers that never starts a thread, as nothing is run on it.
+// Descriptions are in one block, whose address is that of the first one. The client has a pool of workers that never
+// starts a thread, as nothing runs on it.
 static HloStatus make_topology(const char *spec, PjrtTopology **result) {
     PjrtTopology *topology = hlo_allocate_zeroed(1, sizeof(*topology));
     HLO_FAIL_IF(!topology, HLO_RESOURCE_EXHAUSTED, "out of memory");
@@ -129,7 +128,7 @@ PjrtError *pjrt_topology_description_create(void *arguments) {
     return pjrt_error_from(create_topology(args));
 }
 
-// A client's own topology goes with the client.
+// A client's own topology is freed with the client.
 PjrtError *pjrt_topology_description_destroy(void *arguments) {
     PjrtTopologyDescriptionDestroyArgs *args = arguments;
     PjrtTopology *topology = args->object;
@@ -201,7 +200,7 @@ PjrtError *pjrt_topology_description_deserialize(void *arguments) {
     return pjrt_error_from(make_topology(spec, &args->topology));
 }
 
-// The same for topologies whose devices are the same.
+// Equal for topologies with the same devices.
 PjrtError *pjrt_topology_description_fingerprint(void *arguments) {
     PjrtTopologyDescriptionFingerprintArgs *args = arguments;
     uint64_t hash = args->topology->count;
@@ -229,9 +228,9 @@ static void free_bytes(const char *bytes) {
     hlo_free((void *)(uintptr_t)bytes);
 }
 
-// The layout asked for, else the machine's, in the memory of the kind.
-// The caller wants a ShapeProto by itself; our writer makes fields of a message, whose tag and length are cut off
-// again. Under hlo_protect(); the bytes are the caller's, freed by its deleter.
+// The requested layout, else the machine's, in the memory of that kind. The caller expects a ShapeProto by itself; our
+// writer makes fields of a message, whose tag and length are removed. Runs under hlo_protect(); the bytes belong to the
+// caller, who frees them with the deleter.
 static HloStatus canonical_shape(void *arguments) {
     static const int64_t spaces[] = {HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST};
     PjrtCanonicalShapeArgs *args = arguments;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host callbacks: a program's sends and receives go to the callbacks that the caller handed over with the launch. What
-// a device sends is copied into a chunk that the callback owns; what it receives comes through a stream, filled by the
+// Host callbacks: a program's sends and receives go to the callbacks that the caller passed with the launch. What a
+// device sends is copied into a chunk that the callback owns; what it receives comes through a stream, filled by the
 // callback or later by some other thread while the device waits.
 //
 // The API: PJRT_SendCallbackInfo, PJRT_RecvCallbackInfo and PJRT_CopyToDeviceStream_* (xla/pjrt/c/pjrt_c_api.h).
-// Threads: callbacks of one device come one after the other, those of several devices at once; the lists of a launch
-// are copied and never change.
+// Threads: callbacks of one device are called one after the other, those of several devices concurrently; the lists of
+// a launch are copied and never change.
 #include <assert.h>
 #include <string.h>
 
@@ -194,8 +194,8 @@ static HloStatus receive_stream(void *context, int64_t place, int64_t channel, c
     return status;
 }
 
-// At launch and not when the program gets there, so that a missing callback is told to the caller and no device waits
-// for it.
+// Checks at launch, not when the program reaches the transfer, so that the caller learns of a missing callback and no
+// device waits for it.
 static HloStatus check_channels(const Transfers *transfers, const TargetExecutable *executable) {
     const int64_t devices = target_executable_device_count(executable);
     for (int64_t i = 0; i < target_executable_transfer_count(executable); i++) {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers in pieces: buffers that exist at once and are filled by any number of TransferData calls.
-// A slot stages what arrives; the last piece (or a literal) turns the staging area into the buffer's content. The lock
-// guards the slots and nothing else: events are set without it, since those who wait are called back then and may come
-// back here.
+// Transfers in pieces: buffers that exist immediately and are filled by any number of TransferData calls. A slot stages
+// the pieces; the last piece (or a literal) turns the staging area into the buffer's content. The lock guards only the
+// slots: events are set without it, since their callbacks may come back here.
 //
 // The API: PJRT_Client_CreateBuffersForAsyncHostToDevice and PJRT_AsyncHostToDeviceTransferManager_*
-// (xla/pjrt/c/pjrt_c_api.h). Buffers are handed out before their content, may be used by launches at once, and become
-// ready with the last piece; pieces may come in any order and from any thread. What is never filled fails when the
-// manager is destroyed, so that nobody waits for ever.
+// (xla/pjrt/c/pjrt_c_api.h). Buffers are returned before their content is known, may be used by launches immediately,
+// and become ready with the last piece; pieces may come in any order and from any thread. Buffers that are never filled
+// fail when the manager is destroyed, so that nothing waits forever.
 #include <assert.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ static PjrtError *no_memory(void) {
     return pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// Buffers that nobody will fill any more hold an error.
+// Buffers that can no longer be filled get an error.
 static void free_manager(PjrtTransferManager *manager) {
     assert(manager);
     for (size_t i = 0; i < manager->count; i++) {
@@ -128,9 +127,8 @@ PjrtError *pjrt_transfer_manager_buffer_size(void *arguments) {
     return NULL;
 }
 
-// Once for each slot: the manager's reference goes to the caller.
-// The reference moves out of the slot under the lock: two threads that ask for the same buffer get it once and an error
-// once.
+// Passes the manager's reference to the caller, once for each slot. The reference leaves the slot under the lock: if
+// two threads request the same buffer, one gets it and the other an error.
 PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
     PjrtTransferManagerBufferArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);
@@ -159,11 +157,10 @@ static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, 
     target_buffer_release(pending);
 }
 
-// Copies under the lock, because two pieces may come at once; pending buffer and staging area leave the slot under it,
-// so that only one of them can be the last.
-// Pieces are copied under the lock: the last one may be under way on another thread, and what it completes must hold
-// all of those that were accepted before. Pieces may overlap; the later one counts. After the last piece the staging
-// area is freed at once.
+// Copies under the lock: another thread may be copying the last piece, and the content that it completes must include
+// all pieces accepted before. Pending buffer and staging area leave the slot under the lock too, so that only one piece
+// can be the last. Pieces may overlap; the later one counts. After the last piece the staging area is freed
+// immediately.
 static PjrtError *add_data(PjrtTransferManager *manager, int32_t index, const void *data, int64_t offset, int64_t size,
                            bool last, PjrtEvent **done) {
     Slot *slot = find_slot(manager, index);
@@ -214,8 +211,8 @@ PjrtError *pjrt_transfer_manager_transfer_literal(void *arguments) {
     return add_data(args->manager, args->buffer_index, args->data, 0, slot->size, true, &args->done);
 }
 
-// The staging area stays until the manager goes: a piece of another thread that comes too late is refused by the
-// missing `pending`, not by a missing area.
+// The staging area stays until the manager is destroyed: a late piece of another thread is refused because `pending` is
+// missing, not because the area is.
 PjrtError *pjrt_transfer_manager_set_buffer_error(void *arguments) {
     PjrtTransferManagerSetBufferErrorArgs *args = arguments;
     Slot *slot = find_slot(args->manager, args->buffer_index);

@@ -23,8 +23,7 @@ static void release_view(void *data, void *argument) {
     if (owner.on_delete) owner.on_delete(data, owner.argument);
 }
 
-// Device memory is this process's: any address is one. `stream` has no meaning here, everything is there when asked
-// for.
+// Device memory is this process's memory: any address is valid. `stream` has no meaning here, as all data is ready.
 PjrtError *pjrt_client_create_view_of_device_buffer(void *arguments) {
     PjrtClientCreateViewOfDeviceBufferArgs *args = arguments;
     PJRT_CHECK_SIZE(args, buffer);
@@ -79,7 +78,7 @@ PjrtError *pjrt_buffer_bitcast(void *arguments) {
     return args->out_buffer ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-// To the device's default memory; newer clients say the memory (Buffer_CopyToMemory).
+// Copies to the device's default memory; newer clients name the memory (Buffer_CopyToMemory).
 PjrtError *pjrt_buffer_copy_to_device(void *arguments) {
     PjrtBufferCopyToDeviceArgs *args = arguments;
     PJRT_CHECK_SIZE(args, dst_buffer);
@@ -97,8 +96,8 @@ typedef struct PjrtLayoutLists {
     size_t order_count, tile_sizes[PJRT_MOST_TILES], tile_count;
 } PjrtLayoutLists;
 
-// Numbers up to something that is neither digit nor comma.
-// `room` numbers at most; what is left of a longer list is not read, and ends the caller's loop.
+// Reads numbers up to a character that is neither digit nor comma, at most `room` of them; the rest of a longer list is
+// not read, and ends the caller's loop.
 static size_t read_numbers(const char **at, int64_t *numbers, size_t room) {
     assert(numbers && room > 0);
     size_t count = 0;
@@ -125,8 +124,8 @@ static void read_lists(const char *text, PjrtLayoutLists *lists) {
     }
 }
 
-// Made at the first question and kept by the buffer.
-// Several threads may make them at once; the first one to store its list wins, and the others free theirs.
+// Made at the first request and kept by the buffer. Several threads may make the lists concurrently; the first to store
+// its list wins, and the others free theirs.
 static PjrtLayoutLists *lists_of(PjrtBuffer *buffer) {
     PjrtLayoutLists *known = atomic_load(&buffer->lists), *fresh;
     if (known) return known;

@@ -20,7 +20,7 @@ static const char *next_item(HloArena *arena, const char **at) {
     return item;
 }
 
-// A number without sign, and nothing behind it.
+// Parses a number without sign, and nothing after it.
 static bool read_count(const char *text, int64_t *value) {
     char *end;
     errno = 0;
@@ -82,8 +82,8 @@ HloStatus cli_numbers_parse(CliContext *context, const char *option, const char 
     return HLO_SUCCESS;
 }
 
-// `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Mistakes in a name are usage, with the nearest names in the message;
-// those in a pod's description, which have a place in its file, are errors of reading it.
+// `spec` NULL: MESHLO_TOPOLOGY, then `otherwise`. Errors in a name are wrong usage, with the nearest names in the
+// message; those in a pod's description, which have a position in its file, are errors of reading it.
 HloStatus cli_topology_open(CliContext *context, const char *spec, const char *otherwise, EmuTopology **topology) {
     const char *given = cli_has_option(context->verb, "topology") ? "topology" : "on";
     const char *source = !spec || !cli_has_option(context->verb, given) || cli_text(context, given) != spec
