@@ -90,5 +90,5 @@ def psum():
 for case in (lambda: network(1024), text, psum):
     try:
         case()
-    except Exception as error:  # a peer that cannot do a case is no reason to lose the others
+    except Exception as error:  # a case that JAX cannot run must not prevent the others
         print(error, file=sys.stderr)

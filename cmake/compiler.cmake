@@ -17,8 +17,8 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 
 add_compile_definitions(_GNU_SOURCE)
-# The same bits from every compiler: no contraction of a*b+c that the source does not spell as fma(). Machines with other
-# instruction sets have kernels of their own, which may differ: docs/accuracy.md says in what.
+# The same bits from every compiler: no contraction of a*b+c that the source does not spell as fma(). Other instruction
+# sets have kernels of their own, whose results may differ: docs/accuracy.md lists how.
 add_compile_options(
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wwrite-strings -Wpointer-arith
   -Wundef -ffp-contract=off -fno-math-errno -fno-trapping-math -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)

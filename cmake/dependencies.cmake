@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Finds what is borrowed (docs/architecture.md says what for) and names the Debian package when something is missing.
-# packages.txt is the one list of these packages.
+# Finds the dependencies (docs/architecture.md explains what each is for) and names the Debian package of a missing one.
+# packages.txt is the only list of these packages.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(PkgConfig)

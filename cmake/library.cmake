@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# libmeshlo, shared and static, from the rooms; its headers, pkg-config file and CMake package.
+# libmeshlo, shared and static, from the modules; its headers, pkg-config file and CMake package.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 include(cmake/public_headers.cmake)

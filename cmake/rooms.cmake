@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One static library per room, made of every .c file in and below its folders.
+# One static library per module ("room"), made of every .c file in and below its folders.
 
 # Instruction sets that a file may use. TOPIC_SET.c is compiled for that set. TOPIC.isa.c is compiled once for each set
 # of MESHLO_ISA_EACH, with CPU_ISA defined as the set's name. Both hold kernels that are called only where the processor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The RelaxNG schema of pod descriptions: built into the library, so that it is found wherever that lies, and installed
+# The RelaxNG schema of pod descriptions: built into the library, so that it is always found, and installed
 # for editors and users.
 include(GNUInstallDirs)
 set(schema ${CMAKE_SOURCE_DIR}/emulator/pod.rng)

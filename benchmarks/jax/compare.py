@@ -28,7 +28,7 @@ CASES = {}
 
 
 def case(function):
-    """Registers a case: given the devices of a platform, it returns what is timed and how many times a turn does it."""
+    """Registers a case: given the devices of a platform, it returns the function to time and its number of calls per turn."""
     CASES[function.__name__] = function
     return function
 
@@ -53,7 +53,7 @@ def mlp_step(weights, x, y):
 
 
 def mlp_shapes(devices):
-    """Arguments of mlp_step() on eight devices: weights cut by `model`, data by `batch`."""
+    """Arguments of mlp_step() on eight devices: weights sharded by `model`, data by `batch`."""
     mesh = mesh_of(devices, batch=4, model=2)
     weights = [jax.ShapeDtypeStruct(s, np.float32, sharding=NamedSharding(mesh, P(None, "model")))
                for s in ((256, 512), (512, 512), (512, 16))]

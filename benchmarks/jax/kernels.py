@@ -38,7 +38,7 @@ def positive(*dims, kind=np.float32):
 
 
 def case(name, function, *arguments):
-    """Registers one operation: `arguments` makes its operands when it is wanted."""
+    """Registers one operation: `arguments` makes its operands when it is measured."""
 
     def make(devices):
         operands = jax.device_put([argument() for argument in arguments], devices[0])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loops whose rounds compute a handful of numbers, a thousand rounds each, beside XLA:CPU as compare.py does it: in one process
+"""Loops whose iterations compute a handful of numbers, a thousand iterations each, beside XLA:CPU as in compare.py: in one process
 and in turns, the least time of ROUNDS (default 7) turns in microseconds.
 
     TPU_LIBRARY_PATH=build/release/libmeshlo_pjrt.so python benchmarks/jax/loops.py [ROUNDS [CASE…]]

@@ -72,7 +72,7 @@ def initialize():
     if not isinstance(rules, _Lowerings):
         rules = _Lowerings(rules, mlir.LoweringRuleEntry)
     mlir._platform_specific_lowerings["meshlo"] = rules
-    # The platform tpu is ours too if this library, or another build of it, stands in for libtpu.
+    # The platform tpu is ours too if this library, or another build of it, replaces libtpu.
     if os.path.basename(os.environ.get("TPU_LIBRARY_PATH", "")) == os.path.basename(LIBRARY):
         mlir._platform_specific_lowerings["tpu"] = rules
     if "meshlo" not in mlir._platforms_with_donation:
