@@ -71,7 +71,7 @@ static const HloShape *parameter_shape(const HloModule *module, int64_t number) 
     return module->entry->parameters.items[number]->shape;
 }
 
-// A part of a shape that is no tuple; NULL if the index names none.
+// The part of a shape at this index; NULL if there is none or it is a tuple.
 static const HloShape *leaf_at(const HloShape *shape, HloInts index) {
     const HloShape *part = shape ? hlo_shape_at(shape, index) : NULL;
     return part && !hlo_shape_is_tuple(part) ? part : NULL;
@@ -92,7 +92,7 @@ static void note_results(Matching *matching) {
     }
 }
 
-// The first free result that needs what the donor has, or -1. Taken ones leave their list, so that no result is passed
+// The first free result with the same needs as the donor, or -1. Removes it from its list, so that no result is matched
 // twice.
 static int64_t take_result(Matching *matching, const HloShape *donor) {
     const Need need = need_of(matching->arena, matching->layouts, donor);

@@ -27,7 +27,7 @@ HLO_NODISCARD HloStatus compile_dump(CompileDumper *dumper, const HloModule *mod
 HLO_NODISCARD HloStatus compile_dump_after_stage(CompileDumper *dumper, const HloModule *module);
 // For HloPassOptions: writes the module after each pass that the expression matches. `context` is the dumper.
 void compile_dump_observe(void *context, const HloPassEvent *event);
-// Frees what the dumper holds; returns its failure, which is the caller's.
+// Frees the dumper's contents; returns its failure, which the caller owns.
 HloStatus compile_dumper_close(CompileDumper *dumper);
 
 #endif

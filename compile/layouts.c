@@ -256,7 +256,7 @@ static HloStatus resolve_parameters(const Resolution *resolution, const CompileE
     return HLO_SUCCESS;
 }
 
-// A root that is no tuple instruction (a while, a call) hides where its elements come from; their free layouts fall
+// A root that is not a tuple instruction (a while, a call) hides where its elements come from; their free layouts fall
 // back to the default.
 static HloStatus resolve_results(const Resolution *resolution, const CompileEntryLayouts *entry) {
     HloModule *module = resolution->module;

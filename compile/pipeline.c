@@ -27,7 +27,7 @@ const char *compile_stage_summary(CompileStage stage) {
     return kStages[stage].summary;
 }
 
-// Runs one stage, times it, and dumps what it leaves.
+// Runs one stage, times it, and dumps its result.
 static HloStatus run_stage(Compilation *compilation, CompileStage stage, CompileStageFunction *function) {
     const int64_t start = hlo_clock_nanoseconds();
     compilation->dumper.stage = kStages[stage].name;

@@ -81,7 +81,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus compile_module(const HloModule *module, const
                                                   CompiledModule **compiled);
 // Frees the result with its module, report and boundary; accepts NULL.
 HLO_EXPORT void compiled_module_free(CompiledModule *compiled);
-// Gives the module to the caller, who frees it. What else `compiled` holds stays valid only as long as that module.
+// Passes the module to the caller, who frees it. The rest of `compiled` stays valid only as long as that module.
 HLO_EXPORT HloModule *compiled_module_take(CompiledModule *compiled);
 
 HLO_END_C

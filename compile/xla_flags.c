@@ -27,8 +27,8 @@ static const char *next_word(HloArena *arena, const char **at) {
 }
 
 // The text of XLA_FLAGS, or of the file that it names.
-// As XLA reads it: text that does not begin with a dash is the name of a file of flags. One that cannot be read is no
-// error: XLA_FLAGS is never fatal (docs/cli.md).
+// As in XLA, text that does not begin with a dash is the name of a file of flags. An unreadable file is not an error:
+// XLA_FLAGS is never fatal (docs/cli.md).
 static const char *flags_text(HloArena *arena) {
     const char *text = getenv("XLA_FLAGS");
     if (!text || !*text || text[strspn(text, " \t")] == '-') return text;

@@ -12,8 +12,7 @@
 
 enum { PJRT_API_MAJOR = 0, PJRT_API_MINOR = 112 };
 
-// Handles: what they are is the plugin's business (pjrt/objects.h). Errors and memories begin with a table of
-// functions.
+// Handles, which the plugin defines (pjrt/objects.h). Errors and memories begin with a table of functions.
 typedef struct PjrtClient PjrtClient;
 typedef struct PjrtDevice PjrtDevice;
 typedef struct PjrtDeviceDescription PjrtDeviceDescription;

@@ -26,8 +26,8 @@ static HloStatus read_shape(const TargetMemory *memory, int32_t type, const int6
     return pjrt_layout_choose(memory, &wanted->shape, layout, &wanted->layout);
 }
 
-// Hands out a buffer of a shape; frees what read_shape() made. `buffer` NULL: only that.
-// Takes the reference to `buffer` also when there is no memory for a handle.
+// Returns a buffer of a shape through *out, and frees what read_shape() made; with `buffer` NULL, only the latter.
+// Takes the reference to `buffer` even when there is no memory for a handle.
 static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, WantedShape *wanted, PjrtBuffer **out) {
     *out = buffer ? pjrt_buffer_from(client, buffer, wanted->layout.data) : NULL;
     hlo_text_free(&wanted->layout);

@@ -68,8 +68,7 @@ PjrtBuffer *pjrt_buffer_from(PjrtClient *client, TargetBuffer *buffer, const cha
     return handle;
 }
 
-// Hands a new buffer out through *out.
-// Takes the reference, also when there is no memory for a handle.
+// Returns a new buffer through *out. Takes the reference even when there is no memory for a handle.
 static PjrtError *give_buffer(PjrtClient *client, TargetBuffer *buffer, const char *layout, PjrtBuffer **out) {
     *out = pjrt_buffer_from(client, buffer, layout);
     return *out ? NULL : pjrt_fail(HLO_RESOURCE_EXHAUSTED, "out of memory");

@@ -170,7 +170,7 @@ static HloStatus choose_numerics(const PjrtNamedValue *options, size_t count, Ta
     return HLO_SUCCESS;
 }
 
-// Options are read before the client is made where they decide what it is, and after it where they only concern it.
+// Options that determine the client are read before it is made, the others after it.
 static HloStatus make_chosen_client(const PjrtNamedValue *options, size_t count, PjrtClient **result) {
     char spec[1024], platform[sizeof((*result)->topology.platform)] = "";
     HLO_TRY(pjrt_choose_spec(options, count, spec, sizeof(spec)));

@@ -234,7 +234,7 @@ static HloStatus compile_whole(PjrtExecutable *executable, const PjrtCompileRequ
     return HLO_SUCCESS;
 }
 
-// Leaves what it has made in the executable, also when it fails: the caller releases that.
+// Everything made is stored in the executable, also on failure: the caller releases that.
 static HloStatus build(PjrtExecutable *executable, const PjrtCompileRequest *request) {
     PjrtCompileOptions parsed;
     executable->is_mlir = format_is(request->program, "mlir");

@@ -32,7 +32,7 @@ static const PjrtErrorFunctionTable error_table = {
     .for_each_payload = table_payload,
 };
 
-// Stands in for errors that there is no memory for; never freed.
+// Replaces errors for which there is no memory; never freed.
 static PjrtError out_of_memory = {.table = &error_table};
 
 // The readable form of an error in a program's text: the position, the message, the line and a mark below it. NULL for

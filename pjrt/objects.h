@@ -175,7 +175,7 @@ HLO_NODISCARD HloStatus pjrt_layout_choose(const TargetMemory *memory, const Hlo
 HLO_NODISCARD HloStatus pjrt_layout_default(const TargetMemory *memory, const HloShape *shape, HloText *text);
 // True if `layout` is that one.
 bool pjrt_layout_is_default(const TargetMemory *memory, const HloShape *shape, const char *layout);
-// INVALID_ARGUMENT for a layout of another rank, that is no order of dimensions or has tiles without sense;
+// INVALID_ARGUMENT for a layout of another rank, with an invalid order of dimensions or with invalid tiles;
 // UNIMPLEMENTED for strides.
 HLO_NODISCARD HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank);
 // UNIMPLEMENTED, with `what` in the message, unless the bytes that the caller describes are dense and row-major, as
@@ -244,7 +244,7 @@ struct PjrtLoadedExecutable {
     atomic_bool deleted;  // this loading of the program; others of the same executable stay
 };
 
-// What to compile, and for whom.
+// What to compile, and for which client.
 typedef struct PjrtCompileRequest {
     PjrtClient *owner;     // NULL for a topology only
     TargetClient *client;  // the client that owns the devices

@@ -151,7 +151,7 @@ static const PjrtSendCallbackInfo *find_send(const Transfers *transfers, int64_t
     return NULL;
 }
 
-// The same for what the device receives.
+// The same for the device's receives.
 static const PjrtRecvCallbackInfo *find_recv(const Transfers *transfers, int64_t place, int64_t channel) {
     const PjrtRecvCallbackInfo *list = transfers->recvs + place * transfers->recv_count;
     for (int64_t i = 0; i < transfers->recv_count; i++)

@@ -49,7 +49,7 @@ static void free_manager(PjrtTransferManager *manager) {
     hlo_free(manager);
 }
 
-// Leaves in the slot what it has made; free_manager() takes it.
+// Everything made is stored in the slot; free_manager() frees it.
 static HloStatus open_slot(PjrtTransferManager *manager, Slot *slot, const PjrtShapeSpec *spec,
                            const PjrtMemoryLayout *layout) {
     HloShape shape;
@@ -142,9 +142,9 @@ PjrtError *pjrt_transfer_manager_retrieve_buffer(void *arguments) {
     return args->answer.buffer ? NULL : no_memory();
 }
 
-// What has arrived becomes the buffer's content. Without the lock: those who wait for the buffer are called.
+// Makes the received bytes the buffer's content. Called without the lock, since callbacks that wait for the buffer run.
 // The content becomes a buffer of its own first, because that is where narrow integers are extended and equal arrays
-// share memory; the pending buffer then takes its storage over. Consumes the reference to `pending`.
+// share memory; the pending buffer then takes over its storage. Consumes the reference to `pending`.
 static void complete(const PjrtTransferManager *manager, TargetBuffer *pending, const void *data) {
     assert(manager && pending);
     const HloShape *shape = target_buffer_shape(pending);

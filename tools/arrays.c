@@ -263,7 +263,7 @@ static bool same_number(double _Complex a, double _Complex b) {
     return real && imaginary;
 }
 
-// An error that is no number is a difference, and the largest.
+// NaN as an error is a difference, and the largest one.
 // A difference is allowed if it is small against the element itself or against the array's scale: the elements near
 // zero of a sum have the rounding errors of its terms.
 static CliDifference compare_numbers(const HloLiteral *expected, const HloLiteral *actual, double relative,

@@ -97,7 +97,7 @@ static HloLiteral replica_part(const CliProgram *program, const SpmdBoundaryArra
 }
 
 // Splits one input into a literal for each device.
-// Leaves in `shards` what it has made, also after an error: the caller drops it.
+// Also after an error, `shards` holds the literals made so far: the caller frees them.
 static HloStatus split_input(const CliExecution *execution, const SpmdBoundaryArray *array, const HloLiteral *input,
                              HloLiteral **shards) {
     const CliProgram *program = execution->program;

@@ -11,7 +11,7 @@
 enum { kMaxDevices = 1 << 20 };
 
 // The next item of a comma-separated list, copied; moves *at past it. NULL at the end.
-// Empty items come out as empty strings, to be refused by who reads them.
+// Empty items are returned as empty strings, for the caller to refuse.
 static const char *next_item(HloArena *arena, const char **at) {
     if (!*at) return NULL;
     size_t length = strcspn(*at, ",");

@@ -179,7 +179,7 @@ static HloStatus decide_type(const char *name, const char *descriptor, const Hlo
     return HLO_SUCCESS;
 }
 
-// Exactly what the program takes, but for dimensions of bounded size, which may be smaller.
+// Checks that the shape is exactly the expected one, except that dimensions of bounded size may be smaller.
 static HloStatus check_expected(const char *name, const HloShape *shape, const HloShape *expected) {
     if (!expected) return HLO_SUCCESS;
     bool same = shape->type == expected->type && shape->rank == expected->rank;

@@ -31,7 +31,7 @@ typedef struct NpzArchive {
     int64_t entries;
 } NpzArchive;
 
-// Reads the archive `path` (kept by pointer for messages). INVALID_ARGUMENT when it is no zip archive or is damaged.
+// Reads the archive `path` (kept by pointer for messages). INVALID_ARGUMENT when it is not a zip archive or is damaged.
 // Free with npz_close().
 HLO_NODISCARD HloStatus npz_open(const char *path, NpzArchive *archive);
 // Sets seen[N] (of `limit` entries, all false) for each member arr_N.npy. INVALID_ARGUMENT for an archive that is empty

@@ -52,7 +52,7 @@ static HloStatus broken(CliContext *context, const SpmdCollective *collective, c
                     *collective->source ? ", " : "", collective->source);
 }
 
-// Words between commas, compared as a whole: `all-reduce` is no part of another word's match.
+// Compares whole words between commas: `all-reduce` does not match a part of another word.
 static bool list_has(const char *list, const char *word) {
     assert(word);
     size_t length = strlen(word);

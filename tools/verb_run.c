@@ -312,8 +312,7 @@ static HloStatus compare_array(Run *run, const char *what, int64_t index, const 
     return status;
 }
 
-// What has come out of the outfeeds, as what the evaluator's gave.
-// Order and number of what came out are part of the result.
+// Compares the arrays from the outfeeds with those of the evaluator. Their order and number are part of the result.
 static HloStatus compare_feeds(Run *run, const CliTolerance *tolerance, double *worst) {
     HloArena *arena = run->context->arena;
     for (int64_t d = 0; d < run->feeds.devices; ++d) {

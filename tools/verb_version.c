@@ -16,8 +16,8 @@ static const CliOption kOptions[] = {
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 
-// What the engine leaves to the reference evaluator.
-// From targets/cpu/lower/fallbacks.def: a test of every op holds the list to what the engine does.
+// Prints the ops that the engine leaves to the reference evaluator, from targets/cpu/lower/fallbacks.def: a test of
+// every op holds that list to the engine's behaviour.
 static void print_evaluated(HloJsonWriter *json) {
     int64_t count;
     const CpuFallbackRow *rows = cpu_fallback_rows(&count);
