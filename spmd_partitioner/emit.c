@@ -260,7 +260,7 @@ HloInstruction *spmd_emit_slice(SpmdPartitioner *partitioner, HloInstruction *op
     return spmd_emit(partitioner, HLO_OP_SLICE, spmd_resized(partitioner, shape, dim, size), &operand, 1, &attributes);
 }
 
-// HLO clamps the start, so an index may be anything where what it gives is masked later.
+// HLO clamps the start, so an index may be anything if the elements that it selects are masked later.
 HloInstruction *spmd_emit_dynamic_slice(SpmdPartitioner *partitioner, HloInstruction *operand, int64_t dim,
                                         HloInstruction *index, int64_t size) {
     assert(dim >= 0 && dim < operand->shape->rank);

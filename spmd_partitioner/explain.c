@@ -123,7 +123,7 @@ static void set_groups(const HloInstruction *op, int64_t devices, SpmdCollective
     collective->num_groups = devices / collective->group_size;
 }
 
-// Bytes count once an iteration; a loop of unknown length counts as one iteration, and the report says so.
+// Bytes count once per iteration; a loop of unknown length counts as one iteration, and the report says so.
 static void add_collective(Builder *builder, const HloInstruction *op, const Rounds *rounds) {
     HloArena *arena = builder->report->arena;
     SpmdCollective collective = {.name = keep(arena, op->name),

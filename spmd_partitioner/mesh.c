@@ -95,7 +95,7 @@ int64_t spmd_atoms_product(const SpmdMesh *mesh, SpmdAtomSet atoms) {
     return product;
 }
 
-// A run of atoms that are neighbours in the mesh and in the wanted order: one dimension of an iota.
+// A run of atoms that are neighbours in the mesh and in the requested order: one dimension of an iota.
 typedef struct Run {
     int32_t first, last;  // atom numbers, inclusive
     int64_t size;

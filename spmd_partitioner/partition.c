@@ -276,7 +276,7 @@ static SpmdLocal spread_shards(SpmdPartitioner *partitioner, SpmdLocal local, Sp
     return local;
 }
 
-// A free array, as a sum where that is wanted.
+// A free array, as a sum if requested.
 static SpmdLocal demand_unreduced(SpmdPartitioner *partitioner, const HloInstruction *source, const SpmdSharding *to) {
     if (!to->unreduced) return demand(partitioner, source, to);
     SpmdSharding *complete = spmd_sharding_copy(partitioner->arena, to);
@@ -410,7 +410,7 @@ static bool can_stay_partial(const SpmdPartitioner *partitioner, const HloInstru
 }
 
 // An annotated array gets its sharding at once, since the user asked for it there. A partial one is finished at once
-// too, unless its only user passes it on: a postponed all-reduce may be joined with another or become a reduce-scatter,
+// too, unless its only user passes it on: a postponed all-reduce may be merged with another or become a reduce-scatter,
 // but two users would finish it twice.
 void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
                  SpmdAtomSet partial, HloOpcode reduction) {

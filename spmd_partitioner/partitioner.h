@@ -52,7 +52,7 @@ struct SpmdPartitioner {
 
 // Writes into the header on how many devices the module runs.
 void spmd_set_device_count(HloModule *module, int64_t device_count);
-// Partitions `module` as `plan` says into a new module.
+// Partitions `module` by `plan` into a new module.
 HloStatus spmd_partition_plan(const SpmdPlan *plan, HloModule **partitioned);
 
 // ---- arrays ----
@@ -77,7 +77,7 @@ const SpmdSharding *spmd_planned(SpmdPartitioner *partitioner, int64_t leaf);
 // Says what leaf `leaf` of the current op's result is; reshards it if the plan insists.
 void spmd_define(SpmdPartitioner *partitioner, int64_t leaf, HloInstruction *hlo, const SpmdSharding *sharding,
                  SpmdAtomSet partial, HloOpcode reduction);
-// Leaf `leaf` of the current op's result is `local`, whatever the plan says.
+// Defines leaf `leaf` of the current op's result as `local`, whatever its planned sharding.
 void spmd_define_as(SpmdPartitioner *partitioner, int64_t leaf, const SpmdLocal *local);
 // The shape of a tree of arrays as one device holds it; *leaf is the op's leaf that it begins with, and moves on.
 const HloShape *spmd_local_tree(SpmdPartitioner *partitioner, const HloInstruction *op, const HloShape *shape,
