@@ -37,7 +37,7 @@ typedef struct SpmdNode {
     // The boundary of a manual region: arrays[0] is the array inside, arrays[1] the one outside, whose dimensions start
     // with these manual axes. NULL for other nodes.
     const SpmdAxes *border;
-    bool is_asked;  // a custom partitioner says what follows for the results from the operands
+    bool is_asked;  // a custom partitioner infers the results' shardings from those of the operands
 } SpmdNode;
 
 // The shardings of a whole module. Instructions are found by id, their arrays by leaf.
@@ -55,7 +55,7 @@ typedef struct SpmdPlan {
     SpmdRule **rules;  // by instruction id; NULL where it has no rule
     bool *free;        // by instruction id: a function of the element's index and of scalars, made where needed
     HLO_VECTOR(SpmdNode) nodes;  // what propagation works on
-    int32_t *results;            // arrays of the entry's results, by leaf, with the shardings that the caller wants
+    int32_t *results;            // arrays of the entry's results, by leaf, with the shardings that the caller requests
     int64_t result_count;
 } SpmdPlan;
 

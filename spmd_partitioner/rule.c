@@ -32,8 +32,8 @@ const SpmdOp *spmd_op(HloOpcode opcode) {
     return ops[opcode];
 }
 
-// Counts the array leaves of a result; -1 when some leaf is no array. Results like tokens cannot be sharded, so an op
-// with such a result has no rule of dimensions.
+// Counts the array leaves of a result; -1 when some leaf is not an array. Results like tokens cannot be sharded, so an
+// op with such a result has no rule of dimensions.
 static int32_t array_leaves(const HloShape *shape) {
     int64_t count = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < count; i++) {

@@ -49,8 +49,9 @@ static bool is_identity(const HloInstruction *init, HloOpcode opcode) {
     return opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND;
 }
 
-// Emits op(init, finished partial results): an init value that is no identity must count once only. Where the result is
-// wanted as a sum over axes, it stays one: the init value then goes to the first device alone, and zeros to the others.
+// Emits op(init, finished partial results): an init value other than the identity must count only once. If the result
+// is requested as a sum over axes, it stays one: the init value then goes to the first device alone, and zeros to the
+// others.
 static void finish_with_init(SpmdPartitioner *partitioner, const SpmdRule *rule, HloInstruction *init) {
     SpmdLocal local = *spmd_local(partitioner, rule->op, 0);
     SpmdReason reason = {.op = rule->op, .what = "result"};
