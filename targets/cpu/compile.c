@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a module to an executable: graph, fusion and lowering, buffers, thunks.
+// Compiles a module to an executable: graph, fusion and lowering, buffers, thunks.
 //
-// The stages, each in a file of its own: expand (ops that are spelt out as others), build (the graph, with calls
-// inlined), simplify, check (collectives and messages that cannot meet), fuse and lower (steps), buffers (who lies
-// where, in place or not), thunks (the list that run/execute.c walks). Scratch memory lives for the call; what the
-// executable keeps is in its own arena.
+// Each stage has a file of its own: expand (writes ops out as others), build (the graph, with calls inlined), simplify,
+// check (collectives and messages that can never match), fuse and lower (steps), buffers (where each array is stored,
+// in place or not), thunks (the list that run/execute.c walks). Scratch memory lives for the call; what the executable
+// keeps is in its own arena.
 //
-// The clone of the module is kept, because fallbacks are evaluated from it, and names of instructions are told in
-// errors and traces.
+// The executable keeps the clone of the module, because fallbacks are evaluated from it and errors and traces name its
+// instructions.
 #include <assert.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ typedef struct CompileCall {
 
 // ---- signature
 
-// Without layouts: arrays are dense and row-major in here.
+// Returns the leaf shapes without layouts: within the engine, arrays are dense and row-major.
 static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector *arrays) {
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, arrays->count);
     for (int64_t i = 0; i < arrays->count; i++)
@@ -37,8 +37,8 @@ static const HloShape *const *leaf_shapes(HloArena *arena, const CpuArrayVector 
     return shapes;
 }
 
-// Which argument each result may reuse, by the aliases of the options: wanted[k] is the argument for result k, or -1.
-// The numbers of leaves are looked up once a parameter, as steps of large models donate thousands of arguments.
+// Reads the aliases of the options: wanted[k] is the argument that result k may reuse, or -1. Leaf numbers are looked
+// up once per parameter, because steps of large models donate thousands of arguments.
 static void read_aliases(const CompileCall *call, int64_t *wanted, bool *donated) {
     const HloComputation *entry = call->executable->module->entry;
     const HloAliases *aliases = &call->options->aliases;
@@ -54,8 +54,8 @@ static void read_aliases(const CompileCall *call, int64_t *wanted, bool *donated
     }
 }
 
-// `wanted` is what the program asks for; what becomes of it (result_alias) is decided by buffer assignment, which knows
-// whether the argument is read after the result is written.
+// `wanted` is what the program requests. Buffer assignment decides what comes of it (result_alias), as it knows whether
+// the argument is read after the result is written.
 static void make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
     HloArena *arena = call->executable->arena;
     CpuSignature *signature = &call->executable->signature;
@@ -70,7 +70,7 @@ static void make_signature(CompileCall *call, const CpuProgram *program, int64_t
     signature->argument_donated = donated;
 }
 
-// One line for each instruction that the evaluator will run, for reports.
+// Lists the instructions that the evaluator will run, one per line, for reports.
 static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) {
     HloText list = {0};
     for (int64_t i = 0; i < lowering->fallbacks.count; i++) {
@@ -82,7 +82,7 @@ static const char *list_fallbacks(HloArena *arena, const CpuLowering *lowering) 
 
 // ---- constants and collectives
 
-// All constants of a program in one block, at the offsets that buffer assignment chose.
+// Stores all constants of a program in one block, at the offsets that buffer assignment chose.
 static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment *assignment) {
     executable->signature.constant_bytes = assignment->constant_bytes;
     executable->constants = hlo_allocate_aligned((size_t)assignment->constant_bytes);
@@ -96,9 +96,9 @@ static HloStatus store_constants(CpuExecutable *executable, const CpuAssignment 
     return HLO_SUCCESS;
 }
 
-// What one device of a group sends: the ring algorithm moves (g - 1) / g of the full array once, for all-reduces twice.
-// The first group stands for all; groups of a collective have one size but for ragged ones, of which this is an
-// estimate.
+// Returns the bytes that one device of a group sends. The ring algorithm moves (g - 1) / g of the full array once, and
+// twice for all-reduces. The first group represents all: the groups of a collective have one size, except ragged ones,
+// for which this is an estimate.
 static double bytes_sent(const CpuCollective *collective) {
     const double size = (double)collective->groups[0].count, bytes = (double)collective->bytes;
     const double share = size > 0 ? (size - 1) / size : 0;
@@ -114,7 +114,7 @@ typedef HLO_VECTOR(const CpuCollective *) CollectiveVector;
 
 typedef HLO_VECTOR(CpuTransfer) TransferVector;
 
-// Also within loops and branches.
+// Collects host transfers, also those within loops and branches.
 static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         const CpuStep *step = &steps->steps.items[i];
@@ -124,8 +124,8 @@ static void collect_transfers(HloArena *arena, const CpuSteps *steps, TransferVe
     }
 }
 
-// Numbered through the whole program, also inside of loops: a meeting of devices is told by that number
-// (run/execute.c). The step gets a copy of its own, since the lowered one is shared.
+// Numbers the collectives through the whole program, also inside loops; run/execute.c identifies a rendezvous by that
+// number. The step gets its own copy, since the lowered one is shared.
 static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVector *found) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -142,7 +142,8 @@ static void collect_collectives(HloArena *arena, CpuSteps *steps, CollectiveVect
     }
 }
 
-// What is decided once a round of a loop (how many workers a step is worth) must not look at how often that comes.
+// Returns the cost with each loop counted once. Decisions made once per iteration (how many workers a step is worth)
+// must not depend on the number of iterations.
 static double cost_of_one_round(const CpuSteps *steps) {
     double cost = 0;
     for (int64_t i = 0; i < steps->steps.count; i++) {
@@ -156,7 +157,7 @@ static double cost_of_one_round(const CpuSteps *steps) {
 
 // ---- the pipeline
 
-// Buffers and what only their maker can read: nothing here holds them.
+// Whether a leaf is a buffer or an opaque type that only its producer can read. The engine cannot store these.
 static bool has_strange_leaves(const HloShape *shape) {
     for (int64_t leaf = 0; leaf < hlo_shape_leaf_count(shape); leaf++) {
         const HloShape *part = hlo_shape_leaf(shape, leaf);
@@ -165,7 +166,7 @@ static bool has_strange_leaves(const HloShape *shape) {
     return false;
 }
 
-// Everything below counts bytes by bounds.
+// Rejects open dimensions: everything below counts bytes by bounds.
 static HloStatus check_shapes(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
@@ -180,14 +181,14 @@ static HloStatus check_shapes(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// Under hlo_protect(). The order is fixed: checks come before lowering, as lowering takes for granted that groups cover
-// the devices.
+// Runs under hlo_protect(). The order is fixed: checks come before lowering, which relies on groups that cover all
+// devices.
 static HloStatus compile_protected(void *argument) {
     CompileCall *call = argument;
     CpuExecutable *executable = call->executable;
     HLO_TRY(check_shapes(call->module));
     HLO_TRY(hlo_check_call_copies(call->module, call->scratch));
-    // Piece by piece, so that the executable owns what there is when memory runs out half-way.
+    // Store each part as it is made, so that the executable owns everything so far if memory runs out half-way.
     executable->module = hlo_module_new(call->module->name);
     HLO_FAIL_IF(!executable->module, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
     hlo_module_copy_header(executable->module, call->module);
@@ -240,8 +241,8 @@ static HloStatus compile_protected(void *argument) {
     return HLO_SUCCESS;
 }
 
-// Two arenas: what the executable needs when it runs, which lives as long as it does, and scratch for what only
-// compiling needs. Allocation failures jump out of compile_protected(), so both arenas and the executable are owned
+// Uses two arenas: one for what the executable needs when it runs, which lives as long as it does, and scratch for
+// compilation only. Allocation failures jump out of compile_protected(), so both arenas and the executable are owned
 // here.
 HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options, CpuExecutable **result) {
     assert(module && result);
@@ -281,7 +282,7 @@ const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) {
 
 // ---- text
 
-// What cpu_executable_print() calls a step.
+// The name of a step in cpu_executable_print().
 static const char *kind_name(CpuStepKind kind) {
     static const char *const kNames[] = {[CPU_STEP_LOOPS] = "loops",
                                          [CPU_STEP_COPY_LOOPS] = "update",
@@ -312,7 +313,7 @@ static void print_slice(const CpuExecutable *executable, CpuSlice slice, HloText
         hlo_text_format(text, " result%lld", (long long)(argument - executable->signature.argument_count));
 }
 
-// A region's lists stand indented below their thunk.
+// Indents a region's lists below their thunk.
 static void print_list(const CpuExecutable *executable, const CpuThunkList *list, int indent, HloText *text) {
     assert(text && indent >= 0);
     for (int64_t i = 0; i < list->count; i++) {

@@ -41,12 +41,12 @@ typedef struct CpuTransfer {
     int64_t channel;
     const HloShape *shape;  // without layout
     bool to_host;
-    bool unread;  // received, and used by nothing
+    bool unread;  // received but never used
 } CpuTransfer;
 
-// What an execution calls for its transfers with the host, on the thread that runs the device, which waits meanwhile.
-// `device` is the device's number. Calls of one device come in program order, those of several devices at once. An
-// error ends the execution.
+// Callbacks of an execution for its transfers with the host. They run on the thread that runs the device, which waits
+// meanwhile. `device` is the device's number. Calls from one device come in program order; calls from different devices
+// may run concurrently. An error ends the execution.
 typedef struct CpuHost {
     HloStatus (*send)(void *context, int64_t device, int64_t channel, const HloShape *shape, const void *data);
     HloStatus (*receive)(void *context, int64_t device, int64_t channel, const HloShape *shape, void *data);
@@ -57,27 +57,27 @@ typedef struct CpuCompileOptions {
     int64_t replica_count, partition_count;  // at least 1
     bool tpu_numerics;
     CpuFeatures features;
-    HloAliases aliases;  // which result may reuse which argument; they name leaves that are there
+    HloAliases aliases;  // which result may reuse which argument; all leaves named here exist
 } CpuCompileOptions;
 
 // Compiles a per-device module, which is read only during the call. INVALID_ARGUMENT for programs that cannot run,
-// UNIMPLEMENTED for ops that nothing here computes. Any thread.
+// UNIMPLEMENTED for ops that this target does not compute. Any thread.
 HLO_NODISCARD HloStatus cpu_compile(const HloModule *module, const CpuCompileOptions *options,
                                     CpuExecutable **executable);
-// Frees it; accepts NULL. No execution may be running.
+// Frees the executable; accepts NULL. No execution may be running.
 void cpu_executable_free(CpuExecutable *executable);
 
-// What a caller has to know. Lives as long as the executable.
+// Everything a caller needs to know. Lives as long as the executable.
 typedef struct CpuSignature {
     int64_t argument_count, result_count;    // leaves
     const HloShape *const *argument_shapes;  // without layouts
     const HloShape *const *result_shapes;
-    const bool *argument_donated;         // the program gives it away
+    const bool *argument_donated;         // the program donates it
     const int64_t *result_alias;          // the argument whose memory the result may take over, or -1
     int64_t arena_bytes, constant_bytes;  // of one device; of the executable
     double cost;                          // rough number of elementary operations of one device
-    double round_cost;                    // the same with each loop counted once: the work between two rounds' ends
-    double collective_bytes;              // that one device sends in collectives, each counted once, ring algorithm
+    double round_cost;                    // the same with each loop counted once: the work of one iteration
+    double collective_bytes;  // bytes that one device sends in collectives, each counted once, by the ring algorithm
     int64_t collective_count;
     const char *fallbacks;         // lines "opcode name" of what the reference evaluator runs; "" when all is compiled
     const CpuTransfer *transfers;  // with the host, as the program names them
@@ -86,40 +86,41 @@ typedef struct CpuSignature {
 // The signature; it lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
 
-// The thunks for people.
+// Prints the thunks in readable form.
 void cpu_executable_print(const CpuExecutable *executable, HloText *text);
 
-// What an execution need compute only once: see run/share.h.
+// Which steps an execution computes only once: see run/share.h.
 typedef struct CpuSharePlan CpuSharePlan;
 
-// Told what the devices of a run do, from any of its threads: times are nanoseconds of CLOCK_REALTIME. `name` lives as
-// long as the executable.
+// Callback that receives the trace events of a run, from any of its threads. Times are nanoseconds of CLOCK_REALTIME.
+// `name` lives as long as the executable.
 typedef struct CpuTrace {
     void (*event)(void *context, int64_t device, const char *name, int64_t begin, int64_t end);
     void *context;
 } CpuTrace;
 
-// One run. Addresses by device number (replica * partitions + partition), aligned to 64 bytes. A result may share its
-// address with the argument that result_alias names, and with nothing else.
+// One run. Addresses are by device number (replica * partitions + partition) and aligned to 64 bytes. A result may
+// share its address with the argument that result_alias names, and with nothing else.
 typedef struct CpuExecution {
     void *const *const *arguments;
     void *const *const *results;
     void *const *arenas;          // arena_bytes each
     const CpuSharePlan *sharing;  // made for these arguments, or NULL
     const CpuHost *host;          // NULL for programs without transfers
-    const CpuTrace *trace;        // NULL: nobody listens
+    const CpuTrace *trace;        // NULL: no tracing
 } CpuExecution;
 
-// Brings *plan (NULL at first) in line with which argument addresses of this execution are equal; NULL comes out when
+// Updates *plan (NULL at first) to match which argument addresses of this execution are equal. It becomes NULL when
 // nothing can be shared. One thread at a time. Free it with cpu_share_plan_free().
 void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan);
-// Accepts NULL.
+// Frees the plan; accepts NULL.
 void cpu_share_plan_free(CpuSharePlan *plan);
 // The first device whose result `result` equals that of `device`.
 int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device);
 
 // Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for
-// each other for ever, naming who waits where for whom. Any thread; several runs of one executable may go on at once.
+// each other forever, with a message that names which device waits where for which. Any thread; several runs of one
+// executable may proceed concurrently.
 HLO_NODISCARD HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution);
 
 HLO_END_C

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the sizes of a buffer of bounded dynamic size are (bounded.h).
+// Locates the sizes in a buffer of bounded dynamic size (bounded.h).
 #include "targets/cpu/graph/bounded.h"
 
 #include <assert.h>
 
-// Rounded up, so that sizes are aligned whatever the elements' width.
+// Rounded up, so that the sizes are aligned for any element width.
 static int64_t sizes_offset(const HloShape *shape) {
     return (hlo_shape_bytes(shape) + (int64_t)sizeof(int32_t) - 1) / (int64_t)sizeof(int32_t) *
            (int64_t)sizeof(int32_t);

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO to the program graph.
+// Builds the program graph from HLO.
 //
-// The graph has arrays instead of values: tuples are gone (an instruction's value is the list of
-// its leaves), calls and fusions are written into their callers, and what only renames bytes is a
-// view. Loops and branches keep regions of their own, unless a loop is so short that it is written
-// out. Constants are folded as far as counters of such loops need it, and no further: that is the
-// passes' business.
+// The graph has arrays instead of values. Tuples are gone: an instruction's value is the list of its leaves. Calls and
+// fusions are inlined, and an op that only renames bytes is a view. Loops and branches keep regions of their own,
+// unless a loop is short enough to be unrolled completely. Constants are folded only as far as the counters of these
+// loops need it; the rest is left to the passes.
 //
-//     %t = (f32[8], f32[8]) fusion(%p)        the fusion's nodes stand here, %t is the leaves (a, b)
+//     %t = (f32[8], f32[8]) fusion(%p)        the fusion's nodes are inlined, %t is the leaves (a, b)
 //     %x = f32[8] get-tuple-element(%t)       no node: leaf a
 //     %y = f32[2,4] reshape(%x)               a node whose result is a view of a
 //     %w = (s32[], f32[8]) while(%init)       a node with two regions; their parameters are views of its results
 //
-// Order: instructions are taken in post-order, so that nodes stand behind their operands; then what
-// nobody uses is dropped (mark_region, from the results backwards) and the rest is numbered. What
-// becomes of an opcode is a row of kBuildRows; opcodes without a row become one node.
+// Order: instructions are visited in post-order, so that nodes come after their operands. Then unused nodes are dropped
+// (mark_region, from the results backwards) and the rest is numbered. A row of kBuildRows tells how an opcode is built;
+// opcodes without a row become one node.
 //
-// Invariants: `id` of an array is its place in program->arrays; reshapes in a row are views of one
-// array (make_view), so that the way to memory stays short; a node's `parent` is the region in
-// whose list it stands.
+// Invariants: `id` of an array is its index in program->arrays; consecutive reshapes are views of one array
+// (make_view), so that the chain to memory stays short; a node's `parent` is the region whose list contains it.
 #include "targets/cpu/graph/graph.h"
 
 #include <assert.h>
@@ -36,11 +34,11 @@ typedef struct Leaves {
     int64_t count;
 } Leaves;
 
-// One instantiation of a computation: the values of its instructions. A computation that is called
-// twice has two, and its nodes are made twice.
+// One instantiation of a computation: the values of its instructions. A computation that is called twice has two, and
+// its nodes are built twice.
 typedef struct Frame {
     CpuProgram *program;
-    CpuRegion *region;  // where nodes go
+    CpuRegion *region;  // where new nodes are added
     const HloComputation *computation;
     const Leaves *arguments;  // by parameter number
     int32_t first_id;         // values[id - first_id]
@@ -48,8 +46,8 @@ typedef struct Frame {
     const HloShape *map_shape;  // the result shape while the computation of a map is inlined, else NULL
 } Frame;
 
-// An op that has begun is here what its end will give, without the operands that its shape carries along: only the end
-// may look at it, and must do so in the same computation.
+// An async start is represented by the value of its done; the operands in its shape are dropped. So only the matching
+// done may use it, in the same computation.
 static HloStatus check_end_is_here(const HloInstruction *start) {
     bool here = !hlo_instruction_is_root(start);
     for (int64_t i = 0; i < start->users.count; i++) {
@@ -75,19 +73,17 @@ CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape) {
     return array;
 }
 
-// To be filled by the caller.
-// Lives as long as the program.
+// Returns uninitialised leaves, which the caller fills. They live as long as the program.
 static Leaves new_leaves(CpuProgram *program, int64_t count) {
     return (Leaves){HLO_ARENA_NEW(program->arena, CpuArray *, count), count};
 }
 
-// Operands stand in the same computation, so their values are there.
+// Operands belong to the same computation, so their values are already known.
 static Leaves operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t index) {
     return frame->values[instruction->operands[index]->id - frame->first_id];
 }
 
-// Leaves of all operands, one after the other.
-// Operands from `begin` on.
+// Concatenates the leaves of all operands from `begin` on.
 static Leaves all_operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t begin) {
     int64_t count = 0;
     for (int64_t i = begin; i < instruction->operand_count; i++) count += operand_leaves(frame, instruction, i).count;
@@ -99,7 +95,7 @@ static Leaves all_operand_leaves(const Frame *frame, const HloInstruction *instr
     return all;
 }
 
-// A node whose results have the leaf shapes of `shape`.
+// Creates a node whose results have the leaf shapes of `shape`.
 static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, Leaves operands,
                          const HloShape *shape) {
     assert(instruction->shape);
@@ -120,12 +116,12 @@ static CpuNode *new_node(const Frame *frame, const HloInstruction *instruction, 
     return node;
 }
 
-// A node's results as the value of its instruction.
+// Returns a node's results as the value of its instruction.
 static Leaves node_leaves(const CpuNode *node) {
     return (Leaves){node->results, node->result_count};
 }
 
-// ---- what becomes of an opcode
+// ---- how an opcode is built
 
 typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
 
@@ -135,7 +131,7 @@ static void set_literal(CpuArray *array, const HloLiteral *literal) {
     array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
 }
 
-// Small arithmetic on constants, such as the counters of loops that are written out.
+// Whether this is small arithmetic on constants, such as the counters of unrolled loops.
 static bool may_fold(const HloInstruction *instruction, const Leaves *operands) {
     enum { kElements = 16 };
     const bool moves = instruction->opcode == HLO_OP_SLICE || instruction->opcode == HLO_OP_RESHAPE ||
@@ -152,8 +148,8 @@ static bool may_fold(const HloInstruction *instruction, const Leaves *operands) 
     return true;
 }
 
-// *result stays NULL where there is nothing to fold. The evaluator does the arithmetic, so folded and computed values
-// are the same bits.
+// Leaves *result NULL where there is nothing to fold. The evaluator does the arithmetic, so folded and computed values
+// have the same bits.
 static HloStatus fold(const Frame *frame, const HloInstruction *instruction, const Leaves *operands,
                       const HloLiteral **result) {
     assert(operands && result);
@@ -162,7 +158,7 @@ static HloStatus fold(const Frame *frame, const HloInstruction *instruction, con
     *result = NULL;
     if (frame->map_shape || operands->count > 3 || !may_fold(instruction, operands)) return HLO_SUCCESS;
     for (int64_t i = 0; i < operands->count; i++) literals[i] = operands->items[i]->literal;
-    // Made first: an arena that has no memory left jumps, and would leave the value behind.
+    // Allocated first: an arena out of memory jumps, and the value would leak.
     HloLiteral *copy = hlo_literal_in_arena(frame->program->arena, instruction->shape);
     const HloStatus status = hlo_evaluate_instruction(instruction, literals, NULL, &value);
     if (status && hlo_status_code(status) == HLO_RESOURCE_EXHAUSTED) return status;
@@ -174,9 +170,9 @@ static HloStatus fold(const Frame *frame, const HloInstruction *instruction, con
     return HLO_SUCCESS;
 }
 
-// x + a, where x is y + b, is y + (a + b): the counters of loops whose body is repeated.
-// Without it a body that is built eight times in a row would add 1 eight times, each behind the
-// other. The evaluator adds the constants, so that they wrap as the type does.
+// Rewrites x + a, where x is y + b, as y + (a + b), for the counters of loops whose body is repeated. Otherwise a body
+// that is built eight times would form a chain of eight additions of 1. The evaluator adds the constants, so that they
+// wrap as the type does.
 static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction, Leaves *operands) {
     if (instruction->opcode != HLO_OP_ADD || frame->map_shape || instruction->shape->rank != 0 ||
         !hlo_type_is_integer(instruction->shape->type) || !operands->items[1]->literal)
@@ -198,14 +194,14 @@ static HloStatus join_sums(const Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// Whether two operands are one value: constants by their elements, others by what they are views
+// Whether two operands are one value: compares constants by their elements, others by the arrays that they are views
 // of.
 static bool same_operand(CpuArray *a, CpuArray *b) {
     if (a->literal && b->literal) return hlo_literal_equal(a->literal, b->literal);
     return cpu_array_root(a) == cpu_array_root(b) && a->shape->type == b->shape->type;
 }
 
-// By what same_operand() compares, so that equal operations have one hash.
+// Hashes what same_operand() compares, so that equal operations have equal hashes.
 static uint64_t hash_scalar(const HloInstruction *instruction, const Leaves *operands) {
     uint64_t hash = hlo_attributes_hash(hlo_op_info(instruction->opcode)->family, instruction->attributes);
     hash = hlo_hash_mix(hash, (uint64_t)instruction->opcode * HLO_TYPE_COUNT + (uint64_t)instruction->shape->type);
@@ -218,9 +214,10 @@ static uint64_t hash_scalar(const HloInstruction *instruction, const Leaves *ope
     return hash;
 }
 
-// Arithmetic on scalars that the region has already done, or NULL; then the next node is remembered as what does it.
-// JAX clamps an index anew for every array that it takes part of. One index for a slice and for the update of the same
-// place lets the update work in place, where two indices, though always equal, would copy the whole array.
+// Finds a node of the region that already computes this scalar arithmetic. Returns NULL if there is none, and then
+// records the next node under this hash. JAX clamps an index again for every array that it indexes. If a slice and the
+// update of the same position share one index, the update works in place; with two indices, though always equal, it
+// would copy the whole array.
 static const CpuNode *find_scalar(const Frame *frame, const HloInstruction *instruction, const Leaves *operands) {
     CpuRegion *region = frame->region;
     const bool scalar = hlo_op_is(instruction->opcode, HLO_OP_IS_ELEMENTWISE) && !instruction->called_count &&
@@ -239,7 +236,7 @@ static const CpuNode *find_scalar(const Frame *frame, const HloInstruction *inst
     return NULL;
 }
 
-// One instruction, one node: what most opcodes become.
+// Builds one node for one instruction, as for most opcodes.
 static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     const HloLiteral *folded;
@@ -264,21 +261,21 @@ static HloStatus build_plain(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
-// Ops that mean nothing once the program is compiled.
+// Passes the operands through: these ops mean nothing once the program is compiled.
 static HloStatus build_identity(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = operand_leaves(frame, instruction, 0);
     return HLO_SUCCESS;
 }
 
-// The same bytes under another shape. A view of a view is one of what that looks at: reshapes in a row would make every
-// step towards the array in memory as long as the row.
-// The operand may be a parameter of a region, which is a view itself.
+// Makes the result a view: the same bytes under another shape. A view of a view refers to the viewed array directly;
+// otherwise every lookup of the array in memory would walk a whole chain of reshapes. The operand may be a parameter of
+// a region, which is a view itself.
 static void make_view(const CpuNode *node) {
     CpuArray *operand = node->operands[0];
     node->results[0]->view = operand->view ? operand->view : operand;
 }
 
-// Folded to a constant it is no view.
+// A reshape that folds to a constant is not a view.
 static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(build_plain(frame, instruction, result));
     const CpuNode *node = result->items[0]->producer;
@@ -286,7 +283,7 @@ static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
-// All sizes are known: expansion has left no array of dynamic size but arguments and results.
+// All sizes are known: after expansion, only arguments and results have a dynamic size.
 static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const int64_t dimension = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
     const HloShape *operand = instruction->operands[0]->shape;
@@ -300,7 +297,7 @@ static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-// The sizes that come as operands are those of the result, whose shape is static.
+// The operands that give sizes are those of the result, whose shape is static.
 static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
     node->opcode = HLO_OP_RESHAPE;
@@ -309,7 +306,8 @@ static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
-// A bitcast of row-major arrays keeps the bytes: with equal element sizes it is a reshape that may rename the type.
+// A bitcast of row-major arrays keeps the bytes. With equal element sizes it is a reshape that may also rename the
+// type.
 static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;
     if (hlo_shape_is_array(to) && hlo_shape_is_array(from) && from->type == to->type &&
@@ -318,7 +316,7 @@ static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, 
     return build_plain(frame, instruction, result);
 }
 
-// Between types of whole bytes, elements of another width are the same bytes too. (Not as preds, which are 0 or 1.)
+// Between types of whole bytes, elements of another width are also the same bytes. (Not for preds, which are 0 or 1.)
 static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloTypeInfo *from = hlo_type_info(instruction->operands[0]->shape->type);
     const HloTypeInfo *to = hlo_type_info(instruction->shape->type);
@@ -328,14 +326,14 @@ static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instr
     return build_plain(frame, instruction, result);
 }
 
-// The caller's arrays themselves.
+// The value of a parameter is the caller's arrays themselves.
 static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = frame->arguments[hlo_parameter_number(instruction)];
     return HLO_SUCCESS;
 }
 
-// Of a literal whose numbers a dump left out, numbers are made up as the evaluator makes them. Tuples are taken apart
-// without recursion, since text may nest them as deep as it likes.
+// Builds a constant. If a dump elided its numbers, they are made up as in the evaluator. Tuples are taken apart without
+// recursion, since text may nest them to any depth.
 static HloStatus build_constant(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CONSTANT));
     const HloLiteral *literal = hlo_constant_literal(instruction);
@@ -366,13 +364,13 @@ static HloStatus build_constant(Frame *frame, const HloInstruction *instruction,
     return HLO_SUCCESS;
 }
 
-// No node: the leaves are the value.
+// Creates no node: the leaves are the value.
 static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = all_operand_leaves(frame, instruction, 0);
     return HLO_SUCCESS;
 }
 
-// The leaves of an element follow each other among those of the tuple.
+// The leaves of one element are consecutive among those of the tuple.
 static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
     const HloShape *shape = instruction->operands[0]->shape;
@@ -385,7 +383,7 @@ static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// The callee's nodes among the caller's, which read the operands; `map_shape` as in Frame.
+// Builds the callee's nodes among the caller's; they read the operands directly. `map_shape` is as in Frame.
 static HloStatus build_callee(Frame *frame, const HloInstruction *instruction, const HloShape *map_shape,
                               Leaves *result) {
     assert(instruction->called_count > 0);
@@ -399,12 +397,12 @@ static HloStatus build_callee(Frame *frame, const HloInstruction *instruction, c
     return build_computation(&inner, result);
 }
 
-// call, fusion, async-start: the callee's nodes stand in the caller.
+// Inlines the callee's nodes into the caller, for call, fusion and async-start.
 static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     return build_callee(frame, instruction, frame->map_shape, result);
 }
 
-// A map whose computation is made of elementwise operations on scalars is those operations on whole arrays.
+// A map whose computation consists of elementwise operations on scalars becomes those operations on whole arrays.
 static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_MAP));
     const HloComputation *callee = instruction->called[0];
@@ -417,7 +415,7 @@ static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leav
     return build_callee(frame, instruction, instruction->shape, result);
 }
 
-// Empty; nodes, parameters and results are pushed by the caller.
+// Returns an empty region; the caller adds nodes, parameters and results.
 static CpuRegion *new_region(CpuProgram *program) {
     return HLO_ARENA_NEW(program->arena, CpuRegion, 1);
 }
@@ -436,7 +434,7 @@ static HloStatus build_region(Frame *frame, const HloComputation *computation, L
     return HLO_SUCCESS;
 }
 
-// The parameters of a region are other names of the arrays outside.
+// Creates the parameters of a region as views of the arrays outside.
 static Leaves view_leaves(CpuProgram *program, Leaves of) {
     Leaves views = new_leaves(program, of.count);
     for (int64_t i = 0; i < of.count; i++) {
@@ -446,10 +444,10 @@ static Leaves view_leaves(CpuProgram *program, Leaves of) {
     return views;
 }
 
-// ---- loops that are written out
+// ---- loops that are unrolled completely
 
-// Instructions of a computation and of those that it calls, counted up to `limit`; that many for what is not written
-// out.
+// Counts the instructions of a computation and its callees, up to `limit`. Returns `limit` for a computation that
+// cannot be unrolled.
 static int64_t count_instructions(const HloComputation *computation, int64_t limit) {
     assert(limit >= 0);
     int64_t count = 0;
@@ -469,10 +467,9 @@ static HloStatus inline_state(Frame *frame, const HloComputation *computation, L
     return build_computation(&inner, result);
 }
 
-// Writes a loop out while its condition folds to a constant; a loop of a few short rounds then takes part in fusion.
-// *done is false, and nothing has changed, when it does not end in time.
-// What has been built of a loop that does not end in time is cut off again; its arrays stay in the
-// program, without users.
+// Unrolls a loop completely while its condition folds to a constant; a loop of a few short iterations then takes part
+// in fusion. *done is false, and nothing has changed, if the loop exceeds the limit. In that case the nodes built so
+// far are removed; their arrays stay in the program, unused.
 static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leaves *result, bool *done) {
     enum { kRounds = 8, kInstructions = 640 };
     const int64_t begin = frame->region->nodes.count;
@@ -491,22 +488,21 @@ static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leav
         HLO_TRY(inline_state(frame, instruction->called[1], state, &state));
     }
     frame->region->nodes.count = begin;
-    frame->region->scalars = (HloIntMap){0};  // it knows places of nodes that are gone
+    frame->region->scalars = (HloIntMap){0};  // it refers to nodes that are gone
     return HLO_SUCCESS;
 }
 
-// ---- loops of which a round does several rounds' work
+// ---- loops whose body is repeated, so that one iteration does the work of several
 
-// An integer scalar constant.
+// Reads an integer scalar constant.
 static bool read_integer(const CpuArray *array, int64_t *value) {
     if (!array->literal || array->shape->rank != 0 || !hlo_type_is_integer(array->shape->type)) return false;
     *value = hlo_literal_get_int64(array->literal, 0);
     return true;
 }
 
-// The rounds of a loop whose condition is "state j < constant", where j starts at a constant and the body adds 1; else
-// 0.
-// Only counters of this form are recognised, which is how jax.lax.scan and fori_loop write them.
+// Returns the number of iterations of a loop whose condition is "state j < constant", where j starts at a constant and
+// the body adds 1; else 0. Only counters of this form are recognised; jax.lax.scan and fori_loop write them this way.
 static int64_t count_rounds(const CpuRegion *condition, const CpuRegion *body, Leaves initial) {
     const CpuNode *compare = condition->results.items[0]->producer;
     int64_t first, last, step;
@@ -525,7 +521,7 @@ static int64_t count_rounds(const CpuRegion *condition, const CpuRegion *body, L
     return 0;
 }
 
-// A body of a few elementwise operations on short arrays takes less time than its own administration.
+// Whether the body is a few elementwise operations on short arrays, which take less time than the loop's own overhead.
 static bool is_short(const CpuRegion *body) {
     enum { kElements = 512, kNodes = 24 };
     int64_t count = 0;
@@ -541,8 +537,8 @@ static bool is_short(const CpuRegion *body) {
     return count <= kNodes;
 }
 
-// The largest divisor of `rounds` that keeps the body below some size.
-// `rounds` is a multiple of the result, so that no round is done too often.
+// Returns the largest divisor of `rounds` that keeps the body below a size limit. As `rounds` is a multiple of the
+// result, no iteration runs too often.
 static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
     enum { kLargest = 64, kNodes = 256 };
     int64_t factor = kNodes / (body->nodes.count + 1);
@@ -550,8 +546,8 @@ static int64_t rounds_at_once(const CpuRegion *body, int64_t rounds) {
     return factor > 1 ? factor : 1;
 }
 
-// Builds the body again behind itself, so that one round does the work of several.
-// The last results of the body are the state that its next copy begins with.
+// Builds further copies of the body after the first, so that one iteration does the work of several. The results of
+// each copy are the initial state of the next.
 static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, const CpuNode *node, Leaves initial) {
     CpuRegion *body = node->regions[1];
     const int64_t rounds = count_rounds(node->regions[0], body, initial);
@@ -566,8 +562,8 @@ static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, co
     return HLO_SUCCESS;
 }
 
-// State that every round leaves as it is, such as the weights of a scan, is its first value, which stays where it is:
-// no loop begins with a copy of it.
+// State that no iteration changes, such as the weights of a scan, becomes a view of its initial value, so that the loop
+// does not begin with a copy of it.
 static void keep_constant_state(const CpuNode *node) {
     const CpuRegion *body = node->regions[1];
     for (int32_t i = 0; i < node->result_count; i++)
@@ -593,7 +589,7 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
-// Operand 0 is the choice; each branch reads its own operand by views.
+// Operand 0 selects the branch; each branch reads its own operand through views.
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     CpuProgram *program = frame->program;
@@ -608,7 +604,7 @@ static HloStatus build_conditional(Frame *frame, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
-// The value of a start is what its done gives: the leaves of the transferred array or arrays.
+// The value of a start is that of its done: the leaves of the transferred array or arrays.
 static HloStatus build_collective_start(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     if (instruction->opcode != HLO_OP_ALL_REDUCE_START && hlo_shape_is_tuple(shape) && shape->element_count >= 2)
@@ -621,23 +617,23 @@ static HloStatus build_collective_start(Frame *frame, const HloInstruction *inst
     return HLO_SUCCESS;
 }
 
-// Tokens order nothing here: nodes run in list order.
+// Tokens have no ordering effect here: nodes run in list order.
 static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
     *result = node_leaves(node);
     return HLO_SUCCESS;
 }
 
-// What the host sends and receives. The leaves of a start are (data, context, token); the whole transfer happens there,
-// in list order, and a done only passes leaves on. The context, which nothing here needs, is a result that stays zero.
-// Between devices a send is the same, and what has been sent is received where the recv is done (p2p.h).
+// Checks a transfer between device and host. The leaves of a start are (data, context, token). The whole transfer
+// happens at the start, in list order, and the done only passes leaves on. The context is not needed here; it is a
+// result that stays zero. A send between devices works the same way, but its data is received at the recv-done (p2p.h).
 static HloStatus check_transfer(const HloInstruction *instruction) {
     HLO_FAIL_IF(!hlo_shape_is_array(instruction->shape->elements[0]), HLO_UNIMPLEMENTED,
                 "%%%s: a transfer of several arrays at once", instruction->name);
     return HLO_SUCCESS;
 }
 
-// The data passes through as leaf 0, so that nothing has to be read back of what was sent.
+// The data passes through as leaf 0, so that sent data never has to be read back.
 static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(check_transfer(instruction));
     const HloShape *results = hlo_shape_tuple(frame->program->arena, instruction->shape->elements + 1, 2);
@@ -656,14 +652,14 @@ static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Lea
     return HLO_SUCCESS;
 }
 
-// A token that orders nothing.
+// Returns a token that orders nothing.
 static CpuArray *new_token(const Frame *frame, const HloInstruction *instruction) {
     CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), hlo_shape_token(frame->program->arena));
     node->opcode = HLO_OP_AFTER_ALL;
     return node->results[0];
 }
 
-// One transfer for each array that the host feeds, and the token.
+// Builds one transfer for each array that the host feeds, and the token.
 static HloStatus build_infeed(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HloArena *arena = frame->program->arena;
     const int64_t count = hlo_shape_leaf_count(instruction->shape);
@@ -680,7 +676,7 @@ static HloStatus build_infeed(Frame *frame, const HloInstruction *instruction, L
     return HLO_SUCCESS;
 }
 
-// One transfer for each array that the host is given. What has been sent stays sent: tokens order nothing here.
+// Builds one transfer for each array sent to the host. A sent array cannot be undone: tokens order nothing here.
 static HloStatus build_outfeed(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves arrays = operand_leaves(frame, instruction, 0);
     const HloShape *context = hlo_shape_array(frame->program->arena, HLO_U32, NULL, 0);
@@ -694,14 +690,14 @@ static HloStatus build_outfeed(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
-// Leaf 2 of a start is its token.
+// The value of a send-done is the token, leaf 2 of the start.
 static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     *result = (Leaves){start.items + 2, 1};
     return HLO_SUCCESS;
 }
 
-// A host transfer has happened at the start; between devices the data comes now.
+// A host transfer has already happened at the start; between devices the data is received here.
 static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     const HloInstruction *begin = instruction->operands[0];
@@ -717,8 +713,8 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// An annotation is its operand; a function with an opcode of its own becomes that op. Unknown calls are refused here,
-// before anything runs.
+// An annotation becomes its operand; a function that has an opcode of its own becomes that op. Unknown calls are
+// rejected here, before anything runs.
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     if (hlo_custom_call_is_unknown(instruction)) return hlo_custom_call_refuse(instruction);
@@ -738,7 +734,7 @@ typedef struct BuildRow {
     BuildFunction *build;
 } BuildRow;
 
-// Every opcode that is not named here becomes one node.
+// Opcodes that are not listed here become one node.
 static const BuildRow kBuildRows[] = {
     {HLO_OP_PARAMETER, build_parameter},
     {HLO_OP_CONSTANT, build_constant},
@@ -779,7 +775,7 @@ static const BuildRow kBuildRows[] = {
     {HLO_OP_OUTFEED, build_outfeed},
 };
 
-// The row of an opcode; searched for each instruction, since rows are few.
+// Finds the row of an opcode by linear search, since rows are few.
 static BuildFunction *build_function(HloOpcode opcode) {
     for (size_t i = 0; i < HLO_COUNT_OF(kBuildRows); i++)
         if (kBuildRows[i].opcode == opcode) return kBuildRows[i].build;
@@ -788,7 +784,7 @@ static BuildFunction *build_function(HloOpcode opcode) {
 
 // ---- computations
 
-// Values are found by instruction id, of which a computation has a stretch.
+// Values are found by instruction id; a computation's ids form a contiguous range.
 static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
     int32_t low = INT32_MAX, high = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -817,15 +813,15 @@ static HloStatus build_computation(Frame *frame, Leaves *result) {
 
 // ---- dead nodes
 
-// What must run although nobody reads its results.
+// Whether the node must run even if its results are unused.
 static bool has_effect(const CpuNode *node) {
     return hlo_op_is(node->opcode, HLO_OP_IS_COLLECTIVE) || hlo_instruction_has_side_effect(node->instruction);
 }
 
 static void mark_region(CpuRegion *region);
 
-// Counts a use and marks the producer; a region's parameter, which has none, passes the use on to
-// what it is a view of.
+// Counts a use and marks the producer. A region's parameter has no producer and passes the use on to the array that it
+// is a view of.
 static void mark_array(CpuArray *array) {
     for (;;) {
         array->use_count++;
@@ -840,13 +836,13 @@ static void mark_array(CpuArray *array) {
     }
 }
 
-// Operands, and what the node's regions use of outside.
+// Marks the operands, and the outside arrays that the node's regions use.
 static void mark_node(CpuNode *node) {
     for (int32_t i = 0; i < node->operand_count; i++) mark_array(node->operands[i]);
     for (int32_t i = 0; i < node->region_count; i++) mark_region(node->regions[i]);
 }
 
-// Backwards, so that all users of a node have been seen when it is looked at.
+// Walks backwards, so that all users of a node have been visited before the node.
 static void mark_region(CpuRegion *region) {
     for (int64_t i = 0; i < region->results.count; i++) mark_array(region->results.items[i]);
     for (int64_t i = region->nodes.count; i-- > 0;) {
@@ -860,7 +856,7 @@ static void mark_region(CpuRegion *region) {
     region->nodes.count = kept;
 }
 
-// Depth first, as the nodes will run.
+// Numbers the nodes depth first, in execution order.
 static void number_nodes(CpuProgram *program, CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
@@ -869,7 +865,7 @@ static void number_nodes(CpuProgram *program, CpuRegion *region) {
     }
 }
 
-// Leaves of parameters are numbered through all of them: the numbering of CpuArray.parameter.
+// Numbers the leaves consecutively across all parameters: the numbering of CpuArray.parameter.
 static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry) {
     Leaves *arguments = HLO_ARENA_NEW(program->arena, Leaves, entry->parameters.count);
     int32_t number = 0;
@@ -886,8 +882,8 @@ static Leaves *entry_arguments(CpuProgram *program, const HloComputation *entry)
     return arguments;
 }
 
-// Types are checked before anything is compiled, also in computations that are applied to elements: the evaluator and
-// the engine refuse the same.
+// Checks types before anything is compiled, also in computations that are applied to elements, so that the evaluator
+// and the engine reject the same programs.
 static HloStatus check_types(HloArena *arena, const HloModule *module) {
     int64_t computations, count;
     HloComputation **reached = hlo_module_post_order(module, arena, &computations);
@@ -901,8 +897,8 @@ static HloStatus check_types(HloArena *arena, const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// The module as the backend sees it: arrays instead of tuples, calls and fusions in their place, views instead of
-// moves. Nodes are numbered in the end, in the order in which they will run.
+// Builds the backend's view of the module: arrays instead of tuples, calls and fusions inlined, views instead of moves.
+// Nodes are numbered last, in execution order.
 HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **result) {
     assert(arena && module && result);
     HLO_TRY(check_types(arena, module));

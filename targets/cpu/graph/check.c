@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives under control flow that depends on the device's number.
-// A deadlock that follows from device numbers is found when the program is compiled, by playing it through without
-// data: branches whose predicates can be evaluated from the device's number are taken, and each collective must then
-// have all members of its groups, each receive its message. What depends on data cannot be known here and is found by
-// the run itself (run/execute.c).
+// Checks collectives under control flow that depends on the device's number. A deadlock that follows from device
+// numbers is found at compile time by simulating the program without data: branches whose predicates can be evaluated
+// from the device's number are taken; then each collective must have all members of its groups, and each receive its
+// message. Deadlocks that depend on data cannot be known here; the run itself finds them (run/execute.c).
 #include "targets/cpu/graph/check.h"
 
 #include <assert.h>
@@ -16,11 +15,11 @@
 
 enum { kMaximumDepth = 64, kMaximumElements = 4096 };
 
-// What an array is on the device that is looked at.
+// The value of an array on the device under consideration.
 typedef struct Known {
-    HloLiteral *value;  // on the heap; NULL: not known
+    HloLiteral *value;  // on the heap; NULL if unknown
     bool asked;
-    int32_t next;  // the array that was asked for before this one, or -1
+    int32_t next;  // the array that was looked up before this one, or -1
 } Known;
 
 typedef struct Checker {
@@ -29,16 +28,16 @@ typedef struct Checker {
     int64_t devices;
     const CpuNode *branch;  // the innermost conditional whose predicate is known
     Known *known;           // by array id
-    int32_t last_asked;     // head of the list of those that were asked for
+    int32_t last_asked;     // head of the list of arrays that were looked up
 } Checker;
 
 // ---- predicates
 
-// The value that an array has on a device, if it follows from the device's number; NULL if it does not. Lives until
+// Returns the value of an array on a device if it follows from the device's number, else NULL. The value lives until
 // forget().
 static const HloLiteral *known_value(Checker *checker, const CpuArray *array, int64_t device, int depth);
 
-// NULL when memory is short: unknown, then.
+// Returns NULL when memory is short; the value is then unknown.
 static HloLiteral *device_number(const Checker *checker, const CpuNode *node, int64_t device) {
     assert(device >= 0);
     HloLiteral *literal = hlo_literal_new(node->results[0]->shape);
@@ -49,8 +48,7 @@ static HloLiteral *device_number(const Checker *checker, const CpuNode *node, in
     return literal;
 }
 
-// By the evaluator, if all operands are known and the op does nothing but compute. Ops of more than four operands are
-// not followed.
+// Evaluates the op if all operands are known and it only computes. Ops of more than four operands are not followed.
 static HloLiteral *known_result(Checker *checker, const CpuNode *node, int64_t device, int depth) {
     assert(device >= 0 && depth >= 0);
     enum { kOperands = 4 };
@@ -71,8 +69,8 @@ static HloLiteral *known_result(Checker *checker, const CpuNode *node, int64_t d
     return result;
 }
 
-// Each array is evaluated once for a device, however often it is used: hashes of device numbers use every value twice.
-// Arrays of more than kMaximumElements are not followed; neither are results of several (a sort, a while).
+// Evaluates each array once per device, however often it is used: hashes of device numbers use every value twice.
+// Arrays of more than kMaximumElements are not followed, nor are ops with several results (a sort, a while).
 static const HloLiteral *known_value(Checker *checker, const CpuArray *array, int64_t device, int depth) {
     if (depth > kMaximumDepth || array->elements > kMaximumElements) return NULL;
     if (!array->producer) return array->view ? known_value(checker, array->view, device, depth + 1) : NULL;
@@ -88,7 +86,7 @@ static const HloLiteral *known_value(Checker *checker, const CpuArray *array, in
     return value;
 }
 
-// Before the next device.
+// Drops all known values, before the next device.
 static void forget(Checker *checker) {
     while (checker->last_asked >= 0) {
         Known *known = &checker->known[checker->last_asked];
@@ -98,7 +96,7 @@ static void forget(Checker *checker) {
     }
 }
 
-// Nothing is known yet.
+// Returns a checker that knows no values yet.
 static Checker new_checker(HloArena *arena, const CpuProgram *program) {
     return (Checker){.arena = arena,
                      .program = program,
@@ -122,7 +120,7 @@ static int64_t known_branch(Checker *checker, const CpuNode *node, int64_t devic
 
 // ---- the walk
 
-// At most eight by name.
+// Prints at most eight members by name.
 static void print_members(HloText *text, const CpuCollectiveGroup *group, const bool *active, bool wanted) {
     int64_t count = 0;
     for (int64_t m = 0; m < group->count; m++) {
@@ -135,7 +133,7 @@ static void print_members(HloText *text, const CpuCollectiveGroup *group, const 
     }
 }
 
-// The innermost known branch is named: it is what sends the devices different ways.
+// Names the innermost known branch, which is where the devices diverge.
 static HloStatus mismatch(const Checker *checker, const CpuNode *node, const CpuCollectiveGroup *group,
                           const bool *active) {
     assert(group && active);
@@ -151,7 +149,7 @@ static HloStatus mismatch(const Checker *checker, const CpuNode *node, const Cpu
     return status;
 }
 
-// Each group must be here whole or not at all.
+// Each group must be present completely or not at all.
 static HloStatus check_collective(const Checker *checker, const CpuNode *node, const bool *active) {
     CpuCollective collective;
     const CpuProgram *program = checker->program;
@@ -168,8 +166,8 @@ static HloStatus check_collective(const Checker *checker, const CpuNode *node, c
 
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active);
 
-// A branch whose predicate depends on data is played for all devices of the outer branch: nothing can be said about who
-// goes there, so nothing is refused.
+// If the predicate depends on data, each branch is simulated for all devices of the outer branch: it is unknown which
+// devices take it, so nothing is rejected.
 static HloStatus check_conditional(Checker *checker, const CpuNode *node, const bool *active) {
     HloArena *arena = checker->arena;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, checker->devices);
@@ -193,8 +191,8 @@ static HloStatus check_conditional(Checker *checker, const CpuNode *node, const 
     return HLO_SUCCESS;
 }
 
-// Regions without any are not played.
-// Walked again for each level of nesting; regions nest a few levels deep.
+// Whether the region has collectives; regions without any are not simulated. The walk is repeated for each level of
+// nesting, but regions nest only a few levels deep.
 static bool has_collectives(const CpuRegion *region) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -205,7 +203,7 @@ static bool has_collectives(const CpuRegion *region) {
     return false;
 }
 
-// Outside of branches all devices are there, so nothing can be missing.
+// Outside branches all devices are active, so no member can be missing.
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -246,12 +244,12 @@ typedef struct PeerPlay {
     PeerEvents *events;  // by device, in order
     int64_t *next;       // by device
     bool known;          // the order does not depend on data
-    int64_t *queue;      // a ring of devices to look at, each once
+    int64_t *queue;      // a ring of devices to visit, each at most once
     int64_t queue_begin, queue_end;
     bool *queued;
 } PeerPlay;
 
-// What sends, and what waits: a recv itself does neither.
+// Whether the node sends or waits; a recv itself does neither.
 static bool is_peer(const CpuNode *node) {
     return (node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_RECV_DONE) &&
            !hlo_transfer_is_host(node->instruction);
@@ -269,7 +267,7 @@ static bool has_peers(const CpuRegion *region) {
 
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active);
 
-// Branches that depend on data end the play: `known` is false from then on, and the run itself finds what is wrong.
+// Branches that depend on data end the simulation: `known` is false from then on, and the run itself detects errors.
 static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
     HloArena *arena = play->checker.arena;
     const int64_t devices = play->checker.devices;
@@ -286,7 +284,7 @@ static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *
     return HLO_SUCCESS;
 }
 
-// Loops make the order unknown: how often they run is not followed.
+// Loops make the order unknown, because their iterations are not counted.
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
     HloArena *arena = play->checker.arena;
     for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
@@ -304,22 +302,21 @@ static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool 
     return HLO_SUCCESS;
 }
 
-// Has a device looked at again, unless it is to be already.
+// Queues a device for another visit, unless it is already queued.
 static void look_at(PeerPlay *play, int64_t device) {
     if (play->queued[device]) return;
     play->queued[device] = true;
     play->queue[play->queue_end++ % play->checker.devices] = device;
 }
 
-// Those that may go on after a message of `sender`; without pairs whoever receives on that channel.
+// Queues the devices that may continue after a message of `sender`; on a channel without pairs, its receiver.
 static void look_at_receivers(PeerPlay *play, const CpuPeer *peer, int64_t sender) {
     for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
         look_at(play, *target);
     for (int64_t d = 0; !peer->has_pairs && d < play->checker.devices; d++) look_at(play, d);
 }
 
-// Lets a device go on until it waits.
-// Sends never wait; a receive takes its message or stays where it is.
+// Advances a device until it waits. Sends never wait; a receive takes its message or stays where it is.
 static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device) {
     for (; play->next[device] < play->events[device].count; play->next[device]++) {
         const PeerEvent *event = &play->events[device].items[play->next[device]];
@@ -333,8 +330,8 @@ static HloStatus play_device(PeerPlay *play, CpuMail *mail, int64_t device) {
     return HLO_SUCCESS;
 }
 
-// Until no device can move; a device that has not finished by then waits forever.
-// O(devices + messages): a device is looked at again only after a message to it.
+// Runs until no device can move; a device that has not finished by then waits forever. Takes O(devices + messages): a
+// device is visited again only after a message to it.
 static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     HloText text = {0};
     for (int64_t d = 0; d < play->checker.devices; d++) look_at(play, d);
@@ -358,7 +355,7 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     return status;
 }
 
-// Bytes are 0 here: only the order of messages is played.
+// Message sizes are 0 here: only the order of messages is simulated.
 HloStatus cpu_check_peers(HloArena *arena, const CpuProgram *program) {
     assert(arena && program);
     if (!has_peers(program->entry)) return HLO_SUCCESS;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives between the virtual devices of one execution. A device that reaches one waits until its whole group is
-// there; the last one to arrive runs the exchange for all. Reductions combine in group order, so the bits do not depend
-// on who came first.
+// Collectives between the virtual devices of one execution. A device that reaches a collective waits until its whole
+// group has arrived; the last one runs the exchange for all. Reductions combine in group order, so the bits do not
+// depend on the order of arrival.
 #ifndef MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
 #define MESHLO_TARGETS_CPU_GRAPH_COLLECTIVE_H_
 
@@ -19,7 +19,7 @@ typedef struct CpuCollectiveGroup {
 typedef struct CpuCollective CpuCollective;
 
 // Exchanges part `part` of `parts` of the work. addresses[i][m] is the address of array i of member m: first the
-// operands, then the results. All parts together do the whole; they may run at once.
+// operands, then the results. All parts together do the whole exchange; they may run concurrently.
 typedef HloStatus CpuExchangeFunction(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                       void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool);
 
@@ -39,12 +39,12 @@ struct CpuCollective {
     int64_t group_count;
     const CpuCollectiveGroup *groups;
     const int32_t *group_of;   // by device
-    const int32_t *member_of;  // its place in its group
+    const int32_t *member_of;  // its index in its group
     const CpuCollectiveArray *arrays;
     int32_t array_count;
     int64_t bytes;           // of one device's operands
-    int64_t parts;           // how many parts are worth running at once
-    const int64_t *sources;  // collective-permute, by member of the one group: who sends to it, or -1
+    int64_t parts;           // how many parts are worth running in parallel
+    const int64_t *sources;  // collective-permute, by member of the only group: the sender to it, or -1
     CpuExchangeFunction *exchange;
 };
 

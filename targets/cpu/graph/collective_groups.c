@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which devices take part in a collective together.
-// Replica groups name replicas, partitions or both, by mode; the engine knows devices only, numbered replica *
-// partitions + partition. So a group becomes the list of its devices, once for each replica or partition in which it
-// stands by itself. What each device needs at run time is then two numbers: its group, and its place in it.
+// Determines which devices take part in a collective together. Replica groups name replicas, partitions or both,
+// depending on the mode; the engine knows devices only, numbered replica * partitions + partition. So a group becomes
+// the list of its devices, repeated for each replica or partition in which it exists separately. At run time each
+// device then needs two numbers: its group, and its index in it.
 #include <assert.h>
 
 #include "hlo/ir/collective.h"
@@ -20,7 +20,7 @@ static bool is_permute(const HloInstruction *instruction) {
     return hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Permute;
 }
 
-// Adds the group `ids` as it stands in replica or partition number `copy`.
+// Adds the group `ids` as it exists in replica or partition number `copy`.
 static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_left_out) {
     assert(ids.count >= 0 && copy >= 0);
     const HloInts devices = hlo_group_mode_devices(builder->mode, ids, copy, builder->partitions, builder->arena);
@@ -28,7 +28,7 @@ static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_
     hlo_vector_push(builder->arena, &builder->groups, group);
 }
 
-// The lists from `*named` on are of devices that a broadcast leaves out.
+// The lists from `*named` on are the devices that a broadcast leaves out.
 static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count, int64_t *named) {
     const int64_t ids = hlo_group_mode_numbers(builder->mode, builder->replicas, builder->partitions);
     const HloReplicaGroups *groups = NULL;
@@ -46,9 +46,9 @@ static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **list
     return HLO_SUCCESS;
 }
 
-// Groups of device numbers (replica * partitions + partition) from lists that mean replicas, partitions or both, by the
-// collective's mode; groups that name replicas only exist once for each partition, and the other way round. Turned
-// round at the end, so that a device finds its group and its place in it at once.
+// Makes groups of device numbers (replica * partitions + partition) from lists that mean replicas, partitions or both,
+// by the collective's mode. Groups that name only replicas exist once per partition, and vice versa. The lists are
+// inverted at the end, so that a device finds its group and its index in it directly.
 HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
                                 int64_t partition_count, CpuCollective *collective) {
     assert(replica_count > 0 && partition_count > 0);

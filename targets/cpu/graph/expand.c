@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops that the engine has no form for, and need none: a pass writes them out as others before the graph is built.
-// Dynamic sizes become static ones with masks in the same way. What takes long in a loop and does not change there is
-// computed in front of it.
+// Writes out ops that the engine has no form for, and needs none: a pass replaces them by others before the graph is
+// built. Dynamic sizes become static ones with masks in the same way. Costly loop-invariant work is hoisted out of
+// loops.
 #include "targets/cpu/graph/expand.h"
 
 #include "hlo/ir/infer/support.h"
@@ -12,7 +12,7 @@ typedef struct ExpandRow {
     const char *pass;
 } ExpandRow;
 
-// Which pass rids the program of which op.
+// The pass that eliminates each op.
 static const ExpandRow kRows[] = {
     {HLO_OP_BATCH_NORM_TRAINING, "batch-norm-expander"},
     {HLO_OP_BATCH_NORM_INFERENCE, "batch-norm-expander"},
@@ -35,8 +35,8 @@ static bool is_spelled_out(const HloInstruction *instruction) {
     return hlo_product_converts(instruction);
 }
 
-// Passes leave alone what has control edges. These ops have no effect of their own, so that the edges only say what of
-// their neighbours comes first: the neighbours are told so themselves.
+// Passes skip ops with control edges. These ops have no effect of their own, so their edges only order their
+// neighbours; this moves the edges to the neighbours themselves.
 static void pass_edges_on(HloInstruction *op) {
     const HloInstructionVector *before = &op->control_predecessors, *after = &op->control_successors;
     for (int64_t s = 0; s < after->count; s++) {
@@ -64,21 +64,21 @@ static bool has_dynamic_sizes(const HloModule *module) {
     return false;
 }
 
-// Pointers of the table are compared: a pass that serves several ops is one text there.
+// Compares pointers of the table: a pass that serves several ops is one string there.
 static bool is_listed(const char *const *names, int64_t count, const char *name) {
     for (int64_t i = 0; i < count; i++)
         if (names[i] == name) return true;
     return false;
 }
 
-// In front of which calls must be gone, since what a body calls is part of it, and equal things be one, which would
-// else leave it as many values.
+// The hoisting passes. Before them, calls must be inlined (a callee is part of the loop body) and equal values merged
+// (else each would become a separate loop-carried value).
 static const char *const kHoists[] = {"call-inliner", "tuple-simplifier", "cse",
                                       "while-loop-expensive-invariant-code-motion"};
 
-// One look through the module for each row; programs without such ops are left as they are. The passes run in the order
-// of the table, the padder behind them, since what others write out may have dynamic sizes too, and loops last, of
-// which some are theirs.
+// Scans the module once per row; programs without these ops stay as they are. The passes run in the order of the table.
+// The padder runs after them, since the ops they write out may have dynamic sizes too; loops come last, since these
+// passes create some of them.
 HloStatus cpu_expand(HloModule *module) {
     const char *names[HLO_COUNT_OF(kRows) + 2 + HLO_COUNT_OF(kHoists)];
     int64_t count = 0;

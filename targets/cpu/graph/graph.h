@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program graph between HLO and thunks: arrays and nodes in which tuples, calls, fusions, copies, async pairs and
-// other things that compute nothing have been resolved. A tuple is its leaves, a call is its callee's nodes.
+// The program graph between HLO and thunks: arrays and nodes, in which tuples, calls, fusions, copies, async pairs and
+// other ops that compute nothing have been resolved. A tuple is its leaves, a call is its callee's nodes.
 #ifndef MESHLO_TARGETS_CPU_GRAPH_GRAPH_H_
 #define MESHLO_TARGETS_CPU_GRAPH_GRAPH_H_
 
@@ -15,19 +15,19 @@ typedef struct CpuArray CpuArray;
 
 // One array (or token) value.
 struct CpuArray {
-    int32_t id;             // its place in CpuProgram.arrays
-    const HloShape *shape;  // an array or token shape; layouts mean nothing
+    int32_t id;             // its index in CpuProgram.arrays
+    const HloShape *shape;  // an array or token shape; layouts are ignored
     int64_t elements;
     int64_t bytes;
     CpuNode *producer;           // NULL for parameters of the program
     CpuArray *view;              // holds the same bytes in the same order (reshape, parameter of a region), or NULL
     const HloLiteral *literal;   // of a constant
-    bool splat;                  // all elements of the literal are equal: loops hold it as an immediate
+    bool splat;                  // all elements of the literal are equal: loops use it as an immediate
     int32_t parameter;           // number of the program's argument, or -1
     bool materialized;           // has a buffer; otherwise it is computed inside loops (decided by lower/fuse.c)
-    bool light;                  // recomputing it in several loops costs next to nothing
-    int32_t use_count;           // uses by living nodes and region results
-    struct CpuStorage *storage;  // where a materialised array stands (thunk/buffers.c)
+    bool light;                  // rematerialisable: recomputing it in several loops costs next to nothing
+    int32_t use_count;           // uses by live nodes and region results
+    struct CpuStorage *storage;  // where a materialised array is stored (thunk/buffers.c)
 };
 
 // An operand or the result of a dot into which transposes have been folded.
@@ -46,7 +46,7 @@ typedef enum CpuNodeState {
 // One operation.
 struct CpuNode {
     HloOpcode opcode;
-    const HloInstruction *instruction;  // gives attributes, names and metadata
+    const HloInstruction *instruction;  // source of attributes, names and metadata
     CpuArray **operands;
     int32_t operand_count;
     int32_t result_count;
@@ -57,13 +57,13 @@ struct CpuNode {
     CpuNodeState state;
     bool living;
     bool elementwise_map;  // comes from the inlined computation of a map: the instruction's own shape is a scalar's
-    int32_t order;         // place among all nodes
+    int32_t order;         // position among all nodes
     const CpuView *views;  // of a dot: left side, right side, result; else NULL
-    // Decided by lower/fuse.c. The root of a loop over rows: what its reductions reduce, and how many leading
+    // Decided by lower/fuse.c for the root of a loop over rows: what its reductions reduce, and how many leading
     // dimensions they keep; else NULL.
     const HloShape *row_shape;
     int32_t row_kept;
-    bool row_alone;  // a reduction that could not join the loop of its users
+    bool row_alone;  // a reduction that could not be fused with the loop of its users
     bool ungrouped;  // has a loop of its own (lower/group.c)
 };
 
@@ -73,7 +73,7 @@ typedef HLO_VECTOR(CpuArray *) CpuArrayVector;
 // A list of nodes with parameters and results: the entry, a loop's condition and body, a branch.
 struct CpuRegion {
     CpuNodeVector nodes;  // operands before users
-    HloIntMap scalars;    // while it is built: from the hash of an operation on scalars to its place in `nodes`
+    HloIntMap scalars;    // during building: from the hash of an operation on scalars to its index in `nodes`
     CpuArrayVector parameters;
     CpuArrayVector results;
 };
@@ -87,17 +87,17 @@ typedef struct CpuProgram {
     int64_t replica_count, partition_count;
 } CpuProgram;
 
-// Builds the graph of a module's entry computation in `arena`, without dead nodes. UNIMPLEMENTED for what has no
-// meaning on this target (host transfers, dynamic sizes). Constants whose values were elided ({...}) get those that the
-// evaluator gives them. Jumps to hlo_protect() when memory is short.
+// Builds the graph of a module's entry computation in `arena`, without dead nodes. UNIMPLEMENTED for ops that have no
+// meaning on this target (host transfers, dynamic sizes). Constants whose values were elided ({...}) get the
+// evaluator's values. Jumps to hlo_protect() when memory is short.
 HLO_NODISCARD HloStatus cpu_program_build(HloArena *arena, const HloModule *module, CpuProgram **program);
 
-// Rewrites the graph before fusion: transposes before and behind dots become strides of the dot, and widenings of
-// narrow floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where
-// both sides are widened, because f32 operands are rounded there.)
+// Rewrites the graph before fusion. Transposes before and after dots become strides of the dot, and widenings of narrow
+// floats before them disappear, as products of any float types are summed in f32. (`tpu_numerics`: only where both
+// sides are widened, because f32 operands are rounded there.)
 void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 
-// A new array of this shape.
+// Adds a new array of this shape.
 CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape);
 
 // The array that `array` is a view of, at the end of the chain.

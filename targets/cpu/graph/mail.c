@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages are copies in a list for each receiver, in the order in which they were sent, which is the order in which a
-// channel's receiver gets them. By source_target_pairs a message is addressed; without pairs a channel has one sender
-// and one receiver, whoever they turn out to be. The caller holds the run's lock.
+// Messages are copies in one list per receiver, in the order of sending, which is the order in which a channel's
+// receiver takes them. On a channel with source_target_pairs a message is addressed. A channel without pairs has one
+// sender and one receiver, which the first use determines. The caller holds the run's lock.
 #include "targets/cpu/graph/mail.h"
 
 #include <assert.h>
 #include <string.h>
 
-// On its way from `source` to `target`; without pairs the target is -1, whoever receives.
+// On its way from `source` to `target`; on channels without pairs the target is -1, meaning the channel's receiver.
 typedef struct CpuMessage {
     struct CpuMessage *next;
     int64_t channel, source, target;
@@ -28,14 +28,14 @@ HloStatus cpu_mail_init(CpuMail *mail, int64_t devices) {
     return HLO_SUCCESS;
 }
 
-// Where messages to `target` are, which is -1 on channels without pairs.
+// The box of messages to `target`, which is -1 on channels without pairs.
 static CpuBox *box_of(const CpuMail *mail, int64_t target) {
     assert(target < mail->devices);
     return &mail->boxes[target < 0 ? 0 : target];
 }
 
-// The oldest message that this device may take, with the one before it, or NULL.
-// A box holds what its device has not taken yet, which is few messages.
+// Finds the oldest message that this device may take, and the one before it; NULL if there is none. A box holds only
+// what its device has not taken yet, which is few messages.
 static CpuMessage *find(const CpuMail *mail, const CpuPeer *peer, int64_t device, CpuMessage **before) {
     const int64_t source = peer->has_pairs ? peer->sources[device] : -1, target = peer->has_pairs ? device : -1;
     *before = NULL;
@@ -44,7 +44,7 @@ static CpuMessage *find(const CpuMail *mail, const CpuPeer *peer, int64_t device
     return NULL;
 }
 
-// A channel without pairs has one sender and one receiver.
+// Records the device as the channel's end: a channel without pairs has one sender and one receiver.
 static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
     if (peer->has_pairs) return HLO_SUCCESS;
     for (const CpuEnd *end = mail->ends; end; end = end->next) {

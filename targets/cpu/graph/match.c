@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises argmax and argmin: a reduction of the values beside an iota, as jnp.argmax writes it, whose computation
-// keeps the better value, NaN above all, and among equals the lower index.
+// Recognises argmax and argmin as jnp.argmax writes them: a reduction of the values together with an iota, whose
+// computation keeps the better value, NaN above all, and among equals the lower index.
 #include "targets/cpu/graph/match.h"
 
 #include <assert.h>
@@ -14,21 +14,22 @@ static bool is_parameter(const HloInstruction *instruction, int64_t number) {
     return instruction->opcode == HLO_OP_PARAMETER && hlo_parameter_number(instruction) == number;
 }
 
-// compare(parameter a, parameter b) in this direction.
+// Whether this is compare(parameter a, parameter b) in this direction.
 static bool compares(const HloInstruction *test, int64_t a, int64_t b, int32_t direction) {
     return test->opcode == HLO_OP_COMPARE && HLO_ATTRIBUTES(test, Compare)->direction == direction &&
            HLO_ATTRIBUTES(test, Compare)->type != HLO_ComparisonType_TOTALORDER && is_parameter(test->operands[0], a) &&
            is_parameter(test->operands[1], b);
 }
 
-// The accumulated value (parameter 0) is better than the new one (parameter 2), or NaN.
+// Whether this tests that the accumulated value (parameter 0) is better than the new one (parameter 2), or NaN.
 static bool keeps_value(const HloInstruction *test, bool *largest) {
     if (test->opcode != HLO_OP_OR || !compares(test->operands[1], 0, 0, HLO_ComparisonDirection_NE)) return false;
     *largest = compares(test->operands[0], 0, 2, HLO_ComparisonDirection_GT);
     return *largest || compares(test->operands[0], 0, 2, HLO_ComparisonDirection_LT);
 }
 
-// The same, or the values are equal and the accumulated place (parameter 1) is lower than the new one (parameter 3).
+// Whether this tests the same, or that the values are equal and the accumulated index (parameter 1) is lower than the
+// new one (parameter 3).
 static bool keeps_place(const HloInstruction *test, const HloInstruction *value_test) {
     if (test->opcode != HLO_OP_OR || test->operands[0] != value_test) return false;
     const HloInstruction *tie = test->operands[1];
@@ -51,7 +52,7 @@ static bool reads_computation(const HloComputation *computation, bool *largest) 
 
 // ---- the operands
 
-// The places along `dimension`, possibly spread over others.
+// Whether the array holds the indices along `dimension`, possibly broadcast over others.
 static bool counts_along(const CpuArray *array, int64_t dimension) {
     assert(dimension >= 0);
     const CpuNode *node = array->producer;
@@ -68,7 +69,7 @@ static const HloLiteral *literal_of(const CpuArray *array) {
     return cpu_array_root((CpuArray *)(uintptr_t)array)->literal;
 }
 
-// A value that no element is worse than.
+// Whether the value is one that no element is worse than.
 static bool is_worst(const CpuArray *init, bool largest) {
     const HloLiteral *literal = literal_of(init);
     if (!literal) return false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ends of channels: source_target_pairs as devices.
+// Resolves the ends of channels: source_target_pairs as devices.
 #include "targets/cpu/graph/p2p.h"
 
 #include "hlo/ir/transfer.h"
 
-// The pairs of a route by their numbers: targets of number n are targets[first[n]] up to targets[first[n + 1]], in the
-// order of the pairs; sources[n] is the first that sends to n, or -1.
+// The pairs of a route, indexed by number: the targets of number n are targets[first[n]] up to targets[first[n + 1]],
+// in the order of the pairs; sources[n] is the first that sends to n, or -1.
 typedef struct RouteIndex {
     int64_t *first, *targets, *sources;
 } RouteIndex;
@@ -13,7 +13,7 @@ typedef struct RouteIndex {
 static RouteIndex index_route(HloArena *arena, const HloTransferRoute *route, int64_t numbers) {
     RouteIndex index = {HLO_ARENA_NEW(arena, int64_t, numbers + 2), HLO_ARENA_NEW(arena, int64_t, route->pairs.count),
                         HLO_ARENA_NEW(arena, int64_t, numbers)};
-    int64_t *next = index.first + 1;  // while targets are written, next[n] is where the next one of n goes
+    int64_t *next = index.first + 1;  // while targets are written, next[n] is the index of the next one of n
     for (int64_t n = 0; n < numbers; n++) index.sources[n] = -1;
     for (int64_t i = 0; i < route->pairs.count; i++) next[route->pairs.items[i].source + 1]++;
     for (int64_t n = 1; n <= numbers; n++) next[n] += next[n - 1];
@@ -25,9 +25,9 @@ static RouteIndex index_route(HloArena *arena, const HloTransferRoute *route, in
     return index;
 }
 
-// Pairs are resolved to devices here, once, so that a send that runs looks its targets up by its own number: lists end
-// with -1. With several partitions the pairs number these, and each replica has the same pairs among its own; with one,
-// they number the replicas (hlo_transfer_device()).
+// Pairs are resolved to devices once, at compile time, so that a running send looks its targets up by its own number;
+// lists end with -1. With several partitions the pairs number partitions, and each replica has the same pairs among its
+// own; with one, they number the replicas (hlo_transfer_device()).
 HloStatus cpu_peer_of(HloArena *arena, const CpuProgram *program, const CpuNode *node, int64_t bytes,
                       const CpuPeer **result) {
     const int64_t partitions = program->partition_count;

@@ -11,13 +11,14 @@ HLO_BEGIN_C
 typedef struct CpuPeer {
     int64_t channel, bytes;
     bool sends, has_pairs;
-    // With pairs, by device: to whom it sends (lists end with -1), or from whom it receives (-1: zeros, nothing comes).
+    // With pairs, by device: the devices it sends to (lists end with -1), or the device it receives from (-1: none; the
+    // result is zeros).
     const int64_t *const *targets;
     const int64_t *sources;
 } CpuPeer;
 
-// The channel end that a send or recv-done between devices is, of `bytes` bytes; it lives in `arena`. INVALID_ARGUMENT
-// for pairs that name devices which are not there.
+// Describes the channel end of a send or recv-done between devices, of `bytes` bytes; the result lives in `arena`.
+// INVALID_ARGUMENT for pairs that name devices which do not exist.
 HLO_NODISCARD HloStatus cpu_peer_of(HloArena *arena, const CpuProgram *program, const CpuNode *node, int64_t bytes,
                                     const CpuPeer **peer);
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites of the program graph before fusion: what stands between a dot and memory and moves elements only.
+// Rewrites the program graph before fusion: removes ops between a dot and memory that only move elements.
 //
-// A product packs its operands anyway, so it reads them through any strides for nothing, and writes its result through
-// any; a transpose of its own would be a pass over memory. Likewise a widening of bf16 or f16 is done as the product
-// packs. This comes before fusion, which would give the transposes loops, and looks at one dot at a time: users of what
-// a dot no longer reads are counted down (use_count), and nodes that nobody uses any more are dropped at the region's
-// end. The same cannot be done by a pass over HLO: a dot has no strides there.
+// A product packs its operands anyway, so it reads them through any strides at no cost, and writes its result through
+// any strides; a separate transpose would be a pass over memory. Likewise a widening of bf16 or f16 happens while the
+// product packs. This runs before fusion, which would make loops of the transposes, and handles one dot at a time. The
+// use counts of arrays that a dot no longer reads are decremented (use_count), and unused nodes are dropped at the end
+// of the region. A pass over HLO could not do this, because a dot has no strides there.
 #include "targets/cpu/graph/graph.h"
 
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
@@ -18,7 +18,7 @@ static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
     return (CpuView){shape->rank, shape->dims, strides};
 }
 
-// The strides of transpose(x) seen in x's memory.
+// Returns the strides of transpose(x) in x's memory.
 static CpuView through_transpose(HloArena *arena, const CpuNode *transpose, CpuView inner) {
     const HloInts permutation = HLO_ATTRIBUTES(transpose->instruction, Dimensions)->dimensions;
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, inner.rank);
@@ -30,13 +30,13 @@ static bool is_narrow(HloType type) {
     return type == HLO_BF16 || type == HLO_F16;
 }
 
-// convert(x) to f32, of a narrow float.
+// Whether the node is convert(x) to f32 of a narrow float.
 static bool is_widening(const CpuNode *node) {
     return node && node->opcode == HLO_OP_CONVERT && node->state == CPU_NODE_NORMAL &&
            node->results[0]->shape->type == HLO_F32 && is_narrow(node->operands[0]->shape->type);
 }
 
-// What remains of an operand when transposes, and widenings if `widenings`, are taken off.
+// Strips transposes, and widenings if `widenings`, off an operand.
 static CpuArray *strip(CpuArray *array, bool widenings) {
     for (;;) {
         const CpuNode *node = array->producer;
@@ -46,7 +46,7 @@ static CpuArray *strip(CpuArray *array, bool widenings) {
     }
 }
 
-// The view of operand `array` in the memory of what strip() leaves of it.
+// Returns the view of operand `array` in the memory of the stripped array.
 static CpuView strip_view(HloArena *arena, CpuArray *array, const CpuArray *stripped) {
     if (array == stripped) return row_major_view(arena, array->shape);
     const CpuNode *node = array->producer;
@@ -54,7 +54,7 @@ static CpuView strip_view(HloArena *arena, CpuArray *array, const CpuArray *stri
     return node->opcode == HLO_OP_TRANSPOSE ? through_transpose(arena, node, inner) : inner;
 }
 
-// The operand is a transpose or a widening of x: the dot reads x.
+// If the operand is a transpose or a widening of x, lets the dot read x.
 static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int32_t index, bool widenings) {
     CpuArray *operand = dot->operands[index], *stripped = strip(operand, widenings);
     views[index] = strip_view(program->arena, operand, stripped);
@@ -77,7 +77,7 @@ static bool widens(const CpuArray *array) {
     return false;
 }
 
-// Only transpose(dot) is used: the dot writes it.
+// If transpose(dot) is the only use, lets the dot write it.
 static void fold_result(CpuProgram *program, CpuNode *transpose) {
     CpuArray *product = transpose->operands[0], *result = transpose->results[0];
     CpuNode *dot = product->producer;
@@ -96,8 +96,8 @@ static void fold_result(CpuProgram *program, CpuNode *transpose) {
     transpose->living = false;
 }
 
-// transpose(all-reduce(x)) is all-reduce(transpose(x)), which a dot that makes x takes in. The transpose node moves in
-// front of the all-reduce.
+// transpose(all-reduce(x)) is all-reduce(transpose(x)), and a dot that produces x absorbs the transpose. Moves the
+// transpose node before the all-reduce.
 static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t place) {
     CpuNode *transpose = region->nodes.items[place];
     CpuArray *sum = transpose->operands[0], *result = transpose->results[0];
@@ -122,9 +122,9 @@ static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t
     fold_result(program, transpose);
 }
 
-// Dots read their operands where these were before transposes, broadcasts and widenings (a view, and a type); a
-// transpose of a dot's result is written by the dot itself. With a TPU's numerics, widenings are seen through only
-// where both operands have one: precision depends on the types that the dot reads.
+// Lets dots read their operands in memory as they were before transposes, broadcasts and widenings (a view, and a
+// type); a dot writes the transpose of its result itself. With a TPU's numerics, widenings are skipped only if both
+// operands have one: precision depends on the types that the dot reads.
 static void simplify_region(CpuProgram *program, CpuRegion *region, bool tpu_numerics) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
