@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Execution. Each device is a program counter: a stack of thunk lists and places in them. Workers
-// take a device that can go on and run it until it waits at a collective or has finished; no thread
-// ever blocks for a device. The last device to arrive at a collective turns it into parts, which
-// workers take like devices; the last part lets the group go on.
+// Execution. Each device is a program counter: a stack of thunk lists and positions in them. Workers take a device that
+// is ready and run it until it waits at a collective or has finished; no thread ever blocks for a device. The last
+// device to arrive at a collective divides the exchange into parts, which workers take like devices; the last part
+// releases the group.
 //
 //     device 0   thunks ... | all-reduce: parked                            | thunks ...
 //     device 1   thunks ................... | all-reduce: last to arrive    | thunks ...
 //     queue                                 part 0, part 1, ... (any worker), then devices 0 and 1
 //
-// Locks: run->lock guards the queue of work, meetings, the mail, and who waits where; no kernel
-// runs under it. `news` counts changes, so that waiting workers need not take the lock to see that
-// there is nothing. A run ends when all devices have finished or one error is there; then every
-// worker leaves, and nothing of the run is used any more.
+// Locks: run->lock guards the work queue, the rendezvous, the mail, and which device waits where; no kernel runs under
+// it. `news` counts changes, so that waiting workers can see without the lock that there is nothing to do. A run ends
+// when all devices have finished or an error has occurred; then every worker leaves, and the state of the run is no
+// longer used.
 //
-// A deadlock is seen at once: nothing is queued, nobody is busy, and not all have finished.
+// A deadlock is detected immediately: nothing is queued, no worker is busy, and not all devices have finished.
 //
-// Memory: a device's slices are offsets behind its own base addresses (arena, constants, arguments,
-// results), so that one list of thunks serves all devices. Devices, frames, meetings and the queue
-// are allocated before a run starts.
+// Memory: a device's slices are offsets from its own base addresses (arena, constants, arguments, results), so that one
+// list of thunks serves all devices. Devices, frames, rendezvous and the queue are allocated before a run starts.
 #include "targets/cpu/run/execute.h"
 
 #include <assert.h>
@@ -32,21 +31,21 @@
 #include "targets/cpu/run/share.h"
 
 enum {
-    kSerialCost = 20000,  // below this many elementary operations a device: not worth waking workers
-    kSpins = 2000,        // looks for work before giving the processor away
-    kYields = 10000,      // and then before sleeping: a callback of the host may take seconds
+    kSerialCost = 20000,  // elementary operations per device below which waking workers does not pay off
+    kSpins = 2000,        // attempts to find work before yielding the processor
+    kYields = 10000,      // further attempts before sleeping: a callback of the host may take seconds
     kSleepNanoseconds = 50000,
 };
 
 // ---- one device
 
-// Slices name one of the device's base addresses: arena, constants, an argument, a result.
+// Resolves a slice to an address. A slice names one of the device's bases: arena, constants, an argument, a result.
 static char *address(const CpuDevice *device, CpuSlice slice) {
     return cpu_slice_address(device->bases, slice);
 }
 
-// Copies that buffer assignment could not avoid; two names of one place are none.
-// In the order that buffer assignment chose: a copy may read what a later one overwrites (parallel assignment).
+// Makes the copies that buffer assignment could not avoid; a copy of a slice onto itself is skipped. The order is that
+// of buffer assignment: a copy may read what a later one overwrites (parallel assignment).
 static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, CpuPool *pool) {
     for (int32_t i = 0; i < count; i++) {
         char *to = address(device, copies[i].to);
@@ -57,7 +56,8 @@ static void copy(const CpuDevice *device, const CpuCopy *copies, int32_t count, 
 
 enum { kInlineBuffers = 64 };
 
-// Addresses are known only now: each device has its own memory, and dynamic starts are values of the program.
+// Runs fused loops. Addresses are known only now: each device has its own memory, and dynamic starts are values of the
+// program.
 static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     for (int32_t i = 0; i < thunk->loop_count; i++) {
         const CpuThunkLoop *loop = &thunk->loops[i];
@@ -74,8 +74,7 @@ static HloStatus run_loops(const CpuDevice *device, const CpuThunk *thunk, CpuPo
     return HLO_SUCCESS;
 }
 
-// Kernels and fallbacks get addresses only, reads before writes.
-// Writes stand behind reads in `slices`.
+// Runs a kernel or a fallback, which gets addresses only. As in `slices`, reads come before writes.
 static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const int32_t count = thunk->read_count + thunk->write_count;
     void *small[kInlineBuffers];
@@ -89,16 +88,15 @@ static HloStatus run_on_slices(const CpuRun *run, const CpuDevice *device, const
     return status;
 }
 
-// Devices are numbered replica by replica.
+// Stores the device's replica or partition number; devices are numbered replica by replica.
 static void store_device_id(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const int64_t partitions = run->executable->partition_count;
     const uint32_t id = (uint32_t)(thunk->replica ? device->number / partitions : device->number % partitions);
     memcpy(address(device, thunk->slices[0]), &id, sizeof id);
 }
 
-// Reads are the two bounds (or mean and deviation); a state reads nothing.
-// The state of random numbers is the device's own and begins anew in each run, so that results do not depend on what
-// ran before.
+// Draws random numbers. The reads are the two bounds (or mean and deviation); a state reads nothing. Each device has
+// its own generator state, which is reset in each run, so that results do not depend on earlier runs.
 static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
     const CpuDraw *draw = thunk->kernel;
     void *out = address(device, thunk->slices[thunk->read_count]);
@@ -111,8 +109,8 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
                      address(device, thunk->slices[1]), out);
 }
 
-// A device's program counter is a stack of lists. It has room for the deepest nesting of the program.
-// `owner` is the thunk whose region it is; the entry's list has none.
+// Pushes a list onto the device's stack, which has room for the deepest nesting of the program. `owner` is the thunk
+// whose region the list is; NULL for the entry's.
 static void push_list(CpuDevice *device, const CpuThunk *owner, int32_t region) {
     device->frames[device->frame_count++] = (CpuFrame){&owner->regions[region], owner, region, 0};
 }
@@ -121,8 +119,8 @@ static void start_conditional(CpuDevice *device, const CpuThunk *thunk) {
     push_list(device, thunk, cpu_thunk_branch(thunk, device->bases));
 }
 
-// The list on top has ended: a body goes back to its condition, a condition on to its body or out.
-// Copies at the end of a list bring the next round's state into place. A loop's predicate is a byte in the condition's
+// Leaves the list on top: after a body comes its condition, after a condition the body or the end of the loop. Copies
+// at the end of a list move the next iteration's state into place. A loop's predicate is a byte in the condition's
 // memory.
 static void end_list(CpuDevice *device, CpuPool *pool) {
     const CpuFrame frame = device->frames[--device->frame_count];
@@ -134,8 +132,8 @@ static void end_list(CpuDevice *device, CpuPool *pool) {
         push_list(device, frame.owner, 1);
 }
 
-// The array is the only read of a send, the first write of a recv; the context comes next.
-// On the worker's thread and without the lock: the host may take its time. The context, a u32, has no meaning here.
+// Transfers an array to or from the host: the only read of a send, the first write of a recv; the context comes next.
+// Runs on the worker's thread without the lock, since the host may take long. The context, a u32, has no meaning here.
 static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const CpuTransfer *transfer = thunk->kernel;
     const CpuHost *host = run->host;
@@ -146,7 +144,7 @@ static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const 
     return host->receive(host->context, device->number, transfer->channel, transfer->shape, data);
 }
 
-// 0 without a trace: clocks are not read for nothing.
+// Returns 0 without a trace, to avoid reading clocks needlessly.
 static int64_t now(const CpuRun *run) {
     if (!run->trace) return 0;
     struct timespec time;
@@ -154,7 +152,7 @@ static int64_t now(const CpuRun *run) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// Tells that a device did something from `begin` until now.
+// Reports an activity of a device from `begin` until now.
 static void trace(const CpuRun *run, const CpuDevice *device, const char *name, int64_t begin) {
     if (run->trace) run->trace->event(run->trace->context, device->number, name, begin, now(run));
 }
@@ -163,7 +161,7 @@ static void trace(const CpuRun *run, const CpuDevice *device, const char *name, 
 
 static void push_work(CpuRun *run, CpuWork work);
 
-// Lock held: a device that is parked at a receive and whose message is there goes on.
+// Resumes a device that is parked at a receive, if its message has arrived. Lock held.
 static void wake_receiver(CpuRun *run, int64_t d) {
     CpuDevice *device = &run->devices[d];
     const CpuThunk *waits_at = device->waits_at;
@@ -172,15 +170,15 @@ static void wake_receiver(CpuRun *run, int64_t d) {
     push_work(run, (CpuWork){.device = device});
 }
 
-// Lock held: whoever a message has come for goes on. Without pairs that may be any device, but then the channel has one
-// sender only.
+// Resumes the devices that a message has arrived for. Without pairs that may be any device, but then the channel has
+// only one sender. Lock held.
 static void wake_receivers(CpuRun *run, const CpuPeer *peer, int64_t sender) {
     for (const int64_t *target = peer->has_pairs ? peer->targets[sender] : NULL; target && *target >= 0; target++)
         wake_receiver(run, *target);
     for (int64_t d = 0; !peer->has_pairs && d < run->device_count; d++) wake_receiver(run, d);
 }
 
-// The array is copied into the mail, so the sender goes on at once.
+// Copies the array into the mail, so that the sender continues immediately.
 static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     const CpuPeer *peer = thunk->kernel;
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
@@ -191,8 +189,7 @@ static HloStatus run_send(CpuRun *run, const CpuDevice *device, const CpuThunk *
     return status;
 }
 
-// *taken is false when the message is not there yet.
-// A device that is to receive from nobody gets zeros at once.
+// Sets *taken to false when the message has not arrived yet. A device that no one sends to gets zeros immediately.
 static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, bool *taken) {
     pthread_mutex_lock(&run->lock);
     const HloStatus status =
@@ -201,7 +198,7 @@ static HloStatus try_receive(CpuRun *run, CpuDevice *device, const CpuThunk *thu
     return status;
 }
 
-// Runs a thunk of a while program for a device that goes through it with this pool.
+// Context for running a thunk of a while program for this device with this pool.
 typedef struct ProgramContext {
     CpuRun *run;
     CpuDevice *device;
@@ -210,15 +207,15 @@ typedef struct ProgramContext {
 
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool);
 
-// Names the thunk in an error: the loop around it is left in one step.
+// Names the thunk in an error, as the enclosing loop is left in one step.
 static HloStatus run_thunk_of_program(void *context, const CpuThunk *thunk) {
     const ProgramContext *c = context;
     const HloStatus status = run_thunk(c->run, c->device, thunk, c->pool);
     return status ? hlo_status_annotate(status, "%%%s", thunk->name) : HLO_SUCCESS;
 }
 
-// Nobody is told of the thunks of a while program, so a traced run goes from thunk to thunk, and so does one in which
-// several devices may have a kernel run once for all.
+// A while program reports no thunks to a trace, so a traced run executes thunk by thunk. So does a run in which a
+// kernel may run once for several devices.
 static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const CpuWhileProgram *program = thunk->program;
     if (program && !run->trace && !(run->sharing && cpu_while_may_share(program)))
@@ -228,7 +225,7 @@ static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thun
     return HLO_SUCCESS;
 }
 
-// All that a device does on its own; collectives and receives are its callers' business.
+// Runs everything that a device does by itself; callers handle collectives and receives.
 static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     assert(thunk && device);
     switch (thunk->kind) {
@@ -250,18 +247,17 @@ static HloStatus run_thunk(CpuRun *run, CpuDevice *device, const CpuThunk *thunk
     HLO_BUG_IF(true);
 }
 
-// The classes of devices that run this thunk once, or NULL when this device runs it for itself.
-// NULL for classes of one: the device runs its kernel by itself then.
+// Returns the classes of devices that run this thunk once, or NULL when this device runs the kernel by itself, as in a
+// class of one.
 static const int16_t *shared_leaders(const CpuRun *run, const CpuDevice *device, const CpuThunk *thunk) {
     if (!run->sharing || thunk->share_index < 0) return NULL;
     const int16_t *leaders = run->sharing->leaders[thunk->share_index];
     return leaders && cpu_share_class_size(leaders, run->device_count, device->number) > 1 ? leaders : NULL;
 }
 
-// Runs the device until it reaches a collective or a shared kernel (returned; the device waits at it) or its end
-// (NULL).
-// Without the lock. A conditional or a loop only pushes a list; what takes time is in run_thunk(). Errors get the
-// thunk's name in front.
+// Runs the device until it reaches a collective or a shared kernel, which is returned and at which the device waits, or
+// its end (NULL). Runs without the lock. A conditional or a loop only pushes a list; run_thunk() does the long work.
+// Errors are prefixed with the thunk's name.
 static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const CpuThunk **waits_at) {
     *waits_at = NULL;
     while (device->frame_count) {
@@ -279,12 +275,12 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
         bool taken = true;
         const HloStatus status = thunk->kind == CPU_STEP_RECEIVE ? try_receive(run, device, thunk, &taken)
                                                                  : run_thunk(run, device, thunk, pool);
-        if (!taken) {  // to be tried again when the message is there
+        if (!taken) {  // retried when the message arrives
             frame->next--;
             *waits_at = thunk;
             return HLO_SUCCESS;
         }
-        // Of a loop that ran as a whole the thunk within it is named already.
+        // For a loop that ran as a whole, the status already names the thunk within it.
         if (status) return thunk->program ? status : hlo_status_annotate(status, "%%%s", thunk->name);
         if (!thunk->region_count) trace(run, device, thunk->name, begin);
     }
@@ -293,15 +289,14 @@ static HloStatus advance(CpuRun *run, CpuDevice *device, CpuPool *pool, const Cp
 
 // ---- collectives
 
-// Where the device's group meets for this collective: one place for all its rounds in loops, since nobody comes twice
-// before all have gone.
+// Returns the rendezvous of the device's group at this collective. One serves all iterations of a loop, since no device
+// arrives again before all have left.
 static CpuRendezvous *meeting_of(CpuRun *run, const CpuCollective *collective, const CpuDevice *device) {
     return &run->meetings[run->first_meeting[collective->index] + collective->group_of[device->number]];
 }
 
-// addresses[i][m]: array i of member m.
-// Made once a meeting and kept for its later rounds; only the addresses are filled in anew, as lists of a loop may
-// stand elsewhere.
+// Gathers addresses[i][m] for array i of member m. The table is made once per rendezvous and kept for its later
+// iterations; only the addresses are filled in again, as arrays of a loop may move.
 static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *meeting, const CpuThunk *thunk) {
     assert(meeting && thunk);
     const CpuCollectiveGroup *group = meeting->group;
@@ -318,17 +313,16 @@ static HloStatus gather_addresses(const CpuRun *run, CpuRendezvous *meeting, con
     return HLO_SUCCESS;
 }
 
-// ---- the queue of things to do (run->lock held)
+// ---- the work queue (run->lock held)
 
-// The ring has room for every device and every part of the exchanges that can be under way.
-// The ring's capacity is devices x (1 + parts), more than can be queued at once, so it never overtakes itself.
+// Appends to the ring. Its capacity is devices x (1 + parts), which is more than can be queued at any time, so it never
+// overtakes itself.
 static void push_work(CpuRun *run, CpuWork work) {
     run->queue[run->queue_end++ % run->queue_capacity] = work;
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
-// The first error counts; everybody stops when they see it.
-// Takes ownership of the status.
+// Records the first error; all workers stop when they see it. Takes ownership of the status.
 static void fail(CpuRun *run, HloStatus status) {
     if (run->status)
         hlo_status_free(status);
@@ -337,7 +331,7 @@ static void fail(CpuRun *run, HloStatus status) {
     atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
-// Everybody in the group goes back into the queue, to be taken up by whichever worker comes first.
+// Returns all devices of the group to the queue, where any worker may take them.
 static void release_group(CpuRun *run, CpuRendezvous *meeting) {
     assert(meeting);
     meeting->arrived = 0;
@@ -349,8 +343,9 @@ static void release_group(CpuRun *run, CpuRendezvous *meeting) {
     }
 }
 
-// Lock held. The last one to arrive starts the exchange, cut into parts that any worker may take.
-// Results of the exchange may stand in the operands' memory, hence it begins only when all are there.
+// Registers the device at the rendezvous. The last one to arrive starts the exchange, divided into parts that any
+// worker may take. Results of the exchange may overlap the operands' memory, so it begins only when all have arrived.
+// Lock held.
 static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     assert(thunk && device);
     const CpuCollective *collective = thunk->kernel;
@@ -371,9 +366,9 @@ static void arrive(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
 
 // ---- shared kernels
 
-// Lock held, released while the kernel runs. The last device of a class to arrive computes for all.
-// Its members hold equal operands (share.h), so one result is all of theirs. They copy it only where their memory is
-// not the same.
+// Registers the device at a shared kernel; the last device of a class to arrive computes for all. The members have
+// equal operands (share.h), so one result serves all. They copy it only if their memory differs. Lock held, but
+// released while the kernel runs.
 static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const int16_t *leaders = run->sharing->leaders[thunk->share_index];
     const int16_t leader = leaders[device->number];
@@ -406,8 +401,8 @@ static void arrive_shared(CpuRun *run, CpuDevice *device, const CpuThunk *thunk,
 
 // ---- deadlocks
 
-// The devices of the group that are not there, as "devices 1, 2".
-// At most eight, which is enough to see the pattern.
+// Prints the devices of the group that have not arrived, as "devices 1, 2". Prints at most eight, which is enough to
+// see the pattern.
 static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *text) {
     const CpuCollective *collective = waiting->waits_at->kernel;
     const CpuCollectiveGroup *group = &collective->groups[collective->group_of[waiting->number]];
@@ -423,7 +418,7 @@ static void print_missing(const CpuRun *run, const CpuDevice *waiting, HloText *
     }
 }
 
-// One clause for a device that is parked at a recv-done.
+// Prints one clause for a device that is parked at a recv-done.
 static void print_receiver(const CpuDevice *device, HloText *text) {
     const CpuPeer *peer = device->waits_at->kernel;
     hlo_text_format(text, "%sdevice %lld waits at recv-done %%%s for a message on channel %lld",
@@ -432,9 +427,9 @@ static void print_receiver(const CpuDevice *device, HloText *text) {
     if (peer->has_pairs) hlo_text_format(text, " from device %lld", (long long)peer->sources[device->number]);
 }
 
-// Nobody can go on, and not all have finished: tells who waits where for whom.
-// One clause for each place at which somebody waits; devices that have finished are named, since their absence is
-// mostly the reason.
+// Describes a deadlock: no device can continue, and not all have finished. Names which device waits where for which,
+// with one clause for each rendezvous and receive that has waiting devices. Devices that have finished are named, since
+// their absence is usually the reason.
 static HloStatus deadlock(const CpuRun *run) {
     HloText text = {0};
     const CpuThunk *told[8];
@@ -467,15 +462,14 @@ static HloStatus deadlock(const CpuRun *run) {
 
 // ---- workers
 
-// Lock held: the device waits for a message, unless that has come by now.
+// Parks the device until its message arrives, unless it has arrived meanwhile. Lock held.
 static void park(CpuRun *run, CpuDevice *device, const CpuThunk *thunk) {
     device->waits_at = thunk;
     device->waits_since = now(run);
     wake_receiver(run, device->number);
 }
 
-// Returns with the lock held.
-// Errors are taken under the lock, where the first one counts.
+// Runs a device. Returns with the lock held: errors are recorded under the lock, where the first one counts.
 static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
     assert(device);
     const CpuThunk *waits_at;
@@ -493,7 +487,7 @@ static void run_device(CpuRun *run, CpuDevice *device, CpuPool *pool) {
         atomic_fetch_add_explicit(&run->news, 1, memory_order_release);
 }
 
-// Returns with the lock held. The last part lets the group go on.
+// Runs a part of an exchange; the last part releases the group. Returns with the lock held.
 static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
     assert(work);
     CpuRendezvous *meeting = work->meeting;
@@ -506,8 +500,8 @@ static void run_part(CpuRun *run, const CpuWork *work, CpuPool *pool) {
         release_group(run, meeting);
 }
 
-// Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds.
-// Counts are compared, not flags: news that came between the look and the wait changes the count.
+// Spins, then yields, then sleeps: exchanges take microseconds, host callbacks seconds. Compares counts rather than
+// flags: news between the look and the wait changes the count.
 static void wait_for_news(CpuRun *run, uint32_t seen) {
     for (int i = 0; atomic_load_explicit(&run->news, memory_order_acquire) == seen; i++) {
         if (i < kSpins) {
@@ -522,8 +516,8 @@ static void wait_for_news(CpuRun *run, uint32_t seen) {
     }
 }
 
-// Does work until the run is over. Any number of these may go on at once; one alone does it all.
-// The lock is held at the top of the loop; run_device() and run_part() come back with it.
+// Works until the run is over. Any number of workers may do this concurrently, and one is enough. The lock is held at
+// the top of the loop; run_device() and run_part() return with it.
 static void work_on_run(CpuRun *run, CpuPool *pool) {
     pthread_mutex_lock(&run->lock);
     while (run->finished < run->device_count && !run->status) {
@@ -550,7 +544,7 @@ static void work_on_run(CpuRun *run, CpuPool *pool) {
     pthread_mutex_unlock(&run->lock);
 }
 
-// The range says nothing: a worker does what there is.
+// Ignores the range: a worker takes whatever work there is.
 static void worker_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     (void)begin;
@@ -562,8 +556,8 @@ static void worker_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // ---- a run
 
-// What it has taken when it fails is freed by free_run().
-// Three blocks for all devices. Frames are as many as the program nests, plus one for the entry.
+// Allocates three blocks for all devices, with as many frames per device as the program nests, plus one for the entry.
+// On failure, free_run() frees what has been allocated.
 static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     HLO_TRY(cpu_mail_init(&run->mail, run->device_count));
     const CpuSignature *signature = &run->executable->signature;
@@ -590,7 +584,8 @@ static HloStatus allocate_devices(CpuRun *run, const CpuExecution *execution) {
     return HLO_SUCCESS;
 }
 
-// A meeting for every group of every collective, numbered from first_meeting of the collective on.
+// Allocates a rendezvous for every group of every collective; those of one collective are numbered from its
+// first_meeting on.
 static HloStatus allocate_meetings(CpuRun *run) {
     const CpuExecutable *executable = run->executable;
     int64_t total = 0, parts = 1;
@@ -616,7 +611,7 @@ static HloStatus allocate_meetings(CpuRun *run) {
     return HLO_SUCCESS;
 }
 
-// Whatever was taken, also by a run that failed half-way.
+// Frees everything that was allocated, also by a run that failed half-way.
 static void free_run(CpuRun *run) {
     for (int64_t i = 0; i < run->meeting_count; i++) hlo_free(run->meetings[i].addresses);
     cpu_mail_free(&run->mail);
@@ -630,7 +625,8 @@ static void free_run(CpuRun *run) {
     pthread_mutex_destroy(&run->lock);
 }
 
-// Fewer devices than workers: one worker walks through them and its kernels use the others. Else workers take devices.
+// With fewer devices than workers, one worker walks through the devices, and its kernels use the other workers.
+// Otherwise workers take devices.
 HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution) {
     assert(executable && execution);
     CpuRun run = {.executable = executable,

@@ -10,12 +10,12 @@
 #include "targets/cpu/graph/mail.h"
 #include "targets/cpu/run/internal.h"
 
-// A list that a device is in.
+// A list of thunks that a device is executing.
 typedef struct CpuFrame {
     const CpuThunkList *list;
     const CpuThunk *owner;  // the while or conditional; NULL for the entry
-    int32_t region;         // which of the owner's
-    int64_t next;           // thunk to run next
+    int32_t region;         // which region of the owner
+    int64_t next;           // index of the thunk to run next
 } CpuFrame;
 
 typedef struct CpuDevice {
@@ -24,7 +24,7 @@ typedef struct CpuDevice {
     CpuFrame *frames;
     int32_t frame_count;
     const CpuThunk *waits_at;  // the collective or receive, or NULL
-    int64_t waits_since;       // while the run is traced
+    int64_t waits_since;       // set only in a traced run
     HloDraws draws;
 } CpuDevice;
 
@@ -32,11 +32,11 @@ typedef struct CpuDevice {
 typedef struct CpuRendezvous {
     const CpuCollectiveGroup *group;
     int64_t arrived;
-    void ***addresses;  // [array][member]; made at the first meeting
+    void ***addresses;  // [array][member]; made at the first rendezvous
     int64_t parts, parts_left;
 } CpuRendezvous;
 
-// A device that can go on, or a part of an exchange.
+// A device that is ready to run, or a part of an exchange.
 typedef struct CpuWork {
     CpuDevice *device;
     CpuRendezvous *meeting;
@@ -58,15 +58,15 @@ typedef struct CpuRun {
     const CpuHost *host;
     const CpuTrace *trace;
     int64_t *shared_arrivals;  // [share index][leader]
-    bool alone;                // one worker does it all
-    pthread_mutex_t lock;      // everything below
+    bool alone;                // one worker does all the work
+    pthread_mutex_t lock;      // guards everything below
     CpuWork *queue;            // a ring
     int64_t queue_begin, queue_end, queue_capacity;
     CpuMail mail;           // between devices
-    int64_t busy;           // pieces of work being done
-    int64_t finished;       // devices
+    int64_t busy;           // pieces of work in progress
+    int64_t finished;       // number of finished devices
     HloStatus status;       // the first error
-    _Atomic uint32_t news;  // rises when waiting workers should look again
+    _Atomic uint32_t news;  // incremented when waiting workers should look again
 } CpuRun;
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes that the reference evaluator runs.
+// Runs nodes in the reference evaluator.
 //
-// For ops without a kernel, and forms of ops that no kernel takes (lower/fallbacks.def says which, and why): slow, but
-// right by definition, as the evaluator is the oracle. Operands are read where they lie; the result is copied to its
-// place.
+// It serves ops without a kernel, and forms of ops that no kernel takes (lower/fallbacks.def lists them with reasons).
+// It is slow, but right by definition, as the evaluator is the oracle. Operands are read in place; the result is copied
+// to its buffer.
 #include "targets/cpu/run/fallback.h"
 
 #include <assert.h>
@@ -11,8 +11,8 @@
 
 #include "hlo/eval/eval.h"
 
-// A literal of `shape` whose leaves lie at the next addresses.
-// Nothing is copied: the evaluator only reads its operands.
+// Makes a literal of `shape` whose leaves are the memory at the next addresses. Nothing is copied, because the
+// evaluator only reads its operands.
 static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *const **next) {
     assert(shape && next);
     HloLiteral *literal = HLO_ARENA_NEW(arena, HloLiteral, 1);
@@ -27,7 +27,7 @@ static HloLiteral *view_literal(HloArena *arena, const HloShape *shape, void *co
     return literal;
 }
 
-// Leaves in the order in which the node's results are numbered.
+// Copies the leaves out in the order in which the node's results are numbered.
 static void store_literal(const HloLiteral *literal, void *const **next) {
     assert(literal && next);
     if (!hlo_shape_is_tuple(literal->shape)) {
@@ -62,7 +62,7 @@ static HloStatus run_protected(void *argument) {
     return HLO_SUCCESS;
 }
 
-// Any worker: each call has an arena of its own, and the evaluator no state.
+// May run on any worker: each call has its own arena, and the evaluator has no state.
 HloStatus cpu_fallback_run(const HloInstruction *instruction, void *const *arguments, bool tpu_numerics) {
     FallbackCall call = {instruction, arguments, tpu_numerics, hlo_arena_new()};
     HLO_FAIL_IF(!call.arena, HLO_RESOURCE_EXHAUSTED, "no memory to evaluate %%%s", instruction->name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What compile.c makes and execute.c runs.
+// The executable that compile.c makes and execute.c runs.
 #ifndef MESHLO_TARGETS_CPU_RUN_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_RUN_INTERNAL_H_
 
@@ -10,7 +10,7 @@
 HLO_BEGIN_C
 
 struct CpuExecutable {
-    HloArena *arena;    // everything below
+    HloArena *arena;    // owns everything below
     HloModule *module;  // a copy of the program
     void *constants;    // constant_bytes
     CpuSignature signature;
@@ -20,7 +20,7 @@ struct CpuExecutable {
     bool tpu_numerics;
     const CpuCollective *const *collectives;  // by index
     int32_t collective_count;
-    int32_t shareable_count;  // share indices given to thunks
+    int32_t shareable_count;  // number of share indices given to thunks
     int32_t array_count;
     const int32_t *argument_arrays;  // ids of the arguments' arrays
 };

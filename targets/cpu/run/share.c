@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values are equal on which devices: a partition of the devices for every array, as the first
-// device of each device's class, found by walking the thunks once (loops until nothing changes).
+// Determines which values are equal on which devices: a partition of the devices for every array, stored as the first
+// device of each device's class. One walk over the thunks finds it (loops are walked until nothing changes).
 //
-// Devices that hold equal values compute equal results: such kernels are run once and their results
-// copied. The analysis is a partition of the devices for every array, which is refined by whatever
-// could tell two devices apart: their arguments, their numbers, control flow that depends on
-// either, and what varies by itself (random numbers, callbacks). Arguments are equal if they are
-// the same memory; a plan is made again when that pattern changes.
+// Devices that have equal values compute equal results: these kernels run once and their results are copied. Each
+// array's partition is refined by anything that could distinguish two devices: their arguments, their numbers, control
+// flow that depends on either, and ops that vary by themselves (random numbers, callbacks). Arguments are equal if they
+// are the same memory; a plan is made again when that pattern changes.
 //
 //     devices       0 1 2 3
 //     weights       0 0 0 0    one buffer for all
 //     batch         0 1 2 3    a shard each
 //     dot           0 1 2 3    as its operands: the finest of both
-//     all-reduce    0 0 0 0    all members get the same, whatever went in
+//     all-reduce    0 0 0 0    all members get the same result, whatever the operands
 //     optimiser     0 0 0 0    computed by device 0 for all four
 //
-// A device that waits for another to share its work must be sure that the other comes there, as
-// often as itself: so classes are split by whatever sends devices different ways (`control` below),
-// the conditions of loops included.
+// A device that waits for another to share its work must be sure that the other one arrives there as often as itself.
+// So classes are split by everything that makes control flow diverge (`control` below), including the conditions of
+// loops.
 #include "targets/cpu/run/share.h"
 
 #include <string.h>
@@ -34,14 +33,14 @@ typedef struct Analysis {
     bool changed;
 } Analysis;
 
-// By device, the first device of its class.
+// Returns, by device, the first device of its class.
 static int16_t *classes_of(const Analysis *analysis, int32_t array) {
     return analysis->classes + array * analysis->devices;
 }
 
 // ---- partitions
 
-// Splits the classes of `into` where `by` tells devices apart.
+// Splits the classes of `into` where `by` distinguishes devices.
 static void refine(const Analysis *analysis, int16_t *into, const int16_t *by) {
     Classes result;
     for (int16_t d = 0; d < analysis->devices; d++) {
@@ -52,12 +51,12 @@ static void refine(const Analysis *analysis, int16_t *into, const int16_t *by) {
     memcpy(into, result, sizeof(int16_t) * (size_t)analysis->devices);
 }
 
-// Every device on its own.
+// Puts every device in a class of its own.
 static void split_all(const Analysis *analysis, int16_t *into) {
     for (int16_t d = 0; d < analysis->devices; d++) into[d] = d;
 }
 
-// Notes whether anything has changed, for loops.
+// Sets an array's partition and records whether anything has changed, for loops.
 static void set(Analysis *analysis, int32_t array, const int16_t *value) {
     int16_t *to = classes_of(analysis, array);
     const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
@@ -70,7 +69,7 @@ static void set(Analysis *analysis, int32_t array, const int16_t *value) {
 
 static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control);
 
-// True if devices d and e get the same from the collective, when its operands are equal as `operand` says.
+// Whether devices d and e get equal results from the collective if its operands are equal as in `operand`.
 static bool exchange_equal(const CpuCollective *collective, const int16_t *operand, int64_t d, int64_t e) {
     const CpuCollectiveGroup *a = &collective->groups[collective->group_of[d]];
     const CpuCollectiveGroup *b = &collective->groups[collective->group_of[e]];
@@ -83,7 +82,7 @@ static bool exchange_equal(const CpuCollective *collective, const int16_t *opera
     return true;
 }
 
-// What devices get from a collective depends on all members' operands.
+// A device's result of a collective depends on the operands of all members.
 static void exchange(const Analysis *analysis, const CpuCollective *collective, int16_t *value) {
     Classes result;
     for (int16_t d = 0; d < analysis->devices; d++) {
@@ -94,7 +93,7 @@ static void exchange(const Analysis *analysis, const CpuCollective *collective, 
     memcpy(value, result, sizeof(int16_t) * (size_t)analysis->devices);
 }
 
-// Devices of one number stay together, as replicas of one partition.
+// Devices with equal numbers stay together, such as the replicas of one partition.
 static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     const int64_t partitions = analysis->executable->partition_count;
     Classes ids;
@@ -102,15 +101,15 @@ static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     refine(analysis, value, ids);
 }
 
-// Equal only where every operand is, and where control flow is.
+// Results are equal only where every operand and the control flow are.
 static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int16_t *control, int16_t *value) {
     memcpy(value, control, sizeof(int16_t) * (size_t)analysis->devices);
     for (int32_t i = 0; i < thunk->read_count; i++) refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
 }
 
-// The state's classes only ever split, so the walk ends after as many rounds as there are devices at most for each
-// array. Devices that may leave the loop at different times differ in everything inside, in the condition too: one that
-// has left does not come to it again, and whoever waited there to share its work would wait for ever.
+// The state's classes only ever split, so the walk ends after at most as many passes per array as there are devices.
+// Devices that may leave the loop at different times differ in everything inside it, including the condition: a device
+// that has left does not return, and a device that waited there to share its work would wait forever.
 static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     const int32_t *states = thunk->arrays + thunk->read_count;
     const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
@@ -140,8 +139,7 @@ static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t 
     } while (analysis->changed);
 }
 
-// The branch is chosen by the first operand: devices that may choose differently differ in all that
-// follows inside.
+// The first operand selects the branch: devices that may take different branches differ in everything inside them.
 static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     Classes inside;
     memcpy(inside, control, sizeof inside);
@@ -156,7 +154,7 @@ static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const in
     }
 }
 
-// Everything without regions.
+// Handles thunks without regions.
 static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     Classes value;
     read_all(analysis, thunk, control, value);
@@ -169,7 +167,7 @@ static void walk_plain(Analysis *analysis, const CpuThunk *thunk, const int16_t 
                sizeof(int16_t) * (size_t)analysis->devices);
 }
 
-// Thunks in the order of execution.
+// Walks thunks in execution order.
 static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *control) {
     for (int64_t i = 0; i < list->count; i++) {
         const CpuThunk *thunk = &list->thunks[i];
@@ -184,7 +182,7 @@ static void walk(Analysis *analysis, const CpuThunkList *list, const int16_t *co
 
 // ---- plans
 
-// False when no two devices have an argument in common.
+// Returns false when no two devices share an argument.
 static bool read_pattern(const CpuExecutable *executable, const CpuExecution *execution, int64_t devices,
                          int16_t *pattern) {
     bool some = false;
@@ -200,7 +198,7 @@ static bool read_pattern(const CpuExecutable *executable, const CpuExecution *ex
     return some;
 }
 
-// One block: the plan, its pattern, its tables.
+// Allocates the plan, its pattern and its tables in one block.
 static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) {
     const int64_t arguments = executable->signature.argument_count, results = executable->signature.result_count;
     const int64_t rows = arguments + results + executable->shareable_count;
@@ -216,7 +214,7 @@ static CpuSharePlan *new_plan(const CpuExecutable *executable, int64_t devices) 
     return plan;
 }
 
-// False when memory is short: then nothing is shared, which is right too.
+// Returns false when memory is short: then nothing is shared, which is correct too.
 static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
     const int64_t devices = plan->devices;
     const CpuSignature *signature = &executable->signature;
@@ -241,8 +239,8 @@ static bool analyse(const CpuExecutable *executable, CpuSharePlan *plan) {
     return true;
 }
 
-// Keeps the plan while runs have the same pattern of arguments that devices hold in common, makes a new one where it
-// has changed, and has none where nothing is shared.
+// Keeps the plan while the pattern of shared arguments stays the same, makes a new one when it changes, and has none
+// where nothing is shared.
 void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan) {
     const int64_t devices = executable->replica_count * executable->partition_count;
     if (devices < 2 || devices > kMaximumDevices) return;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that several devices would repeat. Devices whose arguments stand in the same memory (replicated parameters)
-// compute the same values until something that differs enters; costly kernels among those run once and are copied.
-// Which arrays are equal on which devices follows from the program and from which argument addresses are equal, so it
-// is always right, whatever the arguments hold.
+// Work that several devices would repeat. Devices whose arguments are in the same memory (replicated parameters)
+// compute the same values until a value that differs enters. Costly kernels among these run once and their results are
+// copied. Which arrays are equal on which devices follows from the program and from which argument addresses are equal,
+// so sharing is always right, whatever the arguments contain.
 #ifndef MESHLO_TARGETS_CPU_RUN_SHARE_H_
 #define MESHLO_TARGETS_CPU_RUN_SHARE_H_
 

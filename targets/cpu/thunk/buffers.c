@@ -1,23 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffer assignment. Positions are even numbers in execution order, counted through nested regions;
-// a step at position p writes at p and reads until p + 1, so that an array that dies at a step and
-// one that is born there overlap: they may share memory only when the step says that it works in
-// place.
+// Buffer assignment. Positions are even numbers in execution order, counted through nested regions. A step at position
+// p writes at p and reads until p + 1, so an array that dies at a step and one that is defined there overlap: they may
+// share memory only if the step works in place.
 //
 //     position 0   %a = loop        %a lives [0, 3]
-//     position 2   %b = loop(%a)    %b lives [2, 5]   overlaps %a in [2, 3]: one place only if the loop works in place
-//     position 4   %c = kernel(%b)  %c lives [4, ...] may take %a's place, which ended before
+//     position 2   %b = loop(%a)    %b lives [2, 5]   overlaps %a in [2, 3]: one slice only if the loop works in place
+//     position 4   %c = kernel(%b)  %c lives [4, ...] may reuse %a's slice, which is free by then
 //
-// A storage is one place in memory and the segments of time in which some array needs it. Arrays
-// that would otherwise be copied into each other are joined into one storage if no two values are
-// needed at once (conflict()); storages that are left in the arena are packed by best fit.
-// Invariant: at any position, the values that are alive lie in disjoint memory, but for the
-// hand-over of a step that works in place.
+// A storage is one region of memory and the segments of time in which some array needs it. Arrays that would otherwise
+// be copied into each other are merged into one storage if no two of their values are needed at the same time
+// (conflict()); storages that stay in the arena are packed by best fit. Invariant: at any position, the live values are
+// in disjoint memory, except for the hand-over in a step that works in place.
 //
-// Order: number the steps and their reads, make a storage for each array that is written, bind
-// results to the caller's memory, join in three rounds (loop states, updates in place, elementwise
-// loops), see which arguments a result may take over, pack. Joining looks the shorter of two
-// histories up in the longer by bisection; packing is O(storages x gaps).
+// Order: number the steps and their reads, make a storage for each array that is written, bind results to the caller's
+// memory, merge in three passes (loop states, updates in place, elementwise loops), decide which arguments a result may
+// take over, pack. Merging looks the shorter of two histories up in the longer by bisection; packing is O(storages x
+// gaps).
 #include "targets/cpu/thunk/buffers.h"
 
 #include <assert.h>
@@ -26,13 +24,13 @@
 
 #include "hlo/base/arithmetic.h"
 
-// Where an array (the root of its views) is read.
+// The positions where an array (the root of its views) is read.
 typedef struct Uses {
     int64_t last;        // last reading position, -1 for none
     HloInt64Vector all;  // every reading position
 } Uses;
 
-// What happens at a position: a step, or the end of a region. `owner` is the step in whose regions that is, NULL for
+// What happens at a position: a step, or the end of a region. `owner` is the step whose regions contain it, NULL for
 // the entry's.
 typedef struct Moment {
     CpuStep *step;
@@ -52,7 +50,7 @@ typedef struct Buffers {
 
 enum { kAlignment = 64 };
 
-// The storage that this one was joined to, and so on.
+// Follows merged storages to the one that represents them all.
 static CpuStorage *storage_root(CpuStorage *storage) {
     while (storage->joined) storage = storage->joined;
     return storage;
@@ -65,14 +63,14 @@ CpuSlice cpu_array_slice(CpuArray *array) {
 
 // ---- positions and uses
 
-// A view is a use of what it views.
+// Records a read; using a view is a use of the array it views.
 static void use_at(Buffers *buffers, CpuArray *array, int64_t position) {
     Uses *uses = &buffers->uses[cpu_array_root(array)->id];
     if (position > uses->last) uses->last = position;
     hlo_vector_push(buffers->arena, &uses->all, position);
 }
 
-// Even: the odd number behind it is where the moment's reads end.
+// Returns an even number; the moment's reads end at the odd number after it.
 static int64_t next_position(Buffers *buffers, Moment moment) {
     const int64_t position = buffers->position;
     hlo_vector_push(buffers->arena, &buffers->moments, moment);
@@ -82,14 +80,14 @@ static int64_t next_position(Buffers *buffers, Moment moment) {
 
 static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner);
 
-// A nested step has an end of its own, behind those of its regions.
+// Numbers a step. A step with regions also has an end position, after those of its regions.
 static void number_step(Buffers *buffers, CpuStep *step, CpuStep *owner) {
     step->begin = next_position(buffers, (Moment){.step = step, .owner = owner});
     for (int32_t i = 0; i < step->read_count; i++) use_at(buffers, step->reads[i], step->begin + 1);
     const bool nested = step->kind == CPU_STEP_WHILE || step->kind == CPU_STEP_CONDITIONAL;
     for (int32_t i = 0; nested && i < step->node->region_count; i++) number_steps(buffers, &step->regions[i], step);
     step->end = nested ? next_position(buffers, (Moment){.owner = owner}) : step->begin;
-    // State that does not change is what the loop begins with, and every round may read it.
+    // State that does not change is the loop's initial value, and every iteration may read it.
     for (int32_t i = 0; step->kind == CPU_STEP_WHILE && i < step->write_count; i++)
         if (step->writes[i]->view) use_at(buffers, step->writes[i], step->end + 1);
 }
@@ -105,7 +103,7 @@ static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
 
 // ---- storages
 
-// In the arena until somebody binds it to another base.
+// Makes a storage in the arena; it stays there unless it is bound to another base.
 static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
     CpuStorage *storage = HLO_ARENA_NEW(buffers->arena, CpuStorage, 1);
     storage->bytes = array->bytes;
@@ -113,13 +111,13 @@ static CpuStorage *new_storage(Buffers *buffers, CpuArray *array) {
     return storage;
 }
 
-// In order of their beginnings: callers go through the program in order.
+// Segments are sorted by beginning, because callers walk the program in order.
 static void add_segment(Buffers *buffers, CpuStorage *storage, CpuArray *array, int64_t begin, int64_t end) {
     const CpuSegment segment = {array, begin, end};
     hlo_vector_push(buffers->arena, &storage->segments, segment);
 }
 
-// The last of the array's uses above `last` and not above `limit`, or `last`.
+// Returns the last of the array's uses in (last, limit], or `last` if there is none.
 static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, int64_t limit, int64_t last) {
     const Uses *uses = &buffers->uses[array->id];
     for (int64_t i = 0; i < uses->all.count; i++)
@@ -127,8 +125,8 @@ static int64_t last_use_before(const Buffers *buffers, const CpuArray *array, in
     return last;
 }
 
-// The outermost conditional in whose branches the life ends, and does not begin; NULL without one.
-// `begin` and `end` are positions of a life.
+// Returns the outermost conditional in whose branches the live range [begin, end] ends without beginning there, or
+// NULL.
 static const CpuStep *conditional_at_end(const Buffers *buffers, int64_t begin, int64_t end) {
     const CpuStep *found = NULL;
     const CpuStep *owner = buffers->moments.items[end / 2].owner;
@@ -136,14 +134,15 @@ static const CpuStep *conditional_at_end(const Buffers *buffers, int64_t begin, 
         if (owner->kind == CPU_STEP_CONDITIONAL)
             found = owner;
         else if (owner->begin > begin)
-            found = NULL;  // what a loop reads from outside lives as long as the loop
+            found = NULL;  // an array that a loop reads from outside lives as long as the loop
     }
     return found;
 }
 
-// The array lives from a position to its last use. Branches are numbered one after the other, but only one of them
-// runs: a life that ends in them has an end in each of its own, and what is made in one may take its place there though
-// the next one reads it too. Without that a loop whose branches update a buffer, or leave it, copied it every time.
+// Adds the live range of an array, from a position to its last use. Branches are numbered one after the other, but only
+// one of them runs. So a range that ends in branches has a separate end in each, and an array defined in one branch may
+// reuse the memory there although the next branch reads it too. Otherwise a loop whose branches update a buffer, or
+// leave it unchanged, would copy it every time.
 static void add_life(Buffers *buffers, CpuStorage *storage, CpuArray *array, int64_t begin, int64_t end) {
     const CpuStep *choice = conditional_at_end(buffers, begin, end);
     add_segment(buffers, storage, array, begin, choice ? choice->begin + 1 : end);
@@ -158,10 +157,10 @@ static int64_t maximum(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// The state of a loop lives from its first value to the last read of the body, and again from the body's end, where the
-// next value is written. What is asked of it behind the loop it must still have when the condition has said no: from
-// there the way leads out, though the body's positions come next. Without that a predicate that is `not(state)` was
-// written over the state, and the loop gave that.
+// The state of a loop lives from its initial value to the last read of the body, and again from the body's end, where
+// the next value is written. If it is read after the loop, it must still be intact when the condition is false: the
+// loop exits from there, although the body's positions come next. Otherwise a predicate `not(state)` could be written
+// over the state, and the loop would return the predicate.
 static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *state) {
     CpuStorage *storage = new_storage(buffers, state);
     const int64_t body_end = step->regions[1].end, last_use = buffers->uses[state->id].last;
@@ -180,13 +179,13 @@ static void make_choice_storage(Buffers *buffers, const CpuStep *step, CpuArray 
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
-// One for each array that a step writes, alive from there to its last reader.
+// Makes a storage for each array that a step writes, live from there to its last read.
 static void make_storages(Buffers *buffers, CpuSteps *steps) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
         for (int32_t k = 0; k < step->write_count; k++) {
             CpuArray *array = step->writes[k];
-            if (array->view) continue;  // state of a loop that does not change
+            if (array->view) continue;  // loop state that does not change
             if (step->kind == CPU_STEP_WHILE)
                 make_state_storage(buffers, step, array);
             else if (step->kind == CPU_STEP_CONDITIONAL)
@@ -202,7 +201,7 @@ static void make_storages(Buffers *buffers, CpuSteps *steps) {
     }
 }
 
-// Arguments, constants and tokens stand where they are.
+// Makes storages of arguments, constants and tokens, whose memory is fixed.
 static void make_fixed_storages(Buffers *buffers) {
     for (int64_t i = 0; i < buffers->program->arrays.count; i++) {
         CpuArray *array = buffers->program->arrays.items[i];
@@ -221,15 +220,15 @@ static void make_fixed_storages(Buffers *buffers) {
 
 // ---- sharing
 
-// Steps write few arrays.
+// A linear search, as steps write few arrays.
 static bool writes_array(const CpuStep *step, const CpuArray *array) {
     for (int32_t i = 0; i < step->write_count; i++)
         if (step->writes[i] == array) return true;
     return false;
 }
 
-// True if `step` may write `write`, one of its results, over the memory of this array, which it reads. The results of
-// one loop all have the map and the width of its first store.
+// Whether `step` may write its result `write` over the memory of `read`, which it reads. The results of one loop all
+// have the map and the width of its first store.
 static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuArray *write) {
     assert(step && read && write);
     if (step->update_in_place >= 0) return step->reads[step->update_in_place] == read && step->writes[0] == write;
@@ -250,7 +249,7 @@ static bool works_in_place(const CpuStep *step, const CpuArray *read, const CpuA
     return allowed;
 }
 
-// True if the value that `from` has before the position may be overwritten there by the one that `to` gets.
+// Whether the value of `from` before the position may be overwritten there by the new value of `to`.
 static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray *from, const CpuArray *to) {
     const Moment moment = buffers->moments.items[position / 2];
     if (moment.step) return works_in_place(moment.step, from, to);
@@ -261,8 +260,8 @@ static bool hands_over(const Buffers *buffers, int64_t position, const CpuArray 
     return false;
 }
 
-// The first segment of the storage that ends at the position or behind it. Segments are sorted: they touch in
-// hand-overs only, so that both their beginnings and their ends rise.
+// Returns the first segment of the storage that ends at or after the position. Segments are sorted: they touch only at
+// hand-overs, so both their beginnings and their ends increase.
 static int64_t first_segment_from(const CpuStorage *storage, int64_t position) {
     int64_t low = 0, high = storage->segments.count;
     while (low < high) {
@@ -275,8 +274,8 @@ static int64_t first_segment_from(const CpuStorage *storage, int64_t position) {
     return low;
 }
 
-// True if values of both are needed at once. The shorter history is looked up in the longer one: a chain of n updates
-// of one array, or n conditionals one behind the other, joins storages of one segment to one of up to n.
+// Whether values of both storages are needed at the same time. The shorter history is looked up in the longer one: a
+// chain of n updates of one array, or n consecutive conditionals, merges storages of one segment into one of up to n.
 static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStorage *b) {
     assert(a != b);
     if (a->segments.count > b->segments.count) {
@@ -298,7 +297,7 @@ static bool conflict(const Buffers *buffers, const CpuStorage *a, const CpuStora
     return false;
 }
 
-// The segments of `from` among those of `into`, from behind: what follows in the program is put at the end.
+// Merges the segments of `from` into those of `into`, from the end: later segments are usually appended.
 static void merge_segments(Buffers *buffers, CpuStorage *into, const CpuStorage *from) {
     int64_t old = into->segments.count, left = from->segments.count;
     for (int64_t i = 0; i < left; i++) hlo_vector_push(buffers->arena, &into->segments, from->segments.items[i]);
@@ -309,8 +308,8 @@ static void merge_segments(Buffers *buffers, CpuStorage *into, const CpuStorage 
     }
 }
 
-// Lets the two arrays share one place if they may. The caller names arrays whose sharing would save a copy; they may if
-// nothing that already lives in either place meets.
+// Merges the storages of two arrays if possible. The caller names arrays whose sharing would save a copy; they may
+// share if no live ranges of the two storages conflict.
 static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
     assert(a && b);
     a = cpu_array_root(a);
@@ -320,8 +319,8 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
     if (x->segments.count == 0 || y->segments.count == 0 || x->bytes != y->bytes) return false;
     if (x->base != CPU_BASE_ARENA && y->base != CPU_BASE_ARENA) return false;
     if (conflict(buffers, x, y)) return false;
-    // What is bound to a place stays the root; else the longer history, so that a chain of n updates copies n segments
-    // and not n squared.
+    // A storage that is bound to a base stays the root; otherwise the one with the longer history, so that a chain of n
+    // updates copies n segments and not n squared.
     if (y->base != CPU_BASE_ARENA || (x->base == CPU_BASE_ARENA && y->segments.count > x->segments.count)) {
         CpuStorage *swap = x;
         x = y;
@@ -334,14 +333,14 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
 
 typedef enum Round { ROUND_STRUCTURE, ROUND_UPDATES, ROUND_ELEMENTWISE } Round;
 
-// What a region ends with goes where its owner wants it; joined, nothing has to be copied there.
+// The results of a region move to the arrays of its owner; if their storages are merged, no copy is needed.
 static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArray *const *targets) {
     for (int64_t i = 0; i < region->region->results.count; i++)
         join(buffers, targets[i], region->region->results.items[i]);
 }
 
-// Three rounds, the most valuable first: a loop's state that has to be copied costs in every round of the loop, an
-// update in place saves a copy of the whole array, an elementwise loop over its operand only saves memory.
+// Merges in three passes, the most valuable first: copying a loop's state costs in every iteration, an update in place
+// saves a copy of the whole array, and an elementwise loop over its operand only saves memory.
 static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
     for (int64_t i = 0; i < steps->steps.count; i++) {
         CpuStep *step = &steps->steps.items[i];
@@ -367,7 +366,7 @@ static void join_steps(Buffers *buffers, CpuSteps *steps, Round round) {
 
 // ---- results
 
-// Results are made where the caller will find them, unless the value is already bound to another place (an argument, a
+// Places results directly in the caller's memory, unless the value is already bound to another base (an argument, a
 // constant, or an earlier result): then it is copied at the end.
 static void fix_results(Buffers *buffers) {
     CpuAssignment *assignment = buffers->assignment;
@@ -383,13 +382,13 @@ static void fix_results(Buffers *buffers) {
     }
 }
 
-// The entry's step that begins at the position; NULL for positions inside of nested steps.
+// Returns the entry's step that begins at the position; NULL for positions inside nested steps.
 static const CpuStep *step_at(const Buffers *buffers, int64_t position) {
     const Moment moment = buffers->moments.items[position / 2];
     return moment.owner ? NULL : moment.step;
 }
 
-// True if the argument is dead when the first array of the result's storage is written, or dies in that step, which
+// Whether the argument is dead when the first array of the result's storage is written, or dies in that step, which
 // works in place.
 static bool may_take_over(const Buffers *buffers, CpuArray *argument, CpuArray *result) {
     const CpuStorage *storage = storage_root(result->storage);
@@ -405,7 +404,8 @@ static bool may_take_over(const Buffers *buffers, CpuArray *argument, CpuArray *
     return false;
 }
 
-// Donated arguments: a result takes the memory over only if nothing reads the argument any more when it is written.
+// Chooses the results that take over donated arguments: only if the argument is no longer read when the result is
+// written.
 static void choose_aliases(Buffers *buffers, const int64_t *alias_argument) {
     CpuAssignment *assignment = buffers->assignment;
     const CpuRegion *entry = buffers->program->entry;
@@ -432,18 +432,18 @@ typedef struct Gap {
 } Gap;
 
 typedef struct Packing {
-    HLO_VECTOR(Gap) gaps;  // free stretches below `top`, by offset
+    HLO_VECTOR(Gap) gaps;  // free ranges below `top`, by offset
     int64_t top;
 } Packing;
 
-// Of storages that are born together the largest first: small ones find gaps more easily.
+// Sorts storages that begin together by size, largest first: small ones find gaps more easily.
 static int compare_begin(const void *a, const void *b) {
     const Life *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->storage->bytes > y->storage->bytes ? -1 : x->storage->bytes < y->storage->bytes;
 }
 
-// For the order in which memory becomes free.
+// Sorts by end, the order in which memory becomes free.
 static int compare_end(const void *a, const void *b) {
     const Life *x = a, *y = b;
     return x->end < y->end ? -1 : x->end > y->end;
@@ -455,7 +455,7 @@ static void remove_gap(Packing *packing, int64_t at) {
     memmove(gaps + at, gaps + at + 1, sizeof *gaps * (size_t)(packing->gaps.count - at));
 }
 
-// The smallest gap that is large enough; without one the arena grows, using what is free at its top.
+// Takes the smallest gap that is large enough. If there is none, the arena grows, using the free space at its top.
 static int64_t take_gap(Packing *packing, int64_t bytes) {
     assert(bytes >= 0);
     int64_t best = -1;
@@ -481,12 +481,12 @@ static int64_t take_gap(Packing *packing, int64_t bytes) {
     return offset;
 }
 
-// Gaps stay sorted, and neighbours become one. Found by bisection: programs of many arrays that die in another order
-// than they were born have thousands of gaps.
+// Returns a range to the gaps, which stay sorted; neighbours are merged. Searches by bisection: programs with many
+// arrays that die in another order than they were defined have thousands of gaps.
 static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t bytes) {
     assert(offset >= 0 && bytes >= 0);
     if (bytes == 0) return;
-    int64_t at = 0;  // the first gap behind the new one
+    int64_t at = 0;  // the first gap after the new one
     for (int64_t high = packing->gaps.count; at < high;) {
         const int64_t middle = at + (high - at) / 2;
         if (packing->gaps.items[middle].offset < offset)
@@ -510,12 +510,12 @@ static void give_gap(HloArena *arena, Packing *packing, int64_t offset, int64_t 
     }
 }
 
-// Every storage begins on a cache line.
+// Rounds up so that every storage begins on a cache line.
 static int64_t rounded(int64_t bytes) {
     return hlo_round_up(bytes, kAlignment);
 }
 
-// Best fit in order of birth.
+// Packs by best fit in order of definition.
 static void pack(Buffers *buffers) {
     Life *births = HLO_ARENA_NEW(buffers->arena, Life, buffers->storages.count);
     int64_t count = 0;
@@ -542,8 +542,8 @@ static void pack(Buffers *buffers) {
     buffers->assignment->arena_bytes = packing.top;
 }
 
-// The order of joining is that of what is lost otherwise: loop states and updates in place would be copied every round,
-// elementwise loops in place only save memory.
+// The order of merging follows the cost of not merging: loop states and updates in place would be copied in every
+// iteration, elementwise loops in place only save memory.
 void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
                         CpuAssignment *assignment) {
     assert(program && steps && assignment);

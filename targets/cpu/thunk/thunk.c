@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps to thunks: arrays become addresses.
+// Converts steps to thunks: arrays become addresses.
 //
-// The last step of compiling. Buffers have been assigned, so each array of a step is a slice: a
-// base (arena, constants, argument or result) and an offset. Thunks know nothing of graphs or
-// arrays and are read by all devices at once, hence never written to after this. What a region
-// hands to the next round of its loop, or to its conditional, is a parallel assignment, which is
-// turned into copies in an order here.
+// This is the last stage of compilation. Buffers have been assigned, so each array of a step is a slice: a base (arena,
+// constants, argument or result) and an offset. Thunks know nothing of graphs or arrays. All devices read them
+// concurrently, so they are never written after this stage. What a region passes to the next iteration of its loop, or
+// to its conditional, is a parallel assignment, which is turned into a sequence of copies here.
 //
-//     a loop's body ends with the state (b, a) for the places (A, B): both must be read before either is written
-//     copies   temp <- B;  B <- A;  A <- temp      a circle, broken by a staging place behind the arena's end
-// A chain (A <- B, B <- C) needs no staging place, only its order: A first, since B is overwritten
-// next.
+//     a loop's body ends with the state (b, a) for the slices (A, B): both must be read before either is written
+//     copies   temp <- B;  B <- A;  A <- temp      a cycle, broken by a staging slice after the arena's end
+//
+// A chain (A <- B, B <- C) needs no staging slice, only the right order: A first, since B is overwritten next.
 #include <stdlib.h>
 
 #include "targets/cpu/element/integer.h"
@@ -25,12 +24,12 @@ typedef struct ThunkBuilder {
     int32_t shareable;
 } ThunkBuilder;
 
-// One place in memory.
+// Whether both are the same memory location.
 static bool same_slice(CpuSlice a, CpuSlice b) {
     return a.base == b.base && a.offset == b.offset;
 }
 
-// Limits and strides were worked out by lower/emit.c; here the index gets its address.
+// lower/emit.c has computed limits and strides; here the index gets its address.
 static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuffer *buffer) {
     CpuThunkStart *starts = HLO_ARENA_NEW(builder->arena, CpuThunkStart, buffer->start_count);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -41,7 +40,7 @@ static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuf
     return starts;
 }
 
-// Fused loops, each with the slices of its buffers and the start indices that are read at run time.
+// Builds fused loops, each with the slices of its buffers and the start indices that are read at run time.
 static void build_loops(ThunkBuilder *builder, const CpuStep *step, CpuThunk *thunk) {
     CpuThunkLoop *loops = HLO_ARENA_NEW(builder->arena, CpuThunkLoop, step->loop_count);
     for (int32_t i = 0; i < step->loop_count; i++) {
@@ -56,34 +55,35 @@ static void build_loops(ThunkBuilder *builder, const CpuStep *step, CpuThunk *th
     thunk->loop_count = step->loop_count;
 }
 
-// Copies onto themselves are the usual case, as buffer assignment puts loop state in place wherever it can.
+// Skips copies of a slice onto itself. They are the usual case, as buffer assignment puts loop state in place wherever
+// it can.
 static void add_copy(ThunkBuilder *builder, CopyVector *copies, CpuSlice from, CpuSlice to, int64_t bytes) {
     if (same_slice(from, to) || bytes == 0) return;
     const CpuCopy copy = {from, to, bytes};
     hlo_vector_push(builder->arena, copies, copy);
 }
 
-// Copies of a parallel assignment on their way into a sequence.
+// The copies of a parallel assignment while they are put in sequence.
 typedef struct Sequencer {
     CpuCopy *copies;  // by target
     int64_t count;
-    int64_t *readers;  // how many copies that are still to come read the target of this one
+    int64_t *readers;  // how many pending copies read the target of this one
     bool *emitted;
-    HLO_VECTOR(int64_t) ready;  // whose target nobody reads any more
+    HLO_VECTOR(int64_t) ready;  // copies whose target no pending copy reads
 } Sequencer;
 
-// Any total order will do: targets are looked up by it.
+// Any total order will do; targets are looked up by it.
 static int compare_slices(CpuSlice a, CpuSlice b) {
     if (a.base != b.base) return a.base < b.base ? -1 : 1;
     return (a.offset > b.offset) - (a.offset < b.offset);
 }
 
-// For qsort().
+// Comparison function for qsort().
 static int compare_targets(const void *a, const void *b) {
     return compare_slices(((const CpuCopy *)a)->to, ((const CpuCopy *)b)->to);
 }
 
-// The number of the copy that writes to the slice, or -1: no two have one target.
+// Returns the index of the copy that writes to the slice, or -1. No two copies have the same target.
 static int64_t writer_of(const Sequencer *sequencer, CpuSlice slice) {
     int64_t low = 0, high = sequencer->count;
     while (low < high) {
@@ -96,15 +96,15 @@ static int64_t writer_of(const Sequencer *sequencer, CpuSlice slice) {
     return low < sequencer->count && same_slice(sequencer->copies[low].to, slice) ? low : -1;
 }
 
-// The slice is read once less: a copy onto it may become ready.
+// Removes one pending read of the slice; a copy to it may become ready.
 static void drop_reader(HloArena *arena, Sequencer *sequencer, CpuSlice slice) {
     const int64_t writer = writer_of(sequencer, slice);
     if (writer >= 0 && --sequencer->readers[writer] == 0) hlo_vector_push(arena, &sequencer->ready, writer);
 }
 
-// A parallel assignment as a sequence: a copy whose source is overwritten by another one goes first, and circles are
-// broken through staging places behind the arena's end. Linear but for the look-ups, as programs have loops over
-// thousands of arrays.
+// Turns a parallel assignment into a sequence. A copy whose source is overwritten by another copy goes first, and
+// cycles are broken through staging slices after the arena's end. Linear except for the look-ups, as programs have
+// loops over thousands of arrays.
 static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
     HloArena *arena = builder->arena;
     CopyVector done = {0};
@@ -128,7 +128,7 @@ static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
             left--;
             continue;
         }
-        // Only circles are left: the source of one copy goes aside, so that it may be overwritten.
+        // Only cycles are left: save the source of one copy, so that it may be overwritten.
         while (sequencer.emitted[aside]) aside++;
         CpuCopy *copy = &all.items[aside++];
         const CpuSlice from = copy->from;
@@ -143,8 +143,8 @@ static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
 static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSlice *targets, CpuThunkList *list,
                        int32_t level, int32_t *depth);
 
-// The results of a step with regions lie where its regions leave theirs: each ends with copies there. A loop first
-// copies its initial state to that place, and its condition writes nothing but a predicate.
+// The results of a step with regions are where its regions leave theirs: each region ends with copies to there. A loop
+// first copies its initial state there, and its condition writes only a predicate.
 static void build_regions(ThunkBuilder *builder, const CpuStep *step, CpuThunk *thunk, int32_t level, int32_t *depth) {
     const bool loop = step->kind == CPU_STEP_WHILE;
     CpuSlice *targets = HLO_ARENA_NEW(builder->arena, CpuSlice, step->write_count);
@@ -166,7 +166,7 @@ static void build_regions(ThunkBuilder *builder, const CpuStep *step, CpuThunk *
     if (!loop) thunk->predicate_type = step->node->operands[0]->shape->type;
 }
 
-// A kernel whose results take far longer to compute than to copy.
+// Whether this is a kernel whose results take far longer to compute than to copy.
 static bool is_worth_sharing(const CpuStep *step) {
     enum { kMinimumElements = 1024, kCostAnElement = 8 };
     int64_t elements = 0;
@@ -174,7 +174,7 @@ static bool is_worth_sharing(const CpuStep *step) {
     return step->kind == CPU_STEP_KERNEL && elements >= kMinimumElements && step->cost >= elements * kCostAnElement;
 }
 
-// Everything that a device needs at run time, and nothing else of the step.
+// Copies from the step everything that a device needs at run time, and nothing else.
 static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t level, int32_t *depth) {
     CpuThunk thunk = {.kind = step->kind,
                       .name = step->node->instruction->name,
@@ -214,7 +214,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
     return thunk;
 }
 
-// `targets` say where the region's results go; NULL: nowhere.
+// `targets` are the destinations of the region's results, or NULL.
 static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSlice *targets, CpuThunkList *list,
                        int32_t level, int32_t *depth) {
     if (level > *depth) *depth = level;
@@ -245,9 +245,9 @@ void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *ass
     *shareable = builder.shareable;
 }
 
-// ---- reading them
+// ---- reading thunks
 
-// One of several starts a dimension; limits were computed from the sizes, so nothing here can leave the array.
+// Several starts may refer to one dimension. Limits were computed from the sizes, so no start can leave the array.
 char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases) {
     char *at = cpu_slice_address(bases, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -259,7 +259,8 @@ char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases)
     return at;
 }
 
-// By a predicate true is branch 0; by a number one that is out of range is the last branch, as HLO says.
+// For a predicate, true selects branch 0; for a number, one that is out of range selects the last branch, as HLO
+// defines.
 int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases) {
     const CpuSlice slice = thunk->slices[0];
     const int64_t branch = cpu_read_integer(cpu_slice_address(bases, slice), thunk->predicate_type, 0);
