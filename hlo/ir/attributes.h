@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed attributes: one struct an op family, described by the rows of attributes.def. Lists and pointers live in the
+// Typed attributes: one struct per op family, described by the rows of attributes.def. Lists and pointers live in the
 // arena of the module (or computation builder) that the instruction belongs to, and never change once attached: to
 // change an attribute, attach a changed copy of the struct.
 //
@@ -59,7 +59,7 @@ typedef struct HloWindow {
     int64_t count;
 } HloWindow;
 
-// dim_labels of a convolution: where each role stands in the input, the kernel and the output.
+// dim_labels of a convolution: the position of each role in the input, the kernel and the output.
 typedef struct HloConvolutionLabels {
     int64_t input_batch, input_feature;
     HloInts input_spatial;
@@ -82,7 +82,7 @@ typedef struct HloAliases {
     int64_t count;
 } HloAliases;
 
-// NULL items: no list is written at all.
+// NULL items: text writes no list at all.
 typedef struct HloShapes {
     const HloShape *const *items;
     int64_t count;
@@ -139,9 +139,9 @@ typedef struct HloScanAttributes {
     HloInts dimensions;
     int64_t num_carries;
     bool is_reverse;
-    int32_t is_associative;  // 0 unsaid, 1 true, 2 false
+    int32_t is_associative;  // 0 not given, 1 true, 2 false
 } HloScanAttributes;
-// Every collective but the permutes. channel_id 0: none.
+// All collectives except the permutes. channel_id 0: none.
 typedef struct HloCollectiveAttributes {
     int64_t channel_id;
     const HloReplicaGroups *replica_groups;
@@ -159,7 +159,7 @@ typedef struct HloAsyncAttributes {
     const char *execution_thread;
     HloAliases aliasing;
 } HloAsyncAttributes;
-// OPTIONAL_INT fields: HLO_ABSENT when not given.
+// The value of OPTIONAL_INT fields that are not given.
 #define HLO_ABSENT INT64_MIN
 typedef struct HloCopyStartAttributes {
     int64_t cross_program_prefetch_index;
@@ -287,7 +287,7 @@ typedef enum HloFamily {
     HLO_FAMILY_COUNT
 } HloFamily;
 
-// What a field holds; decides how it is parsed, printed, copied, compared and hashed.
+// The kind of a field, which determines how it is parsed, printed, copied, compared and hashed.
 typedef enum HloFieldKind {
     HLO_FIELD_INT,
     HLO_FIELD_OPTIONAL_INT,
@@ -314,14 +314,14 @@ typedef enum HloFieldKind {
     HLO_FIELD_SHAPES,
 } HloFieldKind;
 
-// Names of an enumeration: texts by number, NULL-terminated.
+// The names of an enumeration: texts by number, NULL-terminated.
 typedef struct HloEnumTable {
     const char *name;
     const char *const *texts;
     int32_t count;
 } HloEnumTable;
 
-// Whether the text of an op gives a field.
+// Whether an op's text must, may or cannot give a field.
 typedef enum HloFieldPresence { HLO_FIELD_OPTIONAL, HLO_FIELD_NEEDED, HLO_FIELD_FORBIDDEN } HloFieldPresence;
 
 typedef struct HloField {
@@ -340,22 +340,22 @@ typedef struct HloFamilyInfo {
     int32_t field_count;
 } HloFamilyInfo;
 
-// The description of a family. Static storage.
+// Returns the description of a family. Static storage.
 HLO_EXPORT const HloFamilyInfo *hlo_family_info(HloFamily family);
-// A deep copy of an attribute struct into `arena`.
+// Returns a deep copy of an attribute struct in `arena`.
 HLO_EXPORT void *hlo_attributes_copy(HloArena *arena, HloFamily family, const void *attributes);
-// Field by field, as each kind of field compares; pointers are followed.
+// Compares two structs field by field, each by its kind; pointers are followed.
 HLO_EXPORT bool hlo_attributes_equal(HloFamily family, const void *a, const void *b);
-// Equal attributes have equal hashes.
+// Hashes a struct: equal attributes have equal hashes.
 HLO_EXPORT uint64_t hlo_attributes_hash(HloFamily family, const void *attributes);
-// The order in which values of a type are compared when a compare does not say one: HLO_ComparisonType_SIGNED,
-// UNSIGNED (pred too) or FLOAT (also complex). Texts leave it out, protobuf always has it.
+// The order in which values of a type are compared when a compare does not give one: HLO_ComparisonType_SIGNED,
+// UNSIGNED (also for pred) or FLOAT (also for complex). Text leaves it out, protobuf always has it.
 HLO_EXPORT int32_t hlo_comparison_default(HloType type);
-// The direction that says the same with both sides exchanged: LT of GT, EQ of EQ.
+// The equivalent direction with both sides exchanged: LT for GT, EQ for EQ.
 HLO_EXPORT int32_t hlo_comparison_exchanged(int32_t direction);
-// The number of the enumerator spelled so, or -1.
+// The number of the enumerator with this spelling, or -1.
 HLO_EXPORT int32_t hlo_enum_from_text(const HloEnumTable *table, const char *text, size_t length);
-// The same without regard to case: "HIGHEST" and "highest".
+// As hlo_enum_from_text(), but ignores case: "HIGHEST" and "highest".
 HLO_EXPORT int32_t hlo_enum_from_any_case(const HloEnumTable *table, const char *text, size_t length);
 
 // Tables by name: hlo_enum_ComparisonDirection and so on.
@@ -367,17 +367,17 @@ HLO_EXPORT int32_t hlo_enum_from_any_case(const HloEnumTable *table, const char 
 #undef HLO_ENUM
 #undef HLO_ENUM_END
 
-// Copies of lists into an arena.
+// Copies a list into an arena.
 HLO_EXPORT HloInts hlo_ints(HloArena *arena, const int64_t *items, int64_t count);
 static inline HloInts hlo_ints_copy(HloArena *arena, HloInts ints) {
     return hlo_ints(arena, ints.items, ints.count);
 }
-// Same items in the same order.
+// True if both have the same items in the same order.
 HLO_EXPORT bool hlo_ints_equal(HloInts a, HloInts b);
-// Equal lists have equal hashes. The same of aliases.
+// Hashes a list: equal lists have equal hashes.
 HLO_EXPORT uint64_t hlo_ints_hash(HloInts list);
-HLO_EXPORT uint64_t hlo_aliases_hash(HloAliases aliases);  // the same of aliases
-// Appends the numbers with commas between them.
+HLO_EXPORT uint64_t hlo_aliases_hash(HloAliases aliases);  // as hlo_ints_hash(), for aliases
+// Appends the numbers, separated by commas.
 HLO_EXPORT void hlo_ints_print(HloText *text, HloInts ints);
 // True if `value` is among the items.
 HLO_EXPORT bool hlo_ints_contain(HloInts ints, int64_t value);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who takes part in a collective: what the numbers in its groups or pairs count. Everybody who reads groups (shapes,
-// verifier, evaluator, engine, reports, machine model) asks here, so that they mean the same devices.
+// The devices that take part in a collective, i.e. the meaning of the numbers in its groups or pairs. All readers of
+// groups (shapes, verifier, evaluator, engine, reports, machine model) use these functions, so that they agree.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_IR_COLLECTIVE_H_
@@ -12,21 +12,22 @@ HLO_BEGIN_C
 
 // The modes of XLA's GetCollectiveOpGroupMode(). A device is number replica * partitions + partition.
 typedef enum HloGroupMode {
-    HLO_GROUPS_OF_REPLICAS,             // replicas, the same groups in every partition
-    HLO_GROUPS_OF_PARTITIONS,           // partitions, the same groups in every replica
+    HLO_GROUPS_OF_REPLICAS,             // replicas; the same groups in every partition
+    HLO_GROUPS_OF_PARTITIONS,           // partitions; the same groups in every replica
     HLO_GROUPS_OF_REPLICAS_PARTITIONS,  // replicas, each with all its partitions
     HLO_GROUPS_OF_DEVICES,              // devices
 } HloGroupMode;
 
-// The mode of a collective with these attributes. The first half of an asynchronous collective has that of the whole.
+// The mode of a collective with these attributes. The start of an asynchronous collective has the mode of the
+// synchronous one.
 HLO_EXPORT HloGroupMode hlo_group_mode(HloOpcode opcode, const HloCollectiveAttributes *attributes);
-// The same of an instruction, permutes included.
+// The mode of an instruction; permutes included.
 HLO_EXPORT HloGroupMode hlo_group_mode_of(const HloInstruction *collective);
-// How many numbers the groups of a mode may name.
+// The number of distinct numbers that groups of this mode may contain.
 HLO_EXPORT int64_t hlo_group_mode_numbers(HloGroupMode mode, int64_t replicas, int64_t partitions);
-// How often each group of a mode stands in the program: once in each partition, or in each replica, or once.
+// The number of copies of each group in the program: one per partition, one per replica, or one.
 HLO_EXPORT int64_t hlo_group_mode_copies(HloGroupMode mode, int64_t replicas, int64_t partitions);
-// The devices that the numbers of a group stand for in copy `copy` of it, in their order; in the arena.
+// The devices that the numbers of a group denote in copy `copy` of it, in the same order; in the arena.
 HLO_EXPORT HloInts hlo_group_mode_devices(HloGroupMode mode, HloInts numbers, int64_t copy, int64_t partitions,
                                           HloArena *arena);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference: what shape an op gives for these operands and attributes. One handler a `shape` column entry of
-// hlo/ops.def; also what the verifier re-checks instructions against.
+// Shape inference: the result shape of an op for given operands and attributes. There is one handler per entry in the
+// `shape` column of hlo/ops.def; the verifier checks instructions against the same handlers.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_IR_INFER_H_
@@ -10,34 +10,33 @@
 
 HLO_BEGIN_C
 
-// What a handler gets to see.
+// The input of a handler.
 typedef struct HloInferRequest {
-    HloArena *arena;  // where the result goes
+    HloArena *arena;  // the result is allocated here
     HloOpcode opcode;
     const HloShape *const *operands;  // operand shapes
     int64_t operand_count;
     const void *attributes;         // of the opcode's family
     HloComputation *const *called;  // called computations
     int64_t called_count;
-    const HloShape *hint;  // the shape written by the user, or NULL: needed by ops whose shape does not
+    const HloShape *hint;  // the shape written by the user, or NULL: required by ops whose shape does not
                            // follow from operands (parameter, iota, convert, reshape, custom-call …)
-    int64_t replica_count, num_partitions;  // of the module, from which group sizes follow exactly; 0 if unknown
+    int64_t replica_count, num_partitions;  // of the module, they determine group sizes exactly; 0 if unknown
 } HloInferRequest;
 
-// The request that gives an instruction's shape anew from its operands: its own shape is the hint, the counts are those
-// of its module. The list of operand shapes is made in `arena`, where the result will go too.
+// The request that infers an instruction's shape again from its operands: its current shape is the hint, the counts are
+// those of its module. The list of operand shapes is allocated in `arena`, and so will the result be.
 HLO_EXPORT HloInferRequest hlo_infer_request_of(HloArena *arena, const HloInstruction *instruction);
 
-// A handler: sets *result (in the request's arena; array results without layout unless the hint has one), or
-// INVALID_ARGUMENT naming what disagrees, with the numbered rule it breaks where StableHLO numbers one.
+// A handler: sets *result (in the request's arena; array results have no layout unless the hint has one), or returns
+// INVALID_ARGUMENT naming the mismatch, with the number of the violated rule if StableHLO numbers it.
 typedef HloStatus HloInferFunction(const HloInferRequest *request, const HloShape **result);
 
-// Checks arity, then asks the opcode's handler.
+// Checks the arity, then calls the opcode's handler.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result);
 
-// The inferred shape with the layouts that XLA's own inference gives it: of the operand for ops that keep one
-// (elementwise ops, copy, reverse, sort, scatter …), permuted for a transpose, row-major for all others. In the
-// request's arena.
+// The inferred shape with the layouts of XLA's own inference: the operand's for ops that keep it (elementwise ops,
+// copy, reverse, sort, scatter …), permuted for a transpose, row-major for all others. In the request's arena.
 HLO_EXPORT const HloShape *hlo_infer_layout(const HloInferRequest *request, const HloShape *result);
 
 #define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) \

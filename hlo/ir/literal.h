@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Literals: arrays (and tuples of arrays) with values, dense and row-major whatever layout their shape names.
+// Literals: arrays (and tuples of arrays) with values, dense and row-major whatever the layout of their shape.
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_IR_LITERAL_H_
@@ -11,62 +11,64 @@ HLO_BEGIN_C
 
 typedef struct HloLiteral HloLiteral;
 
-// Storage per element as types.def says: pred and types below 8 bits one byte each (sign-extended s4, s2, s1), f8 and
-// f4 their bit pattern in a byte, complex two parts.
+// Storage per element as in types.def: pred and types below 8 bits take one byte each (sign-extended s4, s2, s1), f8
+// and f4 their bit pattern in a byte, complex two parts.
 struct HloLiteral {
     const HloShape *shape;
     void *data;             // hlo_shape_bytes(shape) bytes; NULL for tuples, tokens and elided literals
     HloLiteral **elements;  // of a tuple
-    bool elided;            // the text said {...}: the values are unknown
+    bool elided;            // the text had {...}: the values are unknown
     bool owns_memory;       // on the heap: free with hlo_literal_free()
 };
 
-// A zero-filled literal on the heap, with its own copy of the shape. NULL when memory is short. Free with
+// Returns a zero-filled literal on the heap with its own copy of the shape. NULL when memory is short. Free with
 // hlo_literal_free().
 HLO_EXPORT HloLiteral *hlo_literal_new(const HloShape *shape);
-// A literal on the heap with sizes `dims` whose elements, row by row in their storage form, are copied from `data`
-// (NULL: zeros). NULL when memory is short or the sizes are negative or too large. Free with hlo_literal_free().
+// Returns a literal on the heap with sizes `dims` whose elements, in row-major order in their storage form, are copied
+// from `data` (NULL: zeros). NULL when memory is short or the sizes are negative or too large. Free with
+// hlo_literal_free().
 HLO_EXPORT HloLiteral *hlo_literal_of(HloType type, HloInts dims, const void *data);
-// A zero-filled literal in an arena; the shape is kept by pointer.
+// Returns a zero-filled literal in an arena; the shape is kept by pointer.
 HLO_EXPORT HloLiteral *hlo_literal_in_arena(HloArena *arena, const HloShape *shape);
-// Frees a heap literal; accepts NULL. Does nothing to one that lives in an arena.
+// Frees a heap literal; accepts NULL. Does nothing to a literal in an arena.
 HLO_EXPORT void hlo_literal_free(HloLiteral *literal);
-// A deep copy, on the heap (NULL when memory is short) or in an arena.
+// Returns a deep copy on the heap. NULL when memory is short.
 HLO_EXPORT HloLiteral *hlo_literal_copy(const HloLiteral *literal);
-// A deep copy in an arena; the values of an elided literal stay unknown and take no memory.
+// Returns a deep copy in an arena; the values of an elided literal stay unknown and take no memory.
 HLO_EXPORT HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal);
 
-// Bit-for-bit equal values and equal shapes (layouts ignored).
+// True if the values are bit-for-bit equal and the shapes are equal (layouts ignored).
 HLO_EXPORT bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b);
-// Equal literals have equal hashes.
+// Hashes a literal: equal literals have equal hashes.
 HLO_EXPORT uint64_t hlo_literal_hash(const HloLiteral *literal);
-// True if all elements have the same bits (also true for one element, false for none or when elided).
+// True if all elements have the same bits (also for one element; false for none or when elided).
 HLO_EXPORT bool hlo_literal_is_splat(const HloLiteral *literal);
 
 // Element `index` (row-major) as a number. Integers outside a double's 53 bits lose precision: use the integer forms.
-// Setting rounds to nearest even for floats and wraps for integers.
+// The setter rounds floats to nearest even and wraps integers.
 HLO_EXPORT double hlo_literal_get_double(const HloLiteral *literal, int64_t index);
-// Exact for every integer type (u64 as the same 64 bits); floats are truncated, NaN
-// gives 0 and what is out of range the nearest end.
+// Element `index`, exact for every integer type (u64 as the same 64 bits). Floats are truncated and saturated; NaN
+// gives 0.
 HLO_EXPORT int64_t hlo_literal_get_int64(const HloLiteral *literal, int64_t index);
-#ifndef __cplusplus  // which has no such type: read and write the two parts in `data`
-// Real elements have imaginary part 0.
+#ifndef __cplusplus  // which lacks the type: read and write the two parts in `data`
+// Element `index`; real elements have imaginary part 0.
 HLO_EXPORT double _Complex hlo_literal_get_complex(const HloLiteral *literal, int64_t index);
-// Real element types take the real part.
+// Sets element `index`; real element types take the real part.
 HLO_EXPORT void hlo_literal_set_complex(HloLiteral *literal, int64_t index, double _Complex value);
 #endif
-// Rounds as hlo_float_encode() for floats; integers are truncated, saturated at 64 bits, then wrapped to their width.
+// Sets element `index`. Rounds as hlo_float_encode() for floats; integers are truncated, saturated at 64 bits, then
+// wrapped to their width.
 HLO_EXPORT void hlo_literal_set_double(HloLiteral *literal, int64_t index, double value);
-// Wraps to the width of integer types; pred becomes value != 0.
+// Sets element `index`. Wraps to the width of integer types; pred becomes value != 0.
 HLO_EXPORT void hlo_literal_set_int64(HloLiteral *literal, int64_t index, int64_t value);
 
-// One number of any floating type <-> double; the pattern lies in the low bits. Rounds to nearest even; overflow and
-// NaN as XLA's conversion to that type does.
+// Converts one number of any floating type from its pattern (in the low bits) to double, and back. Rounds to nearest
+// even; overflow and NaN are treated as in XLA's conversion to that type.
 HLO_EXPORT double hlo_float_decode(HloType type, uint64_t pattern);
 // The pattern nearest to `value`, ties to even.
 HLO_EXPORT uint64_t hlo_float_encode(HloType type, double value);
 // The greatest or least number of a floating type: an infinity, or the largest finite number of a type that has none
-// (to which an infinity would convert as NaN). Nothing is greater, or less, but NaN.
+// (to which an infinity would convert as NaN). No value except NaN lies beyond it.
 HLO_EXPORT double hlo_float_extreme(HloType type, bool greatest);
 
 HLO_END_C

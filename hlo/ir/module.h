@@ -17,14 +17,14 @@ typedef struct HloDonor {
     HloInts index;
 } HloDonor;
 
-// Bytes that are carried from one place to another unread; they live in the module's arena.
+// Uninterpreted bytes that are passed through; they live in the module's arena.
 typedef struct HloBytes {
     const void *data;
     size_t length;
 } HloBytes;
 
-// The stack tables behind stack_frame_id. Ids count rows from 1. A parent_frame_id of 0 means none, as in protobuf; the
-// text form writes parent_frame_id + 1.
+// The stack tables that stack_frame_id refers to. Ids count rows from 1. A parent_frame_id of 0 means none, as in
+// protobuf; the text form writes parent_frame_id + 1.
 typedef struct HloFileLocation {
     int64_t file_name_id, function_name_id, line, end_line, column, end_column;
 } HloFileLocation;
@@ -39,26 +39,26 @@ typedef struct HloStackTables {
 
 typedef HLO_VECTOR(HloComputation *) HloComputationVector;
 
-// The names that a module has given out. Private to hlo/ir/names.c.
+// The names in use in a module. Private to hlo/ir/names.c.
 typedef struct HloNames {
-    HloStringMap taken;                    // names, but for those that their stem's counter implies
+    HloStringMap taken;                    // names, except those that their stem's counter implies
     HloStringMap counters;                 // stem -> its next number
     bool has_numbered;                     // a name in `taken` ends with a number above 0
-    int64_t *of_opcode[HLO_OPCODE_COUNT];  // the counters of opcodes' texts, where they have been found
+    int64_t *of_opcode[HLO_OPCODE_COUNT];  // cached counters of the opcodes' texts
 } HloNames;
 
 struct HloModule {
     HloArena *arena;
     const char *name;
-    HloComputationVector computations;  // in creation order, removed ones taken out
+    HloComputationVector computations;  // in creation order, without removed ones
     HloComputation *entry;
-    int32_t instruction_limit;  // ids given out so far
+    int32_t instruction_limit;  // the number of ids assigned so far
     int32_t computation_limit;
     HloNames instruction_names, computation_names;
 
     bool is_scheduled;
-    int64_t replica_count;   // 1 unless said
-    int64_t num_partitions;  // 1 unless said
+    int64_t replica_count;   // 1 by default
+    int64_t num_partitions;  // 1 by default
     bool use_spmd_partitioning;
     const HloShape *const *entry_parameter_layouts;  // entry_computation_layout; NULL if not given
     int64_t entry_parameter_layout_count;
@@ -71,49 +71,50 @@ struct HloModule {
     HloBools propagate_to_output;
     HloKeyValues frontend_attributes;
     const char *origin_recovery_table;  // text as written, or NULL
-    HloBytes proto_rest, config_rest;   // fields of the two protobuf messages that text has no words for, as they came
+    HloBytes proto_rest, config_rest;   // fields of the two protobuf messages that text cannot express, unchanged
     HloStackTables stack;
     const char *source_file;  // where the text came from, for messages; NULL if unknown
 };
 
-// Keeps a name from being given out. The text must live as long as the module.
+// Reserves a name, so that no instruction gets it. The string must live as long as the module.
 HLO_EXPORT void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name);
-// An empty module with its own arena; NULL when memory is short. Free with hlo_module_free(). The name is sanitised as
-// those of instructions are.
+// Returns an empty module with its own arena; NULL when memory is short. Free with hlo_module_free(). The name is
+// sanitised like those of instructions.
 HLO_EXPORT HloModule *hlo_module_new(const char *name);
-// Renames the module; what HLO text cannot hold in a name is replaced, as by XLA.
+// Renames the module; characters that HLO text cannot hold in a name are replaced as in XLA.
 HLO_EXPORT void hlo_module_set_name(HloModule *module, const char *name);
 // Frees the module and everything that lives in it; accepts NULL.
 HLO_EXPORT void hlo_module_free(HloModule *module);
-// A deep copy of the living part: compact ids, garbage left behind. Names are kept. NULL when memory is short. Free
-// with hlo_module_free().
+// Returns a deep copy of the reachable part, with compact ids. Names are kept. NULL when memory is short. Free with
+// hlo_module_free().
 HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
-// Copies everything of the header but the computations (counts, aliasing, layouts, stack tables, attributes).
+// Copies the header, i.e. everything except the computations (counts, aliasing, layouts, stack tables, attributes).
 HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);
-// Sets a frontend attribute of the module; key and value are copied, an old value of the key is replaced in its place.
+// Sets a frontend attribute of the module; key and value are copied. An existing key keeps its position.
 HLO_EXPORT void hlo_module_set_frontend_attribute(HloModule *module, const char *key, const char *value);
-// Names the entry computation.
+// Sets the entry computation.
 HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
-// Reachable computations, callees before callers, the entry last. Allocated in `arena`.
+// The reachable computations, callees before callers, the entry last. Allocated in `arena`.
 HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count);
-// All computations, also those that nothing reaches, callees before callers and else in the order of their creation.
+// All computations, also unreachable ones: callees before callers, otherwise in the order of creation.
 HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
-// Drops computations that the entry does not reach.
+// Removes computations that are not reachable from the entry.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
-// Takes the parents away from frames that come to themselves again by way of their parents, or to one that does. In
-// time and scratch memory of the number of frames.
+// Removes the parents of frames whose chain of parents ends in a cycle. Time and scratch memory are linear in the
+// number of frames.
 HLO_EXPORT void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch);
-// Drops the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
-// makes equal ones one. Frames that do not exist are none afterwards. Memory errors jump to hlo_protect().
+// Removes the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
+// merges equal ones. Ids of frames that do not exist become 0. Memory errors jump to hlo_protect().
 HLO_EXPORT void hlo_module_renumber_frames(HloModule *module);
-// A hash of everything that printing shows except names, and of metadata the op_name alone; equal modules have equal
-// hashes. What the pass runner compares, and what the fingerprint of an executable is made of. Memory errors jump to
+// A hash of everything that printing shows except names and, of the metadata, all but op_name; equal modules have equal
+// hashes. The pass runner compares it, and the fingerprint of an executable is made of it. Memory errors jump to
 // hlo_protect().
 HLO_EXPORT uint64_t hlo_module_hash(const HloModule *module);
-// The source file and line of an instruction, through metadata or stack tables; *file NULL and *line 0 if unknown.
+// Finds the source file and line of an instruction, through metadata or stack tables; *file is NULL and *line 0 if
+// unknown.
 HLO_EXPORT void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line);
-// Gives an error about an instruction its place: the name and, where it is known, the line of the user's program. The
-// message stays; an error that has a place keeps it. Takes and returns ownership; NULL stays NULL.
+// Adds the place to an error about an instruction: its name and, if known, the line of the user's program. The message
+// stays; an error that already has a place keeps it. Takes and returns ownership; NULL stays NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_at_instruction(HloStatus status, const HloInstruction *instruction);
 
 HLO_END_C

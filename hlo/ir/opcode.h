@@ -22,14 +22,14 @@ typedef enum HloOpFlags {
     HLO_OP_IS_CALLS = 4,              // has called computations
     HLO_OP_IS_COLLECTIVE = 8,         // exchanges data between devices
     HLO_OP_IS_SIDE_EFFECT = 16,       // must not be removed, duplicated or reordered
-    HLO_OP_IS_MAY_HAVE_EFFECT = 32,   // has one if its attributes say so (custom-call)
-    HLO_OP_IS_NONDETERMINISTIC = 64,  // two equal ones may give different results
+    HLO_OP_IS_MAY_HAVE_EFFECT = 32,   // has one if its attributes declare it (custom-call)
+    HLO_OP_IS_NONDETERMINISTIC = 64,  // two equal instructions may give different results
     HLO_OP_IS_ASYNC_START = 128,      // begins work that an ..-done op ends
     HLO_OP_IS_ASYNC_DONE = 256,
-    HLO_OP_IS_LINEAR = 512,            // f(a + b, c + d) = f(a, c) + f(b, d), exactly but for rounding in the sums
-    HLO_OP_IS_MULTILINEAR = 1024,      // linear in each operand while the others are held
-    HLO_OP_IS_LINEAR_IN_FIRST = 2048,  // linear in operand 0 while the others are held
-    HLO_OP_IS_REARRANGES = 4096,       // the result has each element of the operand once
+    HLO_OP_IS_LINEAR = 512,            // f(a + b, c + d) = f(a, c) + f(b, d), exact except for rounding of the sums
+    HLO_OP_IS_MULTILINEAR = 1024,      // linear in each operand while the others are fixed
+    HLO_OP_IS_LINEAR_IN_FIRST = 2048,  // linear in operand 0 while the others are fixed
+    HLO_OP_IS_REARRANGES = 4096,       // the result contains each element of the operand once
 } HloOpFlags;
 
 typedef struct HloOpInfo {
@@ -38,7 +38,7 @@ typedef struct HloOpInfo {
     int arity;         // -1 if it varies
     int flags;         // HloOpFlags
     HloFamily family;  // of its attributes
-    int kinds;         // bit 1 << HloTypeKind for each kind of element type that its operands may have
+    int kinds;         // bit 1 << HloTypeKind for each kind of element type allowed for its operands
 } HloOpInfo;
 
 // The row of an opcode. Static storage, any thread.
@@ -51,7 +51,7 @@ static inline bool hlo_op_is(HloOpcode opcode, int flags) {
 }
 // Whether text must, may or cannot give field number `field` of the op's family. Any thread.
 HLO_EXPORT HloFieldPresence hlo_field_presence(HloOpcode opcode, int32_t field);
-// The opcode spelled so, or HLO_OPCODE_COUNT.
+// The opcode with this spelling, or HLO_OPCODE_COUNT.
 HLO_EXPORT HloOpcode hlo_op_from_text(const char *text, size_t length);
 
 HLO_END_C

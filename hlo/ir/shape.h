@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes: element type, dimensions and layout of an array, or a tuple of shapes. A shape never changes once made;
-// whoever needs another one makes a new one. Shapes live in the arena that they were made in.
+// Shapes: element type, dimensions and layout of an array, or a tuple of shapes. A shape is immutable: to change one,
+// make a new one. Shapes live in the arena in which they were made.
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_IR_SHAPE_H_
@@ -14,21 +14,22 @@ HLO_BEGIN_C
 
 typedef struct HloShape HloShape;
 
-// A dimension whose size is not known at all ('?').
+// The size of a dimension without a bound ('?').
 #define HLO_UNBOUNDED INT64_MIN
 // A tile dimension that is combined with the next more minor one ('*').
 #define HLO_TILE_COMBINE INT64_MIN
 
-// No array has more dimensions: hlo_shape_check_dims() refuses them, as every door asks it. XLA has no such limit.
+// The maximum rank of an array: hlo_shape_check_dims(), which every reader calls, refuses more. XLA has no such limit.
 enum { HLO_MAXIMUM_RANK = 64 };
 
-// A list of numbers. The items live in the arena of whatever holds the list.
+// A list of numbers. The items live in the arena of the list's owner.
 typedef struct HloInts {
     const int64_t *items;
     int64_t count;
 } HloInts;
 
-// Memory spaces of layouts that mean something here: the numbers of XLA, but for the last one, which it has not.
+// The memory spaces of layouts that have a meaning here: XLA's numbers, except for the last one, which XLA does not
+// have.
 enum { HLO_SPACE_DEVICE = 0, HLO_SPACE_PINNED_HOST = 5, HLO_SPACE_UNPINNED_HOST = 6 };
 
 typedef struct HloSplit {
@@ -36,8 +37,8 @@ typedef struct HloSplit {
     HloInts indices;
 } HloSplit;
 
-// How an array lies in memory. Our own literals and buffers are always dense and row-major; layouts are kept for text
-// and for what they cost on a TPU.
+// The layout of an array in memory. Our own literals and buffers are always dense and row-major; layouts are kept for
+// text and for their cost on a TPU.
 typedef struct HloLayout {
     HloInts minor_to_major;
     HloInts dim_level_types;  // D(..): 'D', 'C', 'S', 'H' plus flags, see text/; empty if dense
@@ -56,16 +57,16 @@ typedef struct HloLayout {
 
 struct HloShape {
     HloType type;
-    int32_t rank;             // dimensions of an array, 0 for a scalar and for structures
+    int32_t rank;             // number of dimensions of an array, 0 for a scalar and for structures
     const int64_t *dims;      // sizes; the bound if the dimension is dynamic, HLO_UNBOUNDED if it has none
-    const bool *dynamic;      // per dimension, or NULL when none is dynamic
+    const bool *dynamic;      // per dimension, or NULL if none is dynamic
     const HloLayout *layout;  // or NULL
     int32_t element_count;    // of a tuple; 1 for a buffer
     const HloShape *const *elements;
-    // Of a tuple, so that nobody has to walk through a wide one again (hlo_shape_sum_up); all zero says nothing.
-    int64_t leaf_count;           // as hlo_shape_leaf_count() gives it
+    // Cached properties of a tuple, so that wide ones are not walked again (hlo_shape_sum_up); all zero: not computed.
+    int64_t leaf_count;           // as returned by hlo_shape_leaf_count()
     bool is_flat;                 // no element is a tuple
-    const int64_t *first_leaves;  // of a tuple that is not flat: how many leaves stand in front of each element
+    const int64_t *first_leaves;  // of a tuple that is not flat: the number of leaves before each element
     bool is_static;               // no dimension of any element is dynamic
 };
 
@@ -75,7 +76,7 @@ HLO_EXPORT const HloShape *hlo_shape_array(HloArena *arena, HloType type, const 
 HLO_EXPORT const HloShape *hlo_shape_scalar(HloArena *arena, HloType type);
 // A tuple of `count` shapes (kept by pointer; they must live as long as the arena).
 HLO_EXPORT const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements, int64_t count);
-// Fills in what a tuple that was put together by hand knows of its elements, which do not change from then on.
+// Fills in the cached properties of a tuple that was assembled by hand; its elements must not change afterwards.
 HLO_EXPORT void hlo_shape_sum_up(HloArena *arena, HloShape *tuple);
 // token[]
 HLO_EXPORT const HloShape *hlo_shape_token(HloArena *arena);
@@ -86,28 +87,28 @@ HLO_EXPORT const HloShape *hlo_shape_with_type(HloArena *arena, const HloShape *
 // The same array shape with other dims (copied, `rank` of them), static, with a default layout if it had any.
 HLO_EXPORT const HloShape *hlo_shape_with_dims(HloArena *arena, const HloShape *shape, const int64_t *dims,
                                                int64_t rank);
-// Arrays without layout get the default row-major one (minor_to_major n-1..0), also inside tuples.
+// The shape in which arrays without layout, also inside tuples, have the default row-major one (minor_to_major n-1..0).
 HLO_EXPORT const HloShape *hlo_shape_with_default_layout(HloArena *arena, const HloShape *shape);
-// No layouts at all, also inside tuples.
+// The shape without any layouts, also inside tuples.
 HLO_EXPORT const HloShape *hlo_shape_without_layout(HloArena *arena, const HloShape *shape);
-// A deep copy into another arena.
+// Returns a deep copy in another arena.
 HLO_EXPORT const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape);
 
-// INVALID_ARGUMENT when a size is negative (but HLO_UNBOUNDED), there are more than HLO_MAXIMUM_RANK of them, or the
+// INVALID_ARGUMENT if a size is negative (except HLO_UNBOUNDED), there are more than HLO_MAXIMUM_RANK of them, or the
 // byte count of the array does not fit in 62 bits.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank);
 
 typedef enum HloShapeCompare {
-    HLO_COMPARE_ALL = 0,            // everything, layouts too
+    HLO_COMPARE_ALL = 0,            // everything, including layouts
     HLO_COMPARE_IGNORE_LAYOUT = 1,  // types, dims, dynamic flags
     HLO_COMPARE_DIMS_ONLY = 2,      // same dims, whatever the element types and layouts ("compatible ignoring type")
-    HLO_COMPARE_BOUNDS = 3,         // types and dims, where a size and a bound of the same number agree
+    HLO_COMPARE_BOUNDS = 3,         // types and dims; a size and an equal bound count as equal
 } HloShapeCompare;
-// True when equal in the asked sense; tuples element by element. Any thread.
+// True if the shapes are equal in the sense of `compare`; tuples element by element. Any thread.
 HLO_EXPORT bool hlo_shape_equal(const HloShape *a, const HloShape *b, HloShapeCompare compare);
-// True if every property is the same; NULL equals NULL only.
+// True if every property is the same; NULL equals only NULL.
 HLO_EXPORT bool hlo_layout_equal(const HloLayout *a, const HloLayout *b);
-// Equal shapes have equal hashes.
+// Hashes a shape: equal shapes have equal hashes.
 HLO_EXPORT uint64_t hlo_shape_hash(const HloShape *shape);
 
 static inline bool hlo_shape_is_tuple(const HloShape *shape) {
@@ -119,48 +120,49 @@ static inline bool hlo_shape_is_array(const HloShape *shape) {
 static inline bool hlo_shape_is_scalar(const HloShape *shape) {
     return hlo_shape_is_array(shape) && shape->rank == 0;
 }
-// S(n) of an array's layout; HLO_SPACE_DEVICE where none is said.
+// S(n) of an array's layout; HLO_SPACE_DEVICE if it has none.
 static inline int64_t hlo_shape_memory_space(const HloShape *shape) {
     return shape->layout ? shape->layout->memory_space : (int64_t)HLO_SPACE_DEVICE;
 }
-// Whether an array lies in the host's memory, of either kind.
+// True if an array is in host memory of either kind.
 static inline bool hlo_shape_in_host_memory(const HloShape *shape) {
     const int64_t space = hlo_shape_memory_space(shape);
     return space == HLO_SPACE_PINNED_HOST || space == HLO_SPACE_UNPINNED_HOST;
 }
 // True if any dimension (also inside a tuple) is dynamic.
 HLO_EXPORT bool hlo_shape_is_dynamic(const HloShape *shape);
-// True if any dimension (also inside a tuple) is dynamic without a bound ("?"): such an array has no size in bytes.
+// True if any dimension (also inside a tuple) is dynamic without a bound ("?"): then it has no size in bytes.
 HLO_EXPORT bool hlo_shape_is_unbounded(const HloShape *shape);
 
-// Product of the dims (bounds of dynamic ones): 1 for a scalar, 0 for structures.
+// The product of the dims (bounds of dynamic ones): 1 for a scalar, 0 for structures.
 HLO_EXPORT int64_t hlo_shape_elements(const HloShape *shape);
-// Bytes of our dense storage: elements * storage_bytes, summed over tuples.
+// The number of bytes of our dense storage: elements * storage_bytes, summed over tuples.
 HLO_EXPORT int64_t hlo_shape_bytes(const HloShape *shape);
-// Number of array, token and opaque leaves of a tuple tree; 1 for a non-tuple.
+// The number of array, token and opaque leaves of a tuple tree; 1 for a non-tuple.
 HLO_EXPORT int64_t hlo_shape_leaf_count(const HloShape *shape);
 // Leaf number `index` in depth-first order.
 HLO_EXPORT const HloShape *hlo_shape_leaf(const HloShape *shape, int64_t index);
-// How many leaves of a tuple stand in front of its element `index`.
+// The number of leaves of a tuple before its element `index`.
 HLO_EXPORT int64_t hlo_shape_first_leaf(const HloShape *tuple, int64_t index);
-// The element of a tuple that its leaf number `leaf` is in: the last one that begins no later, since empty tuples begin
-// where the one behind them does. Logarithmic in the number of elements.
+// The element of a tuple that contains leaf number `leaf`: the last one that begins no later, since an empty tuple
+// begins where its successor does. Logarithmic in the number of elements.
 HLO_EXPORT int32_t hlo_shape_element_of_leaf(const HloShape *tuple, int64_t leaf);
-// The number of the leaf at an index path, which must be there; of the first leaf of a part that is a tuple.
+// The number of the leaf at an index path, which must exist; the first leaf if it is a tuple.
 HLO_EXPORT int64_t hlo_shape_leaf_number(const HloShape *shape, HloInts index);
-// The part of a tuple tree at an index path, `shape` itself for an empty one; NULL where there is none.
+// The subshape at an index path, `shape` itself for an empty one; NULL if there is none.
 HLO_EXPORT const HloShape *hlo_shape_at(const HloShape *shape, HloInts index);
 
-// Neighbouring dimensions that a reshape turns into others of as many elements: from[from_begin .. from_end) become
-// to[to_begin .. to_end). As fine as it goes; one side may be empty where the other has sizes of one only.
+// Neighbouring dimensions that a reshape turns into others with as many elements: from[from_begin .. from_end) become
+// to[to_begin .. to_end). Groups are as small as possible; one side may be empty if the other has only sizes of 1.
 typedef struct HloReshapeGroup {
     int32_t from_begin, from_end, to_begin, to_end;
 } HloReshapeGroup;
-// The group behind `group`, which starts as zeros; false behind the last. Sizes are the bounds of dynamic dimensions.
-// Both arrays must have as many elements. Any thread.
+// Advances `group`, which starts as zeros, to the next group; false after the last. Sizes are the bounds of dynamic
+// dimensions. Both arrays must have the same number of elements. Any thread.
 HLO_EXPORT bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group);
 
-// "f32[8,128]{1,0:T(8,128)}" or without the layout; tuples with /*index=5*/ comments, as XLA prints them.
+// Appends "f32[8,128]{1,0:T(8,128)}", or the same without the layout; tuples with /*index=5*/ comments, as XLA prints
+// them.
 HLO_EXPORT void hlo_shape_print(HloText *text, const HloShape *shape, bool with_layout);
 
 HLO_END_C

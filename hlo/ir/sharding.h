@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding annotations as HLO text and protobuf carry them (V1 device lists, V2 iota tilings, V3 named axes). This is
-// the written form; the partitioner's own canonical form is spmd_partitioner/sharding.h.
+// Sharding annotations as written in HLO text and protobuf (V1 device lists, V2 iota tilings, V3 named axes). The
+// partitioner's own canonical form is in spmd_partitioner/sharding.h.
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_IR_SHARDING_H_
@@ -77,41 +77,41 @@ struct HloSharding {
     const HloNamedSharding *named;
     HloShardGroup group;  // shard_as N / shard_like N
     int64_t group_id;
-    const HloMetadata *const *metadata;  // where the annotation comes from: metadata={...}, metadata={{...}, {...}}
+    const HloMetadata *const *metadata;  // the origin of the annotation: metadata={...}, metadata={{...}, {...}}
     int64_t metadata_count;
-    const HloSharding *const *elements;  // TUPLE: one a leaf
+    const HloSharding *const *elements;  // TUPLE: one per leaf
     int64_t element_count;
 };
 
-// {replicated}, {manual}, {unknown}, {unreduced}.
+// Makes {replicated}, {manual}, {unknown} or {unreduced}.
 HLO_EXPORT const HloSharding *hlo_sharding_simple(HloArena *arena, HloShardingKind kind);
-// {maximal device=N}.
+// Makes {maximal device=N}.
 HLO_EXPORT const HloSharding *hlo_sharding_maximal(HloArena *arena, int64_t device);
-// One sharding a leaf, kept by pointer.
+// Makes a tuple of one sharding per leaf, kept by pointer.
 HLO_EXPORT const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const *elements, int64_t count);
-// A deep copy into another arena; NULL stays NULL.
+// Returns a deep copy in another arena; NULL stays NULL.
 HLO_EXPORT const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *sharding);
-// True if written the same way (metadata ignored). NULL equals NULL only.
+// True if written the same way (metadata ignored). NULL equals only NULL.
 HLO_EXPORT bool hlo_sharding_equal(const HloSharding *a, const HloSharding *b);
-// Equal shardings have equal hashes.
+// Hashes a sharding: equal shardings have equal hashes.
 HLO_EXPORT uint64_t hlo_sharding_hash(const HloSharding *sharding);
-// Number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for
+// The number of devices that the annotation names: 0 for replicated, manual and the like; that of the first leaf for
 // tuples.
 HLO_EXPORT int64_t hlo_sharding_device_count(const HloSharding *sharding);
 // Replaces every list and name of `mesh` by a copy in `arena`.
 HLO_EXPORT void hlo_mesh_copy(HloArena *arena, HloMesh *mesh);
-// True if same names, sizes and device order, written the same way.
+// True if names, sizes and device order are the same and written the same way.
 HLO_EXPORT bool hlo_mesh_equal(const HloMesh *a, const HloMesh *b);
-// Equal meshes have equal hashes.
+// Hashes a mesh: equal meshes have equal hashes.
 HLO_EXPORT uint64_t hlo_mesh_hash(const HloMesh *mesh);
-// The devices of an iota order, `count` = product of dims numbers into `devices`.
+// Writes the devices of an iota order to `devices`: as many as the product of its dims.
 HLO_EXPORT void hlo_iota_devices_expand(const HloIotaDevices *iota, int64_t *devices);
-// The same order in XLA's shortest form: no dimensions of one, and neighbours that stay neighbours are one. Lists are
-// new, in the arena. Nothing changes above rank 64, where no text goes.
+// Rewrites the order in XLA's shortest form: without dimensions of size 1, and with dimensions merged that stay
+// neighbours. The lists are new, in the arena. Does nothing above rank 64, which no text reaches.
 HLO_EXPORT void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota);
-// "{devices=[2,2]<=[4]}" and so on, as XLA prints it; the first one leaves out metadata={...}.
+// Appends "{devices=[2,2]<=[4]}" and so on, as XLA prints it, without metadata={...}.
 HLO_EXPORT void hlo_sharding_print(HloText *text, const HloSharding *sharding);
-// The same, with or without metadata={...}.
+// As hlo_sharding_print(), with or without metadata={...}.
 HLO_EXPORT void hlo_sharding_print_with(HloText *text, const HloSharding *sharding, bool metadata);
 
 HLO_END_C

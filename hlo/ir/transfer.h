@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transfers between devices: who sends to whom over the channel of a send or recv.
+// Transfers between devices: the sender and receiver of each message over the channel of a send or recv.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_IR_TRANSFER_H_
@@ -9,31 +9,31 @@
 
 HLO_BEGIN_C
 
-// The way of the messages of one channel.
+// The route of the messages of one channel.
 typedef struct HloTransferRoute {
     int64_t channel;
     bool has_pairs;  // else one device sends and one receives, whichever run the instructions
-    HloPairs pairs;  // of partitions where a program has several, else of replicas
+    HloPairs pairs;  // of partitions if the program has several, else of replicas
 } HloTransferRoute;
 
-// The route of a send, recv or one of their dones between devices: its own frontend attribute
+// Finds the route of a send, recv or one of their dones between devices: its own frontend attribute
 // _xla_send_recv_source_target_pairs, as XLA's collective-permute decomposer writes it ("{{0,1},{1,2}}"), or that of
-// another instruction of its channel. The pairs live in `arena`. INVALID_ARGUMENT for a text that is no list of pairs.
+// another instruction of its channel. The pairs live in `arena`. INVALID_ARGUMENT if the text is not a list of pairs.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer,
                                                       HloTransferRoute *route);
 
 // The number that sends to `number`, or -1.
 HLO_EXPORT int64_t hlo_transfer_source(const HloTransferRoute *route, int64_t number);
 
-// Whether a send, recv or done is a transfer with the host.
+// True if a send, recv or done is a transfer with the host.
 HLO_EXPORT bool hlo_transfer_is_host(const HloInstruction *transfer);
 
-// The number of a device in the pairs of a route: its partition in a program of several, else its replica. `device` is
-// replica * partitions + partition.
+// The number of a device in the pairs of a route: its partition if the program has several, else its replica. `device`
+// is replica * partitions + partition.
 static inline int64_t hlo_transfer_number(int64_t device, int64_t partitions) {
     return partitions > 1 ? device % partitions : device;
 }
-// The device that has `number` beside `device`: the partition of the same replica.
+// The device with `number` in the context of `device`: the partition of the same replica.
 static inline int64_t hlo_transfer_device(int64_t number, int64_t device, int64_t partitions) {
     return partitions > 1 ? device / partitions * partitions + number : number;
 }

@@ -27,7 +27,7 @@ typedef enum HloTypeKind {
     HLO_KIND_UNSIGNED,
     HLO_KIND_FLOAT,
     HLO_KIND_COMPLEX,
-    HLO_KIND_STRUCTURE,  // tuple, token, opaque, buffer: no elements of its own
+    HLO_KIND_STRUCTURE,  // tuple, token, opaque, buffer: without elements
 } HloTypeKind;
 
 // The columns of types.def.
@@ -43,7 +43,7 @@ typedef struct HloTypeInfo {
 // The row of a type. Static storage, any thread.
 HLO_EXPORT const HloTypeInfo *hlo_type_info(HloType type);
 
-// The type spelled `length` characters at `text`, or HLO_INVALID.
+// The type with the spelling of `length` characters at `text`, or HLO_INVALID.
 HLO_EXPORT HloType hlo_type_from_text(const char *text, size_t length);
 
 // "f32" and so on. Static storage.
@@ -65,20 +65,20 @@ static inline bool hlo_type_is_complex(HloType type) {
 static inline bool hlo_type_is_integer(HloType type) {
     return hlo_type_kind(type) == HLO_KIND_SIGNED || hlo_type_kind(type) == HLO_KIND_UNSIGNED;
 }
-// The type whose exponents and mantissa a reduce-precision of `type` starts from: floats of a byte or less are held as
-// f16 by XLA:CPU, and f8e8m0fnu, of which f16 has not all powers of two, as f32 (measured with jaxlib 0.10.2).
+// The type whose exponent and mantissa a reduce-precision of `type` starts from: XLA:CPU stores floats of a byte or
+// less as f16, and f8e8m0fnu, some of whose powers of two f16 lacks, as f32 (measured with jaxlib 0.10.2).
 static inline HloType hlo_type_reduced_as(HloType type) {
     if (hlo_type_info(type)->bits >= 16) return type;
     return type == HLO_F8E8M0FNU ? HLO_F32 : HLO_F16;
 }
-// Whether a type of integers has the number; false for all other types.
+// True if an integer type can represent `value`; false for all other types.
 static inline bool hlo_type_holds(HloType type, int64_t value) {
     if (!hlo_type_is_integer(type)) return false;
     const int bits = hlo_type_info(type)->bits;
     if (hlo_type_kind(type) == HLO_KIND_UNSIGNED) return value >= 0 && (bits >= 64 || value >> bits == 0);
     return bits >= 64 || (value >= -(INT64_C(1) << (bits - 1)) && value < INT64_C(1) << (bits - 1));
 }
-// True for types whose arrays hold elements (everything but tuple, token, opaque, buffer).
+// True for types whose arrays have elements (all except tuple, token, opaque, buffer).
 static inline bool hlo_type_is_array(HloType type) {
     return hlo_type_kind(type) != HLO_KIND_NONE && hlo_type_kind(type) != HLO_KIND_STRUCTURE;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What reductions of all kinds share: operands (values, then initial values) and the reducer they call.
+// Checks shared by all kinds of reductions: the operands (values, then initial values) and the reducer that they call.
 #ifndef MESHLO_HLO_IR_INFER_REDUCER_H_
 #define MESHLO_HLO_IR_INFER_REDUCER_H_
 
@@ -8,7 +8,7 @@
 // Checks N arrays of equal dimensions followed by N scalars, and the reducer's 2N scalar parameters and results.
 HLO_NODISCARD HloStatus hlo_infer_reduction_operands(const HloInferRequest *request);
 // Checks that called computation 0 takes scalars of types `types` twice (accumulators, then values), `count` each, and
-// gives `count` of them.
+// returns `count` of them.
 HLO_NODISCARD HloStatus hlo_infer_check_reducer(const HloInferRequest *request, const HloType *types, int64_t count);
 
 #endif

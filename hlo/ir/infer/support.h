@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shape inference files share: dimension lists under construction, checks, and shapes in messages.
+// Helpers shared by the shape inference files: dimension lists under construction, checks, and shapes in messages.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_IR_INFER_SUPPORT_H_
@@ -13,7 +13,7 @@
 // Returns INVALID_ARGUMENT from the calling function when `condition` holds.
 #define HLO_REFUSE_IF(condition, ...) HLO_FAIL_IF(condition, HLO_INVALID_ARGUMENT, __VA_ARGS__)
 
-// Dimensions of a result while they are worked out.
+// Dimensions of a result while they are being computed.
 typedef struct HloDims {
     int64_t rank;
     int64_t *sizes;
@@ -24,23 +24,23 @@ typedef struct HloDims {
 HloDims hlo_dims_new(HloArena *arena, int64_t rank);
 // A copy of a shape's dimensions.
 HloDims hlo_dims_of(HloArena *arena, const HloShape *shape);
-// Takes dimension `from_dimension` of `shape` over as dimension `to`.
+// Copies dimension `from_dimension` of `shape` to dimension `to`.
 void hlo_dims_take(HloDims *dims, int64_t to, const HloShape *shape, int64_t from_dimension);
-// The finished array shape, without layout. INVALID_ARGUMENT when it is too large.
+// The finished array shape, without layout. INVALID_ARGUMENT if it is too large.
 HLO_NODISCARD HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, const HloShape **result);
 
 // True when dimension `index` of an array is dynamic.
 static inline bool hlo_shape_dimension_is_dynamic(const HloShape *shape, int64_t index) {
     return shape->dynamic && shape->dynamic[index];
 }
-// "f32[2,3]" in the arena, for messages.
+// The text "f32[2,3]" in the arena, for messages.
 const char *hlo_shape_message(HloArena *arena, const HloShape *shape);
-// The spelling of an enumerated value, "?" when there is none: attributes may come from a file.
+// The spelling of an enumerated value, "?" if it has none: attributes may come from a file.
 static inline const char *hlo_enum_message(const HloEnumTable *table, int32_t value) {
     bool known = value >= 0 && value < table->count && table->texts[value];
     return known ? table->texts[value] : "?";
 }
-// "{0,2}" in the arena, for messages.
+// The text "{0,2}" in the arena, for messages.
 const char *hlo_ints_message(HloArena *arena, HloInts ints);
 
 // INVALID_ARGUMENT unless operand `index` is an array.
@@ -55,62 +55,65 @@ HLO_NODISCARD HloStatus hlo_infer_need_hint(const HloInferRequest *request, bool
 HLO_NODISCARD HloStatus hlo_infer_need_called(const HloInferRequest *request, int64_t count);
 // INVALID_ARGUMENT unless the values are distinct and within [0, rank). `what` names the list in the message.
 HLO_NODISCARD HloStatus hlo_infer_check_dimensions(HloArena *arena, HloInts dimensions, int64_t rank, const char *what);
-// INVALID_ARGUMENT unless the sizes of two dimensions agree; an unbounded one agrees with all.
+// True if the sizes of two dimensions agree; an unbounded one agrees with all.
 static inline bool hlo_sizes_agree(int64_t a, int64_t b) {
     return a == b || a == HLO_UNBOUNDED || b == HLO_UNBOUNDED;
 }
-// Equal element types, or both floating point (mixed precision, which HLO allows).
+// True for equal element types, or if both are floating point (mixed precision, which HLO allows).
 bool hlo_types_mix(HloType a, HloType b);
-// The more precise of two types that mix; of other pairs the one that can hold more (complex, float, wider integer).
+// The more precise of two types that mix; for other pairs the one with the larger range (complex, float, wider
+// integer).
 HloType hlo_higher_type(HloType a, HloType b);
-// The element type of a product of the first two operands: what the user asked for (preferred_element_type), or what
-// the operands give.
+// The element type of a product of the first two operands: the requested one (preferred_element_type), or the one that
+// follows from the operands.
 HloType hlo_infer_product_type(const HloInferRequest *request);
-// The type in which a product of two element types is multiplied and added up before it becomes `result`, as in XLA:
-// the result's, unless the operands are of a kind that it cannot hold (of complex numbers, floats, integers and
-// predicates each holds those behind it), or of two kinds the higher of which is more precise.
+// The type in which a product of two element types is multiplied and accumulated before the conversion to `result`, as
+// in XLA: the result's, unless the operands are of a kind that it cannot represent (in the order complex numbers,
+// floats, integers, predicates, each kind can represent the later ones), or of two kinds the higher of which is more
+// precise.
 HloType hlo_product_type(HloType lhs, HloType rhs, HloType result);
-// Whether it matters that operands of type `side` are converted to that type first: integers that it rounds, or whose
-// products overflow where floats do not.
+// True if converting operands of type `side` to that type first makes a difference: integers that it rounds, or whose
+// products overflow while floats do not.
 bool hlo_product_converts_side(HloType side, HloType type);
-// The dimensions of a ragged dot's left side for each place of which there may be a list of group sizes: those in front
-// of the ragged one, batches first, then of its own kind (batch, contracting, free). It has one ragged dimension.
+// The dimensions of a ragged dot's left side that may have a list of group sizes for each index: those before the
+// ragged one, first the batches, then those of its own kind (batch, contracting, free). It has one ragged dimension.
 HloInts hlo_ragged_list_dims(HloArena *arena, const HloDotAttributes *dot);
-// Whether the instruction is a dot or convolution that has conversions inside: of an operand, or of the sum.
+// True if the instruction is a dot or convolution with a conversion inside: of an operand, or of the sum.
 bool hlo_product_converts(const HloInstruction *instruction);
-// Whether the module has one.
+// True if the module contains one of them.
 HLO_EXPORT bool hlo_module_has_converting_product(const HloModule *module);
-// Same dimensions and types that mix; what shapes on both sides of a call or a loop need.
+// True for the same dimensions and types that mix, as required of the shapes on both sides of a call or a loop.
 bool hlo_shapes_mix(const HloShape *a, const HloShape *b);
 
-// The largest size, stride, dilation or padding that a window or a pad may have, and the largest extent that they may
-// add up to: positions of windows are sums of products of these, and nobody behind shape inference looks for overflow.
+// The largest size, stride, dilation or padding of a window or a pad, and the largest extent that they may add up to:
+// window positions are sums of products of these, and nothing after shape inference checks for overflow.
 #define HLO_LARGEST_STEP (INT64_C(1) << 46)
 #define HLO_LARGEST_EXTENT (INT64_C(1) << 61)
-// Whether a number lies within +-HLO_LARGEST_STEP.
+// True if a number is within +-HLO_LARGEST_STEP.
 static inline bool hlo_is_step(int64_t number) {
     return number >= -HLO_LARGEST_STEP && number <= HLO_LARGEST_STEP;
 }
-// The dimensions that arrays with elementwise combination share: merges `shape` into `dims`. `index` is the operand's
+// Merges `shape` into `dims`, the dimensions shared by arrays that are combined elementwise. `index` is the operand's
 // number in the message.
 HLO_NODISCARD HloStatus hlo_infer_merge_dims(HloArena *arena, HloDims *dims, const HloShape *shape, int64_t index);
 // Checks the parameters of called computation `index` against `shapes`; the precision of floats may differ.
 HLO_NODISCARD HloStatus hlo_infer_check_parameters(const HloInferRequest *request, int64_t index,
                                                    const HloShape *const *shapes, int64_t count);
-// The same for a caller that hands its arrays on as they are: the precision of floats must be equal too.
+// As hlo_infer_check_parameters(), for a caller that passes its arrays on unchanged: the precision of floats must be
+// equal too.
 HLO_NODISCARD HloStatus hlo_infer_check_arguments(const HloInferRequest *request, int64_t index,
                                                   const HloShape *const *shapes, int64_t count);
-// Whether two shapes are equal but for layout and for sizes that are not known.
+// True if two shapes are equal except for layouts and unknown sizes.
 bool hlo_shapes_agree(const HloShape *a, const HloShape *b);
-// One shape as it is, several as a tuple: results of variadic ops.
+// One shape unchanged, several as a tuple: results of variadic ops.
 const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *shapes, int64_t count);
-// Checks a window against `shape` and gives the sizes that sliding it yields. Sources: XLA's window arithmetic; an axis
-// of base_dilation d has (n-1)d+1 positions, an empty one none.
+// Checks a window against `shape` and computes the sizes that result from sliding it. Sources: XLA's window arithmetic;
+// an axis of base_dilation d has (n-1)d+1 positions, an empty one none.
 HLO_NODISCARD HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dimension, int64_t base,
                                                 int64_t *output);
-// A verified window without the places at its ends that lie in padding for every one of the `outputs` outputs over
-// `base` elements: a window of 2^40 places over four elements has four that matter. Reductions that skip padding give
-// the same through it, in the same order. The padding is that which the outputs need. At least one place is left.
+// A verified window without the positions at its ends that lie in padding for all `outputs` outputs over `base`
+// elements: only four positions of a window of 2^40 over four elements matter. Reductions that skip padding give the
+// same result through it, in the same order. It keeps the padding that the outputs need, and at least one position.
 HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int64_t outputs);
 
 #endif
