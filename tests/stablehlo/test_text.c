@@ -166,6 +166,13 @@ static const Form forms[] = {
      "  return %r#0 : tensor<4xf32>\n}",
      "channel_id=1, sharding={{maximal device=0}, {maximal device=0}, {maximal device=0}}, "
      "frontend_attributes={_xla_send_recv_source_target_pairs={{0,1}}}"},
+    {"a message from the host, with shardings of values of several ranks",
+     "sdy.mesh @none = <[]>\nfunc.func @main(%a: tensor<2x4xf32>) -> tensor<2x4xf32> {\n"
+     "  %t = stablehlo.create_token : !stablehlo.token\n"
+     "  %r:2 = \"stablehlo.recv\"(%t) <{channel_handle = #stablehlo.channel_handle<handle = 3, type = 3>, "
+     "is_host_transfer = true}> {sdy.sharding = #sdy.sharding_per_value<[<@none, [{}, {}]>, <@none, []>]>} : "
+     "(!stablehlo.token) -> (tensor<2x4xf32>, !stablehlo.token)\n  return %r#0 : tensor<2x4xf32>\n}",
+     "channel_id=3, is_host_transfer=true"},
     {"functions without a module",
      "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { %0 = func.call @f(%a) : (tensor<2xf32>) -> tensor<2xf32>\n"
      "return %0 : tensor<2xf32> }\n"

@@ -263,7 +263,9 @@ static HloStatus set_device(const ImportPlace *place, HloInstruction *transfer) 
     if (attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_PER_VALUE)
         attribute = attribute->count ? attribute->items[0] : NULL;
     const HloSharding *sharding = NULL;
-    HLO_TRY(import_sharding(place->importer, attribute, 0, &sharding));
+    const HloShape *shape = NULL;
+    if (place->operation->result_count) HLO_TRY(import_shape(place, place->operation->results[0]->type, &shape));
+    HLO_TRY(import_sharding(place->importer, attribute, shape ? shape->rank : 0, &sharding));
     transfer->sharding = NULL;
     if (sharding && sharding->kind == HLO_SHARDING_TUPLE && sharding->element_count > 0)
         sharding = sharding->elements[0];
