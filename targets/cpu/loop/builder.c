@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recording a fused loop's program: types, levels, rounding of narrow types.
+// Records a fused loop's program: types, levels, rounding of narrow types.
 //
-// Every function of loop.h that gives a value appends to one list; operands stand before their
-// users. Each value knows how often it exists (its level), its HLO type and what register holds it:
-//     load bf16 %v[j]      level full, held u16: the bits as they stand in memory
-//     decode               level full, held f32
+// Every function of loop.h that returns a value appends to one list; operands come before their users. Each value
+// records how often it exists (its level), its HLO type and its register type:
+//
+//     load bf16 %v[j]      level full, register u16: the bits as in memory
+//     decode               level full, register f32
 //     constant f32 2       level uniform
-//     multiply             level full, held f32, then round to bf16 (narrow results are rounded after every operation)
-//     store bf16           encode to u16 first
+//     multiply             level full, register f32, then round to bf16 (narrow results are rounded after every
+//     operation) store bf16           encode to u16 first
 //
-// Operands of one operation are raised to the highest level among them: a value of a row is
-// repeated over its elements (EXPAND), a uniform one serves every level as it is. Narrow integers
-// are computed in a byte and wrapped; what differs between a byte and its low bits (right shifts of
-// the other signedness, counts of bits, high halves of products) is rewritten here.
+// Operands of one operation are raised to the highest level among them: a value of a row is repeated over its elements
+// (EXPAND), a uniform one serves every level as it is. Narrow integers are computed in a byte and wrapped. Operations
+// whose result in a byte differs from that in its low bits (right shifts of the other signedness, counts of bits, high
+// halves of products) are rewritten here.
 //
-// Errors are kept in the builder and told by cpu_loop_finish(), so that callers need not check each
-// value; after an error values are still given, and mean nothing.
+// Errors are stored in the builder and returned by cpu_loop_finish(), so that callers need not check each value. After
+// an error, functions still return values, which are meaningless.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 #include "hlo/ir/literal.h"
 #include "targets/cpu/loop/internal.h"
 
-// What the result's type is, given the operands'.
+// How an operation's result type follows from its operand type.
 typedef enum ResultRule { RESULT_SAME, RESULT_PRED, RESULT_REAL, RESULT_COMPLEX } ResultRule;
 
 typedef struct OpInfo {
@@ -43,31 +44,31 @@ static const OpInfo kOps[] = {
 
 // ---- registers
 
-// Of the form in memory, where a float narrower than f32 is its bits, an unsigned integer: to be decoded behind the
-// load.
+// Returns the register type of the form in memory. There a float narrower than f32 is an unsigned integer of its bits,
+// to be decoded after the load.
 static CpuRegisterType register_raw(HloType type) {
     const HloTypeInfo *info = hlo_type_info(type);
     if (info->kind != HLO_KIND_FLOAT || info->bits >= 32) return cpu_register_of(type);
     return info->storage_bytes == 2 ? CPU_REGISTER_U16 : CPU_REGISTER_U8;
 }
 
-// Their registers hold f32, memory their bits.
+// Whether registers hold the type as f32, and memory holds its bits.
 static bool is_narrow_float(HloType type) {
     return register_raw(type) != cpu_register_of(type);
 }
-// Their registers hold a whole byte.
+// Whether the type is narrower than the byte that its registers hold.
 static bool is_narrow_integer(HloType type) {
     return hlo_type_is_integer(type) && hlo_type_info(type)->bits < 8;
 }
-// What negates or rounds to whole numbers is exact elsewhere and leaves these types: they have no -0, or nothing below
-// 0.
+// Whether the type has no -0, or no negative numbers. Negation and rounding to whole numbers, exact elsewhere, can
+// leave the range of these types.
 static bool lacks_negative_zero(HloType type) {
     return hlo_type_is_float(type) && hlo_float_encode(type, -0.0) == hlo_float_encode(type, 0.0);
 }
 
 // ---- values
 
-// The first error counts; takes ownership of the status.
+// Records the first error. Takes ownership of the status.
 static void fail(CpuLoopBuilder *b, HloStatus status) {
     if (b->status)
         hlo_status_free(status);
@@ -75,7 +76,7 @@ static void fail(CpuLoopBuilder *b, HloStatus status) {
         b->status = status;
 }
 
-// The pointer is good until the next value is pushed.
+// Returns a pointer that is valid until the next value is pushed.
 static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
     HLO_BUG_IF(value < 0 || value >= b->values.count);
     return &b->values.items[value];
@@ -86,7 +87,7 @@ static HloType value_type(const CpuLoopBuilder *builder, CpuValue value) {
     return value_at(builder, value)->type;
 }
 
-// Without operands; to be completed by the caller and pushed.
+// Returns a value without operands; the caller completes and pushes it.
 static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel level, HloType type,
                               CpuRegisterType held) {
     return (CpuLoopValue){.kind = kind,
@@ -100,7 +101,7 @@ static CpuLoopValue new_value(CpuLoopBuilder *b, CpuValueKind kind, CpuLevel lev
                           .slot = -1};
 }
 
-// What depends on a reduction's result is marked, since it must wait for the whole row.
+// Appends a value. Marks values that depend on a reduction's result, since they must wait for the whole row.
 static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
     for (int i = 0; i < 3; i++)
         if (value.operands[i] >= 0 && value_at(b, value.operands[i])->after_reduce) value.after_reduce = true;
@@ -108,7 +109,7 @@ static CpuValue push(CpuLoopBuilder *b, CpuLoopValue value) {
     return (CpuValue)(b->values.count - 1);
 }
 
-// `value` at a level at least as high as `level`. Uniform registers are filled and serve every level.
+// Returns `value` at a level at least as high as `level`. Uniform registers are filled and serve every level.
 static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
     assert(level >= 0);
     const CpuLoopValue old = *value_at(b, value);
@@ -122,7 +123,7 @@ static CpuValue raise_level(CpuLoopBuilder *b, CpuValue value, CpuLevel level) {
     return result;
 }
 
-// Both tables have one form.
+// Sets both kernels, whose tables have the same layout.
 void cpu_loop_set_kernel(const CpuLoopBuilder *b, CpuLoopValue *value, CpuBlockKernel *const *kernel) {
     const ptrdiff_t at = (const char *)kernel - (const char *)b->kernels;
     assert(at >= 0 && at < (ptrdiff_t)sizeof *b->kernels);
@@ -130,7 +131,7 @@ void cpu_loop_set_kernel(const CpuLoopBuilder *b, CpuLoopValue *value, CpuBlockK
     memcpy(&value->kernel_of_one, (const char *)b->kernels_of_one + at, sizeof value->kernel_of_one);
 }
 
-// One block kernel over up to three operands, all raised to the highest level among them.
+// Appends a block kernel over up to three operands, all raised to the highest level among them.
 static CpuValue apply(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType type, CpuRegisterType held,
                       int64_t immediate, int arity, const CpuValue *operands) {
     assert(arity >= 0 && operands);
@@ -149,7 +150,7 @@ static CpuValue apply1(CpuLoopBuilder *b, CpuBlockKernel *const *kernel, HloType
     return apply(b, kernel, type, held, 0, 1, &a);
 }
 
-// Brings a result back into the set of numbers that its type can hold.
+// Brings a result back into the range of its type.
 static CpuValue normalise(CpuLoopBuilder *b, CpuValue value) {
     const HloType type = value_at(b, value)->type;
     if (is_narrow_float(type)) return apply1(b, &b->kernels->round[type], type, CPU_REGISTER_F32, value);
@@ -174,7 +175,7 @@ CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domai
     return b;
 }
 
-// A copy in which dimensions of size 1 have stride 0.
+// Returns a copy in which dimensions of size 1 have stride 0.
 static CpuIndexMap own_map(CpuLoopBuilder *b, const CpuIndexMap *map) {
     int64_t *strides = hlo_arena_copy(b->arena, map->strides, sizeof(int64_t) * (size_t)b->rank);
     for (int d = 0; d < b->rank; d++)
@@ -182,8 +183,8 @@ static CpuIndexMap own_map(CpuLoopBuilder *b, const CpuIndexMap *map) {
     return (CpuIndexMap){.offset = map->offset, .strides = strides};
 }
 
-// What is read alike in all iterations of a dimension need be read once: only what moves along a reduced dimension is
-// needed for every element.
+// Returns the level of a map. A map that is constant along a dimension need not be read again there: only values that
+// vary along a reduced dimension are needed for every element.
 static CpuLevel map_level(const CpuLoopBuilder *b, const CpuIndexMap *map) {
     CpuLevel level = CPU_LEVEL_UNIFORM;
     for (int d = 0; d < b->rank; d++) {
@@ -205,8 +206,8 @@ CpuValue cpu_loop_load(CpuLoopBuilder *b, int buffer, HloType type, const CpuInd
                                  : normalise(b, raw);
 }
 
-// The same constant made before, or -1. Looks only a few values back: numbers that recur stand near each other, and a
-// search through all would make long programs quadratic.
+// Finds an equal constant, or returns -1. Looks only a few values back: equal constants are usually near each other,
+// and searching all values would be quadratic for long programs.
 static CpuValue find_constant(const CpuLoopBuilder *b, HloType type, const void *bits, size_t width) {
     enum { kLooksBack = 64 };
     if (b->in_combiner) return -1;
@@ -229,7 +230,7 @@ CpuValue cpu_loop_constant(CpuLoopBuilder *b, HloType type, const void *bits) {
                                  : normalise(b, raw);
 }
 
-// The largest magnitude that the map's number can reach.
+// Whether the largest magnitude of the map's number fits in 32 bits.
 static bool index_fits_32(const CpuLoopBuilder *b, const CpuIndexMap *map) {
     double reach = map->offset < 0 ? -(double)map->offset : (double)map->offset;
     for (int d = 0; d < b->rank; d++)
@@ -245,7 +246,7 @@ CpuValue cpu_loop_index(CpuLoopBuilder *b, HloType type, const CpuIndexMap *map)
     return cpu_loop_convert(b, type, push(b, index));
 }
 
-// By the op's row in isa/loop_ops.def.
+// Returns the result type by the rule of the op's row in isa/loop_ops.def.
 static HloType result_type(ResultRule rule, HloType operand) {
     switch (rule) {
         case RESULT_PRED: return HLO_PRED;
@@ -255,13 +256,13 @@ static HloType result_type(ResultRule rule, HloType operand) {
     }
 }
 
-// Gives a value all the same, which nobody will compute.
+// Records the error and returns a placeholder that is never computed.
 static CpuValue unsupported(CpuLoopBuilder *b, const char *what, HloType type) {
     fail(b, hlo_error(HLO_UNIMPLEMENTED, "fused loop: %s of %s", what, hlo_type_text(type)));
     return 0;
 }
 
-// The integer type of as many bits that has a sign where this one has none, or none where it has one.
+// Returns the integer type of the same width and the other signedness.
 static HloType other_signedness(HloType type) {
     switch (type) {
         case HLO_S1: return HLO_U1;
@@ -273,8 +274,8 @@ static HloType other_signedness(HloType type) {
     }
 }
 
-// A right shift of an integer of less than a byte that does not shift in what its register holds above its own bits:
-// done in the type of the other signedness, whose register holds the right ones.
+// Shifts an integer of less than a byte right. The register's bits above the type's own must not be shifted in, so the
+// shift is done in the type of the other signedness, whose register has the right bits there.
 static CpuValue shift_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuValue a, CpuValue distance) {
     const HloType other = other_signedness(type);
     const CpuValue shifted =
@@ -282,8 +283,8 @@ static CpuValue shift_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuV
     return cpu_loop_bitcast(b, type, shifted);
 }
 
-// Counts bits of an integer of less than a byte in the byte that holds it, zeros above; those are no leading zeros of
-// its own.
+// Counts bits of an integer of less than a byte. The byte that contains it has zeros above, which are not leading zeros
+// of the integer itself.
 static CpuValue count_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuValue a) {
     if (hlo_type_kind(type) == HLO_KIND_SIGNED) a = cpu_loop_bitcast(b, other_signedness(type), a);
     CpuValue count = cpu_loop_op(b, op, cpu_loop_convert(b, HLO_U8, a), -1, -1);
@@ -292,7 +293,7 @@ static CpuValue count_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuV
     return cpu_loop_convert(b, type, count);
 }
 
-// Products of elements below 8 bits fit in 8; their high half is what stands above the element's width.
+// Products of elements below 8 bits fit in 8 bits; the high half is the bits above the element's width.
 static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuValue y) {
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
     const HloType byte = is_signed ? HLO_S8 : HLO_U8;
@@ -305,7 +306,7 @@ static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuVal
     return cpu_loop_convert(b, type, cpu_loop_op(b, shift, product, distance, -1));
 }
 
-// The power of 2 that a constant of an unsigned type is, or -1.
+// Returns the exponent of a constant of an unsigned type that is a power of 2, else -1.
 static int constant_power(const CpuLoopBuilder *b, CpuValue v) {
     if (v < 0 || b->values.items[v].kind != CPU_VALUE_CONSTANT) return -1;
     const CpuLoopValue *value = &b->values.items[v];
@@ -315,17 +316,19 @@ static int constant_power(const CpuLoopBuilder *b, CpuValue v) {
     return bits && (bits & (bits - 1)) == 0 ? __builtin_ctzll(bits) : -1;
 }
 
-// Division of unsigned integers by a power of 2, as index arithmetic has it, is a shift, the remainder a mask.
+// Divides unsigned integers by a power of 2, as in index arithmetic: the quotient is a shift, the remainder a mask.
 static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue divisor, int power) {
     assert(power >= 0 && power < 64);
     const HloType type = value_type(b, divisor);
     const uint64_t operand = op == CPU_OP_DIVIDE ? (uint64_t)power : (UINT64_C(1) << power) - 1;
-    const CpuValue by = cpu_loop_constant(b, type, &operand);  // its first bytes: no type here is big-endian
+    const CpuValue by =
+        cpu_loop_constant(b, type, &operand);  // its first bytes: only little-endian machines are supported
     return cpu_loop_op(b, op == CPU_OP_DIVIDE ? CPU_OP_SHIFT_RIGHT_LOGICAL : CPU_OP_AND, a, by, -1);
 }
 
-// Whether complex x stands before y: by the real parts, where those are equal by the imaginary ones. `or_equal`: or not
-// after it, which of two that are equal so far holds unless y's imaginary part is smaller (hlo/base/complex.h).
+// Whether complex x orders before y: by the real parts, and where those are equal, by the imaginary ones. With
+// `or_equal`, also where both are equal: if the real parts are equal, the result is true unless y's imaginary part is
+// smaller (hlo/base/complex.h).
 static CpuValue complex_before(CpuLoopBuilder *b, CpuValue x, CpuValue y, bool or_equal) {
     const CpuValue x_re = cpu_loop_op(b, CPU_OP_REAL, x, -1, -1), y_re = cpu_loop_op(b, CPU_OP_REAL, y, -1, -1);
     const CpuValue x_im = cpu_loop_op(b, CPU_OP_IMAG, x, -1, -1), y_im = cpu_loop_op(b, CPU_OP_IMAG, y, -1, -1);
@@ -335,7 +338,7 @@ static CpuValue complex_before(CpuLoopBuilder *b, CpuValue x, CpuValue y, bool o
     return cpu_loop_op(b, CPU_OP_OR, cpu_loop_op(b, CPU_OP_LT, x_re, y_re, -1), tie, -1);
 }
 
-// Comparisons and extremes of complex numbers.
+// Compares complex numbers, or takes their minimum, maximum or clamp.
 static CpuValue order_complex(CpuLoopBuilder *b, CpuLoopOp op, CpuValue x, CpuValue y, CpuValue z) {
     switch (op) {
         case CPU_OP_LT: return complex_before(b, x, y, false);
@@ -355,8 +358,8 @@ static bool is_order(CpuLoopOp op) {
            op == CPU_OP_MINIMUM || op == CPU_OP_CLAMP;
 }
 
-// The kernel is chosen by the last operand, since of a select only that and the one before have the result's type. What
-// leaves the range of a narrow type is brought back at once, as if each operation were in that type.
+// The last operand selects the kernel, since in a select only that one and the one before have the result's type. A
+// result outside the range of a narrow type is brought back immediately, as if each operation were in that type.
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
@@ -380,14 +383,14 @@ CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_val
     return value;
 }
 
-// Conversions of complex numbers to real ones; to pred both parts count.
+// Converts complex numbers to real ones by their real part; for pred, both parts count.
 static CpuValue real_part_first(CpuLoopBuilder *b, HloType type, CpuValue a) {
     const HloType from = value_type(b, a);
     if (!hlo_type_is_complex(from) || hlo_type_is_complex(type) || type == HLO_PRED) return a;
     return cpu_loop_op(b, CPU_OP_REAL, a, -1, -1);
 }
 
-// A float as an integer of 8 bits, within what a narrower type can hold.
+// Converts a float to an integer of 8 bits, saturated to the range of a narrower type.
 static CpuValue saturate_narrow(CpuLoopBuilder *b, HloType type, CpuValue a) {
     const int bits = hlo_type_info(type)->bits;
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
@@ -398,8 +401,8 @@ static CpuValue saturate_narrow(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return cpu_loop_op(b, CPU_OP_CLAMP, lowest, cpu_loop_convert(b, wide, a), highest);
 }
 
-// An f64 cut to the bits of an f32, the last of which is set when any was lost: rounding that to fewer bits gives what
-// rounding the f64 at once gives, where two roundings could meet a tie that is none.
+// Truncates an f64 to the bits of an f32 and sets the last of them if any bit was lost. Rounding that to fewer bits
+// gives the same as rounding the f64 directly; rounding twice could see a tie where there is none.
 static CpuValue cut_to_f32(CpuLoopBuilder *b, CpuValue a) {
     static const int64_t lost = 0x1fffffff, kept = ~INT64_C(0x1fffffff), last = 0x20000000;
     const CpuValue mask = cpu_loop_constant(b, HLO_S64, &lost), bits = cpu_loop_bitcast(b, HLO_S64, a);
@@ -413,7 +416,7 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     a = real_part_first(b, type, a);
     HloType from = value_type(b, a);
     if (from == type) return a;
-    // XLA rounds f64 to bf16 by way of f32, and to all other narrow floats at once.
+    // XLA rounds f64 to bf16 by way of f32, and to all other narrow floats directly.
     if (from == HLO_F64 && is_narrow_float(type) && type != HLO_BF16) a = cut_to_f32(b, a);
     if (hlo_type_is_float(from) && is_narrow_integer(type)) {
         a = saturate_narrow(b, type, a);
@@ -429,7 +432,7 @@ CpuValue cpu_loop_convert(CpuLoopBuilder *b, HloType type, CpuValue a) {
     return normalise(b, apply1(b, kernel, type, target, a));
 }
 
-// The register of `a` read as one of `type`, and brought into the set of its numbers; but any byte may come as a pred.
+// Reinterprets the register of `a` as `type`, and brings it into the type's range. Any byte may be read as a pred.
 static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
     HloType from = value_type(b, a);
     if (from == type) return a;
@@ -444,19 +447,19 @@ static CpuValue renamed(CpuLoopBuilder *b, HloType type, CpuValue a) {
 
 CpuValue cpu_loop_bitcast(CpuLoopBuilder *b, HloType type, CpuValue a) {
     if (type != HLO_PRED || value_type(b, a) == HLO_PRED) return renamed(b, type, a);
-    // Whatever is not zero is true: later kernels take a pred to be 0 or 1.
+    // Any nonzero byte is true: later kernels require a pred to be 0 or 1.
     static const unsigned char zero[1] = {0};
     return cpu_loop_op(b, CPU_OP_NE, renamed(b, HLO_U8, a), cpu_loop_constant(b, HLO_U8, zero), -1);
 }
 
-// An f32 number as a constant of the type's register.
+// Returns an f32 number as a constant of the type's register.
 static CpuValue float_constant(CpuLoopBuilder *b, double value) {
     const float rounded = (float)value;
     return cpu_loop_constant(b, HLO_F32, &rounded);
 }
 
-// Subnormal numbers of `source`, a narrow type, have fewer bits than the f32 that holds them: they are rounded to
-// multiples of the smallest one that is left. `others` is what the other numbers become.
+// Rounds subnormal numbers of `source`, a narrow type, which have fewer bits than the f32 in the register, to multiples
+// of the smallest remaining one. `others` is the result for all other numbers.
 static CpuValue round_subnormals(CpuLoopBuilder *b, HloType source, int mantissa_bits, CpuValue a, CpuValue others) {
     const double smallest_normal = hlo_float_decode(source, UINT64_C(1) << hlo_type_info(source)->mantissa_bits);
     const double step = ldexp(smallest_normal, -mantissa_bits);
@@ -478,16 +481,17 @@ CpuValue cpu_loop_reduce_precision(CpuLoopBuilder *b, int exponent_bits, int man
     const HloTypeInfo *info = hlo_type_info(source);
     CpuBlockKernel *const *kernel = &b->kernels->reduce_precision[cpu_register_of(type)];
     if (!*kernel) return unsupported(b, "REDUCE_PRECISION", type);
-    // As many exponents as the type has are all of them.
+    // At least as many exponent bits as the type has: all exponents stay.
     const bool keeps_exponents = is_narrow_float(type) && exponent_bits >= info->exponent_bits;
     const int parameter = (keeps_exponents && exponent_bits < 8 ? 8 : exponent_bits) << 8 | mantissa_bits;
     const CpuValue reduced = normalise(b, apply(b, kernel, type, cpu_register_of(type), parameter, 1, &a));
-    // With fewer exponents the subnormal numbers become 0, which the kernel sees to.
+    // With fewer exponents the subnormal numbers become 0, which the kernel handles.
     const bool rounds_subnormals = keeps_exponents && info->exponent_bits < 8 && mantissa_bits < info->mantissa_bits;
     return rounds_subnormals ? round_subnormals(b, source, mantissa_bits, a, reduced) : reduced;
 }
 
-// Whole part of |a|, plus one where the random number is below the fraction scaled to its width, with the sign of a.
+// Rounds to the whole part of |a|, plus one where the random number is below the fraction scaled to its width, with the
+// sign of a.
 CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a, CpuValue random) {
     const HloType random_type = value_type(b, random);
     const bool wide = value_type(b, a) == HLO_F64;
@@ -509,7 +513,7 @@ CpuValue cpu_loop_stochastic_convert(CpuLoopBuilder *b, HloType type, CpuValue a
     return cpu_loop_convert(b, type, cpu_loop_op(b, CPU_OP_SELECT, negative, turned, rounded));
 }
 
-// A register of its own with the same elements, at a given level.
+// Copies the elements to a separate register, at a given level.
 static CpuValue push_copy(CpuLoopBuilder *b, CpuValue a, CpuLevel level) {
     const CpuLoopValue of = *value_at(b, a);
     const unsigned char yes = 1;
@@ -537,8 +541,8 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
     return cpu_loop_op(b, cpu_pair_op(op), init, result, -1);
 }
 
-// What follows, up to cpu_loop_combine_end(), computes the combination of two elements: `accumulators` and `elements`
-// are the values that stand for them. Values that are the same for the whole loop become values of each element first.
+// The values that follow, up to cpu_loop_combine_end(), compute the combination of two elements; `accumulators` and
+// `elements` represent the two. Values that are the same for the whole loop are first made values of each element.
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements) {
     assert(values && inits && accumulators && elements);

@@ -1,54 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long rows in chunks: which phase computes a value, what is kept for the whole row, and where
-// registers live. See CpuLoopPhase.
+// Long rows in chunks: which phase computes a value, what is kept for the whole row, and where registers are. See
+// CpuLoopPhase.
 //
-// A row that is longer than a chunk and whose elements meet its own sums again (a softmax) is
-// walked several times, chunk by chunk; each walk is a phase. A reduction ends the phase that feeds
-// it, since its result is there only when the whole row has gone by.
+// A row that is longer than a chunk and whose elements are combined with its own reductions (a softmax) is walked
+// several times, chunk by chunk; each walk is a phase. A reduction ends the phase that feeds it, since its result is
+// known only after the whole row.
 //
 //     x = load; m = reduce-max x; e = exp(x - m); s = reduce-add e; store e / s
 //     phase 0   x -> m                      a load is repeated in each phase that reads it
 //     phase 1   x, m -> e -> s              e is read again: it is kept for the whole row
 //     phase 2   e, s -> store               s is expanded once and shared by all chunks
 //
-// A value stands in the first phase in which its operands are there. Stores wait for the last phase
-// that reads any array, since input and output may be one buffer. Chunks are leaves of the tree by
-// which long reductions are summed, so that a row gives the same bits in chunks as in one piece.
+// A value is computed in the first phase in which its operands are available. Stores wait for the last phase that reads
+// any array, since input and output may be one buffer. Chunks are leaves of the tree by which long reductions are
+// summed, so that a row gives the same bits in chunks as in one piece.
 #include <assert.h>
 
 #include "targets/cpu/loop/internal.h"
 
-// As many as `used_in` has bits.
+// Limited by the bits of `used_in`.
 enum { kMostPhases = 60 };
 
-// The set of one phase.
+// The set that contains only this phase.
 static uint64_t bit(int phase) {
     return (uint64_t)1 << phase;
 }
 
-// Of a set that is not empty.
+// Returns the lowest element of a set, which must not be empty.
 static int lowest(uint64_t set) {
     return __builtin_ctzll(set);
 }
 
-// Arrays that are read in place, or nearly, and other names of registers: had again in every phase that reads them.
+// Whether the value is repeated in every phase that reads it: arrays that are read in place, or nearly, and other names
+// of registers.
 static bool is_repeated(const CpuLoopValue *value) {
     if (value->level != CPU_LEVEL_FULL) return false;
     if (value->kind == CPU_VALUE_LOAD) return value->walk.count == 0 || value->walk.strides[0] == 1;
     return value->kind == CPU_VALUE_INDEX || value->kind == CPU_VALUE_ALIAS;
 }
 
-// Values of the row as such, and what chunks share.
+// Whether the value exists once per row: values of the row itself, and those that all chunks share.
 static bool is_once(const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_EXPAND || (value->level == CPU_LEVEL_KEPT && value->kind != CPU_VALUE_REDUCE);
 }
 
-// Uniform values are computed once a task, before all rows.
+// Whether the value belongs to a phase. Uniform values do not: they are computed once per task, before all rows.
 static bool takes_part(const CpuLoopValue *value) {
     return value->kind != CPU_VALUE_DROPPED && value->level != CPU_LEVEL_UNIFORM;
 }
 
-// The phase that gives the value; a reduction's result is there in the next one.
+// Returns the first phase that can read the value; a reduction's result is available one phase later.
 static int phase_that_reads(const CpuLoop *loop, const CpuLoopValue *value) {
     int phase = 0;
     for (int i = 0; i < 3; i++) {
@@ -60,13 +61,13 @@ static int phase_that_reads(const CpuLoop *loop, const CpuLoopValue *value) {
     return phase;
 }
 
-// The phases in which the value is computed or had again.
+// Returns the phases in which the value is computed or repeated.
 static uint64_t computed_in(const CpuLoopValue *value) {
     return is_repeated(value) ? value->used_in : bit(value->phase);
 }
 
-// From the last value to the first, so that a repeated one knows its readers' phases before its
-// operands ask.
+// Walks from the last value to the first, so that the phases of a repeated value's readers are known before its
+// operands are visited.
 static void find_uses(CpuLoop *loop) {
     for (CpuValue v = 0; v < loop->value_count; v++) loop->values[v].used_in = 0;
     for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
@@ -77,7 +78,7 @@ static void find_uses(CpuLoop *loop) {
     }
 }
 
-// Outputs are written when every array has been read: they may be in the same memory.
+// Writes outputs only after every array has been read: they may be in the same memory.
 static void delay_stores(CpuLoop *loop) {
     int last_read = 0;
     for (CpuValue v = 0; v < loop->value_count; v++)
@@ -92,7 +93,8 @@ static void delay_stores(CpuLoop *loop) {
     }
 }
 
-// A load that has to be copied is copied in the first phase that reads it.
+// Finds values that must be kept for the whole row. A load that has to be copied is copied in the first phase that
+// reads it.
 static void find_whole_rows(CpuLoop *loop) {
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];
@@ -123,8 +125,7 @@ bool cpu_loop_plan_phases(CpuLoopPlanner *p) {
     return true;
 }
 
-// A value that is kept for the row is needed after the store, and a store in another phase comes
-// too late.
+// A value that is kept for the row is needed after the store, and a store in another phase comes too late.
 bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store) {
     const CpuLoopValue *placed = &loop->values[value];
     return loop->values[store].phase == placed->phase && !placed->whole_row;
@@ -132,18 +133,18 @@ bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue stor
 
 // ---- registers
 
-// What a phase leaves behind: registers that nobody reads later are free again.
+// Frees the registers that no later phase reads.
 static void free_after(CpuLoopPlanner *p, int phase) {
     for (CpuValue v = 0; v < p->loop->value_count; v++) {
         const CpuLoopValue *value = &p->loop->values[v];
         if (p->slot_of[v] < 0 || !takes_part(value) || value->level != CPU_LEVEL_FULL) continue;
         const uint64_t there = value->used_in | computed_in(value);
-        if (there >> phase == 1) cpu_loop_free_slot(p, p->slot_of[v]);  // the last phase that has it
+        if (there >> phase == 1) cpu_loop_free_slot(p, p->slot_of[v]);  // the last phase that uses it
     }
 }
 
-// Registers that outlive a chunk come first, so that no value of a chunk, which is computed again for the next one, had
-// their memory before.
+// Assigns registers that outlive a chunk first. Otherwise one could reuse the memory of a value that is computed again
+// for each chunk.
 static void assign_phase(CpuLoopPlanner *p, int phase) {
     CpuLoop *loop = p->loop;
     for (int outlives = 1; outlives >= 0; outlives--)
@@ -158,7 +159,7 @@ static void assign_phase(CpuLoopPlanner *p, int phase) {
     free_after(p, phase);
 }
 
-// Stores come last in each phase; `moving` are the registers whose place depends on the chunk.
+// Lists a phase; stores come last. `moving` are the registers whose address depends on the chunk.
 static void list_phase(CpuLoopPlanner *p, int number) {
     CpuLoop *loop = p->loop;
     CpuLoopPhase *phase = &loop->phases[number];
@@ -182,7 +183,7 @@ static void list_phase(CpuLoopPlanner *p, int number) {
 void cpu_loop_assign_phases(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     assert(loop->phases && loop->phase_count > 0);
-    // Only what lives within one chunk gives its register to its last reader.
+    // Only values that live within one chunk may release their register to their last reader.
     for (CpuValue v = 0; v < loop->value_count; v++) {
         const CpuLoopValue *value = &loop->values[v];
         if (value->whole_row || is_once(value) || is_repeated(value) || value->kind == CPU_VALUE_REDUCE)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a fused loop looks inside: what the builder (builder.c) records, the plan (plan.c) decides and the
-// interpreter (run.c) walks.
+// The internal structure of a fused loop: the builder (builder.c) records it, the planner (plan.c) completes it and the
+// interpreter (run.c) walks it.
 #ifndef MESHLO_TARGETS_CPU_LOOP_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_LOOP_INTERNAL_H_
 
@@ -9,7 +9,7 @@
 #include "targets/cpu/isa/isa.h"
 #include "targets/cpu/loop/loop.h"
 
-// How often a value exists: once a loop, once a kept index, once an index of the whole domain.
+// How often a value exists: once per loop, once per kept index, once per index of the whole domain.
 typedef enum CpuLevel { CPU_LEVEL_UNIFORM, CPU_LEVEL_KEPT, CPU_LEVEL_FULL } CpuLevel;
 
 typedef enum CpuValueKind {
@@ -17,17 +17,17 @@ typedef enum CpuValueKind {
     CPU_VALUE_INDEX,
     CPU_VALUE_CONSTANT,
     CPU_VALUE_KERNEL,  // one block kernel
-    CPU_VALUE_ALIAS,   // the register of operand 0 under another type, from `immediate` bytes an element on
+    CPU_VALUE_ALIAS,   // the register of operand 0 as another type, from byte `immediate` of each element on
     CPU_VALUE_EXPAND,  // a kept value repeated over the reduced dimensions
     CPU_VALUE_REDUCE,
     CPU_VALUE_ACCUMULATOR,  // bound by the interpreter while it runs the combiner
     CPU_VALUE_ELEMENT,
     CPU_VALUE_COMBINED,  // the final accumulator of a generic reduction
     CPU_VALUE_STORE,
-    CPU_VALUE_DROPPED,  // does not exist any more
+    CPU_VALUE_DROPPED,  // no longer exists
 } CpuValueKind;
 
-// Merged dimensions of an index map, innermost first; sizes of 1 are left out.
+// Merged dimensions of an index map, innermost first, without sizes of 1.
 typedef struct CpuWalk {
     int64_t offset;
     int count;
@@ -40,9 +40,9 @@ typedef struct CpuLoopValue {
     CpuValueKind kind;
     CpuLevel level;
     HloType type;
-    CpuRegisterType held;                    // for raw narrow elements: the unsigned integer of their width
-    int width;                               // bytes a element in the register
-    CpuValue operands[3];                    // -1 where unused
+    CpuRegisterType held;  // register type; for raw narrow elements, the unsigned integer of their width
+    int width;             // bytes per element in the register
+    CpuValue operands[3];  // -1 where unused
     CpuBlockKernel *kernel, *kernel_of_one;  // the latter for blocks of one element
     CpuReduceKernel *reduce;
     int64_t immediate;
@@ -53,14 +53,14 @@ typedef struct CpuLoopValue {
     unsigned char constant[16];
     bool after_reduce;   // depends on a reduction's result
     bool in_combiner;    // between combine_begin and combine_end
-    CpuValue expanded;   // the EXPAND of this value, 0 where there is none yet
+    CpuValue expanded;   // the EXPAND of this value, 0 if there is none yet
     CpuValue stored_by;  // the contiguous STORE whose memory is this value's register, or -1
-    bool streams;        // a STORE into an array that is larger than the caches, past them (CpuStreamKernel)
+    bool streams;        // a STORE that bypasses the caches, into an array larger than them (CpuStreamKernel)
     int64_t slot;        // byte offset of the register in scratch memory, or -1
     int partial;         // number of a reduction
-    bool whole_row;      // of a row in chunks: the register holds all of the row, since a later phase reads it
-    int phase;           // of a row in chunks: where it is computed, see CpuLoopPhase
-    uint64_t used_in;    // of a row in chunks: the phases that read it, by bits
+    bool whole_row;      // of a row in chunks: the register holds the whole row, since a later phase reads it
+    int phase;           // of a row in chunks: the phase that computes it, see CpuLoopPhase
+    uint64_t used_in;    // of a row in chunks: the set of phases that read it, as bits
 } CpuLoopValue;
 
 typedef HLO_VECTOR(CpuLoopValue) CpuLoopValueVector;
@@ -80,20 +80,20 @@ struct CpuLoopBuilder {
     int reduce_count;
 };
 
-// One value of a list as the interpreter takes it in its stride.
+// One value of a list in the form that the interpreter executes.
 typedef struct CpuLoopStep {
-    CpuBlockKernel *kernel;  // NULL: not simply a kernel over registers
+    CpuBlockKernel *kernel;  // NULL: not just a kernel over registers
     int64_t immediate;
     CpuValue value, operands[3];
-    bool full;  // else once a kept index
-    bool slow;  // an f32 function whose block takes so long that it is called in parts, with fetching between them
+    bool full;  // else once per kept index
+    bool slow;  // an f32 function whose block takes so long that it is called in parts, with prefetches between them
 } CpuLoopStep;
 
-// Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and what
-// uses its result begins the next one. Only what a later phase reads again is kept for the whole row.
+// Rows longer than a chunk are walked in phases, chunk by chunk: a reduction ends the phase of its operands, and the
+// users of its result belong to the next one. Only values that a later phase reads again are kept for the whole row.
 typedef struct CpuLoopPhase {
-    CpuValueVector once;       // values of the row as such, and expansions of them to one chunk
-    const CpuLoopStep *steps;  // what a chunk takes
+    CpuValueVector once;       // values of the row itself, and their expansions to one chunk
+    const CpuLoopStep *steps;  // the steps of a chunk
     int64_t step_count;
     CpuValueVector moving;  // values with whole_row that chunks read or write
 } CpuLoopPhase;
@@ -101,14 +101,14 @@ typedef struct CpuLoopPhase {
 // How the interpreter walks the domain.
 typedef enum CpuLoopMode {
     CPU_MODE_ROWS,     // one pass; a block is some whole rows (of length 1 when nothing is reduced)
-    CPU_MODE_PARTIAL,  // rows in segments, then a pass over the kept domain
+    CPU_MODE_PARTIAL,  // one pass; a block is some whole rows (of length 1 if there is no reduction)
     CPU_MODE_COLUMNS,  // columns in segments, then a pass over the kept domain
 } CpuLoopMode;
 
-// A loop over a handful of elements as a list of calls (small.c).
+// A small loop as a list of calls (small.c).
 typedef struct CpuTinyLoop CpuTinyLoop;
 
-// Elements of its domain, bytes of its registers, buffers that it names, at most.
+// Limits of a small loop: elements of its domain, bytes of its registers, buffers that it uses.
 enum { CPU_TINY_ELEMENTS = 64, CPU_TINY_SCRATCH = 32768, CPU_TINY_BUFFERS = 32 };
 
 struct CpuLoop {
@@ -119,57 +119,58 @@ struct CpuLoop {
     int64_t kept;                   // outer * inner
     CpuLoopValue *values;
     int value_count;
-    // Value numbers by when they run.
+    // Value numbers, by when they are computed.
     CpuValueVector uniform, before, body, combiner, after;
-    const CpuLoopStep *steps;  // of the body: its values without stores that a kernel has done already
+    const CpuLoopStep *steps;  // of the body: its values, except stores that a kernel has already done
     int64_t step_count;
-    bool streams;          // has such stores
-    CpuValueVector ahead;  // loads and stores whose next block is worth fetching early
-    int64_t ahead_lines;   // cache lines of it for each call of a kernel
+    bool streams;          // has streaming stores
+    CpuValueVector ahead;  // loads and stores whose next block is worth prefetching
+    int64_t ahead_lines;   // cache lines to prefetch per kernel call
     CpuLoopPhase *phases;  // of rows in chunks, else NULL
     int phase_count;
-    CpuValueVector reductions;  // REDUCE or COMBINED values, by number of partial
-    CpuBlockKernel **fold;      // by number of partial: how two partials of a built-in reduction are combined
+    CpuValueVector reductions;  // REDUCE or COMBINED values, by index of the partial
+    CpuBlockKernel **fold;      // by index of the partial: how two partials of a built-in reduction are combined
     int combine_count;
     bool combine_in_order;  // one segment, which starts from the inits
     CpuValue *accumulators, *elements, *combined, *combine_inits, *combine_values;
     int64_t row_run;         // kept indices of a block never cross a multiple of this
-    int64_t blocks_per_run;  // blocks that a run is cut into
-    int64_t block;           // kept indices of a block at most
-    int64_t segment;         // reduced indices of a segment
+    int64_t blocks_per_run;  // blocks that a run is divided into
+    int64_t block;           // maximum number of kept indices per block
+    int64_t segment;         // reduced indices per segment
     int64_t segments;
     int64_t piece;          // of rows in segments: how many elements are computed and reduced at a time
     int64_t uniform_count;  // elements that registers of uniform values are filled with
-    size_t scratch_bytes;   // of one worker
-    const int64_t *slots;   // where each value's register is in scratch memory, 0 without one: what opening a run reads
+    size_t scratch_bytes;   // per worker
+    const int64_t
+        *slots;  // offset of each value's register in scratch memory, 0 if it has none; read when a run is opened
 };
 
-// Operands of a generic reduction, dimensions of a domain.
+// Maximum numbers of operands of a generic reduction and of dimensions of a domain.
 enum { CPU_LOOP_COMBINE_LIMIT = 16, CPU_LOOP_RANK_LIMIT = 64 };
 
 // Rows up to this many elements are processed whole.
 enum { CPU_LOOP_BLOCK = 1024, CPU_LOOP_ROW_ELEMENTS = 4096, CPU_LOOP_COLUMN_SEGMENT = 512 };
-// Registers of rows that must be kept whole may take this much together.
+// Maximum total size of the registers of rows that must be kept whole.
 enum { CPU_LOOP_ROW_BYTES = 1 << 20 };
-// Loops over fewer bytes than this find their arrays in the second-level cache: nothing is fetched early.
+// Loops over fewer bytes than this find their arrays in the second-level cache, so nothing is prefetched.
 enum { CPU_LOOP_FAR_BYTES = 1 << 20 };
 
-// Elements of a part of a slow step.
+// Number of elements in a part of a slow step.
 enum { CPU_LOOP_SLOW_PART = 128 };
 
-// The free slots of one size, the one freed last on top.
+// The free slots of one size as a stack, the most recently freed on top.
 typedef struct CpuSlotSize {
     int64_t bytes;
     int free;  // the top of the stack, or -1
 } CpuSlotSize;
 typedef HLO_VECTOR(CpuSlotSize) CpuSlotSizeVector;
 
-// What plan.c and chunks.c share while a loop is planned: the registers' slots in scratch memory.
+// State that plan.c and chunks.c share while planning a loop: the registers' slots in scratch memory.
 typedef struct CpuLoopPlanner {
     CpuLoopBuilder *b;
     CpuLoop *loop;
     int *last_use;        // position of the last value that reads a register, by value
-    int *slot_of;         // number of its slot or -1, by value
+    int *slot_of;         // index of its slot or -1, by value
     int64_t *slot_bytes;  // of every slot so far
     int64_t *slot_offsets;
     bool *slot_free;
@@ -179,65 +180,65 @@ typedef struct CpuLoopPlanner {
     int64_t scratch;  // bytes of scratch memory so far
 } CpuLoopPlanner;
 
-// Gives value `v` the smallest free slot that holds it, if it needs a register, and frees those of operands that it is
-// the last to read.
+// Assigns to value `v` the smallest free slot that can hold it, if it needs a register, and frees the slots of operands
+// for which it is the last reader.
 void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v);
 
-// Makes a slot free, which it may be already.
+// Frees a slot; it may already be free.
 void cpu_loop_free_slot(CpuLoopPlanner *p, int slot);
 
-// True for a store whose value is computed in the output's own memory.
+// Whether the value is a store whose operand is computed directly in the output's memory.
 bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);
 
-// One value as a step of the interpreter.
+// Returns a value as a step of the interpreter.
 CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v);
 
-// Cuts the rows of a loop with reductions into phases where they are longer than a chunk (chunks.c); false where
-// they are not, or the loop has too many phases. Sets `whole_row` of values.
+// Divides the rows of a loop with reductions into phases if they are longer than a chunk (chunks.c). Returns false if
+// they are not, or if the loop has too many phases. Sets `whole_row` of values.
 bool cpu_loop_plan_phases(CpuLoopPlanner *p);
 
-// True if a value that only the store `store` writes may be computed in the output's memory.
+// Whether a value that only the store `store` writes may be computed in the output's memory.
 bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store);
 
-// Registers and steps of the phases; uniform values have their registers already.
+// Assigns the registers and steps of the phases; uniform values already have their registers.
 void cpu_loop_assign_phases(CpuLoopPlanner *p);
 
-// Where each block is one row: operations on an expansion of the row's own number read the number (ones.c).
+// Where each block is one row, lets operations on an expansion of a per-row scalar read the scalar (ones.c).
 void cpu_loop_read_ones(CpuLoop *loop);
 
-// Sets loop->tiny of a planned loop that is so small.
+// Sets loop->tiny if the planned loop is a small loop.
 void cpu_tiny_loop_plan(HloArena *arena, CpuLoop *loop);
-// Runs it over the whole domain, on this thread.
+// Runs the loop over its whole domain, on this thread.
 void cpu_tiny_loop_run(const CpuTinyLoop *tiny, void *const *buffers);
 
-// Where a call's target and operands stand: so many bytes behind a base.
+// The locations of a call's target and operands: byte offsets from a base.
 enum { CPU_TINY_PLACES = 4 };
 enum { CPU_TINY_IN_SCRATCH, CPU_TINY_IN_CONSTANTS, CPU_TINY_IN_FIRST_BUFFER };
 typedef struct CpuTinyPlace {
     int32_t base, offset;
 } CpuTinyPlace;
 
-// Copies: one element; all in order; element number i from number table[i]; element number i to number table[i]. The
-// table, int32_t, is in place 2.
+// Copies: one element; all in order; element i from element table[i]; element i to element table[i]. The table,
+// int32_t, is in place 2.
 typedef enum CpuTinyForm {
     CPU_TINY_COPY_ONE,
     CPU_TINY_COPY_ALL,
     CPU_TINY_COPY_FROM,
     CPU_TINY_COPY_TO,
     CPU_TINY_KERNEL,
-    CPU_TINY_REDUCE,  // place 2 holds the address of the reduction's own kernel, `immediate` elements make a row
+    CPU_TINY_REDUCE,  // place 2 holds the address of the reduction's own kernel; `immediate` is the elements per row
 } CpuTinyForm;
 
-// One call of a kernel; copies and reductions are such calls too. The target comes first, then the operands.
+// One call of a kernel; copies and reductions are kernel calls too. The target comes first, then the operands.
 typedef struct CpuTinyStep {
     CpuBlockKernel *kernel;
     CpuTinyPlace places[CPU_TINY_PLACES];
     int64_t count, immediate;
     CpuTinyForm form;
-    int width;  // bytes an element of the target
+    int width;  // bytes per element of the target
 } CpuTinyStep;
 
-// One call of such a list when it is known where everything stands.
+// One call of the list, bound to addresses.
 typedef struct CpuTinyCall {
     CpuBlockKernel *kernel;
     char *places[CPU_TINY_PLACES];
@@ -246,23 +247,23 @@ typedef struct CpuTinyCall {
 
 // The number of calls.
 int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
-// As many calls, in the order in which they run; they live as long as the loop.
+// Returns the calls in execution order; they live as long as the loop.
 const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny);
-// Where the places that stand in CPU_TINY_IN_CONSTANTS are counted from: constants of the program, tables of copies and
-// addresses of reductions. Written only while the loop is planned.
+// The base of places in CPU_TINY_IN_CONSTANTS: constants of the program, tables of copies and addresses of reductions.
+// Written only while the loop is planned.
 char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny);
-// Writes as many calls, for a list that runs several times with the same buffers (those that it does not name may be
-// NULL) and CPU_TINY_SCRATCH bytes at `scratch`, aligned to 64, which nothing else uses while it runs.
+// Writes the bound calls, for a list that runs several times with the same buffers. Buffers that it does not use may be
+// NULL. `scratch` has CPU_TINY_SCRATCH bytes, aligned to 64, which nothing else uses while the list runs.
 void cpu_tiny_loop_bind(const CpuTinyLoop *tiny, char *scratch, char *const *buffers, CpuTinyCall *calls);
-// True if that place of that call stands in that buffer, so many bytes behind its beginning.
+// Whether that place of that call is in that buffer; *offset is then its byte offset.
 bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int buffer, int64_t *offset);
-// A kernel that copies `bytes` bytes when it is called with that count; target and source may be the same.
+// Returns a kernel that copies `bytes` bytes when it is called with that count; target and source may be the same.
 CpuBlockKernel *cpu_tiny_copy(int64_t bytes);
 
-// Sets the value's kernels to what stands at that place of the builder's tables.
+// Sets the value's kernels to the given entry of the builder's tables.
 void cpu_loop_set_kernel(const CpuLoopBuilder *builder, CpuLoopValue *value, CpuBlockKernel *const *kernel);
 
-// Joins operations that one kernel does, and drops values without users (peephole.c).
+// Merges operations that one kernel can do, and drops unused values (peephole.c).
 void cpu_loop_peephole(CpuLoopBuilder *builder);
 
 #endif

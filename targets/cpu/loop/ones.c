@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mean, a largest element or a sum of a row that its own elements are combined with: written out as often as the row
-// has elements it would cost as much as the operation that reads it (a fifth of a layer norm). Where a block is one row
-// the operation has a kernel that takes the one number. So has one with a constant, whose register, as long as a block,
-// would take the room of another in the first-level cache.
+// Broadcasts per-row scalars inside kernels instead of expanding them. A row's mean, maximum or sum is often combined
+// with the row's own elements. Expanding it to all elements of the row would cost as much as the operation that reads
+// it (a fifth of a layer norm). If each block is one row, the operation has a kernel that takes the single number. The
+// same holds for constants, whose expanded register, as long as a block, would displace another from the first-level
+// cache.
 #include <assert.h>
 
 #include "targets/cpu/loop/internal.h"
@@ -11,7 +12,7 @@ static bool blocks_are_rows(const CpuLoop *loop) {
     return loop->mode == CPU_MODE_ROWS && loop->block == 1 && loop->reduced > 1 && !loop->phases;
 }
 
-// The one number that operand `i` is for all elements of a block, or -1.
+// Returns the value of operand `i` if it is one number for all elements of a block, else -1.
 static CpuValue one_of(const CpuLoop *loop, const CpuLoopValue *value, int i) {
     const CpuValue operand = value->operands[i];
     if (operand < 0) return -1;
@@ -44,7 +45,7 @@ static void read_ones(CpuLoop *loop, CpuLoopValue *value) {
         }
 }
 
-// Expansions that nobody reads any more are not made.
+// Drops expansions that are no longer read.
 static void drop_unread(CpuLoop *loop) {
     int64_t kept = 0;
     for (int64_t i = 0; i < loop->body.count; i++) {
@@ -66,7 +67,7 @@ void cpu_loop_read_ones(CpuLoop *loop) {
     if (loop->uniform_count < kShortBlock) return;
     for (CpuValue v = 0; v < loop->value_count; v++) {
         CpuLoopValue *value = &loop->values[v];
-        // What a combiner reads is bound while it runs, whatever its level says.
+        // The operands of a combiner are bound while it runs, whatever their level.
         if (value->kind != CPU_VALUE_KERNEL || value->level == CPU_LEVEL_UNIFORM || value->in_combiner) continue;
         read_one(loop, value);
         read_ones(loop, value);

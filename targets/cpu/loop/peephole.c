@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Before a loop is planned: neighbouring operations that one kernel does in one pass over their registers become one
-// value, with the same roundings; values that nobody reads any more are dropped.
+// Rewrites a loop before it is planned: neighbouring operations that one kernel does in one pass over their registers
+// become one value, with the same roundings; unused values are dropped.
 //
 //   a + b, then * c              one kernel of three operands, which rounds twice as the two did (find_pair)
 //   x << 13 | x >> 19            rotate                                          (find_rotation)
 //   y ^ rotate(x)                xor_rotate                                      (find_xor_of_rotation)
 //   four rounds of Threefry      mix_four_times: two words in, two words out     (find_four_rounds)
-//   the same behind a key        add_and_mix_four_times                          (find_rounds_after_rounds)
+//   the same after a key         add_and_mix_four_times                          (find_rounds_after_rounds)
 //
 // so that the hash of a random number, 20 rounds of three operations each, is five kernels on registers.
 //
-// An operation is only taken into its user where nobody else reads it, or it would be computed twice. A value's number
-// is its place in the order of computing: what a rewritten value reads must have a smaller number than its own.
+// An operation is merged into its user only if it has no other user; otherwise it would be computed twice. A value's
+// number is its position in execution order: operands of a rewritten value must have smaller numbers than the value.
 #include <assert.h>
 #include <string.h>
 
@@ -29,14 +29,14 @@ static bool is_uniform(const CpuLoopBuilder *b, CpuValue v) {
     return v >= 0 && b->values.items[v].level == CPU_LEVEL_UNIFORM;
 }
 
-// ---- places counted in 64 bits, as JAX numbers its random bits
+// ---- indices in 64 bits, as JAX numbers its random bits
 
 static bool is_conversion(const CpuLoopBuilder *b, const CpuLoopValue *value, CpuRegisterType from,
                           CpuRegisterType to) {
     return value && value->kind == CPU_VALUE_KERNEL && value->kernel == b->kernels->convert[from][to];
 }
 
-// u32(u64(s32 x)) is x: the lower half of what was 32 bits wide before.
+// Rewrites u32(u64(s32 x)) as x: the lower half of a value that was 32 bits wide before.
 static void find_narrowed_again(const CpuLoopBuilder *b, CpuLoopValue *value) {
     if (!is_conversion(b, value, CPU_REGISTER_U64, CPU_REGISTER_U32)) return;
     const CpuLoopValue *wide = &b->values.items[value->operands[0]];
@@ -45,8 +45,8 @@ static void find_narrowed_again(const CpuLoopBuilder *b, CpuLoopValue *value) {
     value->operands[0] = wide->operands[0];
 }
 
-// u64(index) >> 32 is 0, as an index is never negative and below 2^31: JAX numbers the elements of an array in 64 bits
-// and hashes both halves.
+// Rewrites u64(index) >> 32 as 0, as an index is never negative and below 2^31. JAX numbers the elements of an array in
+// 64 bits and hashes both halves.
 static void find_no_bits(const CpuLoopBuilder *b, CpuLoopValue *value) {
     enum { kIndexBits = 31 };
     if (!is_operation(b, value, CPU_OP_SHIFT_RIGHT_LOGICAL, CPU_REGISTER_U64)) return;
@@ -64,7 +64,7 @@ static void find_no_bits(const CpuLoopBuilder *b, CpuLoopValue *value) {
     memset(value->constant, 0, sizeof value->constant);
 }
 
-// What comes of values that exist once a loop does, too.
+// A value whose operands all exist once per loop exists once per loop, too.
 static void find_uniform(const CpuLoopBuilder *b, CpuLoopValue *value) {
     if (value->kind != CPU_VALUE_KERNEL || value->operands[0] < 0) return;
     for (int i = 0; i < 3; i++)
@@ -100,7 +100,7 @@ static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     }
 }
 
-// y ^ rotate(x), either way round.
+// y ^ rotate(x), in either operand order.
 static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     if (!is_operation(b, value, CPU_OP_XOR, CPU_REGISTER_U32)) return;
     for (int turned = 0; turned < 2; turned++) {
@@ -118,13 +118,13 @@ static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
 
 // ---- four rounds of Threefry
 
-// What one round makes of two numbers: their sum, and the second one turned and mixed with that.
+// One round of Threefry takes two numbers. It gives their sum, and the second one rotated and xored with the sum.
 typedef struct Round {
-    CpuValue sum, mixed;     // what it makes
-    CpuValue first, second;  // of these
+    CpuValue sum, mixed;     // the results
+    CpuValue first, second;  // the operands
 } Round;
 
-// The round that ends with the value `mixed`.
+// Matches the round that ends with the value `mixed`.
 static bool find_round(const CpuLoopBuilder *b, CpuValue mixed, Round *round) {
     const CpuLoopValue *value = &b->values.items[mixed];
     if (value->kind != CPU_VALUE_KERNEL || value->kernel != b->kernels->xor_rotate) return false;
@@ -136,16 +136,16 @@ static bool find_round(const CpuLoopBuilder *b, CpuValue mixed, Round *round) {
     return sum->operands[!swapped] == round->second;
 }
 
-// Joins the four rounds that end with the value `last`, of which nobody sees more than the results: a kernel with two
-// results, of which the last round's values become the halves.
+// Merges the four rounds that end with the value `last` if nothing but their results is used elsewhere. The kernel has
+// two results; the values of the last round become its halves.
 //
 //   first --+-- sum0 --+-- sum1 --+-- sum2 --+-- sum3    sum = first + second, the next round's first
 //           |          |          |          |
 //   second -+- mixed0 -+- mixed1 -+- mixed2 -+- mixed3   mixed = rotate(second, turn) ^ sum, the next round's second
 //
-// Within, a sum is read by its own mix and the next sum, a mix by the next sum and the next mix: two uses each. The
-// turns of the four rounds are the bytes of the kernel's immediate, the first round's lowest. The joined kernel takes
-// the place of mixed2, which is in front of both results and behind all operands.
+// Inside, a sum is read by its own mix and the next sum, a mix by the next sum and the next mix: two uses each. The
+// rotations of the four rounds are the bytes of the kernel's immediate, the first round's lowest. The merged kernel
+// replaces mixed2, which comes before both results and after all operands.
 static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) {
     enum { kRounds = 4, kUsesWithin = 2 };
     Round rounds[kRounds];
@@ -157,7 +157,7 @@ static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) 
             return;
         turns = turns << 8 | (uint32_t)b->values.items[last].immediate;
     }
-    // Before the first value that others see.
+    // Before the first value that is used elsewhere.
     CpuLoopValue *both = &b->values.items[rounds[kRounds - 2].mixed];
     cpu_loop_set_kernel(b, both, &b->kernels->mix_four_times);
     both->immediate = turns;
@@ -176,8 +176,8 @@ static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) 
     }
 }
 
-// x + u + v = x + (u + v), where u and v exist once a loop: their sum takes the later place of v and x + u, which must
-// hold the other one where it is v. Then v is a constant that nobody else reads.
+// Rewrites x + u + v as x + (u + v), where u and v exist once per loop. The new sum replaces whichever of v and x + u
+// comes later. If that is v, x + u must then hold the other one, and v must be a constant that has no other user.
 static void find_sum_with_uniforms(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     if (!is_operation(b, value, CPU_OP_ADD, CPU_REGISTER_U32) || value->level == CPU_LEVEL_UNIFORM) return;
     const int second = is_uniform(b, value->operands[0]);
@@ -200,7 +200,8 @@ static void find_sum_with_uniforms(CpuLoopBuilder *b, CpuLoopValue *value, const
     value->operands[1] = sum;
 }
 
-// The sum of that half of the value `both` and a value that exists once a loop, which nobody else sees.
+// Whether this is the sum of that half of the value `both` and a value that exists once per loop, and is not used
+// elsewhere.
 static bool is_half_and_uniform(const CpuLoopBuilder *b, CpuValue sum, CpuValue both, int half, const int *uses,
                                 CpuValue *uniform) {
     const CpuLoopValue *value = &b->values.items[sum];
@@ -213,7 +214,8 @@ static bool is_half_and_uniform(const CpuLoopBuilder *b, CpuValue sum, CpuValue 
            is_uniform(b, *uniform);
 }
 
-// Four rounds after four others, with a part of the key added in between: on the register of those.
+// Merges four rounds with the part of the key that is added before them; the result works on the register of the four
+// rounds before.
 static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     CpuValue uniforms[2];
     if (value->kind != CPU_VALUE_KERNEL || value->kernel != b->kernels->mix_four_times) return;
@@ -230,8 +232,8 @@ static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, con
     value->operands[2] = uniforms[1];
 }
 
-// Registers of two results serve blocks; in loops of a handful of elements, and in rows in chunks, every value has its
-// own.
+// Registers with two results work for blocks only; in small loops, and in rows in chunks, every value has a register of
+// its own.
 static bool may_have_two_results(const CpuLoopBuilder *b) {
     int64_t elements = 1;
     for (int d = 0; d < b->rank; d++) elements *= b->dims[d];
@@ -240,7 +242,7 @@ static bool may_have_two_results(const CpuLoopBuilder *b) {
 
 // ---- pairs of f32 operations
 
-// Which of the first operations of a pair the value is, or -1.
+// Returns which of the first operations of a pair the value is, or -1.
 static int inner_of(const CpuLoopBuilder *b, const CpuLoopValue *value) {
     static const CpuLoopOp kInner[] = {[CPU_PAIR_OF_SUM] = CPU_OP_ADD,
                                        [CPU_PAIR_OF_DIFFERENCE] = CPU_OP_SUBTRACT,
@@ -250,8 +252,8 @@ static int inner_of(const CpuLoopBuilder *b, const CpuLoopValue *value) {
     return -1;
 }
 
-// (x op y) op z in one kernel, where the first result goes nowhere else. Both values must be computed equally often
-// (their level), and on the same side of a reduction.
+// Merges (x op y) op z into one kernel if the first result has no other user. Both values must be computed equally
+// often (their level), and on the same side of a reduction.
 static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     assert(value && uses);
     const bool difference = is_operation(b, value, CPU_OP_SUBTRACT, CPU_REGISTER_F32);
@@ -277,7 +279,7 @@ static void find_pair(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
 
 // ---- uses
 
-// How often each value is read by one that is needed itself; stores and reductions are needed anyway.
+// Counts how often each value is read by a needed one; stores and reductions are always needed.
 static void count_uses(const CpuLoopBuilder *b, int *uses) {
     memset(uses, 0, sizeof(int) * (size_t)b->values.count);
     for (int64_t v = b->values.count; v-- > 0;) {
@@ -290,11 +292,10 @@ static void count_uses(const CpuLoopBuilder *b, int *uses) {
     }
 }
 
-// One rule after the other, as each looks for what the one before has made; uses are counted anew where they have
-// changed.
+// Applies one rule after the other, as each matches results of the previous one; uses are counted again after changes.
 void cpu_loop_peephole(CpuLoopBuilder *b) {
     assert(b);
-    if (b->combine_count) return;  // a combiner's values are named by number
+    if (b->combine_count) return;  // a combiner refers to values by number
     int *uses = hlo_arena_allocate(b->arena, sizeof(int) * (size_t)(b->values.count + 1));
     for (int64_t v = 0; v < b->values.count; v++) {
         CpuLoopValue *value = &b->values.items[v];

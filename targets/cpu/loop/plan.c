@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning a fused loop: how the domain is walked, which register lives where, when each value is
-// computed.
+// Plans a fused loop: how the domain is walked, where each register is stored, when each value is computed.
 //
-// In order (cpu_loop_finish): joined operations (peephole.c), walks of all loads and stores,
-// the mode, the lists of values by when they run, block sizes, registers, steps, what is fetched
-// early, and at last a list of calls where the loop is tiny (small.c). All of it is linear in
-// the program's length, but for registers, which look for the best of the free slots.
+// In order (cpu_loop_finish): merged operations (peephole.c), walks of all loads and stores, the mode, the lists of
+// values by when they run, block sizes, registers, steps, prefetches, and finally a list of calls if it is a small loop
+// (small.c). All of it is linear in the program's length, except registers, which search for the best of the free
+// slots.
 //
-//     mode ROWS      lists uniform (once a task) and body (once a block)
-//     two passes     uniform | before, body a segment (and combiner) | before, after a kept block
+//     mode ROWS      lists uniform (once per task) and body (once per block)
+//     two passes     uniform | before, body per segment (and combiner) | before, after per kept block
 //
-// Dimensions that lie one behind the other in memory are merged, so that a walk has as few as it
-// can; one that ends up with a single dimension of stride 1 is contiguous, and is read and written
-// in place.
+// Dimensions that are contiguous in memory are merged, so that a walk has as few as possible. A walk with a single
+// dimension of stride 1 is contiguous, and is read and written in place.
 //
-// Registers are slots of scratch memory, given by linear scan in the order of execution: a value
-// takes the smallest free slot that holds a block of it, and gives it back behind its last reader.
+// Registers are slots of scratch memory, assigned by linear scan in execution order: a value takes the smallest free
+// slot that holds a block of it, and the slot is freed after its last reader.
 //
-// Invariant: a register whose memory another list reads is never given back (find_last_uses); a
-// stored value may live in the output only if no input is read in place behind it, because the two
-// may be one buffer (place_stores).
+// Invariants: a register whose memory another list reads is never freed (find_last_uses); a stored value may be
+// computed in the output only if no input is read in place after it, because the two may be one buffer (place_stores).
 #include <assert.h>
 #include <string.h>
 
@@ -47,7 +44,7 @@ static void add_dims(CpuWalk *walk, const CpuLoopBuilder *b, const CpuIndexMap *
     }
 }
 
-// Innermost dimensions first. The level says which dimensions the value moves along at all.
+// Plans a walk, innermost dimensions first. The level determines which dimensions the value varies along at all.
 static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLevel level) {
     const size_t bytes = sizeof(int64_t) * (size_t)(b->rank ? b->rank : 1);
     CpuWalk walk = {.offset = map->offset,
@@ -57,12 +54,12 @@ static CpuWalk plan_walk(const CpuLoopBuilder *b, const CpuIndexMap *map, CpuLev
     if (level == CPU_LEVEL_FULL) add_dims(&walk, b, map, b->outer, b->reduced);
     add_dims(&walk, b, map, 0, b->outer);
     for (int d = 0; d < walk.count; d++)
-        if (walk.sizes[d] == 0) walk.count = 0;  // over no elements: there is no size to divide a position by
+        if (walk.sizes[d] == 0) walk.count = 0;  // no elements: there is no size to divide a position by
     walk.contiguous = walk.count == 0 || (walk.count == 1 && walk.strides[0] == 1);
     return walk;
 }
 
-// Every value that names an array or counts.
+// Plans the walks of all loads, stores and indices.
 static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
     for (int i = 0; i < loop->value_count; i++) {
         CpuLoopValue *value = &loop->values[i];
@@ -73,7 +70,7 @@ static void plan_walks(CpuLoop *loop, const CpuLoopBuilder *b) {
 
 // ---- mode and block sizes
 
-// True when a whole row's values meet a reduction's result again.
+// Whether values of a whole row are combined with a reduction's result.
 static bool needs_whole_rows(const CpuLoop *loop) {
     for (int i = 0; i < loop->value_count; i++)
         if (loop->values[i].level == CPU_LEVEL_FULL && loop->values[i].after_reduce &&
@@ -82,8 +79,8 @@ static bool needs_whole_rows(const CpuLoop *loop) {
     return false;
 }
 
-// Short rows, and rows whose elements meet their own sums again, go in one pass; all other
-// reductions in two.
+// Short rows, and rows whose elements are combined with their own reductions, take one pass; all other reductions take
+// two.
 static CpuLoopMode choose_mode(const CpuLoop *loop, const CpuLoopBuilder *b) {
     if (loop->combine_count > 0) return CPU_MODE_COLUMNS;
     if (b->reduce_count == 0 || b->reduced == 0 || loop->reduced == 0) return CPU_MODE_ROWS;
@@ -92,8 +89,8 @@ static CpuLoopMode choose_mode(const CpuLoop *loop, const CpuLoopBuilder *b) {
     return CPU_MODE_PARTIAL;
 }
 
-// The shortest stretch over which an array that is not contiguous still is: blocks that stay inside one are read in
-// place. 0 where that would make blocks too small.
+// Returns the shortest run over which non-contiguous arrays are still contiguous: blocks inside one run are read in
+// place. Returns 0 if that would make blocks too small.
 static int64_t shortest_run(const CpuLoop *loop) {
     int64_t shortest = loop->kept;
     for (int i = 0; i < loop->value_count; i++) {
@@ -104,14 +101,14 @@ static int64_t shortest_run(const CpuLoop *loop) {
     return shortest >= CPU_LOOP_BLOCK / 4 && loop->kept % shortest == 0 ? shortest : loop->kept;
 }
 
-// Blocks of about equal size, at most `block`.
+// Divides a run into blocks of about equal size, at most `block`.
 static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
     loop->row_run = run > 0 ? run : 1;
     loop->blocks_per_run = hlo_divide_up(loop->row_run, block);
     loop->block = hlo_divide_up(loop->row_run, loop->blocks_per_run);
 }
 
-// `block`: elements at a time where nothing is reduced.
+// Chooses block sizes; `block` is the number of elements per block without reductions.
 static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block) {
     loop->segment = loop->segments = 1;
     switch (loop->mode) {
@@ -140,7 +137,7 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
 
 // ---- schedule
 
-// The list in which a value is computed; see CpuLoop for what each is.
+// Returns the list in which a value is computed; CpuLoop describes the lists.
 static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
     if (value->level == CPU_LEVEL_UNIFORM) return &loop->uniform;
     if (loop->mode == CPU_MODE_ROWS) return &loop->body;
@@ -150,8 +147,8 @@ static CpuValueVector *list_of(CpuLoop *loop, const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_STORE ? &loop->after : &loop->before;
 }
 
-// Stores come last in their list: what they overwrite may be an input.
-// Reductions are numbered by their place in `reductions`.
+// Puts values into lists. Stores come last in their list: they may overwrite an input. Reductions are numbered by their
+// index in `reductions`.
 static void schedule(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     for (CpuValue v = 0; v < loop->value_count; v++) {
@@ -166,12 +163,12 @@ static void schedule(CpuLoopPlanner *p) {
         if (loop->values[v].kind == CPU_VALUE_STORE) hlo_vector_push(p->b->arena, list_of(loop, &loop->values[v]), v);
 }
 
-// Positions are value numbers: a value is computed at its own.
+// Positions are value numbers: a value is computed at its own number.
 static void note_use(CpuLoopPlanner *p, CpuValue value, int position) {
     if (value >= 0 && p->last_use[value] < position) p->last_use[value] = position;
 }
 
-// Values that are read in another list than their own, or by the interpreter itself, live to the end.
+// Values that are read in another list, or by the interpreter itself, live to the end.
 static void find_last_uses(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const int forever = loop->value_count;
@@ -193,7 +190,7 @@ static void find_last_uses(CpuLoopPlanner *p) {
         note_use(p, loop->combined[i], forever);
         note_use(p, loop->combine_inits[i], forever);
     }
-    // A register that others see through an alias or an expansion in place must not be given away before them.
+    // A register that is read through an alias or an expansion in place must not be freed before these.
     for (CpuValue v = (CpuValue)loop->value_count - 1; v >= 0; v--) {
         const CpuLoopValue *value = &loop->values[v];
         if (value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_EXPAND)
@@ -203,13 +200,13 @@ static void find_last_uses(CpuLoopPlanner *p) {
 
 // ---- slow kernels
 
-// Where stores are fetched too, and between parts of slow kernels: measured with AVX2 on Zen 3, where it takes a fifth
-// off loops of several kernels; not with AVX-512.
+// Whether to prefetch for stores too, and between parts of slow kernels. Measured with AVX2 on Zen 3, where it takes a
+// fifth off loops of several kernels; not worthwhile with AVX-512.
 static bool fetches_more(const CpuLoop *loop) {
     return loop->kernels == cpu_isa_loop_kernels(CPU_FEATURES_AVX2);
 }
 
-// By kernel: joined operations have kernels of their own, and are taken for fast.
+// Decides by kernel. Merged operations have kernels of their own, and count as fast.
 static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
     static const bool kSlow[] = {
 #define CPU_LOOP_OP(name, role, arity, result, rounds, slow, ...) slow,
@@ -226,15 +223,15 @@ static bool is_slow(const CpuLoop *loop, const CpuLoopValue *value) {
 
 // ---- stores
 
-// Elements of the level in the whole domain.
+// Returns the number of elements of a level in the whole domain.
 static int64_t elements_of(const CpuLoop *loop, CpuLevel level) {
     return level == CPU_LEVEL_FULL ? loop->kept * loop->reduced : level == CPU_LEVEL_KEPT ? loop->kept : 1;
 }
 
-// Results of loops whose arrays no cache holds together are stored past the caches: those would fetch each line of them
-// first, and lose one of an operand's. On a core of Zen 3 with 32 MB of third-level cache a sum of two arrays of 16 MB
+// Makes stores bypass the caches in loops whose arrays do not all fit in a cache: a cached store would first fetch each
+// line, and evict one of an operand's. On a core of Zen 3 with 32 MB of third-level cache a sum of two arrays of 16 MB
 // takes 1.3 ms instead of 1.7 and a negation of 64 MB 4.3 instead of 8; an exponential of 16 MB would take 1.85 instead
-// of 1.65. Slow kernels leave memory the time to fetch.
+// of 1.65. Slow kernels leave memory enough time to fetch.
 static void stream_stores(CpuLoop *loop) {
     enum { kLargerThanCaches = 40 << 20 };
     int64_t bytes = 0;
@@ -276,7 +273,7 @@ static void place_stores(CpuLoopPlanner *p) {
 
 // ---- registers
 
-// Whole cache lines, so that registers begin on one.
+// Rounds to whole cache lines, so that each register begins on one.
 static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     int64_t count = loop->uniform_count;
     if (value->level == CPU_LEVEL_KEPT && loop->mode == CPU_MODE_ROWS) count = loop->block;
@@ -285,7 +282,7 @@ static int64_t register_bytes(const CpuLoop *loop, const CpuLoopValue *value) {
     return hlo_round_up(bytes, kSlotAlignment);
 }
 
-// A new slot at the end of the scratch memory.
+// Adds a slot at the end of the scratch memory.
 static int add_slot(CpuLoopPlanner *p, int64_t bytes) {
     const int slot = p->slot_count++;
     p->slot_bytes[slot] = bytes;
@@ -295,9 +292,8 @@ static int add_slot(CpuLoopPlanner *p, int64_t bytes) {
     return slot;
 }
 
-// Best fit among the free ones, else a new one.
-// A loop has a few sizes of registers but may have hundreds of thousands of registers, those of an all-reduce over so
-// many devices: the sizes are searched, never the slots.
+// Takes the best fit among the free slots, or a new one. A loop has a few sizes of registers but may have hundreds of
+// thousands of registers (an all-reduce over that many devices): the search is over sizes, never over slots.
 static int take_slot(CpuLoopPlanner *p, int64_t bytes) {
     assert(bytes > 0);
     CpuSlotSize *best = NULL;
@@ -324,7 +320,8 @@ void cpu_loop_free_slot(CpuLoopPlanner *p, int slot) {
     p->slot_free[slot] = true;
 }
 
-// A kernel may write over an operand of equal width; one of another width it must have read before.
+// Frees operands at their last use. A kernel may write over an operand of equal width; one of another width it must
+// have read before.
 static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_width) {
     const CpuLoopValue *value = &p->loop->values[v];
     for (int i = 0; i < 3; i++) {
@@ -335,7 +332,7 @@ static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_widt
     }
 }
 
-// Contiguous loads are read where they are.
+// Whether the value needs a register; contiguous loads are read in place.
 static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_DROPPED ||
         value->stored_by >= 0)
@@ -357,12 +354,12 @@ void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v) {
     free_dead_operands(p, v, false);
 }
 
-// Linear scan in the order of execution, list after list: a register given back by a later list must not be taken by an
-// earlier one. Kernels run in place where an operand of the same width dies.
+// Assigns registers by linear scan in execution order, list after list: a register freed by a later list must not be
+// used by an earlier one. Kernels run in place where an operand of the same width dies.
 static HloStatus assign_registers(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const CpuValueVector *const lists[] = {&loop->uniform, &loop->before, &loop->body, &loop->combiner, &loop->after};
-    // Accumulators outlive every round of the body: no register that it gives back may be theirs.
+    // Accumulators outlive every run of the body: they must not share a register that the body frees.
     for (int i = 0; i < loop->combine_count; i++) cpu_loop_assign_register(p, loop->accumulators[i]);
     for (size_t list = 0; list < HLO_COUNT_OF(lists); list++)
         for (CpuValue v = 0; v < loop->value_count && !(loop->phases && list > 0); v++)
@@ -376,10 +373,11 @@ static HloStatus assign_registers(CpuLoopPlanner *p) {
     return HLO_SUCCESS;
 }
 
-// Everything is set anew: block sizes may change and the registers be planned again.
+// Resets everything: block sizes may change and the registers be planned again.
 static HloStatus plan_registers(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
-    const size_t count = (size_t)loop->value_count + 1;  // the interpreter's registers: one more, for no operand
+    const size_t count =
+        (size_t)loop->value_count + 1;  // one more for the interpreter: the register of a missing operand
     p->last_use = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
     p->slot_of = hlo_arena_allocate(p->b->arena, sizeof(int) * count);
     p->slot_bytes = hlo_arena_allocate(p->b->arena, sizeof(int64_t) * count);
@@ -401,7 +399,7 @@ static HloStatus plan_registers(CpuLoopPlanner *p) {
     return HLO_SUCCESS;
 }
 
-// Shorter blocks where registers would outgrow the first-level cache by much.
+// Shortens blocks if registers would exceed the first-level cache by much.
 static HloStatus plan_blocks(CpuLoopPlanner *p) {
     enum { kRegisterBytes = 48 << 10 };
     CpuLoop *loop = p->loop;
@@ -430,7 +428,7 @@ CpuLoopStep cpu_loop_step(const CpuLoop *loop, CpuValue v) {
                          .slow = is_slow(loop, value)};
 }
 
-// The body in the form that the interpreter reads: all that a step needs in one place.
+// Lists the body in the interpreter's form: each step contains all it needs.
 static void list_steps(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     CpuLoopStep *steps = HLO_ARENA_NEW(p->b->arena, CpuLoopStep, loop->body.count);
@@ -443,29 +441,29 @@ static void list_steps(CpuLoopPlanner *p) {
     loop->slots = slots;
 }
 
-// ---- fetching early
+// ---- prefetching
 
-// What takes time: loads and expansions are not counted.
+// Whether the value takes time to compute; loads and expansions are not counted.
 static bool computes(const CpuLoopValue *value) {
     return value->kind == CPU_VALUE_KERNEL || value->kind == CPU_VALUE_REDUCE;
 }
 
-// How many calls of a kernel work out `value` for the `count` elements of a block, if slow ones are called in parts or
+// Returns how many kernel calls compute `value` for the `count` elements of a block, with slow ones called in parts or
 // not.
 static int64_t calls_of(const CpuLoop *loop, const CpuLoopValue *value, int64_t count, bool parts) {
     const int64_t each = parts && is_slow(loop, value) ? CPU_LOOP_SLOW_PART : loop->phases ? CPU_LOOP_BLOCK : count;
     return hlo_divide_up(count, each);
 }
 
-// Only where the next block's elements follow this one's.
+// Whether to prefetch: only if the next block's elements follow this one's in memory.
 static bool is_fetched(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->kind != CPU_VALUE_LOAD && !(value->kind == CPU_VALUE_STORE && !value->streams && fetches_more(loop)))
         return false;
     return value->walk.contiguous && value->walk.count == 1;
 }
 
-// Arrays are fetched early only where several steps share a block's time (one kernel alone keeps its own loads in
-// flight) and where they do not stay in a near cache. Each call in a block asks for its share of the next block.
+// Plans prefetches, only where several steps share a block's time (a single kernel keeps its own loads in flight) and
+// where the arrays do not stay in a near cache. Each call in a block prefetches its share of the next block.
 static void plan_ahead(CpuLoopPlanner *p) {
     enum { kWorthFetching = 3, kLine = 64, kLeastLines = 8, kMostLines = 20 };
     CpuLoop *loop = p->loop;
@@ -487,7 +485,7 @@ static void plan_ahead(CpuLoopPlanner *p) {
     if (steps < kWorthFetching || loads == 0) loop->ahead.count = 0;
     const int64_t lines = (bytes / kLine + calls) / (calls ? calls : 1);
     loop->ahead_lines = lines < kMostLines ? lines : kMostLines;
-    if (fetches_more(loop) && lines < kLeastLines) loop->ahead_lines = kLeastLines;  // asking takes time too
+    if (fetches_more(loop) && lines < kLeastLines) loop->ahead_lines = kLeastLines;  // a prefetch takes time too
 }
 
 // ---- finish
@@ -502,7 +500,7 @@ static void copy_combiner(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->combine_values = b->combine_values;
 }
 
-// The kernel that combines two partials of each built-in reduction.
+// Chooses the kernel that combines two partials of each built-in reduction.
 static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     loop->fold = HLO_ARENA_NEW(b->arena, CpuBlockKernel *, b->reduce_count + 1);
     for (int i = 0; i < loop->value_count; i++) {
@@ -512,8 +510,8 @@ static void choose_folds(CpuLoop *loop, const CpuLoopBuilder *b) {
     }
 }
 
-// A segment is reduced in one call where its elements stand in memory already; else in chunks, which is as many
-// elements as the registers hold. The kernel's tree over a segment is the same as the interpreter's over its chunks.
+// Reduces a segment in one call if its elements are already in memory, else in chunks of as many elements as the
+// registers hold. The kernel's tree over a segment is the same as the interpreter's over its chunks.
 static void choose_piece(CpuLoop *loop) {
     loop->piece = CPU_REDUCE_CHUNK;
     if (loop->mode != CPU_MODE_PARTIAL || loop->body.count != 1 || loop->reductions.count != 1) return;
@@ -523,9 +521,9 @@ static void choose_piece(CpuLoop *loop) {
         loop->piece = loop->segment;
 }
 
-// The builder's values become a plan: joined (peephole), split into what is computed once, once a row and once a block,
-// walked in one of the modes, cut into blocks that the registers have room for, listed as steps. Errors that building
-// met come out here.
+// Turns the builder's values into a plan: merged (peephole), split into what is computed once, once per row and once
+// per block, walked in one of the modes, divided into blocks that the registers can hold, listed as steps. Returns
+// errors that building has recorded.
 HloStatus cpu_loop_finish(CpuLoopBuilder *b, CpuLoop **result) {
     assert(result);
     if (b->status) {

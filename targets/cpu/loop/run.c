@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interpreting a fused loop: blocks of kept indices, for each the values in order, each by one
-// block kernel.
+// Interprets a fused loop: for each block of kept indices it computes the values in order, each with one block kernel.
 //
-// A worker takes blocks of some thousand elements. For a block it goes through the loop's steps;
-// each is one call of a kernel that reads whole registers (stretches of scratch memory, or of an
-// array where its elements are neighbours) and writes another. So the dispatch is paid once a
-// thousand elements, and all that a block needs stays in the first-level cache.
+// A worker takes blocks of some thousand elements. For each block it runs the loop's steps; each is one call of a
+// kernel that reads whole registers (ranges of scratch memory, or of an array where its elements are contiguous) and
+// writes another. So dispatch costs once per thousand elements, and all data of a block stays in the first-level cache.
 //
 //     rows       [kept][reduced]: a block is some whole rows, and everything is done in one pass
 //     in chunks  rows too long for registers: one row at a time in phases, chunk by chunk (chunks.c)
 //     partial    long rows that are only reduced: pass 1 reduces segments to partials, pass 2 folds those
-//     columns    [outer][reduced][inner]: pass 1 goes down some columns a segment, pass 2 folds the segments
+//     columns    [outer][reduced][inner]: pass 1 goes down some columns per segment, pass 2 folds the segments
 //
-// Invariant: what is combined with what depends on the sizes alone, never on the number of workers:
-// segments are of fixed length and folded in order, so that results are the same bits on any
-// machine with these kernels.
+// Invariant: the order of combination depends only on the sizes, never on the number of workers. Segments have a fixed
+// length and are folded in order, so that results have the same bits on any machine with these kernels.
 //
-// Memory: a worker's scratch is [addresses of registers][registers]; partials are one block for all
-// workers.
+// Memory: a worker's scratch is [addresses of registers][registers]; partials are one block for all workers.
 #include <assert.h>
 #include <string.h>
 
@@ -25,8 +21,8 @@
 #include "targets/cpu/element/copy.h"
 #include "targets/cpu/loop/internal.h"
 
-// One worker's view while it runs blocks. Counts are in elements; "kept" and "full" positions are
-// flat, in row-major order.
+// One worker's state while it runs blocks. Counts are in elements; "kept" and "full" positions are flat, in row-major
+// order.
 typedef struct Frame {
     const CpuLoop *loop;
     void *const *buffers;
@@ -38,9 +34,9 @@ typedef struct Frame {
     int64_t full_start;  // flat index, in the whole domain, of the block's first element
     int64_t full_count;
     int64_t chunk_start;  // of a row in chunks: the chunk's first element in the row
-    int64_t ahead_array;  // which of the loop's arrays is being fetched early, and what is left of its next block
+    int64_t ahead_array;  // index of the array being prefetched, and what is left of its next block
     const char *ahead_at, *ahead_end;
-    bool streams;  // stores that may go past the caches do
+    bool streams;  // stores that may bypass the caches do so
 } Frame;
 
 // ---- moving elements between arrays and registers
@@ -74,8 +70,8 @@ static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t s
     }
 }
 
-// A place in a walk: the index of every merged dimension and the element number there.
-// Walks visit elements in the order of the domain, `element` may jump or run backwards.
+// A position in a walk: the index of every merged dimension and the element number there. Walks visit elements in the
+// order of the domain; `element` may jump or run backwards.
 typedef struct Cursor {
     const CpuWalk *walk;
     int64_t index[CPU_LOOP_RANK_LIMIT];
@@ -84,7 +80,7 @@ typedef struct Cursor {
     int64_t run;   // elements left in the innermost dimension
 } Cursor;
 
-// At the flat position `flat` of the walk.
+// Sets the cursor to the flat position `flat` of the walk.
 static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
     cursor->walk = walk;
     cursor->element = walk->offset;
@@ -98,7 +94,7 @@ static void cursor_set(Cursor *cursor, const CpuWalk *walk, int64_t flat) {
     cursor->run = walk->count ? walk->sizes[0] - cursor->index[0] : INT64_MAX;
 }
 
-// Moves on by `count` elements, at most to the end of the run.
+// Advances by `count` elements, at most to the end of the run.
 static void cursor_advance(Cursor *cursor, int64_t count) {
     const CpuWalk *walk = cursor->walk;
     cursor->element += count * cursor->step;
@@ -114,7 +110,7 @@ static void cursor_advance(Cursor *cursor, int64_t count) {
     }
 }
 
-// The elements [start, start + count) of a walk: in place where they are neighbours, else copied to `reg`.
+// Returns the elements [start, start + count) of a walk: in place where they are contiguous, else copied to `reg`.
 static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, int64_t start, int64_t count) {
     const int width = value->width;
     const char *base = buffer;
@@ -133,7 +129,7 @@ static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, 
     return reg;
 }
 
-// The inverse of load_run(). Where the register is the output's own memory nothing is copied.
+// The inverse of load_run(). Copies nothing if the register is the output's own memory.
 static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
     const int width = value->width;
     char *base = buffer;
@@ -150,18 +146,18 @@ static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, 
     }
 }
 
-// Where a store with a contiguous walk writes the elements from `start` on.
+// Returns where a store with a contiguous walk writes the elements from `start` on.
 static void *store_place(const Frame *frame, const CpuLoopValue *store, int64_t start) {
     return (char *)frame->buffers[store->buffer] + (store->walk.offset + start) * store->width;
 }
 
-// What store_run() does for a contiguous walk, past the caches.
+// Does the work of store_run() for a contiguous walk, bypassing the caches.
 static void stream_run(const Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
     void *to = store_place(frame, value, start);
     frame->loop->kernels->stream(to, frame->registers[value->operands[0]], (size_t)(count * value->width));
 }
 
-// Whether stores go past the caches: not where one writes over an array that is read, whose lines are there already.
+// Whether stores bypass the caches: not if one writes over an array that is read, whose lines are cached already.
 static bool may_stream(const CpuLoop *loop, void *const *buffers) {
     if (!loop->streams) return false;
     for (CpuValue s = 0; s < loop->value_count; s++) {
@@ -173,7 +169,7 @@ static bool may_stream(const CpuLoop *loop, void *const *buffers) {
     return true;
 }
 
-// The element number of the walk, as the index's value: s32 where it fits, else s64.
+// Writes the element numbers of the walk as the index's value: s32 where it fits, else s64.
 static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, void *reg, int64_t start,
                       int64_t count) {
     Cursor cursor;
@@ -193,18 +189,17 @@ static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, 
 
 // ---- one value
 
-// Of a value that is kept for the whole row, the part of the current chunk.
+// For a value that is kept for the whole row, returns the part of the current chunk.
 static void *own_register(const Frame *frame, const CpuLoopValue *value) {
     return frame->scratch + value->slot + (value->whole_row ? frame->chunk_start * value->width : 0);
 }
 
-// NULL for an operand that the value does not have.
+// Returns NULL for an operand that the value does not have.
 static void *operand_of(const Frame *frame, const CpuLoopValue *value, int i) {
     return value->operands[i] < 0 ? NULL : frame->registers[value->operands[i]];
 }
 
-// Where the store of the value would write the elements from `start` on: it is computed there at
-// once.
+// Returns where the store of the value would write the elements from `start` on: the value is computed there directly.
 static void *output_place(const Frame *frame, const CpuLoopValue *value, int64_t start) {
     return store_place(frame, &frame->loop->values[value->stored_by], start);
 }
@@ -215,7 +210,7 @@ static bool is_streamed(const Frame *frame, const CpuLoopValue *value) {
     return frame->streams && value->stored_by >= 0 && frame->loop->values[value->stored_by].streams;
 }
 
-// The kernel's result past the caches, in parts: so few stores wait for memory while the next part is computed.
+// Writes the kernel's result past the caches, in parts: so few stores wait for memory while the next part is computed.
 static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
     enum { kPart = 256, kWidest = 16 };
     _Alignas(64) char part[kPart * kWidest];
@@ -226,7 +221,7 @@ static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start
     for (int i = 0; i < 3; i++) {
         operands[i] = operand_of(frame, value, i);
         const CpuLoopValue *operand = operands[i] ? &frame->loop->values[value->operands[i]] : NULL;
-        const bool one = operand && operand->level < value->level;  // for all
+        const bool one = operand && operand->level < value->level;  // one number for all elements
         widths[i] = operand && !one ? operand->width : 0;
     }
     for (int64_t at = 0; at < count; at += kPart) {
@@ -240,7 +235,7 @@ static void *run_streamed(Frame *frame, const CpuLoopValue *value, int64_t start
     return to;
 }
 
-// Returns where the result stands.
+// Runs the kernel and returns the address of the result.
 static void *run_kernel(Frame *frame, const CpuLoopValue *value, int64_t start, int64_t count) {
     if (is_streamed(frame, value)) return run_streamed(frame, value, start, count);
     void *dst = value->stored_by >= 0 ? output_place(frame, value, start) : own_register(frame, value);
@@ -260,14 +255,14 @@ static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
     return dst;
 }
 
-// One more chunk of a row: the same tree as isa/loop_reduce.inc's over the whole row. The register, of one cache line,
-// holds the row's result, that of its segment and that of the chunk.
+// Reduces one more chunk of a row, by the same tree as isa/loop_reduce.inc over the whole row. The register, of one
+// cache line, holds the results of the row, of its segment and of the chunk.
 static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
     const CpuLoop *loop = frame->loop;
     const int64_t end = frame->chunk_start + frame->full_count, in_segment = frame->chunk_start % CPU_REDUCE_SEGMENT;
     char *row = own_register(frame, value), *segment = row + 16, *chunk = row + 32;
     CpuBlockKernel *fold = loop->fold[value->partial];
-    assert(frame->kept_count == 1 && value->width <= 16);  // chunks are of one row; three results fit a line
+    assert(frame->kept_count == 1 && value->width <= 16);  // a chunk belongs to one row; three results fit a line
     value->reduce(in_segment == 0 ? segment : chunk, operand_of(frame, value, 0), 1, frame->full_count);
     if (in_segment != 0) fold(segment, segment, chunk, NULL, 1, 0);
     if (end < loop->reduced && end % CPU_REDUCE_SEGMENT != 0) return row;
@@ -280,7 +275,7 @@ static void *reduce_chunk(const Frame *frame, const CpuLoopValue *value) {
 
 static void *combine_partials(const Frame *frame, CpuValue v);
 
-// One value of any kind; run_steps() calls plain kernels itself.
+// Computes one value of any kind; run_steps() calls plain kernels itself.
 static void run_value(Frame *frame, CpuValue v) {
     const CpuLoopValue *value = &frame->loop->values[v];
     const bool full = value->level == CPU_LEVEL_FULL;
@@ -326,7 +321,7 @@ static void run_list(Frame *frame, const CpuValueVector *list) {
     for (int64_t i = 0; i < list->count; i++) run_value(frame, list->items[i]);
 }
 
-// Values that exist once: registers filled for the longest block.
+// Computes the values that exist once, filling registers for the longest block.
 static void run_uniform(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     for (int64_t i = 0; i < loop->uniform.count; i++) {
@@ -350,12 +345,12 @@ static void run_uniform(Frame *frame) {
 
 // ---- blocks
 
-// Of the kept domain: each run of `row_run` is cut into blocks for itself.
+// Returns the number of blocks of the kept domain: each run of `row_run` is divided separately.
 static int64_t block_count(const CpuLoop *loop) {
     return hlo_divide_up(loop->kept, loop->row_run) * loop->blocks_per_run;
 }
 
-// Sets the kept range of block number `block`; false for an empty one.
+// Sets the kept range of block number `block`; returns false for an empty one.
 static bool set_block(Frame *frame, int64_t block) {
     const CpuLoop *loop = frame->loop;
     const int64_t run = block / loop->blocks_per_run, part = block % loop->blocks_per_run;
@@ -366,9 +361,9 @@ static bool set_block(Frame *frame, int64_t block) {
     return frame->kept_count > 0;
 }
 
-// Once a task; uniform values are made here, since they are the same in all its blocks.
+// Opens a frame once per task. Uniform values are computed here, since they are the same in all its blocks.
 static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, char *scratch, char *partials) {
-    frame->loop = loop;  // one by one: clearing the whole of it takes longer than a small loop
+    frame->loop = loop;  // field by field: clearing all of it takes longer than a small loop
     frame->buffers = buffers;
     frame->scratch = scratch;
     frame->partials = partials;
@@ -381,7 +376,7 @@ static void frame_open(Frame *frame, const CpuLoop *loop, void *const *buffers, 
     run_uniform(frame);
 }
 
-// Opens array number `array` of those whose next block is to be fetched.
+// Opens array number `array` of those whose next block is to be prefetched.
 static void open_ahead(Frame *frame, int64_t array) {
     const CpuLoop *loop = frame->loop;
     frame->ahead_array = array;
@@ -391,13 +386,13 @@ static void open_ahead(Frame *frame, int64_t array) {
     const int64_t row = loop->reduced > 1 ? loop->reduced : 1, all = loop->kept * row;
     const int64_t start = (frame->kept_start + frame->kept_count) * row, block = frame->kept_count * row;
     const int64_t count = all - start < block ? all - start : block;
-    assert(value->walk.contiguous && count >= 0);  // its elements follow each other as the domain's do
+    assert(value->walk.contiguous && count >= 0);  // its elements are in the order of the domain's
     frame->ahead_at = (const char *)frame->buffers[value->buffer] + (value->walk.offset + start) * value->width;
     frame->ahead_end = frame->ahead_at + count * value->width;
 }
 
-// Asks for elements of the next block while this one is computed: memory and arithmetic take their time together. Few
-// at once, between kernels: more requests than the core can have open would hold up the kernels' own loads.
+// Prefetches elements of the next block while this one is computed, so that memory and arithmetic work in parallel.
+// Only a few at a time, between kernels: more requests than the core can have open would delay the kernels' own loads.
 static void fetch_ahead(Frame *frame) {
     enum { kLine = 64 };
     const char *at = frame->ahead_at, *end = frame->ahead_end;
@@ -412,7 +407,7 @@ static void fetch_ahead(Frame *frame) {
     if (stop == end) open_ahead(frame, frame->ahead_array + 1);
 }
 
-// The same kernel in parts, with fetches between them.
+// Runs the same kernel in parts, with prefetches between them.
 static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     const int64_t count = step->full ? frame->full_count : frame->kept_count;
     float *dst = frame->registers[step->value];
@@ -424,7 +419,7 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     }
 }
 
-// Inline and without a switch: this is the loop that all fused work goes through.
+// Inline and without a switch: all fused work passes through this loop.
 static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
     void **registers = frame->registers;
     for (const CpuLoopStep *step = steps; step < steps + count; step++) {
@@ -442,8 +437,8 @@ static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t cou
     }
 }
 
-// Registers that later phases read again are views into the row's whole register, and move on with
-// the chunk.
+// Runs a chunk. Registers that later phases read again are views into the row's whole register, and move along with the
+// chunk.
 static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
     const CpuLoop *loop = frame->loop;
     frame->chunk_start = start;
@@ -456,21 +451,21 @@ static void run_chunk(Frame *frame, const CpuLoopPhase *phase, int64_t start) {
     run_steps(frame, phase->steps, phase->step_count);
 }
 
-// Phase by phase over all of the row: a phase reads the results of the reductions before it.
+// Runs each phase over the whole row before the next: a phase reads the results of the reductions before it.
 static void run_row_in_chunks(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     assert(frame->kept_count == 1);  // a block is a row
     for (int p = 0; p < loop->phase_count; p++) {
         const CpuLoopPhase *phase = &loop->phases[p];
         frame->chunk_start = 0;
-        frame->full_count = CPU_LOOP_BLOCK;  // of the expansions, which all chunks read
+        frame->full_count = CPU_LOOP_BLOCK;  // for the expansions, which all chunks read
         run_list(frame, &phase->once);
         if (phase->step_count == 0) continue;
         for (int64_t start = 0; start < loop->reduced; start += CPU_LOOP_BLOCK) run_chunk(frame, phase, start);
     }
 }
 
-// Blocks [begin, end) of a loop in one pass.
+// Runs blocks [begin, end) of a loop in one pass.
 static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, void *scratch) {
     assert(begin >= 0 && begin <= end);
     Frame frame;
@@ -491,7 +486,7 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
 
 // ---- reductions in two passes
 
-// Partials lie as [reduction][segment][kept index], 16 bytes apart a reduction's width at most.
+// Partials are stored as [reduction][segment][kept index], with 16 bytes per element, the maximum width of a reduction.
 static char *partial_at(const Frame *frame, int partial, int64_t segment, int64_t kept) {
     const CpuLoop *loop = frame->loop;
     const int width = loop->values[loop->reductions.items[partial]].width;
@@ -510,14 +505,14 @@ static void run_combiner(Frame *frame, void *const *elements) {
     }
 }
 
-// Accumulators are addressed by the combiner like any value.
+// Binds the accumulators, which the combiner addresses like any value.
 static void bind_accumulators(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     for (int i = 0; i < loop->combine_count; i++)
         frame->registers[loop->accumulators[i]] = own_register(frame, &loop->values[loop->accumulators[i]]);
 }
 
-// The accumulators of a generic reduction start from its inits.
+// Sets the accumulators of a generic reduction to its inits.
 static void start_from_inits(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     for (int i = 0; i < loop->combine_count; i++)
@@ -525,8 +520,8 @@ static void start_from_inits(Frame *frame) {
                (size_t)(frame->kept_count * loop->values[loop->accumulators[i]].width));
 }
 
-// Second pass of a generic reduction, for all its results at once: combiner(...combiner(init, segment 0)..., last). In
-// order there is but one segment, and it started from the inits already.
+// Runs the second pass of a generic reduction, for all its results together: combiner(...combiner(init, segment 0)...,
+// last). In order there is only one segment, which has already started from the inits.
 static void combine_generic(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     bind_accumulators(frame);
@@ -545,7 +540,7 @@ static void combine_generic(Frame *frame) {
     }
 }
 
-// The first segment's partial is copied, the others are folded into it in their order.
+// Copies the first segment's partial and folds the others into it in order.
 static void *combine_partials(const Frame *frame, CpuValue v) {
     const CpuLoop *loop = frame->loop;
     const CpuLoopValue *value = &loop->values[v];
@@ -558,7 +553,7 @@ static void *combine_partials(const Frame *frame, CpuValue v) {
     return reg;
 }
 
-// The second pass: what the reductions gave, and what is made of it.
+// Runs the second pass: the results of the reductions, and the values computed from them.
 static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, char *scratch,
                             char *partials) {
     assert(begin >= 0 && begin <= end);
@@ -572,7 +567,7 @@ static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t b
     }
 }
 
-// First pass of long rows: unit = row * segments + segment.
+// Runs the first pass of long rows: unit = row * segments + segment.
 static void run_partial_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
@@ -597,8 +592,7 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     }
 }
 
-// One reduced index of some columns. The first of a segment starts the partials, all others are
-// folded in.
+// Accumulates one reduced index of some columns. The first of a segment starts the partials, all others are folded in.
 static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
     assert(segment >= 0);
     const CpuLoop *loop = frame->loop;
@@ -624,8 +618,8 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
     }
 }
 
-// First pass of columns: unit = block * segments + segment. `before` has values that do not change
-// along the reduced dimensions.
+// Runs the first pass of columns: unit = block * segments + segment. `before` has values that do not change along the
+// reduced dimensions.
 static void run_column_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
@@ -683,17 +677,17 @@ static void second_pass_task(void *argument, int64_t begin, int64_t end, int wor
     run_kept_blocks(job->loop, job->buffers, begin, end, scratch_of(job, worker), job->partials);
 }
 
-// Work that is not worth waking another thread runs here.
+// Cheaper work is not worth waking another thread and runs here.
 enum { kParallelCost = 40000 };
 
-// Eight pieces a worker, so that one that is held up does not hold up all.
+// Divides the work into eight pieces per worker, so that one delayed piece does not delay everything.
 static void spread(const RunJob *job, CpuPool *pool, int64_t units, CpuTask *task) {
     const bool small = cpu_loop_cost(job->loop) < kParallelCost;
     const int64_t pieces = (int64_t)cpu_pool_worker_count(pool) * 8;
     cpu_pool_parallel_for_grain(small ? NULL : pool, units, units / pieces + 1, task, (void *)(uintptr_t)job);
 }
 
-// Partials take 16 bytes an element whatever their width, which keeps their addresses simple.
+// Partials take 16 bytes per element whatever their width, which keeps their addresses simple.
 static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
     const CpuLoop *loop = job->loop;
     const size_t bytes = hlo_array_bytes((size_t)(loop->reductions.count * loop->segments), 16 * (size_t)loop->kept);
@@ -714,8 +708,8 @@ static bool is_small(const CpuLoop *loop) {
            cpu_loop_cost(loop) < kParallelCost;
 }
 
-// By size and mode: a list of calls (tiny), one block on the stack, blocks of rows shared by the workers, or two passes
-// where the parts of a reduction are joined afterwards.
+// Chooses by size and mode: a list of calls (small loop), one block on the stack, blocks of rows shared by the workers,
+// or two passes where the parts of a reduction are combined afterwards.
 HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers) {
     assert(loop && buffers);
     if (loop->kept == 0) return HLO_SUCCESS;

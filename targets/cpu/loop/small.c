@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops over a handful of elements, such as those of a solver's round: what the interpreter finds
-// out in every run (where values stand, what constants and indices are) takes longer than such a
-// loop's arithmetic. Here it is found out once, when the loop is planned; a run is one call a
-// kernel.
+// Small loops, such as those of a solver's iteration. What the interpreter determines in every run (the locations of
+// values, the values of constants and indices) takes longer than the arithmetic of these loops. Here it is determined
+// once, when the loop is planned; a run is one call per kernel.
 //
 //     add(f32[3] %a, broadcast(f32[] %c)), stored, as a list of calls
 //     copy_from  scratch+64 <- buffer 1, table 0 0 0       the broadcast, by a table of element numbers
 //     add        buffer 2   <- buffer 0, scratch+64        count 3, straight into the result
 //
-// A place is an offset behind a base: scratch, constants (numbers, indices and tables, all worked
-// out here) or a buffer of the run. Every call has the form of a block kernel, so that running is
-// one loop without a branch; copies and reductions have such kernels of their own.
+// A place is an offset from a base: scratch, constants (numbers, indices and tables, all computed here) or a buffer of
+// the run. Every call has the form of a block kernel, so that a run is one loop without a branch; copies and reductions
+// have block kernels of their own.
 //
-// Limits: CPU_TINY_ELEMENTS elements, CPU_TINY_SCRATCH bytes, CPU_TINY_BUFFERS buffers, offsets of
-// 32 bits. A loop beyond them is left to the interpreter (`fits`). Lists may also be bound to
-// addresses once and run many times (cpu_tiny_loop_bind, for jit/while_program.c).
+// Limits: CPU_TINY_ELEMENTS elements, CPU_TINY_SCRATCH bytes, CPU_TINY_BUFFERS buffers, offsets of 32 bits. A loop
+// beyond them is left to the interpreter (`fits`). Lists may also be bound to addresses once and run many times
+// (cpu_tiny_loop_bind, for jit/while_program.c).
 #include <assert.h>
 #include <string.h>
 
@@ -35,7 +34,7 @@ typedef struct Pair {
     uint64_t halves[2];
 } Pair;
 
-// Copies by the width of elements: one; all in order; element number i from b[i]; element number i to b[i].
+// Copies by the width of elements: one; all in order; element i from b[i]; element i to b[i].
 #define COPY_KERNELS(T, width)                                                                       \
     static void copy_one_##width(void *dst, const void *a, const void *b, const void *c, int64_t n,  \
                                  int64_t immediate) {                                                \
@@ -78,7 +77,7 @@ CpuBlockKernel *cpu_tiny_copy(int64_t bytes) {
     return one ? copy_kernel(CPU_TINY_COPY_ONE, (int)bytes) : copy_all_1;
 }
 
-// b points to the reduction's own kernel: n rows of `immediate` elements.
+// Reduces n rows of `immediate` elements; b points to the reduction's own kernel.
 static void reduce_rows(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate) {
     CpuReduceKernel *reduce;
     (void)c;
@@ -137,7 +136,7 @@ bool cpu_tiny_loop_names(const CpuTinyLoop *tiny, int64_t step, int place, int b
 
 // ---- planning
 
-// Steps and constants are written into memory of the largest size that they can have.
+// State of the planner. Steps and constants are written into memory of their maximum size.
 typedef struct Planner {
     HloArena *arena;
     const CpuLoop *loop;
@@ -150,7 +149,7 @@ typedef struct Planner {
     bool fits;
 } Planner;
 
-// Elements of a row; 1 where nothing is reduced.
+// Returns the elements of a row; 1 if there is no reduction.
 static int64_t row_elements(const CpuLoop *loop) {
     return loop->reduced > 1 ? loop->reduced : 1;
 }
@@ -160,12 +159,12 @@ static int64_t count_of(const CpuLoop *loop, const CpuLoopValue *value) {
     return value->level == CPU_LEVEL_KEPT ? loop->kept : loop->kept * row_elements(loop);
 }
 
-// The slot that the planner of registers gave.
+// Returns the slot that the planner of registers assigned.
 static CpuTinyPlace in_scratch(const CpuLoopValue *value) {
     return (CpuTinyPlace){CPU_TINY_IN_SCRATCH, (int32_t)value->slot};
 }
 
-// Element number `element` of a buffer, which must be reachable.
+// Returns the place of element number `element` of a buffer, which must be reachable.
 static CpuTinyPlace in_buffer(Planner *p, const CpuLoopValue *value, int64_t element) {
     if (value->buffer >= CPU_TINY_BUFFERS || element < 0 || element > INT32_MAX / 16) {
         p->fits = false;
@@ -175,7 +174,7 @@ static CpuTinyPlace in_buffer(Planner *p, const CpuLoopValue *value, int64_t ele
     return (CpuTinyPlace){CPU_TINY_IN_FIRST_BUFFER + value->buffer, (int32_t)(element * value->width)};
 }
 
-// The element number in which each element of the domain stands; false where they simply follow each other.
+// Lists the element number of each element of the domain; returns false if they are simply consecutive.
 static bool list_elements(const CpuWalk *walk, int64_t count, int64_t *elements) {
     int64_t index[CPU_LOOP_RANK_LIMIT] = {0}, element = walk->offset;
     bool counted = false;
@@ -192,12 +191,12 @@ static bool list_elements(const CpuWalk *walk, int64_t count, int64_t *elements)
     return counted;
 }
 
-// Aligned as elements of 16 bytes want it.
+// Rounds up to the alignment of elements of 16 bytes.
 static int64_t padded(int64_t bytes) {
     return (bytes + 15) / 16 * 16;
 }
 
-// At most what the constants, indices, tables and reductions of the loop take.
+// Returns an upper bound on the bytes of the loop's constants, indices, tables and reductions.
 static size_t constant_bytes(const CpuLoop *loop) {
     int64_t bytes = 16;
     for (int v = 0; v < loop->value_count; v++) {
@@ -208,7 +207,7 @@ static size_t constant_bytes(const CpuLoop *loop) {
     return (size_t)bytes + 16 * (size_t)loop->value_count;
 }
 
-// *at is where the bytes are to be written.
+// Reserves bytes among the constants; *at is where to write them.
 static CpuTinyPlace add_constant(Planner *p, int64_t bytes, char **at) {
     const int64_t offset = p->constant_bytes;
     *at = p->constants + offset;
@@ -216,7 +215,7 @@ static CpuTinyPlace add_constant(Planner *p, int64_t bytes, char **at) {
     return (CpuTinyPlace){CPU_TINY_IN_CONSTANTS, (int32_t)offset};
 }
 
-// Element numbers as the copy kernels read them; those that are not 32 bits wide do not fit.
+// Makes a table of element numbers as the copy kernels read them; numbers of more than 32 bits do not fit.
 static CpuTinyPlace make_table(Planner *p, const int64_t *elements, int64_t count) {
     char *at;
     const CpuTinyPlace place = add_constant(p, count * (int64_t)sizeof(int32_t), &at);
@@ -228,7 +227,7 @@ static CpuTinyPlace make_table(Planner *p, const int64_t *elements, int64_t coun
     return place;
 }
 
-// Operands that are not set name a place that may be read, and is not.
+// Adds a step. Operands that are not set refer to a place that is readable but is not read.
 static CpuTinyStep *add_step(Planner *p, CpuTinyForm form, CpuBlockKernel *kernel, CpuTinyPlace to, int width,
                              int64_t count) {
     CpuTinyStep *step = &p->steps[p->step_count++];
@@ -241,8 +240,8 @@ static CpuTinyStep *add_copy(Planner *p, CpuTinyForm form, CpuTinyPlace to, int 
     return add_step(p, form, copy_kernel(form, width), to, width, count);
 }
 
-// True if nothing is written before the last value that reads `v`, an element that exists once, has done so: it need
-// not be copied. Lists are in the order of execution.
+// Whether all readers of `v`, an element that exists once, come before the first write: then it need not be copied.
+// Lists are in execution order.
 static bool is_read_in_time(const CpuLoop *loop, CpuValue v) {
     bool written = false;
     for (int64_t i = 0; i < loop->uniform.count + loop->body.count; i++) {
@@ -257,8 +256,8 @@ static bool is_read_in_time(const CpuLoop *loop, CpuValue v) {
     return true;
 }
 
-// Read where it is if its elements follow each other, or if it is one that nobody overwrites first;
-// else copied.
+// Reads the array in place if its elements are contiguous, or if it is a single element that is not overwritten first;
+// else copies it.
 static void plan_load(Planner *p, CpuValue v, CpuTinyPlace *place, int64_t count) {
     const CpuLoopValue *value = &p->loop->values[v];
     int64_t elements[CPU_TINY_ELEMENTS];
@@ -273,7 +272,8 @@ static void plan_load(Planner *p, CpuValue v, CpuTinyPlace *place, int64_t count
     if (count > 1) step->places[2] = make_table(p, elements, count);
 }
 
-// True if the last step made this element, and nothing but a store reads it: it may be made in its place.
+// Whether the last step computed this element and only a store reads it: the step may then write it directly to the
+// output.
 static bool is_last_result(const Planner *p, CpuValue v) {
     const CpuLoop *loop = p->loop;
     const CpuLoopValue *value = &loop->values[v];
@@ -287,7 +287,7 @@ static bool is_last_result(const Planner *p, CpuValue v) {
     return uses == 1 && made.base == at.base && made.offset == at.offset;
 }
 
-// The last result is written where it belongs at once, if that is all that is left to do.
+// Writes the last result directly to the output, if that is all that is left to do; else copies it.
 static void plan_store(Planner *p, const CpuLoopValue *value, int64_t count) {
     int64_t elements[CPU_TINY_ELEMENTS];
     const bool table = list_elements(&value->walk, count, elements);
@@ -315,7 +315,7 @@ static CpuTinyPlace plan_index(Planner *p, const CpuLoopValue *value, int64_t co
     return place;
 }
 
-// Element i of the row's elements is the value of row i / length.
+// Element i of the expansion is the value of row i / length.
 static void plan_expand(Planner *p, const CpuLoopValue *value, CpuTinyPlace place) {
     const int64_t each = row_elements(p->loop), count = p->loop->kept * each;
     int64_t elements[CPU_TINY_ELEMENTS];
@@ -342,7 +342,7 @@ static void plan_kernel(Planner *p, const CpuLoopValue *value, CpuTinyPlace *pla
     memcpy(at, &value->reduce, sizeof value->reduce);
 }
 
-// Values come in the order of execution, operands first.
+// Plans one value. Values come in execution order, operands first.
 static void plan_value(Planner *p, CpuValue v) {
     const CpuLoop *loop = p->loop;
     const CpuLoopValue *value = &loop->values[v];
@@ -370,7 +370,7 @@ static void plan_value(Planner *p, CpuValue v) {
     }
 }
 
-// One block, one pass, no combiner.
+// Whether the loop has one block, one pass and no combiner.
 static bool is_tiny(const CpuLoop *loop) {
     return loop->mode == CPU_MODE_ROWS && !loop->phases && loop->combine_count == 0 && loop->kept > 0 &&
            loop->reduced > 0 && loop->kept <= CPU_TINY_ELEMENTS && loop->reduced <= CPU_TINY_ELEMENTS &&
