@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes of instructions: tables made of enums.def and attributes.def, and what is done to any
-// attributes by them.
+// Attributes of instructions: the tables made of enums.def and attributes.def, and the operations on attributes that
+// these tables drive.
 //
-// A family of ops has one struct (HloDotAttributes), and attributes.def one row for each of its
-// fields:
+// A family of ops has one struct (HloDotAttributes), and attributes.def has one row for each of its fields:
 //
 //   HLO_FIELD(Dot, lhs_batch, INTS, "lhs_batch_dims", OPTIONAL)
 //   ->  {"lhs_batch_dims", HLO_FIELD_INTS, false, NULL, offsetof(HloDotAttributes, lhs_batch), HLO_FIELD_OPTIONAL}
 //
-// Copying, comparing, hashing (here), printing and parsing (hlo/text), protos (hlo/proto) and the
-// builders walk over these rows and switch by the kind of the field, so that a new attribute is one
-// row and a new kind one case a switch. The compiler checks that each switch has all kinds: they
-// have no default.
+// Copying, comparing, hashing (here), printing and parsing (hlo/text), protos (hlo/proto) and the builders iterate over
+// these rows and switch on the kind of the field, so that a new attribute is one row and a new kind one case per
+// switch. The compiler checks that each switch handles all kinds: they have no default.
 //
-// Attributes are immutable and belong to an arena; a copy is deep, because the other module's arena
-// may be freed first. Equal attributes have equal hashes. A field's usual value may be written in
-// two ways (group counts: 0 and 1), which count as equal.
+// Attributes are immutable and belong to an arena; a copy is deep, because the other module's arena may be freed first.
+// Equal attributes have equal hashes. The default of a field may be written in two ways (group counts: 0 and 1; lists
+// of shapes: absent and empty), which compare as equal.
 #include "hlo/ir/attributes.h"
 
 #include <assert.h>
@@ -38,7 +36,7 @@
 #undef HLO_ENUM
 #undef HLO_ENUM_END
 
-// The kind column, spelled out: what the field holds, whether it prints at its zero value, its enumeration.
+// The kind column, expanded: the kind, whether the field is printed at its zero value, and its enumeration.
 #define KIND_INT HLO_FIELD_INT, false, NULL
 #define KIND_INT_ALWAYS HLO_FIELD_INT, true, NULL
 #define KIND_OPTIONAL_INT HLO_FIELD_OPTIONAL_INT, false, NULL
@@ -78,7 +76,7 @@
 #define KIND_CustomCallApi HLO_FIELD_ENUM, false, &hlo_enum_CustomCallApi
 #define KIND_PaddingType HLO_FIELD_ENUM, false, &hlo_enum_PaddingType
 
-// Each list ends with an empty row, so that families without fields are lists too.
+// Each list ends with an empty row, so that families without fields have lists too.
 #define HLO_FAMILY(family) static const HloField fields_##family[] = {
 #define HLO_FIELD(family, field, kind, text, presence) \
     {text, KIND_##kind, offsetof(Hlo##family##Attributes, field), HLO_FIELD_##presence},
@@ -113,8 +111,7 @@ const HloFamilyInfo *hlo_family_info(HloFamily family) {
 
 typedef int CompareText(const char *a, const char *b, size_t length);
 
-// By comparing with each in turn: tables have at most some dozens of texts, with gaps (NULL) where
-// numbers are not used.
+// Compares with each text in turn: tables have at most a few dozen, with gaps (NULL) for unused numbers.
 static int32_t find_text(const HloEnumTable *table, const char *text, size_t length, CompareText *compare) {
     assert(table && (text || length == 0));
     for (int32_t i = 0; i < table->count; i++) {
@@ -151,8 +148,8 @@ static HloIntsList copy_ints_list(HloArena *arena, HloIntsList from) {
     return (HloIntsList){items, from.count};
 }
 
-// NULL stays NULL, and an empty list stays a list: "not given" and "given, empty" print
-// differently.
+// NULL stays NULL, and an empty list stays a list: they print differently ("not given" and "given, empty"), although
+// comparing and hashing treat them as equal.
 static HloShapes copy_shapes(HloArena *arena, HloShapes from) {
     if (!from.items) return from;
     const HloShape **items = HLO_ARENA_NEW(arena, const HloShape *, from.count > 0 ? from.count : 1);
@@ -180,8 +177,7 @@ static const HloConvolutionLabels *copy_labels(HloArena *arena, const HloConvolu
     return labels;
 }
 
-// Replaces what the field points to by a copy; `to` is the field in a struct that has been copied
-// byte by byte.
+// Replaces what the field points to with a copy; `to` is the field in a struct that has been copied byte by byte.
 static void copy_field(HloArena *arena, const HloField *field, void *to) {
     switch (field->kind) {
         case HLO_FIELD_INT:
@@ -408,7 +404,7 @@ uint64_t hlo_aliases_hash(HloAliases aliases) {
     return hash;
 }
 
-// Number by number, not as memory: behind `reversal` a window has bytes that mean nothing.
+// Hashes number by number instead of as memory: a window has undefined padding bytes after `reversal`.
 static uint64_t hash_window(const HloWindow *window) {
     uint64_t hash = (uint64_t)window->count;
     for (int64_t i = 0; i < window->count; i++) {
@@ -430,8 +426,8 @@ static uint64_t hash_labels(const HloConvolutionLabels *labels) {
     return hash;
 }
 
-// What a field points to, where it points to something. Accuracies are told apart by equality alone: they are rare, and
-// their doubles may be zeros of either sign.
+// Hashes what a pointer field points to; 0 for NULL. Accuracies all have one hash, and only comparison distinguishes
+// them: they are rare, and their doubles may be zeros of either sign.
 static uint64_t hash_pointed(HloFieldKind kind, const void *value) {
     if (!value) return 0;
     switch (kind) {
@@ -445,7 +441,7 @@ static uint64_t hash_pointed(HloFieldKind kind, const void *value) {
     }
 }
 
-// Lists of lists and of shapes.
+// Hashes lists of lists and of shapes.
 static uint64_t hash_list(const HloField *field, const void *value) {
     uint64_t hash = (uint64_t)field->kind;
     if (field->kind == HLO_FIELD_ALIASING) return hlo_aliases_hash(*(const HloAliases *)value);
@@ -460,8 +456,8 @@ static uint64_t hash_list(const HloField *field, const void *value) {
     return hash;
 }
 
-// What equal_field() calls equal has equal hashes; and all that makes a difference is hashed, down to the last number:
-// hlo_module_hash() is how a program is told from another one, not only a place in a table.
+// Fields that equal_field() treats as equal have equal hashes. Every other difference changes the hash (except for
+// accuracies), down to the last number: hlo_module_hash() identifies programs, it does not merely select a bucket.
 static uint64_t hash_field(const HloField *field, const void *value) {
     switch (field->kind) {
         case HLO_FIELD_INT:

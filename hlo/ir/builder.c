@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of the builder: appending one checked instruction, and the annotations it gets. The ops: build/.
-// Whatever can run out of memory runs under hlo_builder_run(), one step at a time: the caller's stack is never jumped
-// over. What a step needs for itself lives in a scratch arena that is reset behind it, so a builder's memory does not
-// grow with the program.
+// The core of the builder: appending one checked instruction, and its annotations. The ops are in build/. Everything
+// that can run out of memory runs under hlo_builder_run(), one step at a time, so that no jump ever crosses the
+// caller's stack. Temporary data of a step lives in a scratch arena that is reset afterwards, so a builder's own memory
+// does not grow with the program.
 #include "hlo/ir/builder.h"
 
 #include <assert.h>
@@ -53,7 +53,7 @@ HloModule *hlo_builder_module(HloBuilder *builder) {
     return builder->module;
 }
 
-// Everything that must hold before a computation may be called.
+// Checks everything that must hold before a computation may be called.
 static HloStatus finish(HloBuilder *builder, HloInstruction *root) {
     assert(builder->computation && !builder->status);
     HLO_FAIL_IF(!root, HLO_INVALID_ARGUMENT, "computation %s has no root", builder->computation->name);
@@ -109,7 +109,7 @@ static HloStatus operand_shapes(const Emit *emit, const HloShape **shapes) {
     return HLO_SUCCESS;
 }
 
-// The shape as the caller gave it, in either form; NULL if not at all.
+// Sets *hint to the shape that the caller gave, in either form; NULL if it gave none.
 static HloStatus given_shape(const Emit *emit, const HloShape **hint) {
     const HloBuildRequest *request = emit->request;
     *hint = request->shape;
@@ -123,7 +123,7 @@ static HloStatus given_shape(const Emit *emit, const HloShape **hint) {
     return HLO_SUCCESS;
 }
 
-// The limit keeps a wrong number from filling the list of parameters with as many empty places.
+// The limit keeps a wrong number from filling the parameter list with that many empty entries.
 static HloStatus check_parameter(const Emit *emit) {
     if (emit->request->opcode != HLO_OP_PARAMETER) return HLO_SUCCESS;
     int64_t number = ((const HloParameterAttributes *)emit->request->attributes)->number;
@@ -134,7 +134,7 @@ static HloStatus check_parameter(const Emit *emit) {
     return HLO_SUCCESS;
 }
 
-// The builder's own copies are shared by all instructions: annotations are never changed in place.
+// All instructions share the builder's own copies: annotations are never changed in place.
 static void annotate(HloBuilder *builder, HloInstruction *instruction) {
     instruction->metadata = builder->metadata;
     instruction->sharding = builder->sharding;
@@ -155,8 +155,8 @@ HloInferRequest hlo_build_infer_request(HloArena *arena, const HloModule *module
                              .num_partitions = module->num_partitions};
 }
 
-// The one way an instruction of the builder's comes about: shape inference has the last word, a shape that the caller
-// gives is a hint to it. Everything is copied into the module's arena, so that requests may stand on the stack.
+// Creates every instruction of the builder. Shape inference determines the shape; a shape from the caller is only a
+// hint to it. Everything is copied into the module's arena, so requests may live on the stack.
 static HloStatus emit_body(void *argument) {
     Emit *emit = argument;
     HloBuilder *builder = emit->builder;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A channel id says that partitions take part; without one a collective is among replicas. With one, ops that have the
-// flag for global ids count devices where it is set and replicas with all their partitions where it is not; those
+// A channel id means that partitions take part; without one a collective is among replicas. With a channel id, ops that
+// have the flag for global ids count devices if it is set, and replicas with all their partitions if it is not; ops
 // without the flag count partitions.
 #include "hlo/ir/collective.h"
 
@@ -30,7 +30,7 @@ int64_t hlo_group_mode_numbers(HloGroupMode mode, int64_t replicas, int64_t part
     int64_t devices;
     switch (mode) {
         case HLO_GROUPS_OF_PARTITIONS: return partitions;
-        case HLO_GROUPS_OF_DEVICES:  // the counts are those of a header, which may say anything
+        case HLO_GROUPS_OF_DEVICES:  // the counts come from a header, which may have any value
             return __builtin_mul_overflow(replicas, partitions, &devices) ? INT64_MAX : devices;
         default: return replicas;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations: lists of instructions with a root and parameters by number, and their copies. The list's order is a
-// promise only at its borders: parsers, passes' runner and schedules leave operands in front of their users, while a
-// pass at work may append what it makes (hlo_computation_sort puts it right).
+// Computations: lists of instructions with a root and parameters by number, and their copies. The order of the list is
+// guaranteed only between passes: parsers, the pass runner and schedules leave operands before their users, while a
+// running pass may append its new instructions at the end (hlo_computation_sort restores the order).
 #include "hlo/ir/computation.h"
 
 #include <assert.h>
@@ -89,9 +89,8 @@ static void visit(Walk *walk, HloInstruction *start) {
     }
 }
 
-// Operands before users, in the order of the list where that leaves a choice, so that equal programs are walked alike.
-// The smallest and the largest id of the computation's instructions: tables span its own ids only, as a module may have
-// thousands of computations.
+// Finds the smallest and the largest id of the computation's instructions: tables span only its own ids, because a
+// module may have thousands of computations.
 static void find_ids(const HloComputation *computation, int64_t *first, int64_t *last) {
     *first = INT64_MAX;
     *last = -1;
@@ -101,6 +100,8 @@ static void find_ids(const HloComputation *computation, int64_t *first, int64_t 
     }
 }
 
+// Operands come before users, in the order of the list wherever there is a choice, so that equal programs are walked
+// alike.
 HloInstruction **hlo_computation_post_order(const HloComputation *computation, HloArena *arena, int64_t *count) {
     assert(computation && arena && count);
     Walk walk = {.arena = arena};
@@ -156,8 +157,8 @@ static void clone_calls(CloneState *state, HloInstruction *clone, const HloInstr
     hlo_instruction_set_called(clone, called, from->called_count);
 }
 
-// In list order, in which operands come before users, so that one table from old ids to clones serves. Called
-// computations are cloned only into another module: within one, clones call what the originals call.
+// Clones in list order, in which operands come before users, so that one table from old ids to clones suffices. Called
+// computations are cloned only into another module: within one module, clones call what the originals call.
 static HloComputation *clone_computation(CloneState *state, const HloComputation *computation, const char *name) {
     assert(computation && computation->root);
     HloModule *module = state->module;
@@ -210,7 +211,7 @@ void hlo_module_clone_computations(HloModule *module, const HloModule *from) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Questions
+// Queries
 
 HloOpcode hlo_computation_binary_opcode(const HloComputation *computation) {
     assert(computation);

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls that this compiler knows: their rows in custom_calls.def, the shapes they ask for,
-// their options.
+// Known custom calls: their rows in custom_calls.def, the shapes that they require, and their options.
 //
-// A row spells the shapes of a call as a signature, one TYPE:DIMS for each operand and result,
-// behind any number of batch dimensions that all arrays share:
+// A row specifies the shapes of a call as a signature, one TYPE:DIMS for each operand and result, after any number of
+// batch dimensions that all arrays share:
 //
 //   "T:nn > T:nn R:n"        one matrix in; its vectors and values out (R: the real type of T)
-//   "T:mn > T:mn T:k S:"     k is min(m, n); S is s32; no letters: a scalar a matrix
+//   "T:mn > T:mn T:k S:"     k is min(m, n); S is s32; no letters: a scalar per matrix
 //
-// A letter is a size: bound by the first array that has it, and compared after that. Some letters
-// mean sizes that follow from others (fits()). Words instead of a spelling ("same", "top" ...) name rules that are no
-// matter of single sizes: the table `rules`.
+// A letter is a size: bound by the first array that has it, and compared from then on. Some letters are sizes that
+// follow from others (fits()). Words instead of a signature ("same", "top" ...) name rules that are not about single
+// sizes: the table `rules`.
 //
-// Options stand in backend_config, as JSON ("lower": true) or as MLIR attributes (uplo = 76 : ui8,
-// a character by its number). They are looked for by name in the text; none of them is nested.
+// Options are in backend_config, as JSON ("lower": true) or as MLIR attributes (uplo = 76 : ui8, a character by its
+// number). They are found by name in the text; none of them is nested.
 #include "hlo/ir/custom_call.h"
 
 #include <assert.h>
@@ -80,9 +79,9 @@ bool hlo_custom_call_takes_bytes(const char *target) {
     return row >= 0 && rows[row].configuration == CONFIGURATION_BYTES;
 }
 
-// ---- calls that nothing can run
+// ---- calls that cannot be run
 
-// Whether a row of the hints is about a target.
+// True if a row of the hints matches a target.
 static bool hint_fits(const char *pattern, const char *target) {
     const size_t length = strlen(pattern);
     return pattern[length - 1] == '*' ? !strncmp(pattern, target, length - 1) : !strcmp(pattern, target);
@@ -117,18 +116,18 @@ HloStatus hlo_custom_call_refuse(const HloInstruction *instruction) {
 
 // ---- signatures
 
-// What ends the signature of a call whose options name rows of its matrix.
+// The end of the signature of a call whose options name rows of its matrix.
 #define ROWS " | rows"
 
 typedef struct Signature {
-    const char *at;         // what is left to read
+    const char *at;         // the text still to be read
     HloType type;           // T
-    const HloShape *first;  // its leading dimensions are the batch's
-    int32_t batch;          // how many
+    const HloShape *first;  // its leading dimensions are the batch dimensions
+    int32_t batch;          // the number of batch dimensions
     int64_t sizes[128];     // by letter; -1: not bound yet
 } Signature;
 
-// T: the row's type, or that of operand 0; R its real part, C the complex type over that, S s32.
+// T: the row's type, or that of operand 0; R its real part, C the complex type of it, S s32.
 static HloType signature_type(const Signature *s, char letter) {
     switch (letter) {
         case 'R': return hlo_type_real_part(s->type);
@@ -138,9 +137,8 @@ static HloType signature_type(const Signature *s, char letter) {
     }
 }
 
-// Whether a dimension of this size may stand for the letter. k: min(m, n); h: n - 1, of what stands
-// beside a diagonal; u, v: all of m (n), or min(m, n) of it, as full and thin decompositions have
-// it; r: at most what it reflects.
+// True if a dimension of this size matches the letter. k: min(m, n); h: n - 1, for the elements beside a diagonal; u,
+// v: m (n) or min(m, n), as in full and thin decompositions; r: at most the size that it reflects.
 static bool fits(Signature *s, char letter, int64_t size) {
     int64_t *bound = &s->sizes[(unsigned char)letter];
     const int64_t m = s->sizes['m'], n = s->sizes['n'], k = hlo_smaller(m, n);
@@ -159,7 +157,7 @@ static bool fits(Signature *s, char letter, int64_t size) {
     return *bound == size;
 }
 
-// One TYPE:DIMS against a shape.
+// Matches one TYPE:DIMS against a shape.
 static bool read_shape(Signature *s, const HloShape *shape) {
     while (*s->at == ' ') s->at++;
     const char type = *s->at;
@@ -177,7 +175,7 @@ static bool read_shape(Signature *s, const HloShape *shape) {
     return true;
 }
 
-// Operands, then results, as the row spells them.
+// Matches operands, then results, against the row's signature.
 static bool fits_spelled(const HloInstruction *instruction, const char *signature, HloType type) {
     const bool tuple = hlo_shape_is_tuple(instruction->shape);
     const int32_t results = tuple ? instruction->shape->element_count : 1;
@@ -199,14 +197,13 @@ static bool fits_spelled(const HloInstruction *instruction, const char *signatur
     return good && (!*s.at || !strcmp(s.at, ROWS));
 }
 
-// The result looks like operand 0.
+// True if the result has the shape of operand 0.
 static bool fits_same(const HloInstruction *instruction) {
     return instruction->operand_count > 0 &&
            hlo_shape_equal(instruction->shape, instruction->operands[0]->shape, HLO_COMPARE_IGNORE_LAYOUT);
 }
 
-// Results are parts of the operands, whose sizes only the partitioner can tell; types and the count
-// must fit.
+// Checks types and count: results are parts of the operands, and only the partitioner can compute their sizes.
 static bool fits_shard(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     const bool tuple = hlo_shape_is_tuple(shape);
@@ -219,7 +216,7 @@ static bool fits_shard(const HloInstruction *instruction) {
     return true;
 }
 
-// Whether `part` holds some of `whole` along at most one dimension, and all of it along the others.
+// True if `part` has a part of `whole` along at most one dimension, and all of it along the others.
 static bool is_part(const HloShape *part, const HloShape *whole) {
     if (!hlo_shape_is_array(part) || !hlo_shape_is_array(whole) || part->rank != whole->rank) return false;
     int32_t shorter = 0;
@@ -234,7 +231,7 @@ static bool same_dims(const HloShape *a, const HloShape *b) {
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
 }
 
-// (values, places): operand 0 cut along its last dimension.
+// Checks the results (values, indices): operand 0, shortened along its last dimension.
 static bool fits_top(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     if (!hlo_shape_is_tuple(shape) || shape->element_count != 2 || instruction->operand_count < 1) return false;
@@ -246,14 +243,14 @@ static bool fits_top(const HloInstruction *instruction) {
     return whole->rank > 0 && values->type == whole->type && hlo_type_is_integer(positions->type);
 }
 
-// Whether a comparator takes scalars of this type as parameter `number`.
+// True if a comparator takes scalars of this type as parameter `number`.
 static bool compares(const HloComputation *comparator, int64_t number, HloType type) {
     if (number >= comparator->parameters.count) return false;
     const HloShape *shape = comparator->parameters.items[number]->shape;
     return hlo_shape_is_scalar(shape) && shape->type == type;
 }
 
-// Any number of arrays, cut along one dimension in common, and a comparator of two scalars of each.
+// Checks any number of arrays, all shortened along one dimension, and a comparator of two scalars of each.
 static bool fits_tops(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     const int32_t count = instruction->operand_count / 2;
@@ -278,7 +275,7 @@ static bool is_size(const HloShape *shape) {
     return hlo_shape_is_scalar(shape) && shape->type == HLO_S32;
 }
 
-// (the array, the size of each dimension).
+// Checks the results (the array, the size of each dimension).
 static bool fits_pad(const HloInstruction *instruction) {
     const HloShape *shape = instruction->shape;
     if (instruction->operand_count != 1 || !hlo_shape_is_tuple(shape)) return false;
@@ -297,7 +294,7 @@ static bool fits_slice(const HloInstruction *instruction) {
     return hlo_shape_equal(shape, instruction->operands[0]->shape, HLO_COMPARE_BOUNDS);
 }
 
-// A call without a computation is carried through; what would run it says that there is none.
+// Accepts a call without a computation, so that it is passed through; running it reports the missing computation.
 static bool fits_body(const HloInstruction *instruction) {
     if (instruction->called_count == 0) return true;
     const HloComputation *body = instruction->called[0];
@@ -310,7 +307,7 @@ static bool fits_body(const HloInstruction *instruction) {
     return hlo_shape_equal(body->root->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT);
 }
 
-// The words that stand for a rule.
+// The words that name a rule.
 static const struct {
     const char *word;
     bool (*fits)(const HloInstruction *instruction);
@@ -334,14 +331,14 @@ static bool has_unbounded(const HloShape *shape) {
     return false;
 }
 
-// Sizes are compared when they are known.
+// True if all sizes are known: only these are compared.
 static bool is_settled(const HloInstruction *instruction) {
     for (int32_t i = 0; i < instruction->operand_count; i++)
         if (has_unbounded(instruction->operands[i]->shape)) return false;
     return !has_unbounded(instruction->shape);
 }
 
-// INVALID_ARGUMENT with the shapes that the call has, and the rule that they break.
+// Returns INVALID_ARGUMENT with the shapes of the call and the rule that they violate.
 static HloStatus refuse(const HloInstruction *instruction, const char *target, const char *signature) {
     HloText shapes = {0};
     for (int32_t i = 0; i < instruction->operand_count; i++) {
@@ -409,7 +406,8 @@ int64_t hlo_custom_call_cut_dimension(const HloInstruction *instruction) {
     return said >= 0 && said < whole->rank ? said : whole->rank - 1;
 }
 
-// The parameter that a comparator's key is made of: keys are select(test, replacement, x), or x through conversions.
+// The parameter that a comparator's key is computed from: keys are select(test, replacement, x), or x through
+// conversions.
 static const HloInstruction *key_source(const HloInstruction *key) {
     while (!hlo_is(key, HLO_OP_PARAMETER) && key->operand_count > 0) key = key->operands[key->operand_count - 1];
     return hlo_is(key, HLO_OP_PARAMETER) ? key : NULL;

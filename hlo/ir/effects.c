@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an instruction does besides giving a value, its callees included: passes ask before they remove, join or move
-// something.
+// The effects of an instruction besides its value, including those of its callees: passes query them before they
+// remove, merge or move something.
 //
 // An answer is a walk over the call graph below the instruction that visits every computation once, however many paths
-// lead to it: with two calls of the next one in each, forty computations have 2^40 paths. Nothing is kept between two
-// questions, because passes change computations all the time. When memory is short the answer is "yes", which never
-// lets a pass do what it must not.
+// lead to it: if each computation calls the next one twice, forty computations have 2^40 paths. Nothing is cached
+// between queries, because passes change computations all the time. When memory is short the answer is "yes", which
+// never permits a pass to do something wrong.
 #include <assert.h>
 
 #include "hlo/ir/module.h"
 
-// What is looked for in one instruction, callees not included.
+// The property tested on one instruction, callees not included.
 typedef bool Test(const HloInstruction *instruction);
 
-// True if an instruction of this very computation passes; *calls is set when there are callees to look into.
+// True if an instruction of this computation itself passes the test; sets *calls if there are callees to visit.
 static bool passes_here(const HloComputation *computation, Test *test, bool *calls) {
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         if (test(i)) return true;
@@ -22,7 +22,7 @@ static bool passes_here(const HloComputation *computation, Test *test, bool *cal
     return false;
 }
 
-// The computations that are known, and of those the ones that wait to be looked into.
+// The computations found so far, and among them those still to be visited.
 typedef struct Reached {
     const HloComputation **waiting;
     bool *known;  // by computation id
@@ -37,10 +37,10 @@ static void reach(Reached *reached, HloComputation *const *called, int64_t count
     }
 }
 
-// True if an instruction of `called`, or of what they call in turn, passes the test.
+// True if an instruction of `called`, or of anything reachable from them, passes the test.
 static bool passes_below(HloComputation *const *called, int64_t count, Test *test) {
     bool deeper = false, found = false;
-    // Reducers and comparators call nothing, and they are most of what there is: no memory for those.
+    // Reducers and comparators call nothing, and they are the majority: they need no memory.
     for (int64_t i = 0; i < count; i++) {
         if (passes_here(called[i], test, &deeper)) return true;
     }
@@ -88,6 +88,6 @@ bool hlo_instruction_is_nondeterministic(const HloInstruction *instruction) {
 
 bool hlo_computation_has_effects(const HloComputation *computation) {
     assert(computation && !computation->removed);
-    HloComputation *self = (HloComputation *)computation;  // only looked at
+    HloComputation *self = (HloComputation *)computation;  // only read
     return passes_below(&self, 1, is_collective_or_effect);
 }

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// One number of any floating type to and from double, by the columns of types.def. Slow and plain:
-// conversions of whole arrays have loops of their own.
+// Conversion of one number of any floating type to and from double, by the columns of types.def. Simple and slow: whole
+// arrays are converted by separate loops.
 //
-// A pattern is sign, exponent and mantissa from the highest bit down; with bias b and m bits of
-// mantissa it means
+// A pattern is sign, exponent and mantissa from the highest bit down; with bias b and m bits of mantissa it means
 //
 //   exponent > 0    (2^m + mantissa) * 2^(exponent - b - m)
 //   exponent = 0    mantissa * 2^(1 - b - m)                        subnormal numbers, and zero
 //
-// double holds all numbers of all types exactly. The way back rounds once, to nearest even: the
-// number is expressed in units of its last place, and the rounded count added to the exponent
-// field, into which a carry runs by itself (1.111 -> 10.000 is the same bits). Below the smallest
-// normal exponent the unit stays what it is, which gives subnormal numbers. What the types have
-// instead of infinities and NaNs is `Specials`, as ml_dtypes and the OCP specifications of 8-bit
-// formats and of microscaling (MX) define them.
+// double represents all numbers of all types exactly. The way back rounds once, to nearest even: the number is
+// expressed in units of its last place, and the rounded count is added to the exponent field, into which a carry
+// propagates by itself (1.111 -> 10.000 is the same bits). Below the smallest normal exponent the unit does not change,
+// which gives subnormal numbers. The types' substitutes for infinities and NaNs are `Specials`, as defined by ml_dtypes
+// and the OCP specifications of 8-bit formats and of microscaling (MX).
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -34,7 +32,7 @@ typedef struct Format {
     Specials specials;
 } Format;
 
-// The exponent's bias is IEEE 754's, 2^(bits - 1) - 1, but in the fnuz types: one more, or 11 where the name says b11.
+// The exponent's bias is IEEE 754's, 2^(bits - 1) - 1, except in the fnuz types: one more, or 11 if the name has b11.
 static Format format_of(HloType type) {
     assert(hlo_type_is_float(type));
     const HloTypeInfo *info = hlo_type_info(type);
@@ -63,8 +61,8 @@ static double decode_scale(uint64_t pattern) {
 }
 
 // A narrow float is sign, exponent field e and mantissa field m: 2^(e - bias) (1 + m / 2^bits), and 2^(1 - bias) m /
-// 2^bits where e is 0. What the highest exponent means is the format's (`specials`): infinities and NaN as IEEE 754 has
-// them, one NaN and otherwise numbers (the fn types), or numbers only with NaN in the place of -0 (fnuz).
+// 2^bits if e is 0. The meaning of the highest exponent depends on the format (`specials`): infinities and NaN as in
+// IEEE 754, one NaN and otherwise numbers (the fn types), or only numbers, with NaN in place of -0 (fnuz).
 double hlo_float_decode(HloType type, uint64_t pattern) {
     assert(hlo_type_is_float(type));
     if (type == HLO_F64) {
@@ -86,7 +84,7 @@ double hlo_float_decode(HloType type, uint64_t pattern) {
     uint64_t top = (UINT64_C(1) << format.exponent_bits) - 1;
     uint64_t full = (UINT64_C(1) << format.mantissa_bits) - 1;
     if (format.specials == IEEE && exponent == top) {
-        // Payloads stay, for the total order.
+        // Payloads are kept, for the total order.
         uint64_t bits = sign << 63 | UINT64_C(0x7FF) << 52 | mantissa << (52 - format.mantissa_bits);
         double special;
         memcpy(&special, &bits, sizeof(special));
@@ -99,7 +97,7 @@ double hlo_float_decode(HloType type, uint64_t pattern) {
     return sign ? -value : value;
 }
 
-// Rounds a finite, non-negative number to the nearest even multiple of 2^quantum.
+// Rounds a finite, non-negative number to the nearest multiple of 2^quantum, ties to even.
 static uint64_t round_to_multiple(double value, int quantum) {
     return (uint64_t)nearbyint(ldexp(value, -quantum));
 }
@@ -110,7 +108,7 @@ static uint64_t encode_scale(double value) {
     int exponent;
     double fraction = frexp(value, &exponent);  // value = fraction * 2^exponent, fraction in [0.5, 1)
     exponent--;
-    // With no stored mantissa bit the hidden one is always odd, so a tie always rounds up.
+    // Without a stored mantissa bit the hidden one is always odd, so a tie always rounds up.
     int field = exponent + 127;
     if (fraction >= 0.75) field++;
     if (field < 0) field = 0;
@@ -132,16 +130,16 @@ static uint64_t special_pattern(Format format, uint64_t sign, bool is_nan) {
     return 0xFF;
 }
 
-// Its pattern without a sign.
+// The pattern of the largest finite number, without a sign.
 static uint64_t largest_finite(Format format) {
     uint64_t all = (UINT64_C(1) << (format.exponent_bits + format.mantissa_bits)) - 1;
     if (format.specials == IEEE) return all - (UINT64_C(1) << format.mantissa_bits);
     return format.specials == FINITE_NAN ? all - 1 : all;
 }
 
-// Rounds to nearest, ties to even, once: the number is counted in units of the last place, 2^quantum, of the binade
-// that it is in (or of the smallest, below the normal numbers). What is larger than the largest number becomes what the
-// format has for it: infinity, NaN or that number.
+// Rounds to nearest, ties to even, once: the number is counted in units of the last place, 2^quantum, of its binade (or
+// of the smallest, below the normal numbers). Larger numbers than the largest one become the format's substitute:
+// infinity, NaN or that number.
 uint64_t hlo_float_encode(HloType type, double value) {
     assert(hlo_type_is_float(type));
     if (type == HLO_F64) {
@@ -166,7 +164,7 @@ uint64_t hlo_float_encode(HloType type, double value) {
     int smallest = 1 - format.bias;
     int quantum = (exponent - 1 > smallest ? exponent - 1 : smallest) - format.mantissa_bits;
     uint64_t units = round_to_multiple(magnitude, quantum);
-    // `units` counts multiples of 2^quantum; written next to the exponent field a carry lands where it belongs.
+    // `units` counts multiples of 2^quantum; since it is next to the exponent field, a carry goes where it belongs.
     uint64_t field = (uint64_t)(quantum + format.mantissa_bits - smallest);
     uint64_t pattern = (field << format.mantissa_bits) + units;
     if (pattern > largest_finite(format)) return special_pattern(format, sign, false);
@@ -178,7 +176,7 @@ double hlo_float_extreme(HloType type, bool greatest) {
     assert(hlo_type_is_float(type));
     const double infinite = greatest ? (double)INFINITY : -(double)INFINITY;
     if (hlo_float_decode(type, hlo_float_encode(type, infinite)) == infinite) return infinite;
-    // Types without infinities are narrow: all of their numbers are looked at, since some have no sign either.
+    // Types without infinities are narrow: all of their numbers are tried, since some types have no sign either.
     const int bits = hlo_type_info(type)->bits;
     double extreme = -infinite;
     assert(bits <= 8); /* f16 and wider have infinities */

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dispatch of shape inference to the files of infer/, one per family.
 //
-// A request is an op without its result: opcode, operands' shapes, attributes, called computations.
-// The column `shape` of ops.def names the handler, which returns the result's shape without layout,
-// or says what does not fit:
+// A request is an op without its result: opcode, operands' shapes, attributes, called computations. The column `shape`
+// of ops.def names the handler, which returns the result's shape without layout, or an error that names the mismatch:
 //
 //   dot(f32[8,16], f32[16,4]), lhs_contracting_dims={1}, rhs_contracting_dims={0}   ->   f32[8,4]
 //
-// The `hint` is the shape that stands in the program, where there is one. Ops whose result does not
-// follow from the rest (reshape, iota, convert, parameter ...) take it from there; the verifier
-// compares it with the result for all others. Builders, passes and the parser's verifier all ask
-// here, so that there is one set of rules.
+// The `hint` is the shape given in the program, if there is one. Ops whose result does not follow from the rest
+// (reshape, iota, convert, parameter ...) take it from there; for all others the verifier compares it with the result.
+// Builders, passes and the parser's verifier all use this function, so that there is one set of rules.
 #include "hlo/ir/infer.h"
 
 #include <assert.h>
@@ -41,8 +39,7 @@ HloInferRequest hlo_infer_request_of(HloArena *arena, const HloInstruction *inst
                              .num_partitions = module->num_partitions};
 }
 
-// The number of operands is checked here for ops of fixed arity; absent attributes become ones that
-// are all zero.
+// The number of operands is checked here for ops of fixed arity; missing attributes are replaced by all zeros.
 HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **result) {
     assert(request->arena && result);
     assert(request->opcode >= 0 && request->opcode < HLO_OPCODE_COUNT);
@@ -55,13 +52,13 @@ HloStatus hlo_infer_shape(const HloInferRequest *request, const HloShape **resul
         complete.attributes = hlo_arena_allocate(request->arena, hlo_family_info(info->family)->bytes);
     HloStatus status = handlers[request->opcode](&complete, result);
     if (status) return hlo_status_annotate(status, "%s", info->text);
-    assert(*result);  // every rule gives a shape or an error
-    // The user's own spelling carries the layout.
+    assert(*result);  // every rule sets a shape or returns an error
+    // The shape written by the user has the layout.
     if (request->hint && hlo_shape_equal(request->hint, *result, HLO_COMPARE_IGNORE_LAYOUT)) *result = request->hint;
     return HLO_SUCCESS;
 }
 
-// The operand whose layout the result takes over, or -1.
+// The operand whose layout the result keeps, or -1.
 static int64_t layout_source(const HloInferRequest *request) {
     switch (request->opcode) {
         case HLO_OP_SELECT: return request->operands[0]->rank > 0 ? 0 : 1;
@@ -76,7 +73,7 @@ static int64_t layout_source(const HloInferRequest *request) {
     }
 }
 
-// minor_to_major of a transposed array: where each dimension went.
+// minor_to_major of a transposed array: each dimension is mapped to its new position.
 static const HloLayout *transposed_layout(const HloInferRequest *request, const HloLayout *layout) {
     assert(layout->minor_to_major.count == request->operands[0]->rank);
     HloInts permutation = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;

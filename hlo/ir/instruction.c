@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions: nodes of the graph, and the edges between them.
 //
-// Every edge is known at both ends. An operand lists its users, each once however often it is used, a computation its
-// callers; control edges have a list on either side. All functions here keep both ends right, nothing else may touch
-// them, and the verifier checks it. What a removed instruction took of the arena stays there until the module is freed;
-// its parent is NULL from then on.
+// Every edge is recorded at both ends. An operand lists its users, each once however often it is used; a computation
+// lists its callers; control edges have a list on either side. All functions here keep both ends consistent, no other
+// code may modify them, and the verifier checks it. A removed instruction keeps its memory in the arena until the
+// module is freed; its parent is NULL from then on.
 #include "hlo/ir/instruction.h"
 
 #include <assert.h>
@@ -17,7 +17,7 @@
 // ---------------------------------------------------------------------------------------------------------------------
 // Edges
 
-// Takes an item out; nothing where it is not there.
+// Removes an item; does nothing if it is not in the vector.
 static void vector_remove(HloInstructionVector *vector, const HloInstruction *item) {
     assert(vector && item);
     for (int64_t i = 0; i < vector->count; i++) {
@@ -35,12 +35,12 @@ bool hlo_instruction_vector_contains(const HloInstructionVector *vector, const H
     return false;
 }
 
-// All that belongs to an instruction lives in the arena of its module.
+// The arena of the instruction's module, in which everything that belongs to the instruction lives.
 static HloArena *arena_of(const HloInstruction *instruction) {
     return instruction->parent->module->arena;
 }
 
-// Whether the operand is among the first ones of the user.
+// True if the operand is among the first `first_operands` operands of the user.
 static bool uses(const HloInstruction *user, const HloInstruction *operand, int64_t first_operands) {
     for (int64_t i = 0; i < first_operands; i++) {
         if (user->operands[i] == operand) return true;
@@ -48,8 +48,9 @@ static bool uses(const HloInstruction *user, const HloInstruction *operand, int6
     return false;
 }
 
-// Records `user`, which no operand knows yet, with all of its operands, each once: one that knows it has it as its last
-// user. (Tuples have tens of thousands of operands: no operand must be looked for among the others.)
+// Adds `user`, which is in no operand's list of users yet, to the lists of all of its operands, each once: an operand
+// that already has it has it as its last user. (Tuples have tens of thousands of operands, so searching the operands
+// for duplicates would be too slow.)
 static void add_uses(HloInstruction *user) {
     for (int64_t i = 0; i < user->operand_count; i++) {
         HloInstructionVector *users = &user->operands[i]->users;
@@ -58,10 +59,10 @@ static void add_uses(HloInstruction *user) {
     }
 }
 
-// Takes the user out of the lists of all its operands.
+// Removes the user from the lists of all its operands.
 static void drop_uses(HloInstruction *user) {
     for (int64_t i = 0; i < user->operand_count; i++) {
-        // The same operand side by side, as in a tuple of zeros, is the case where a second look would be a long one.
+        // If the same operand is repeated, as in a tuple of zeros, a second search for it would be a long one.
         if (i == 0 || user->operands[i] != user->operands[i - 1]) vector_remove(&user->operands[i]->users, user);
     }
 }
@@ -73,7 +74,7 @@ static void drop_caller(HloComputation *computation, const HloInstruction *calle
 // ---------------------------------------------------------------------------------------------------------------------
 // The list of a computation
 
-// Into the computation's list behind `position`; NULL: at the beginning.
+// Links into the computation's list after `position`; NULL: at the beginning.
 static void link_after(HloInstruction *instruction, HloInstruction *position) {
     assert(instruction->parent);
     assert(!position || position->parent == instruction->parent);
@@ -86,7 +87,7 @@ static void link_after(HloInstruction *instruction, HloInstruction *position) {
     computation->instruction_count++;
 }
 
-// The edges stay: callers either put the instruction somewhere else or have taken them away.
+// Unlinks from the list only, not from the edges: callers either insert the instruction elsewhere or have removed them.
 static void unlink_instruction(HloInstruction *instruction) {
     assert(instruction->parent && instruction->parent->instruction_count > 0);
     HloComputation *computation = instruction->parent;
@@ -112,9 +113,10 @@ void hlo_instruction_move_after(HloInstruction *instruction, HloInstruction *pos
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Making and unmaking
+// Creation and removal
 
-// Parameters may come in any order; the places between are NULL until then, and the verifier finds those that stay so.
+// Parameters may be created in any order; missing entries are NULL until then, and the verifier reports those that
+// remain.
 static void register_parameter(HloInstruction *parameter) {
     assert(hlo_is(parameter, HLO_OP_PARAMETER));
     HloComputation *computation = parameter->parent;
@@ -125,8 +127,8 @@ static void register_parameter(HloInstruction *parameter) {
     computation->parameters.items[number] = parameter;
 }
 
-// Appends to the computation's list. The id is the next of the module's, which are never used again; operands must
-// stand in the same computation.
+// Appends to the computation's list. The id is the module's next one, and ids are never reused; operands must be in the
+// same computation.
 HloInstruction *hlo_instruction_new(HloComputation *computation, HloOpcode opcode, const HloShape *shape,
                                     HloInstruction *const *operands, int64_t operand_count, const void *attributes,
                                     const char *name) {
@@ -208,8 +210,8 @@ void hlo_instruction_replace_use(HloInstruction *instruction, HloInstruction *us
     }
 }
 
-// Each user of the one becomes a user of the other, once, however many of its operands it was; and the root is
-// replaced.
+// Each user of `instruction` becomes a user of `replacement`, once, however many operands it replaces; the root is
+// replaced too.
 void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *replacement) {
     assert(instruction->parent == replacement->parent);
     if (instruction == replacement) return;
@@ -217,7 +219,7 @@ void hlo_instruction_replace_uses(HloInstruction *instruction, HloInstruction *r
     instruction->users = (HloInstructionVector){0};
     for (int64_t i = 0; i < users.count; i++) {
         HloInstruction *user = users.items[i];
-        if (user == replacement) {  // the replacement may be computed from what it replaces
+        if (user == replacement) {  // the replacement may use the instruction that it replaces
             hlo_vector_push(arena_of(instruction), &instruction->users, user);
             continue;
         }
@@ -253,7 +255,7 @@ void hlo_instruction_remove(HloInstruction *instruction) {
 
 void hlo_instruction_add_control_edge(HloInstruction *before, HloInstruction *after) {
     assert(before != after && before->parent == after->parent);
-    // Both lists know the edge: the shorter one is asked, since one instruction may be ordered before all others.
+    // Both lists contain the edge: search the shorter one, since one instruction may precede all others.
     const bool known = before->control_successors.count < after->control_predecessors.count
                            ? hlo_instruction_vector_contains(&before->control_successors, after)
                            : hlo_instruction_vector_contains(&after->control_predecessors, before);
@@ -288,7 +290,7 @@ HloKeyValues hlo_key_values_with(HloArena *arena, HloKeyValues old, const char *
     return (HloKeyValues){items, position < old.count ? old.count : old.count + 1};
 }
 
-// By key, then by place in the list, where both stand: qsort() alone is not stable.
+// Orders by key, then by position in the list, since qsort() is not stable.
 static int compare_items(const void *a, const void *b) {
     const HloKeyValue *left = *(const HloKeyValue *const *)a, *right = *(const HloKeyValue *const *)b;
     const int order = strcmp(left->key, right->key);
@@ -318,7 +320,7 @@ HloKeyValues hlo_key_values_without(HloArena *arena, HloKeyValues old, const cha
     return (HloKeyValues){count ? items : NULL, count};
 }
 
-// Within a module what an instruction points to is shared, as it never changes; from another module it is copied.
+// Within a module pointers are shared, as their targets never change; from another module the targets are copied.
 void hlo_instruction_copy_annotations(HloInstruction *instruction, const HloInstruction *from) {
     assert(from && instruction->parent);
     instruction->backend_config_is_json = from->backend_config_is_json;
@@ -380,7 +382,7 @@ const char *hlo_instruction_frontend_attribute(const HloInstruction *instruction
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Questions
+// Queries
 
 int64_t hlo_instruction_operand_index(const HloInstruction *instruction, const HloInstruction *operand) {
     for (int32_t i = 0; i < instruction->operand_count; i++) {

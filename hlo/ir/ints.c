@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of numbers, which attributes, shardings and replica groups are made of.
+// Lists of numbers, used by attributes, shardings and replica groups.
 #include <assert.h>
 #include <string.h>
 

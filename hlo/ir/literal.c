@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Literals: values of constants and results, and the conversions between their storage and C numbers.
 //
-// A literal is a tree that mirrors its shape. On the heap every node is freed with the root, which is the only one that
-// carries an arena (that of the shape's copy); in an arena nothing is freed singly. Elements lie row by row whatever
-// the shape's layout says, each in as many bytes as its type's storage form (types.def), so two literals of one type
-// and size can be compared and hashed as memory.
+// A literal is a tree with the structure of its shape. On the heap every node is freed with the root, which alone has
+// an arena (for its copy of the shape); in an arena nothing is freed individually. Elements are stored in row-major
+// order whatever the shape's layout, each in as many bytes as its type's storage form (types.def), so two literals of
+// one type and size can be compared and hashed as memory.
 #include "hlo/ir/literal.h"
 
 #include <assert.h>
@@ -13,9 +13,8 @@
 #include "hlo/base/complex.h"
 #include "hlo/base/map.h"
 
-// Builds the tree below `literal`. On the heap every node owns itself; false when memory is short.
-// `literal` must be all zeros. After a failure on the heap the tree is valid as far as it got: free_tree() takes it
-// down.
+// Builds the tree below `literal`. On the heap every node owns itself; false when memory is short. `literal` must be
+// all zeros. After a failure on the heap the tree is valid as far as it was built: free_tree() frees it.
 static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *shape) {
     assert(literal && shape);
     literal->shape = shape;
@@ -38,8 +37,8 @@ static bool fill_literal(HloArena *arena, HloLiteral *literal, const HloShape *s
     return literal->data != NULL;
 }
 
-// Frees what is below a node, not the node itself: the root is part of a HeapLiteral, the others are blocks of their
-// own.
+// Frees everything below a node, but not the node itself: the root is part of a HeapLiteral, the others are separate
+// blocks.
 static void free_tree(HloLiteral *literal) {
     for (int32_t i = 0; literal->elements && i < literal->shape->element_count; i++) {
         if (literal->elements[i] && literal->elements[i]->shape) free_tree(literal->elements[i]);
@@ -49,7 +48,7 @@ static void free_tree(HloLiteral *literal) {
     hlo_free(literal->data);
 }
 
-// A heap literal and the arena that holds its shape; the literal is the first member.
+// A heap literal and the arena of its shape; the literal is the first member.
 typedef struct HeapLiteral {
     HloLiteral literal;
     HloArena *arena;
@@ -61,7 +60,7 @@ typedef struct ShapeCopy {
     const HloShape *copy;
 } ShapeCopy;
 
-// Body of hlo_protect(): heap literals are made where nobody may be prepared for a jump.
+// Body of hlo_protect(): callers that make heap literals may not be prepared for a jump.
 static HloStatus copy_shape(void *argument) {
     ShapeCopy *request = argument;
     request->copy = hlo_shape_copy(request->arena, request->shape);
@@ -129,7 +128,7 @@ HloLiteral *hlo_literal_copy_to_arena(HloArena *arena, const HloLiteral *literal
     HloLiteral *copy = HLO_ARENA_NEW(arena, HloLiteral, 1);
     copy->shape = hlo_shape_copy(arena, literal->shape);
     if (literal->elided && !literal->data) {
-        copy->elided = true;  // nothing to copy: no memory taken for values that are not known
+        copy->elided = true;  // nothing to copy: unknown values take no memory
         return copy;
     }
     fill_literal(arena, copy, copy->shape);
@@ -150,7 +149,7 @@ bool hlo_literal_equal(const HloLiteral *a, const HloLiteral *b) {
 
 uint64_t hlo_literal_hash(const HloLiteral *literal) {
     assert(literal);
-    // Not the hash of the shape: equality ignores layouts.
+    // Does not include the hash of the shape: equality ignores layouts.
     const HloShape *shape = literal->shape;
     uint64_t hash = hlo_hash_mix((uint64_t)shape->type, (uint64_t)shape->rank);
     for (int32_t i = 0; i < shape->rank; i++) hash = hlo_hash_mix(hash, (uint64_t)shape->dims[i]);
@@ -167,7 +166,7 @@ bool hlo_literal_is_splat(const HloLiteral *literal) {
     int64_t count = hlo_shape_elements(literal->shape);
     if (!literal->data || literal->elided || count == 0) return false;
     size_t bytes = (size_t)hlo_type_bytes(literal->shape->type);
-    // Equal to itself shifted by one element: every element equals its neighbour.
+    // If the data equal themselves shifted by one element, every element equals its neighbour.
     return memcmp(literal->data, (const char *)literal->data + bytes, (size_t)(count - 1) * bytes) == 0;
 }
 
@@ -175,8 +174,8 @@ static const void *element_at(const HloLiteral *literal, int64_t index) {
     return (const char *)literal->data + index * hlo_type_bytes(literal->shape->type);
 }
 
-// The bits of an element in the low end of a word: what the machine's little-endian order gives. Of complex elements it
-// would be the real part alone, which nobody asks for.
+// The bits of an element in the low end of a word, by the machine's little-endian order. For complex elements this
+// would be only the real part, which no caller needs.
 static uint64_t load_pattern(const HloLiteral *literal, int64_t index) {
     uint64_t pattern = 0;
     int bytes = hlo_type_bytes(literal->shape->type);
@@ -189,8 +188,8 @@ static void store_pattern(HloLiteral *literal, int64_t index, uint64_t pattern) 
     memcpy((char *)literal->data + index * bytes, &pattern, (size_t)bytes);
 }
 
-// The low `bits` bits of `value`, extended by their sign if `is_signed`.
-// Storage is wider than the type below 8 bits: s4 lies in a byte that repeats the sign, u4 in one with zeros above.
+// The low `bits` bits of `value`, sign-extended if `is_signed`. Types below 8 bits have wider storage: s4 is in a byte
+// that repeats the sign, u4 in one with zeros above.
 static int64_t wrap(int64_t value, int bits, bool is_signed) {
     if (bits >= 64) return value;
     uint64_t low = (uint64_t)value & ((UINT64_C(1) << bits) - 1);
@@ -198,7 +197,7 @@ static int64_t wrap(int64_t value, int bits, bool is_signed) {
     return (int64_t)(negative ? low | ~((UINT64_C(1) << bits) - 1) : low);
 }
 
-// Truncation towards zero; NaN gives 0 and out-of-range values the nearest end.
+// Truncates towards zero and saturates; NaN gives 0.
 static int64_t truncate_double(double value) {
     return value != value ? 0 : value >= 0x1p63 ? INT64_MAX : value < -0x1p63 ? INT64_MIN : (int64_t)value;
 }

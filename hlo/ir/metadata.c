@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where instructions and shardings come from, as text, and strings in quotes, both ways.
+// The metadata of instructions and shardings as text, and strings in quotes, both written and read.
 //
 //   metadata={op_name="jit(f)/add" source_file="a.py" source_line=3}
 //
-// Strings have XLA's escapes (absl's CEscape and CUnescape): written are \n \r \t, quotes, backslashes and octal
-// bytes; read are also the others of C, of which \u and \U become UTF-8.
+// Strings have XLA's escapes (absl's CEscape and CUnescape): \n \r \t, quotes, backslashes and octal bytes are written;
+// the other escapes of C are read as well, and \u and \U become UTF-8.
 #include <assert.h>
 
 #include "hlo/ir/instruction.h"
@@ -48,8 +48,8 @@ bool hlo_is_attribute_key(const char *key) {
     return *key != 0;
 }
 
-// -1 for what is no digit. The bit that tells small letters from capitals in ASCII is set before the comparison, which
-// turns no other character into a letter from a to f.
+// The value of a digit, or -1 for other characters. Setting the bit that distinguishes small letters from capitals in
+// ASCII before the comparison turns no other character into a letter from a to f.
 static int hex_digit(char character) {
     if (character >= '0' && character <= '9') return character - '0';
     int lower = character | 32;
@@ -77,7 +77,7 @@ static char *put_utf8(char *to, uint32_t point) {
     return to;
 }
 
-// A \x, \u or \U escape behind its letter: reads up to `most` digits. NULL when malformed.
+// Decodes a \x, \u or \U escape after its letter: reads up to `most` digits. NULL if malformed.
 static const char *unescape_hex(const char *at, const char *end, char letter, char **to) {
     int most = letter == 'u' ? 4 : letter == 'U' ? 8 : 1 << 20;
     uint32_t value = 0;
@@ -96,7 +96,7 @@ static const char *unescape_hex(const char *at, const char *end, char letter, ch
     return at;
 }
 
-// One to three digits behind the backslash, up to 255. NULL when malformed.
+// Decodes one to three digits after the backslash, up to 255. NULL if malformed.
 static const char *unescape_octal(const char *at, const char *end, char **to) {
     int value = 0;
     for (int i = 0; i < 3 && at < end && *at >= '0' && *at <= '7'; i++) value = value * 8 + (*at++ - '0');
@@ -105,8 +105,8 @@ static const char *unescape_octal(const char *at, const char *end, char **to) {
     return at;
 }
 
-// The escapes are those of absl::CUnescape, through which XLA's lexer reads strings. No escape is longer than what it
-// stands for, so the result fits over the source.
+// The escapes are those of absl::CUnescape, which XLA's lexer uses to read strings. No escape is shorter than its
+// decoded form, so the result fits over the source.
 int64_t hlo_quoted_unescape(char *text, size_t length) {
     assert(text || length == 0);
     static const char letters[] = "abfnrtv\\?'\"";
@@ -148,7 +148,7 @@ static void write_key(MetadataWriter *writer, const char *key) {
     hlo_text_string(writer->text, key);
 }
 
-// Empty strings and zeros are what protobuf does not tell from absent ones, so XLA prints neither.
+// Protobuf does not distinguish empty strings and zeros from absent ones, so XLA prints neither.
 static void write_string(MetadataWriter *writer, const char *key, const char *value) {
     if (!value || !*value) return;
     write_key(writer, key);

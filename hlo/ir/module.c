@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules: making, copying and freeing whole programs, the order of their calls, and questions about all of them.
+// Modules: creating, copying and freeing whole programs, the order of their calls, and queries about them.
 //
-// Everything hangs on one arena, so freeing a module is freeing the arena; only the struct itself and its name are heap
-// blocks. Removed computations and instructions keep their memory until then: whoever transforms a program much clones
-// it, which leaves the garbage behind.
+// Everything lives in one arena, so freeing a module frees the arena; only the struct itself and its name are heap
+// blocks. Removed computations and instructions keep their memory until then: code that transforms a program a lot
+// clones it, which leaves the garbage behind.
 #include "hlo/ir/module.h"
 
 #include <assert.h>
@@ -61,7 +61,7 @@ static HloStringVector copy_strings(HloArena *arena, const HloStringVector *from
     return copy;
 }
 
-// The tables as a whole: ids in metadata are row numbers, which a copy of the used rows alone would shift.
+// Copies the tables as a whole: ids in metadata are row numbers, which copying only the used rows would shift.
 static void copy_stack(HloModule *module, const HloStackTables *from) {
     HloArena *arena = module->arena;
     HloStackTables *stack = &module->stack;
@@ -99,8 +99,8 @@ static HloBytes copy_bytes(HloArena *arena, HloBytes from) {
     return (HloBytes){from.length ? hlo_arena_copy(arena, from.data, from.length) : NULL, from.length};
 }
 
-// All that a module says beside its computations, into the other module's arena: partitioning and passes that rebuild a
-// module keep what was written at its top.
+// Copies everything in a module except its computations into the other module's arena: partitioning and passes that
+// rebuild a module keep its header.
 void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     assert(module && from && module != from);
     HloArena *arena = module->arena;
@@ -136,7 +136,7 @@ typedef struct CloneCall {
     HloModule *copy;
 } CloneCall;
 
-// Body of hlo_protect(): the copy is freed as a whole when memory runs out half way.
+// Body of hlo_protect(): when memory runs out half way, the copy is freed as a whole.
 static HloStatus clone_into(void *argument) {
     const CloneCall *call = argument;
     hlo_module_copy_header(call->copy, call->from);
@@ -158,15 +158,15 @@ HloModule *hlo_module_clone(const HloModule *module) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Call graph
 
-// A walk over the call graph. Both arrays are indexed by computation id; `placed` also ends the recursion where a
-// computation is called from many places, so the walk is linear in instructions and calls.
+// A walk over the call graph. Both arrays are indexed by computation id; `placed` also ends the recursion if a
+// computation has many callers, so the walk is linear in instructions and calls.
 typedef struct CallWalk {
     HloComputation **order;
     int64_t count;
     bool *reachable, *placed;
 } CallWalk;
 
-// Depth is bounded by the call depth of the program, which parsers limit.
+// The depth is bounded by the call depth of the program, which parsers limit.
 static void mark_reachable(CallWalk *walk, const HloComputation *computation) {
     assert(computation->id >= 0);
     if (walk->reachable[computation->id]) return;
@@ -176,7 +176,7 @@ static void mark_reachable(CallWalk *walk, const HloComputation *computation) {
     }
 }
 
-// Behind all that it calls. The call graph has no cycles (the verifier refuses recursion).
+// Places a computation after all that it calls. The call graph has no cycles (the verifier refuses recursion).
 static void place(CallWalk *walk, HloComputation *computation) {
     if (walk->placed[computation->id]) return;
     walk->placed[computation->id] = true;
@@ -186,15 +186,15 @@ static void place(CallWalk *walk, HloComputation *computation) {
     walk->order[walk->count++] = computation;
 }
 
-// The order of creation comes first, not a walk from the entry, so that a program that was read is printed in the order
-// in which it was written.
+// Walks in the order of creation, not from the entry, so that a program is printed in the order in which it was
+// written.
 HloComputation **hlo_module_post_order(const HloModule *module, HloArena *arena, int64_t *count) {
     assert(module && module->entry && arena && count);
     CallWalk walk = {.order = HLO_ARENA_NEW(arena, HloComputation *, module->computations.count),
                      .reachable = HLO_ARENA_NEW(arena, bool, module->computation_limit),
                      .placed = HLO_ARENA_NEW(arena, bool, module->computation_limit)};
     if (module->entry) mark_reachable(&walk, module->entry);
-    // Creation order is kept wherever it has callees first already.
+    // Creation order is kept wherever it already has callees first.
     for (int64_t i = 0; i < module->computations.count; i++) {
         HloComputation *computation = module->computations.items[i];
         if (walk.reachable[computation->id] && computation != module->entry) place(&walk, computation);
@@ -219,7 +219,7 @@ void hlo_module_remove_unreachable(HloModule *module) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, module->arena, &count);
     for (int64_t i = 0; i < count; i++) reached[order[i]->id] = true;
-    // Callers go before what they call, so that nothing is removed while something still calls it.
+    // Callers are removed before their callees, so that nothing is removed while it is still called.
     for (bool removed = true; removed;) {
         removed = false;
         for (int64_t i = module->computations.count - 1; i >= 0; i--) {
@@ -232,7 +232,7 @@ void hlo_module_remove_unreachable(HloModule *module) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Questions
+// Queries
 
 static uint64_t hash_text(uint64_t hash, const char *text) {
     return hlo_hash_mix(hash, text ? hlo_hash_bytes(text, strlen(text)) : 7);
@@ -244,8 +244,8 @@ static uint64_t hash_key_values(uint64_t hash, HloKeyValues list) {
     return hash;
 }
 
-// Operands hash as positions in post-order, not as ids: the order in which a list happens to be kept, and what was
-// removed from it, make no difference.
+// Operands hash as positions in post-order, not as ids: neither the order of the list nor removed instructions make a
+// difference.
 static uint64_t hash_computation(const HloComputation *computation, HloArena *scratch, int64_t *position_of) {
     assert(computation->root);
     uint64_t hash = (uint64_t)computation->instruction_count;
@@ -273,8 +273,8 @@ static uint64_t hash_computation(const HloComputation *computation, HloArena *sc
     return hlo_hash_mix(hash, computation->root ? (uint64_t)position_of[computation->root->id] : 0);
 }
 
-// What the header says: how many devices there are, which buffers are shared, how the entry's arrays lie. Two programs
-// that differ in no more than that are not the same executable.
+// Hashes the header: number of devices, shared buffers, layouts of the entry's arrays. Two programs that differ only in
+// these are not the same executable.
 static uint64_t hash_header(const HloModule *module) {
     const uint64_t numbers[] = {(uint64_t)module->computations.count,    (uint64_t)module->replica_count,
                                 (uint64_t)module->num_partitions,        module->is_scheduled,
@@ -303,8 +303,8 @@ uint64_t hlo_module_hash(const HloModule *module) {
     return hlo_hash_mix(hash, module->entry ? (uint64_t)module->entry->id : 0);
 }
 
-// From the metadata itself, or through its stack frame: frame -> location -> file and line. Numbers that lead nowhere
-// give no source: tables come from files.
+// Takes the source from the metadata itself, or from its stack frame: frame -> location -> file and line. Invalid
+// numbers give no source: tables come from files.
 void hlo_instruction_source(const HloInstruction *instruction, const char **file, int64_t *line) {
     assert(instruction && file && line);
     *file = NULL;

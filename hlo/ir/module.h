@@ -100,8 +100,8 @@ HLO_EXPORT HloComputation **hlo_module_post_order(const HloModule *module, HloAr
 HLO_EXPORT HloComputation **hlo_module_whole_post_order(const HloModule *module, HloArena *arena, int64_t *count);
 // Removes computations that are not reachable from the entry.
 HLO_EXPORT void hlo_module_remove_unreachable(HloModule *module);
-// Removes the parents of frames whose chain of parents ends in a cycle. Time and scratch memory are linear in the
-// number of frames.
+// Breaks cycles of parent frames: clears the parent that would lead back into the chain. Time and scratch memory are
+// linear in the number of frames.
 HLO_EXPORT void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch);
 // Removes the rows of the stack tables that no instruction refers to, numbers the others by first use, as XLA does, and
 // merges equal ones. Ids of frames that do not exist become 0. Memory errors jump to hlo_protect().

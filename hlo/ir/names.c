@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Unique names, given out as XLA's NameUniquer does (xla/service/name_uniquer.cc): stem, dot, number.
+// Unique names, assigned as by XLA's NameUniquer (xla/service/name_uniquer.cc): stem, dot, number.
 //
-// Nearly all names of a large program are numbered ones of few stems. So there are two ways in which a name can be
-// taken: it stands in the map `taken`, or its number is above 0 and below the counter of its stem. The second costs
-// neither memory nor a look-up. Names that were read have their own numbers and stand in the map; `has_numbered` says
-// that there are such, and that a counter must step over them.
+// Nearly all names of a large program are a few stems with numbers. So there are two ways in which a name can be in
+// use: it is in the map `taken`, or its number is above 0 and below the counter of its stem. The latter costs neither
+// memory nor a look-up. Names that were read have arbitrary numbers and are in the map; `has_numbered` means that there
+// are some, and that counters must skip them.
 #include "hlo/ir/names.h"
 
 #include <assert.h>
@@ -20,14 +20,14 @@ static bool is_allowed(char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '-';
 }
 
-// Keywords of the text: "f32 = f32[] add(...)" would be no assignment. A tuple's word is none, and a buffer's is a
-// common name.
+// Keywords of the text: "f32 = f32[] add(...)" would not parse as an assignment. "tuple" is not a keyword, and "buffer"
+// is a common name.
 static bool is_type_word(const char *name, size_t length) {
     const HloType type = hlo_type_from_text(name, length);
     return type != HLO_INVALID && type != HLO_TUPLE && type != HLO_BUFFER;
 }
 
-// "__" at the front is reserved by backends, but for XLA's own.
+// The prefix "__" is reserved by backends, except for XLA's own names.
 static bool is_reserved(const char *name) {
     return name[0] == '_' && name[1] == '_' && strncmp(name, "__xla_", 6) != 0;
 }
@@ -46,7 +46,8 @@ const char *hlo_sanitized_name(HloArena *arena, const char *name) {
     return copy;
 }
 
-// Length of `name` without a trailing ".123", whose number goes to *number; the whole length and 0 if there is none.
+// Length of `name` without a trailing ".123", whose number is stored in *number; the whole length and 0 if there is
+// none.
 static size_t stem_length(const char *name, size_t length, int64_t *number) {
     assert(name);
     *number = 0;
@@ -56,25 +57,25 @@ static size_t stem_length(const char *name, size_t length, int64_t *number) {
     int64_t value = 0;
     for (size_t i = end; i < length; i++) {
         int64_t digit = name[i] - '0';
-        if (value > (INT64_MAX - digit) / 10) return length;  // no number to XLA either
+        if (value > (INT64_MAX - digit) / 10) return length;  // XLA does not treat it as a number either
         value = 10 * value + digit;
     }
     *number = value;
     return end - 1;
 }
 
-// Writes ".123" and gives its length; `to` has room for 21 characters.
+// Writes ".123" and returns its length; `to` has room for 21 characters.
 static size_t write_number(char *to, int64_t number) {
     *to = '.';
     return 1 + hlo_write_decimal(to + 1, (uint64_t)number);
 }
 
-// The next number of a stem that may be free, or NULL where all that the stem has is in the map.
+// The next number of a stem that may be free, or NULL if all of the stem's names are in the map.
 static int64_t *counter_of(const HloNames *names, const char *stem, size_t length) {
     return names->counters.count ? hlo_string_map_get(&names->counters, stem, length) : NULL;
 }
 
-// The stem's text is copied: `stem` is part of a longer name, or the caller's.
+// Copies the stem's text: `stem` is part of a longer name, or belongs to the caller.
 static int64_t *new_counter(HloArena *arena, HloNames *names, const char *stem, size_t length) {
     int64_t *next = counter_of(names, stem, length);
     if (next) return next;
@@ -83,18 +84,18 @@ static int64_t *new_counter(HloArena *arena, HloNames *names, const char *stem, 
     return next;
 }
 
-// True if just this text is a name: it is in the map, or its number is below its stem's counter.
+// True if exactly this text is in use: it is in the map, or its number is below its stem's counter.
 static bool is_name(const HloNames *names, const char *name, size_t length) {
     if (hlo_string_map_get(&names->taken, name, length)) return true;
     int64_t number;
     size_t stem = stem_length(name, length, &number);
-    // A number with zeros in front is no counter's, and those that end with .0 are in the map.
+    // Counters never produce numbers with leading zeros, and names that end with .0 are in the map.
     if (stem == length || name[stem + 1] == '0') return false;
     const int64_t *next = counter_of(names, name, stem);
     return next && number < *next;
 }
 
-// True if number 0 of a stem is in use: the bare stem and "stem.0", one name to XLA.
+// True if number 0 of a stem is in use: the bare stem or "stem.0", which are one name to XLA.
 static bool is_zero_taken(HloArena *arena, const HloNames *names, const char *stem, size_t length) {
     const int64_t *next = counter_of(names, stem, length);
     if ((next && *next > 0) || is_name(names, stem, length)) return true;
@@ -105,9 +106,9 @@ static bool is_zero_taken(HloArena *arena, const HloNames *names, const char *st
     return hlo_string_map_get(&names->taken, name, length + write_number(name + length, 0)) != NULL;
 }
 
-// A name that nobody has: the stem with the next number that is free. Those with a number above 0 are not put into the
-// map: that they are taken follows from the counter, which is never set back. Most names of a program that is made, not
-// read, are of that kind, and where no other name has a number, nothing needs to be looked up for them.
+// Returns an unused name: the stem with the next free number. Names with a number above 0 are not added to the map: the
+// counter, which never decreases, implies that they are in use. Most names of a generated program are of this kind, and
+// if no other name has a number, they need no look-up.
 static const char *count_name(HloArena *arena, HloNames *names, int64_t *next, const char *stem, size_t length,
                               bool numbered, void *owner) {
     assert(*next >= 0);
@@ -134,11 +135,11 @@ static const char *count_name(HloArena *arena, HloNames *names, int64_t *next, c
     return kept;
 }
 
-// Takes just this name, unless it is in use: NULL then.
+// Takes exactly this name; NULL if it is in use.
 static const char *take_name(HloArena *arena, HloNames *names, const char *wanted, size_t stem, int64_t number,
                              bool numbered, void *owner) {
     assert(numbered || number == 0);
-    // Numbers above 0 need no look-up of their own: adding to the map says whether the name was there.
+    // Numbers above 0 need no separate look-up: adding to the map reports whether the name was there.
     const int64_t *counter = counter_of(names, wanted, stem);
     if (number == 0 ? is_zero_taken(arena, names, wanted, stem) : counter && number < *counter) return NULL;
     char *name = hlo_arena_allocate_uninitialised(arena, stem + 24);
@@ -157,7 +158,7 @@ const char *hlo_unique_name(HloArena *arena, HloNames *names, const char *wanted
     int64_t number;
     size_t stem = stem_length(wanted, length, &number);
     const bool numbered = stem < length;
-    // Number 0 of a stem that has a counter is in use, as all below the counter are.
+    // Number 0 of a stem that has a counter is in use, like all numbers below the counter.
     int64_t *next = numbered ? NULL : counter_of(names, wanted, stem);
     if (!next) {
         const char *name = take_name(arena, names, wanted, stem, number, numbered, owner);
@@ -180,5 +181,5 @@ const char *hlo_opcode_name(HloArena *arena, HloNames *names, HloOpcode opcode, 
 void hlo_names_reserve(HloArena *arena, HloNames *names, const char *name) {
     assert(arena && name);
     hlo_string_map_set(arena, &names->taken, name, strlen(name), names);
-    names->has_numbered = true;  // it may be
+    names->has_numbered = true;  // it may be numbered
 }

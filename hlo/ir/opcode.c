@@ -69,7 +69,7 @@ HloFieldPresence hlo_field_presence(HloOpcode opcode, int32_t field) {
     return family->fields[field].presence;
 }
 
-// One pass over the rows, nearly all of which differ from the text in their first letter.
+// Scans the rows once; nearly all differ from the text in their first letter.
 HloOpcode hlo_op_from_text(const char *text, size_t length) {
     assert(text || length == 0);
     for (int opcode = 0; length && opcode < HLO_OPCODE_COUNT; opcode++) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replica groups: made, compared, and written out as lists of devices.
+// Replica groups: creation, comparison, and expansion to lists of devices.
 //
 // XLA has three forms (CollectiveDeviceList, IotaReplicaGroupList and MeshAxesReplicaGroupList): lists, the iota
-// formula of shardings, and axes of a mesh. They are kept as they were written, because printing must give them back;
-// whoever runs or analyses a collective asks for the lists. Nothing in them can be trusted before
-// hlo_replica_groups_expand() has checked it.
+// formula of shardings, and axes of a mesh. They are kept as written, because printing must reproduce them; code that
+// runs or analyses a collective requests the lists. Nothing in them can be trusted before hlo_replica_groups_expand()
+// has checked it.
 #include "hlo/ir/replica_groups.h"
 
 #include <assert.h>
@@ -36,8 +36,7 @@ const HloReplicaGroups *hlo_replica_groups_iota(HloArena *arena, int64_t groups,
     return result;
 }
 
-// The devices of a mesh in its order; `total` of them.
-// An explicit order is not copied: the result must not be written to.
+// The `total` devices of a mesh in its order. An explicit order is not copied: the result must not be modified.
 static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena *arena) {
     assert(total >= 0);
     if (mesh->device_ids.count > 0) return mesh->device_ids.items;
@@ -50,8 +49,8 @@ static const int64_t *mesh_devices(const HloMesh *mesh, int64_t total, HloArena 
     return devices;
 }
 
-// For a mesh position, the rank inside its group and the number of the group: the digits of the named (sub-)axes in
-// their order form the rank, all other digits the group.
+// Computes, for a mesh position, its rank within its group and the number of the group: the digits of the named
+// (sub-)axes in their order form the rank, all other digits the group.
 static void split_position(const HloReplicaGroups *groups, int64_t position, int64_t *rank, int64_t *group) {
     assert(position >= 0);
     const HloInts sizes = groups->mesh.axis_sizes;
@@ -66,13 +65,13 @@ static void split_position(const HloReplicaGroups *groups, int64_t position, int
         int64_t minor = ref->size ? axis_size / (ref->pre_size * ref->size) : 1;
         int64_t digit = coordinate / minor % size;
         *rank = *rank * size + digit;
-        position -= digit * minor * below;  // what is left identifies the group
+        position -= digit * minor * below;  // the remainder identifies the group
     }
     *group = position;
 }
 
-// Groups are numbered by the first position that belongs to them. `number` is indexed by the position of a group's
-// first member, which is what split_position() leaves when the rank's digits are taken out. The axes have been checked.
+// Groups are numbered by their first position. `number` is indexed by the position of a group's first member, which is
+// what split_position() leaves when the rank's digits are removed. The axes have been checked.
 static void expand_mesh(const HloReplicaGroups *groups, HloArena *arena, const HloInts **lists, int64_t *count) {
     int64_t total = 1, size = 1;
     for (int64_t i = 0; i < groups->mesh.axis_sizes.count; i++) total *= groups->mesh.axis_sizes.items[i];
@@ -117,12 +116,13 @@ static void expand_everyone(int64_t device_count, HloArena *arena, const HloInts
     *count = 1;
 }
 
-// What XLA takes as all devices in one group.
+// True for empty groups, which XLA treats as one group of all devices.
 static bool names_nobody(const HloReplicaGroups *groups) {
     return !groups || (groups->form == HLO_GROUPS_LIST && groups->count == 0);
 }
 
-// Groups over axes of a mesh: each axis there is, each part a whole number of steps of its axis, none named twice.
+// Checks groups over axes of a mesh: each axis exists, each part is a whole number of steps of its axis, and none is
+// named twice.
 static HloStatus check_mesh_axes(const HloReplicaGroups *groups) {
     assert(groups->form == HLO_GROUPS_MESH);
     const HloInts sizes = groups->mesh.axis_sizes;
@@ -146,8 +146,8 @@ static HloStatus check_mesh_axes(const HloReplicaGroups *groups) {
     return HLO_SUCCESS;
 }
 
-// Groups that a formula describes name as many devices as it has positions. A few characters can ask for 2^60: that is
-// found before they are written out, not from the first number that is too large.
+// Groups given by a formula name as many devices as it has positions. A few characters can request 2^60: that is
+// detected before they are expanded, not at the first number that is too large.
 static HloStatus check_count(const HloReplicaGroups *groups, int64_t device_count) {
     int64_t total = 1;
     bool overflow = false;
@@ -174,7 +174,7 @@ static HloStatus check_count(const HloReplicaGroups *groups, int64_t device_coun
     return HLO_SUCCESS;
 }
 
-// The groups as they are written, and which devices they name: each at most once.
+// Expands the written groups, and marks the devices that they name: each at most once.
 static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_count, HloArena *arena,
                                 const HloInts **lists, int64_t *count, const bool **named) {
     assert(arena && lists && count && named);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes: made once, never changed, shared freely.
+// Shapes: immutable after creation, and shared freely.
 //
-// A shape that differs from another one in its layout or type is a copy that shares the rest, so making one is a few
-// words of the arena and comparing pointers first is worth while. Sizes are checked where they come from outside
-// (hlo_shape_check_dims): behind that, products of them fit in 62 bits.
+// A shape that differs from another one in its layout or type is a copy that shares the rest, so making one takes only
+// a few words of the arena, and comparing pointers first is worthwhile. Sizes are checked where they enter the program
+// (hlo_shape_check_dims): from then on, products of them fit in 62 bits.
 #include "hlo/ir/shape.h"
 
 #include <assert.h>
 #include <string.h>
 
-// All zeros but the type: a scalar, an empty tuple, a token.
+// All zeros except the type: a scalar, an empty tuple, a token.
 static HloShape *new_shape(HloArena *arena, HloType type) {
     HloShape *shape = HLO_ARENA_NEW(arena, HloShape, 1);
     shape->type = type;
@@ -38,8 +38,8 @@ const HloShape *hlo_shape_tuple(HloArena *arena, const HloShape *const *elements
     return shape;
 }
 
-// The state of a training step has tens of thousands of leaves, and every get-tuple-element asks about it: each
-// question must not be a walk.
+// The state of a training step has tens of thousands of leaves, and every get-tuple-element queries it: a query must
+// not walk the tuple.
 void hlo_shape_sum_up(HloArena *arena, HloShape *tuple) {
     assert(hlo_shape_is_tuple(tuple));
     tuple->leaf_count = 0;
@@ -60,8 +60,8 @@ const HloShape *hlo_shape_token(HloArena *arena) {
     return new_shape(arena, HLO_TOKEN);
 }
 
-// A copy whose lists are those of the original.
-// Callers change one field of the copy before anybody sees it: a shape that is out is never changed.
+// Returns a copy that shares the lists of the original. Callers change one field of the copy before they publish it: a
+// published shape never changes.
 static HloShape *duplicate(HloArena *arena, const HloShape *shape) {
     return hlo_arena_copy(arena, shape, sizeof(*shape));
 }
@@ -117,7 +117,7 @@ const HloShape *hlo_shape_without_layout(HloArena *arena, const HloShape *shape)
     return shape->layout ? hlo_shape_with_layout(arena, shape, NULL) : shape;
 }
 
-// For shapes that go into another module: nothing of the old arena may be left in them.
+// For shapes that are copied to another module: no pointer to the old arena may remain.
 static HloInts copy_ints(HloArena *arena, HloInts ints) {
     return (HloInts){hlo_arena_copy(arena, ints.items, (size_t)ints.count * sizeof(int64_t)), ints.count};
 }
@@ -148,7 +148,7 @@ const HloShape *hlo_shape_copy(HloArena *arena, const HloShape *shape) {
     return copy;
 }
 
-// 62 bits, not 63: two sizes can be added, and an alignment rounded up to, without another check.
+// 62 bits, not 63: two sizes can be added, or one rounded up to an alignment, without another check.
 HloStatus hlo_shape_check_dims(HloType type, const int64_t *dims, int64_t rank) {
     assert(rank >= 0);
     HLO_FAIL_IF(rank > HLO_MAXIMUM_RANK, HLO_INVALID_ARGUMENT, "%lld dimensions are more than %d", (long long)rank,
@@ -218,8 +218,8 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
     return hash ^ (hash >> 29);
 }
 
-// Only what usually differs is hashed of a layout: equality decides the rest, and equal shapes have equal hashes all
-// the same.
+// Hashes only those parts of a layout that usually differ: comparison covers the rest, and equal shapes still have
+// equal hashes.
 uint64_t hlo_shape_hash(const HloShape *shape) {
     assert(shape);
     uint64_t hash = mix((uint64_t)shape->type, (uint64_t)shape->rank);
@@ -260,7 +260,7 @@ bool hlo_shape_is_unbounded(const HloShape *shape) {
     return false;
 }
 
-// An unbounded dimension counts as 0: whoever must tell the two apart looks at the dims.
+// An unbounded dimension counts as 0: callers that must distinguish the two check the dims.
 int64_t hlo_shape_elements(const HloShape *shape) {
     assert(shape);
     if (!hlo_shape_is_array(shape)) return 0;
@@ -269,7 +269,7 @@ int64_t hlo_shape_elements(const HloShape *shape) {
     return count;
 }
 
-// No overflow for a shape whose arrays were checked, unless a tuple of them has exabytes.
+// Cannot overflow if the arrays were checked, unless a tuple of them has exabytes.
 int64_t hlo_shape_bytes(const HloShape *shape) {
     int64_t bytes = hlo_shape_elements(shape) * hlo_type_bytes(shape->type);
     for (int32_t i = 0; i < shape->element_count; i++) bytes += hlo_shape_bytes(shape->elements[i]);
@@ -330,7 +330,7 @@ const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
 }
 
 // Takes dimensions from either side until their products are equal: [2,3,4,5] to [6,20] has the groups {2,3 | 6} and
-// {4,5 | 20}, which move independently of each other.
+// {4,5 | 20}, which are independent of each other.
 bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group) {
     assert(hlo_shape_elements(from) == hlo_shape_elements(to)); /* the verifier asks for it */
     int32_t i = group->from_end, j = group->to_end;
@@ -339,7 +339,7 @@ bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshape
     int64_t taken = 1, given = 1;
     if (i < from->rank) taken = from->dims[i++];
     if (j < to->rank) given = to->dims[j++];
-    // Without elements nothing says which belongs to which: all that is left is one group.
+    // Without elements the dimensions cannot be matched: all the remaining ones form one group.
     while (taken != given || hlo_shape_elements(from) == 0) {
         if (i < from->rank && (taken <= given || j == to->rank))
             taken *= from->dims[i++];

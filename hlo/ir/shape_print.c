@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes as XLA prints them: f32[8,<=128]{1,0:T(8,128)S(1)}. What has its usual value is left out.
-// The grammar is that of ShapeUtil::HumanStringWithLayout and Layout::ToString (xla/shape_util.cc, xla/layout.cc).
+// Shapes as XLA prints them: f32[8,<=128]{1,0:T(8,128)S(1)}. Defaults are omitted. The grammar is that of
+// ShapeUtil::HumanStringWithLayout and Layout::ToString (xla/shape_util.cc, xla/layout.cc).
 #include <assert.h>
 
 #include "hlo/ir/shape.h"
@@ -36,7 +36,7 @@ static void print_type(HloText *text, const char *name, HloType type) {
     hlo_text_char(text, ')');
 }
 
-// Whether anything follows the colon.
+// True if anything follows the colon.
 static bool has_extras(const HloLayout *layout) {
     return layout->tile_count || layout->tail_padding_alignment > 1 || layout->index_type || layout->pointer_type ||
            layout->element_size_in_bits || layout->memory_space || layout->split_count || layout->physical_shape ||
@@ -69,7 +69,7 @@ static void print_extras(HloText *text, const HloLayout *layout) {
     print_number(text, "M", layout->dynamic_metadata_bytes, 0);
 }
 
-// A scalar's layout shows only if it says more than that there are no dimensions.
+// A scalar's layout is printed only if it has more than an empty list of dimensions.
 static void print_layout(HloText *text, const HloLayout *layout) {
     assert(layout);
     bool extras = has_extras(layout);
@@ -94,7 +94,7 @@ static void print_dims(HloText *text, const HloShape *shape) {
     hlo_text_char(text, ']');
 }
 
-// Every fifth element of a tuple is numbered, as a help for readers of wide ones; the parser skips comments.
+// Every fifth element of a tuple is numbered, to help readers of wide ones; the parser skips comments.
 static void print_elements(HloText *text, const HloShape *shape, bool with_layout) {
     hlo_text_char(text, '(');
     for (int32_t i = 0; i < shape->element_count; i++) {

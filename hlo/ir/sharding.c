@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sharding annotations: made, copied and compared as they are written. An annotation never changes once it is made, so
-// instructions share them by pointer; everything that one points to is in the same arena.
+// Sharding annotations: creation, copying and comparison in their written form. An annotation is immutable, so
+// instructions share it by pointer; everything that it points to is in the same arena.
 //
-// Two annotations that mean the same but are written differently (a device list and the iota formula of it) are not
-// equal here: that question is the partitioner's (spmd_partitioner/sharding.h), which has one form for all.
+// Two annotations that mean the same but are written differently (a device list and its iota formula) are not equal
+// here: the partitioner (spmd_partitioner/sharding.h), which has one form for all, compares meanings.
 #include "hlo/ir/sharding.h"
 
 #include <assert.h>
@@ -38,11 +38,12 @@ const HloSharding *hlo_sharding_tuple(HloArena *arena, const HloSharding *const 
     return sharding;
 }
 
-// Dimensions of a device order at the most: text and protobuf refuse more when they are read.
+// The maximum number of dimensions of a device order: text and protobuf readers refuse more.
 enum { MOST_DIMS = 64 };
 
-// iota(n) reshaped to `dims`, transposed by `permutation`, read row by row: an odometer over the transposed sizes,
-// whose steps are the strides that the dimensions had before. Linear in the number of devices, without a division.
+// Computes iota(n) reshaped to `dims`, transposed by `permutation`, in row-major order: an odometer over the transposed
+// sizes, whose steps are the strides of the dimensions before the transpose. Linear in the number of devices, without a
+// division.
 //
 //   [2,3]T(1,0)    0 1 2    transposed   0 3    devices 0 3 1 4 2 5
 //                  3 4 5                 1 4
@@ -141,7 +142,7 @@ const HloSharding *hlo_sharding_copy(HloArena *arena, const HloSharding *shardin
     return copy;
 }
 
-// A whole axis has no parts: what stands in pre_size then says nothing.
+// A whole axis has no parts: its pre_size is then meaningless.
 static bool equal_axes(HloAxisRefs a, HloAxisRefs b) {
     if (a.count != b.count || a.open != b.open) return false;
     for (int64_t i = 0; i < a.count; i++) {
@@ -236,13 +237,13 @@ int64_t hlo_sharding_device_count(const HloSharding *sharding) {
     }
 }
 
-// One order can be written in many ways. XLA prints the shortest: dimensions of one are dropped, and dimensions that
-// are neighbours before and behind the transpose are one:
+// One order can be written in many ways. XLA prints the shortest: dimensions of size 1 are dropped, and dimensions that
+// are neighbours both before and after the transpose are merged:
 //
-//   [2,1,4]T(0,1,2) -> [8]     [2,3,4]T(2,0,1) -> [6,4]T(1,0)     dimensions 0 and 1 stay beside each other
+//   [2,1,4]T(0,1,2) -> [8]     [2,3,4]T(2,0,1) -> [6,4]T(1,0)     dimensions 0 and 1 stay neighbours
 //
-// First the ones go, and the others are numbered anew (`order` is the permutation of what is left); then each run of
-// consecutive numbers in `order` becomes one dimension, whose place among the sizes is where its first one was.
+// First the dimensions of size 1 are removed and the others renumbered (`order` is the permutation of the rest); then
+// each run of consecutive numbers in `order` becomes one dimension, at the position of its first one among the sizes.
 void hlo_iota_devices_simplify(HloArena *arena, HloIotaDevices *iota) {
     assert(arena && iota);
     int64_t rank = iota->dims.count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings and replica groups in the three forms of their texts: device lists, iota tilings, named axes. The same 4
-// devices of 2 x 2 tiles, and groups of the two along the first axis:
+// Shardings and replica groups in the three text forms: device lists, iota tilings, named axes. The same 4 devices as 2
+// x 2 tiles, and groups of two along the first axis:
 //
 //   V1  {devices=[2,2]0,1,2,3}                    {{0,2},{1,3}}
 //   V2  {devices=[2,2]<=[4]}                      [2,2]<=[2,2]T(1,0)
@@ -138,7 +138,7 @@ void hlo_sharding_print(HloText *text, const HloSharding *sharding) {
     hlo_sharding_print_with(text, sharding, false);
 }
 
-// One stands in the outer braces alone, but not where the sharding is a named one.
+// A single one has only the outer braces, except in a named sharding.
 static void print_origins(HloText *text, const HloSharding *sharding) {
     assert(sharding->metadata_count > 0);
     const bool is_named = sharding->kind == HLO_SHARDING_NAMED, braces = is_named || sharding->metadata_count > 1;

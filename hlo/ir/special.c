@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Special functions as graphs of elementwise operations (hlo/ir/special.h).
 //
-// Each operation is appended in a statement of its own, or nested where only one operand is made on the way: C leaves
-// open in which order two arguments are evaluated, and the order of the calls is the order, and the names, of the
-// instructions.
+// Each operation is appended in a separate statement, or nested if only one operand is created by the call: C does not
+// define the order in which two arguments are evaluated, and the order of the calls determines the order and the names
+// of the instructions.
 #include "hlo/ir/special.h"
 
 #include <assert.h>
@@ -48,12 +48,12 @@ HloInstruction *hlo_graph_polynomial(const HloGraph *graph, HloInstruction *x, c
 
 // ---- the inverse error function: x · p(w) with w = -log(1 - x²)
 //
-// For small w, p is a polynomial in w minus the middle of the range; for large ones in √w minus a middle. Ranges and
+// For small w, p is a polynomial in w minus the middle of the range; for large w, in √w minus a middle. Ranges and
 // coefficients: M. Giles, "Approximating the erfinv function", GPU Computing Gems Jade (2012), chapter 10.
 
 // One range of w.
 typedef struct Range {
-    double limit;  // w is below this one
+    double limit;  // upper bound of w, exclusive
     bool root;     // the polynomial is in √w
     double middle;
     const double *coefficients;  // highest power first
@@ -100,8 +100,8 @@ static const Range double_precision[] = {{6.25, false, 3.125, COUNTED(double_cen
                                          {INFINITY, true, 5, COUNTED(double_far_tail)}};
 enum { MOST_RANGES = HLO_COUNT_OF(double_precision) };
 
-// p(w), each element by the polynomial of its range: all are computed everywhere, and the choice nests from the last
-// range, which takes what no other does, to the first.
+// p(w), each element by the polynomial of its range: all polynomials are computed for all elements, and selects choose
+// among them, nested from the last range, the default, to the first.
 static HloInstruction *of_ranges(const HloGraph *graph, HloInstruction *w, const Range *ranges, size_t count) {
     assert(count >= 2 && count <= MOST_RANGES);
     HloInstruction *below[MOST_RANGES], *from_middle[MOST_RANGES], *root = NULL;
@@ -128,7 +128,7 @@ HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloT
     HloInstruction *p = type == HLO_F64 ? of_ranges(graph, w, double_precision, HLO_COUNT_OF(double_precision))
                                         : of_ranges(graph, w, single_precision, HLO_COUNT_OF(single_precision));
     HloInstruction *value = binary(graph, HLO_OP_MULTIPLY, p, x);
-    // At the ends w is infinite and p would be NaN.
+    // At the ends w is infinite, and p would be NaN.
     HloInstruction *one = number(graph, 1);
     HloInstruction *at_end = compare(graph, unary(graph, HLO_OP_ABS, x), one, HLO_ComparisonDirection_EQ);
     return select(graph, at_end, binary(graph, HLO_OP_MULTIPLY, x, number(graph, INFINITY)), value);

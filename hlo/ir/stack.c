@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stack tables of a module, written anew with what instructions refer to.
+// Rewrites the stack tables of a module with the rows that instructions refer to.
 //
-// Metadata names a frame, a frame its place and the frame that called it, a place its file and function, all by row
-// number. XLA keeps rows only as far as instructions use them, numbered by first use; so do we, after a program has
-// been read and before one is written that passes have worked on (they leave the tables alone, since numbers in
-// metadata are row numbers). Equal rows become one. O(instructions + rows).
+// Metadata names a frame, a frame names its location and the frame that called it, a location names its file and
+// function, all by row number. XLA keeps only the rows that instructions use, numbered by first use; so do we, after
+// reading a program and before writing one that passes have changed (passes leave the tables unchanged, since numbers
+// in metadata are row numbers). Equal rows are merged. O(instructions + rows).
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/module.h"
 
 typedef struct Renumbering {
-    HloArena *arena, *scratch;  // of the new tables, and of what finds their rows
+    HloArena *arena, *scratch;  // of the new tables, and of the maps that find their rows
     const HloStackTables *from;
     HloStackTables to;
     HloStringMap files, functions, places, frames;  // content -> new row number
     int64_t *frame_of;                              // new number by old one; 0: not yet, -1: invalid
 } Renumbering;
 
-// The number of `key` in a map of rows, adding it as number `next` if it is new. Rows count from 1, so that a number
-// kept as a pointer is never NULL.
+// The number of `key` in a map of rows, adding it as number `next` if it is new. Rows are counted from 1, so that a
+// number stored as a pointer is never NULL.
 static int64_t number_of(Renumbering *work, HloStringMap *map, const void *key, size_t length, int64_t next) {
     assert(next > 0);
     void *found = hlo_string_map_get(map, key, length);
@@ -28,7 +28,7 @@ static int64_t number_of(Renumbering *work, HloStringMap *map, const void *key, 
     return next;
 }
 
-// Numbers that lead nowhere stand for an empty name.
+// Invalid numbers mean an empty name.
 static int64_t add_string(Renumbering *work, HloStringMap *map, HloStringVector *to, const HloStringVector *from,
                           int64_t id) {
     const char *string = id >= 1 && id <= from->count ? from->items[id - 1] : "";
@@ -37,7 +37,7 @@ static int64_t add_string(Renumbering *work, HloStringMap *map, HloStringVector 
     return number;
 }
 
-// Equal places share a row.
+// Equal locations share a row.
 static int64_t add_place(Renumbering *work, int64_t id) {
     assert(id >= 1 && id <= work->from->locations.count);
     HloFileLocation place = work->from->locations.items[id - 1];
@@ -50,8 +50,8 @@ static int64_t add_place(Renumbering *work, int64_t id) {
     return number;
 }
 
-// Frames on the way from one are marked by its number; a way that meets its own mark has come to a cycle, and one that
-// meets an older mark leads where that has led.
+// The frames on the path from a frame are marked with its number. A path that reaches its own mark contains a cycle,
+// which ends at its last frame; a path that reaches an older mark continues as a path that is already free of cycles.
 void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch) {
     assert(stack && scratch);
     const int64_t count = stack->frames.count;
@@ -67,7 +67,7 @@ void hlo_stack_end_cycles(HloStackTables *stack, HloArena *scratch) {
     }
 }
 
-// The new number of a frame: its ancestors are added first. 0 when it, or an ancestor, does not exist. A loop and no
+// The new number of a frame, after adding its ancestors. 0 if it, or an ancestor, does not exist. A loop instead of a
 // recursion, since the stacks of recursive programs are deep.
 static int64_t add_frame(Renumbering *work, int64_t id) {
     HloInt64Vector path = {0};
@@ -96,8 +96,7 @@ static int64_t add_frame(Renumbering *work, int64_t id) {
     return valid ? parent : 0;
 }
 
-// Metadata may be shared by instructions, so each gets its own where the number changes. Frames that do not exist are
-// none.
+// Instructions may share metadata, so each gets its own copy if the number changes. Frames that do not exist become 0.
 void hlo_module_renumber_frames(HloModule *module) {
     assert(module);
     HloStackTables from = module->stack;

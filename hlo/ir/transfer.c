@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which devices a send or recv connects: the pairs {{source,target},..} that stand in the frontend
-// attribute _xla_send_recv_source_target_pairs, as XLA writes them.
+// The devices that a send or recv connects: the pairs {{source,target},..} in the frontend attribute
+// _xla_send_recv_source_target_pairs, as XLA writes them.
 //
 //   send(x, token), channel_id=5, frontend_attributes={_xla_send_recv_source_target_pairs={{0,1},{1,2}}}
 //
-// The attribute may stand on the op itself, on the start op of a done, or on another op of the same
-// channel: producers write it on either half. The last of these looks through the whole module, and
-// is asked for by the few transfers that have none.
+// The attribute may be on the op itself, on the start op of a done, or on another op of the same channel: producers
+// write it on either half. The last case searches the whole module, but only the few transfers without an attribute
+// need it.
 #include "hlo/ir/transfer.h"
 
 #include <assert.h>
@@ -23,14 +23,14 @@ bool hlo_transfer_is_host(const HloInstruction *transfer) {
     return HLO_ATTRIBUTES(transfer, Transfer)->is_host_transfer;
 }
 
-// What an instruction, or the start that a done belongs to, says about pairs; NULL where neither does.
+// The pairs attribute of an instruction, or of the start of a done; NULL if neither has one.
 static const char *own_pairs(const HloInstruction *transfer) {
     const char *text = hlo_instruction_frontend_attribute(transfer, pair_table);
     const bool done = hlo_is(transfer, HLO_OP_SEND_DONE) || hlo_is(transfer, HLO_OP_RECV_DONE);
     return text || !done ? text : hlo_instruction_frontend_attribute(transfer->operands[0], pair_table);
 }
 
-// The text of the pairs, of this op or of any other of its channel; NULL where nobody says.
+// The text of the pairs, of this op or of any other of its channel; NULL if there is none.
 static const char *channel_pairs(const HloInstruction *transfer) {
     const char *own = own_pairs(transfer);
     const int64_t channel = HLO_ATTRIBUTES(transfer, Transfer)->channel_id;
@@ -46,7 +46,7 @@ static const char *skip(const char *text, const char *set) {
     return text + strspn(text, set);
 }
 
-// Reads "{a,b}" at *text; false where something else stands.
+// Reads "{a,b}" at *text; false on anything else.
 static bool read_pair(const char **text, HloPair *pair) {
     char *end;
     const char *at = skip(*text, " ");
@@ -60,7 +60,7 @@ static bool read_pair(const char **text, HloPair *pair) {
     return true;
 }
 
-// "{{0,1},{1,2}}" with blanks allowed between; negative numbers and anything behind it are refused.
+// Reads "{{0,1},{1,2}}", with blanks allowed between; negative numbers and trailing text are refused.
 static bool read_pairs(HloArena *arena, const char *text, HloPairs *pairs) {
     HLO_VECTOR(HloPair) list = {0};
     text = skip(text, " ");

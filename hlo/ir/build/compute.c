@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: linear algebra, reductions, windows and order. Reductions make the computation that combines two elements
-// themselves; windows are completed (completed()) from the few numbers that a caller has to say.
+// Builder: linear algebra, reductions, windows and order. Reductions create the computation that combines two elements;
+// windows are completed (completed()) from the few numbers that the caller gives.
 #include <assert.h>
 #include <math.h>
 
@@ -8,7 +8,7 @@
 
 enum { MAXIMUM_ARRAYS = 64 };
 
-// An operation whose element type is the caller's choice; HLO_INVALID leaves it to inference.
+// Builds an operation with an element type chosen by the caller; HLO_INVALID leaves it to inference.
 static HloInstruction *typed(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                              const void *attributes, HloType type) {
     return hlo_build(
@@ -55,9 +55,9 @@ HloInstruction *hlo_build_scaled_dot(HloBuilder *builder, HloInstruction *lhs, H
     return typed(builder, HLO_OP_SCALED_DOT, operands, 4, attributes, type);
 }
 
-// The window with its zeros filled in: sizes from the kernel's dimensions, where there is one (NULL: kept), strides and
-// dilations 1. A convolution may leave out the window and have one of the labels' rank; reductions have neither kernel
-// nor labels.
+// The window with its zeros filled in: sizes from the kernel's dimensions, if there is one (NULL: kept), strides and
+// dilations 1. A convolution may omit the window, which then has the labels' rank; reductions have neither kernel nor
+// labels.
 static HloWindow completed(const HloWindow *window, HloWindowDimension *dims, const HloShape *kernel,
                            const HloConvolutionLabels *labels) {
     assert(dims);
@@ -174,7 +174,7 @@ HloInstruction *hlo_build_identity_value(HloBuilder *builder, HloOpcode opcode, 
     }
 }
 
-// Arrays followed by initial values.
+// Builds a reduction: the operands are the arrays followed by the initial values.
 static HloInstruction *reduction(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *arrays,
                                  HloInstruction *const *initial, int64_t count, const void *attributes,
                                  HloComputation *combiner) {

@@ -30,7 +30,7 @@ HloInstruction *hlo_build_if(HloBuilder *builder, HloInstruction *predicate, Hlo
     return hlo_build_switch(builder, predicate, operands, branches, 2);
 }
 
-// Operands are put together on the stack: as many as any program has, in 32 KB.
+// Operands are collected on the stack: 32 KB hold as many as any program has.
 enum { MAXIMUM_BRANCHES = 4096 };
 
 HloInstruction *hlo_build_switch(HloBuilder *builder, HloInstruction *index, HloInstruction *const *operands,
@@ -95,7 +95,7 @@ HloInstruction *hlo_build_async_start(HloBuilder *builder, HloInstruction *const
                              &(HloAsyncAttributes){.execution_thread = thread}, computation);
 }
 
-// Updates and ends carry the computation and thread of the start.
+// Updates and dones have the computation and thread of the start.
 static HloInstruction *async_step(HloBuilder *builder, HloOpcode opcode, HloInstruction *start) {
     bool chained = start && hlo_op_info(start->opcode)->family == HLO_FAMILY_Async;
     return hlo_build(builder, &(HloBuildRequest){.opcode = opcode,

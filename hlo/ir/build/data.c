@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: shape and data movement, gather and scatter, transfers, random numbers. Where HLO wants all of an attribute,
-// these take less: steps of one, masks of nothing, the trailing dimensions of a broadcast (builder.h says what).
+// Builder: shape and data movement, gather and scatter, transfers, random numbers. These functions supply the
+// attributes that callers may omit: strides of one, empty masks, the trailing dimensions of a broadcast (see
+// builder.h).
 #include "hlo/ir/build/internal.h"
 
-// Records an error when an array has more dimensions than the conveniences handle.
+// Records an error if an array has more dimensions than the convenience functions support.
 static bool too_many(HloBuilder *builder, int64_t rank) {
     if (rank <= HLO_MAXIMUM_RANK) return false;
     hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "%lld dimensions are too many", (long long)rank));
     return true;
 }
 
-// An op with written sizes and the element type of its first operand.
+// Builds an op with given sizes and the element type of its first operand.
 static HloInstruction *sized(HloBuilder *builder, HloOpcode opcode, HloInstruction *x, HloInts dims,
                              const void *attributes) {
     if (!x) return NULL;
@@ -127,7 +128,7 @@ HloInstruction *hlo_build_gather(HloBuilder *builder, HloInstruction *x, HloInst
     return hlo_build_2(builder, HLO_OP_GATHER, x, indices, attributes);
 }
 
-enum { MAXIMUM_ARRAYS = 64 };  // that one scatter or reduction takes through these functions
+enum { MAXIMUM_ARRAYS = 64 };  // the most for one scatter or reduction built by these functions
 
 HloInstruction *hlo_build_scatter(HloBuilder *builder, HloInstruction *const *arrays, HloInstruction *indices,
                                   HloInstruction *const *updates, int64_t count, const HloScatterAttributes *attributes,
@@ -158,7 +159,7 @@ HloInstruction *hlo_build_send(HloBuilder *builder, HloInstruction *x, HloInstru
     return hlo_build_2(builder, HLO_OP_SEND, x, token, &(HloTransferAttributes){channel_id, is_host_transfer});
 }
 
-// A -done op with the attributes of the op that it ends.
+// Builds a -done op with the attributes of the start that it ends.
 static HloInstruction *transfer_done(HloBuilder *builder, HloOpcode opcode, HloInstruction *start) {
     bool has_attributes = start && hlo_op_info(start->opcode)->family == HLO_FAMILY_Transfer;
     return hlo_build_1(builder, opcode, start, has_attributes ? start->attributes : NULL);

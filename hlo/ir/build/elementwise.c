@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Builder: elementwise ops, and leaves.
 //
-// All builders are alike: a function fills a request (opcode, operands, attribute record, sizes that cannot be
-// inferred) and hlo_build() infers the shape, appends the instruction and keeps the first error. An operand that is
-// NULL is the result of a request that failed, and gives NULL again, so that callers check once, at the end.
+// All builders are alike: a function fills a request (opcode, operands, attribute struct, sizes that cannot be
+// inferred) and hlo_build() infers the shape, appends the instruction and keeps the first error. A NULL operand is the
+// result of a failed request, and gives NULL again, so that callers check once, at the end.
 #include <string.h>
 
 #include "hlo/ir/build/internal.h"
@@ -70,7 +70,7 @@ BINARY(sub, SUBTRACT)
 BINARY(xor, XOR)
 #undef BINARY
 
-// One operand and a written element type.
+// Builds an op with one operand and a given element type.
 static HloInstruction *retyped(HloBuilder *builder, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                                HloType type) {
     return hlo_build(builder,
@@ -150,7 +150,7 @@ HloInstruction *hlo_build_constant(HloBuilder *builder, const HloLiteral *litera
                      &(HloBuildRequest){.opcode = HLO_OP_CONSTANT, .attributes = &(HloConstantAttributes){literal}});
 }
 
-// Makes the literal of a constant: from data, or one number of one kind.
+// Creates the literal of a constant: from data, or from one number of one kind.
 typedef struct MakeLiteral {
     HloBuilder *builder;
     HloType type;
@@ -167,7 +167,7 @@ static HloStatus make_literal_body(void *argument) {
     HLO_FAIL_IF(!hlo_type_is_array(make->type), HLO_INVALID_ARGUMENT, "a constant of type %s",
                 hlo_type_text(make->type));
     HLO_TRY(hlo_shape_check_dims(make->type, make->dims.items, make->dims.count));
-    // In the module's arena, not the scratch one: it must outlive this step.
+    // Uses the module's arena, not the scratch arena: the literal must outlive this step.
     HloArena *arena = make->builder->module->arena;
     const HloShape *shape = hlo_shape_array(arena, make->type, make->dims.items, make->dims.count);
     make->result = hlo_literal_in_arena(arena, shape);
@@ -186,7 +186,7 @@ static HloStatus make_literal_body(void *argument) {
     return HLO_SUCCESS;
 }
 
-// NULL when the step failed, or an earlier one had: then `result` was never set.
+// NULL if this step or an earlier one failed: then `result` was never set.
 static HloInstruction *constant_of(MakeLiteral *make) {
     hlo_builder_run(make->builder, make_literal_body, make);
     return make->result ? hlo_build_constant(make->builder, make->result) : NULL;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: special functions that are no ops of HLO, as graphs (hlo/ir/special.h).
+// Builder: special functions that are not HLO ops, as graphs (hlo/ir/special.h).
 #include <assert.h>
 
 #include "hlo/ir/build/internal.h"
 #include "hlo/ir/special.h"
 
-// Where the builder makes a graph of values like `like`.
+// The context in which the builder makes a graph of values with the shape of `like`.
 typedef struct Place {
     HloBuilder *builder;
     const HloInstruction *like;

@@ -7,9 +7,8 @@
 //   reduce-scatter      d / g                        all-to-all (dimension)                        the operand
 //   all-to-all (tuple)  g operands of one shape      ragged-all-to-all                             the output operand
 //
-// How large groups are follows from the replica groups, or without these from the module's counts;
-// where neither is known the hint's sizes are divided by the operand's (growth()). Start ops give
-// what their done needs:
+// The group size follows from the replica groups, or without these from the module's counts; if neither is known, it is
+// the ratio of the hint's sizes to the operand's (growth()). Start ops return what their done needs:
 //
 //   all-gather-start, collective-permute-start   (operands, results, contexts..)
 //   copy-start    (destination, source, context)            send, recv   (data, u32[] context, token)
@@ -18,7 +17,7 @@
 #include "hlo/ir/collective.h"
 #include "hlo/ir/infer/reducer.h"
 
-// Results of the given operands: the operand shapes themselves.
+// The results have the shapes of the operands.
 static HloStatus same_as_operands(const HloInferRequest *request, int64_t count, const HloShape **result) {
     assert(count <= request->operand_count);
     HLO_REFUSE_IF(count < 1, "no operands");
@@ -31,13 +30,13 @@ static HloStatus same_as_operands(const HloInferRequest *request, int64_t count,
     return HLO_SUCCESS;
 }
 
-// a * b, or 0 (unknown) when no machine has so many devices.
+// a * b, or 0 (unknown) if it exceeds the number of devices of any machine.
 static int64_t product_or_zero(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? 0 : product;
 }
 
-// Devices a group, 0 if unknown.
+// The number of devices per group, 0 if unknown.
 static int64_t group_size(const HloInferRequest *request) {
     const HloCollectiveAttributes *attributes = HLO_INFER_ATTRIBUTES(request, Collective);
     const HloReplicaGroups *groups = attributes->replica_groups;
@@ -53,7 +52,7 @@ static int64_t group_size(const HloInferRequest *request) {
     return mode == HLO_GROUPS_OF_PARTITIONS ? request->num_partitions : request->replica_count;
 }
 
-// The one dimension of all-gather and reduce-scatter.
+// Sets *dimension to the single dimension of all-gather or reduce-scatter.
 static HloStatus collective_dimension(const HloInferRequest *request, int64_t *dimension) {
     assert(dimension);
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
@@ -67,7 +66,7 @@ static HloStatus collective_dimension(const HloInferRequest *request, int64_t *d
     return HLO_SUCCESS;
 }
 
-// The shape that the hint has for result `index`, or NULL.
+// The hint's shape for result `index`, or NULL.
 static const HloShape *hinted_result(const HloInferRequest *request, const HloShape *hint, int64_t index) {
     if (!hint) return NULL;
     const HloShape *shape = hint;
@@ -75,7 +74,8 @@ static const HloShape *hinted_result(const HloInferRequest *request, const HloSh
     return shape && hlo_shape_is_array(shape) && shape->rank == request->operands[index]->rank ? shape : NULL;
 }
 
-// The first operand whose growth says something: nothing grows to nothing, whatever the factor. Operand 0 if none does.
+// The first operand from which the growth can be inferred: an empty one stays empty, whatever the factor. Operand 0 if
+// there is none.
 static int64_t telling_operand(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers) {
     for (int64_t i = 0; i < request->operand_count; i++) {
         const HloShape *given = hinted_result(request, hint, i);
@@ -84,8 +84,9 @@ static int64_t telling_operand(const HloInferRequest *request, const HloShape *h
     return 0;
 }
 
-// How much dimension `dimension` grows (gather) or shrinks (scatter): the group size, or what the hint says when the
-// groups are not known. A group of one says nothing, as XLA has it: one device is what a module without counts has.
+// Computes the factor by which dimension `dimension` grows (gather) or shrinks (scatter): the group size, or the hint's
+// factor if the groups are not known. A group of one determines nothing, as in XLA: a module without counts has one
+// device.
 static HloStatus growth(const HloInferRequest *request, const HloShape *hint, int64_t dimension, bool gathers,
                         int64_t *factor) {
     assert(dimension >= 0 && dimension < request->operands[0]->rank);
@@ -105,7 +106,7 @@ static HloStatus growth(const HloInferRequest *request, const HloShape *hint, in
     return HLO_SUCCESS;
 }
 
-// The results of all-gather, as an array or a tuple; `hint` is the hint of these alone.
+// The results of all-gather, as an array or a tuple; `hint` is the hint for these only.
 static HloStatus gathered(const HloInferRequest *request, const HloShape *hint, const HloShape **result) {
     int64_t dimension = 0, factor = 1;
     HLO_TRY(collective_dimension(request, &dimension));
@@ -126,7 +127,7 @@ HloStatus hlo_infer_all_gather(const HloInferRequest *request, const HloShape **
     return gathered(request, request->hint, result);
 }
 
-// (operands, results) of a start op; several of each become tuples. What stands behind them in the hint is context.
+// (operands, results) of a start op; several of each become tuples. The rest of the hint is context.
 static HloStatus with_operands(const HloInferRequest *request, const HloShape *results, const HloShape **result) {
     int64_t extra = request->hint && hlo_shape_is_tuple(request->hint) ? request->hint->element_count - 2 : 0;
     if (extra < 0) extra = 0;
@@ -159,7 +160,7 @@ HloStatus hlo_infer_collective_done(const HloInferRequest *request, const HloSha
     return hlo_infer_async_done(request, result);
 }
 
-// One reducer of two scalars serves all operands, whatever their precision.
+// Checks the reducer of two scalars, which applies to all operands, whatever their precision.
 static HloStatus check_reducer(const HloInferRequest *request) {
     HLO_TRY(hlo_infer_need_called(request, 1));
     const HloComputation *reducer = request->called[0];
@@ -207,9 +208,9 @@ HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShap
     return HLO_SUCCESS;
 }
 
-// Two forms. With a dimension: one array, cut along it into as many parts as a group has devices and put together of
-// the others' parts, so that its shape stays. Without: an array for each device of the group, all of one shape, and as
-// many back, in a tuple even if there is one.
+// There are two forms. With a dimension: one array, split along it into as many parts as a group has devices and
+// reassembled from the others' parts, so that its shape stays the same. Without: an array for each device of the group,
+// all of one shape, and as many results, in a tuple even if there is only one.
 HloStatus hlo_infer_all_to_all(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_ALL_TO_ALL);
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Collective)->dimensions;
@@ -241,12 +242,12 @@ HloStatus hlo_infer_collective_broadcast(const HloInferRequest *request, const H
     return same_as_operands(request, request->operand_count, result);
 }
 
-// The in-place form: input, output, where to read, where to write; the result is the output.
+// True for the in-place form: input, output, where to read, where to write; the result is the output.
 static bool is_in_place(const HloInferRequest *request) {
     return HLO_INFER_ATTRIBUTES(request, Permute)->slice_sizes.count > 0;
 }
 
-// Arrays, or tuples of as many on both sides; places are integers.
+// Checks for arrays, or tuples of the same length on both sides; indices are integers.
 static HloStatus check_in_place(const HloInferRequest *request) {
     HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
                   (long long)request->operand_count);
@@ -271,7 +272,7 @@ HloStatus hlo_infer_collective_permute(const HloInferRequest *request, const Hlo
     return HLO_SUCCESS;
 }
 
-// In place, the contexts that follow the two buffers are the hint's.
+// In place, the contexts after the two buffers are those of the hint.
 HloStatus hlo_infer_collective_permute_start(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_COLLECTIVE_PERMUTE_START);
     const HloShape *results = NULL;
@@ -302,7 +303,7 @@ HloStatus hlo_infer_ragged_all_to_all(const HloInferRequest *request, const HloS
     return HLO_SUCCESS;
 }
 
-// A tuple of two, or of three where `c` is not NULL.
+// A tuple of two, or of three if `c` is not NULL.
 static const HloShape *tuple_of(HloArena *arena, const HloShape *a, const HloShape *b, const HloShape *c) {
     const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, 3);
     elements[0] = a;
@@ -349,7 +350,7 @@ HloStatus hlo_infer_send(const HloInferRequest *request, const HloShape **result
     return HLO_SUCCESS;
 }
 
-// (data, context, token), as send and recv give it.
+// Checks that the operand is (data, context, token), as returned by send and recv.
 static HloStatus need_transfer(const HloInferRequest *request) {
     const HloShape *start = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(start) || start->element_count != 3 || start->elements[2]->type != HLO_TOKEN,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of calls, control flow, tuples, tokens, async wrappers and custom calls.
 //
-// What is called decides: the result is its root's shape, its parameters must fit the operands. A
-// loop's state must come out of the body in the shape in which it goes in. A custom call's result
-// is whatever the program says, see hlo/ir/custom_call.c for the targets that are known.
+// The called computation determines the result: it has the shape of the root, and the parameters must match the
+// operands. The state of a loop must have the same shape before and after the body. The result of a custom call has the
+// shape given in the program; see hlo/ir/custom_call.c for the known targets.
 #include <assert.h>
 
 #include "hlo/ir/infer/support.h"
@@ -59,7 +59,7 @@ HloStatus hlo_infer_while(const HloInferRequest *request, const HloShape **resul
     return HLO_SUCCESS;
 }
 
-// More arrays than any value has that somebody wrote down: tuples of one tuple twice are 2^n of them.
+// More leaves than any hand-written value has: nesting n tuples of the same tuple twice gives 2^n.
 enum { MOST_LEAVES = 1 << 20 };
 
 HloStatus hlo_infer_tuple(const HloInferRequest *request, const HloShape **result) {
@@ -123,7 +123,7 @@ HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape *
                       hlo_shape_message(request->arena, request->operands[i]),
                       hlo_shape_message(request->arena, constrained));
     }
-    // What a window of a custom call means is the target's business, but not that its steps are positive.
+    // Only the target interprets the window of a custom call, but its steps must be positive.
     for (int64_t d = 0; call->window && d < call->window->count; d++) {
         int64_t unused;
         HLO_TRY(hlo_infer_window_output(&call->window->dims[d], d, HLO_UNBOUNDED, &unused));
@@ -132,7 +132,7 @@ HloStatus hlo_infer_custom_call(const HloInferRequest *request, const HloShape *
     return HLO_SUCCESS;
 }
 
-// ((operands), result, contexts...): what an async op carries from start to done.
+// ((operands), result, contexts...): the value that an async op passes from start to done.
 HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_ASYNC_START);
     HLO_TRY(hlo_infer_need_called(request, 1));

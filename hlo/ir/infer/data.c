@@ -2,13 +2,13 @@
 // Shape inference of leaves, random numbers and data movement.
 //
 //   broadcast      the hint; its dimension dimensions[i] has the size of operand dimension i
-//   concatenate    sizes along the dimension add up
+//   concatenate    the sum of the sizes along the dimension
 //   dynamic-slice  the sizes of the attribute
 //   pad            low + size + high + interior * (size - 1)
 //   slice          (limit - start - 1) / stride + 1
 //   transpose      result dimension i is operand dimension permutation[i]
 //
-// A dimension of dynamic size stays one only where all of it is taken: a slice of it has a size that is known.
+// A dimension of dynamic size stays dynamic only if all of it is taken: a slice of it has a known size.
 #include <assert.h>
 
 #include "hlo/ir/infer/support.h"
@@ -51,7 +51,7 @@ HloStatus hlo_infer_device_id(const HloInferRequest *request, const HloShape **r
     return HLO_SUCCESS;
 }
 
-// Without a hint only what adds no dimensions can be inferred.
+// Without a hint the result can be inferred only if no dimensions are added.
 HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_BROADCAST);
     assert(request->operand_count == 1);
@@ -83,8 +83,8 @@ HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **r
     return HLO_SUCCESS;
 }
 
-// All dimensions but one are merged (a dynamic one meets a static one of its bound); along that one sizes are added up,
-// and the sum is dynamic if any operand is.
+// All dimensions except one are merged (a dynamic one agrees with a static one of its bound); along that one sizes are
+// added, and the sum is dynamic if any operand's size is.
 HloStatus hlo_infer_concatenate(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_CONCATENATE);
     HLO_REFUSE_IF(request->operand_count == 0, "nothing to concatenate");
@@ -116,7 +116,7 @@ HloStatus hlo_infer_concatenate(const HloInferRequest *request, const HloShape *
     return hlo_dims_shape(request->arena, type, &dims, result);
 }
 
-// True when both have as many elements (by bounds), or one is unbounded.
+// True if both have the same number of elements (by bounds), or one is unbounded.
 static bool same_elements(const HloShape *a, const HloShape *b) {
     for (int32_t i = 0; i < a->rank; i++) {
         if (a->dims[i] == HLO_UNBOUNDED) return true;
@@ -155,7 +155,7 @@ HloStatus hlo_infer_dynamic_reshape(const HloInferRequest *request, const HloSha
     HLO_TRY(hlo_infer_need_array(request, 0));
     HLO_REFUSE_IF(request->operands[0]->type != request->hint->type, "elements of type %s from %s",
                   hlo_type_text(request->hint->type), hlo_type_text(request->operands[0]->type));
-    // Of bounds only the run can tell whether the sizes come to as many.
+    // If sizes are bounds, the numbers of elements can be compared only at run time.
     const bool known = !hlo_shape_is_dynamic(request->operands[0]) && !hlo_shape_is_dynamic(request->hint);
     HLO_REFUSE_IF(known && !same_elements(request->operands[0], request->hint), "%s has %lld elements, %s has %lld",
                   hlo_shape_message(request->arena, request->operands[0]),
@@ -165,7 +165,8 @@ HloStatus hlo_infer_dynamic_reshape(const HloInferRequest *request, const HloSha
     return HLO_SUCCESS;
 }
 
-// Start indices from operand `first` on: one integer scalar a dimension, or (an old form) one vector of them.
+// Checks the start indices from operand `first` on: one integer scalar per dimension, or (an old form) one vector of
+// them.
 static HloStatus check_start_indices(const HloInferRequest *request, int64_t first, int64_t rank) {
     assert(first >= 1 && rank >= 0);
     int64_t given = request->operand_count - first;
@@ -229,7 +230,7 @@ HloStatus hlo_infer_dynamic_update_slice(const HloInferRequest *request, const H
     return HLO_SUCCESS;
 }
 
-// size + low + high + interior * (size - 1).
+// Computes size + low + high + interior * (size - 1).
 static HloStatus padded_size(const HloPadDimension *padding, int64_t dimension, int64_t size, int64_t *result) {
     assert(size >= 0 || size == HLO_UNBOUNDED);
     HLO_REFUSE_IF(padding->interior < 0, "negative interior padding %lld in dimension %lld",
@@ -277,7 +278,7 @@ HloStatus hlo_infer_reverse(const HloInferRequest *request, const HloShape **res
     return HLO_SUCCESS;
 }
 
-// A dimension of dynamic size stays dynamic where all of it is taken; of a part of it the size would be a guess.
+// A dimension of dynamic size stays dynamic if all of it is taken; the dynamic size of a part of it is unknown.
 HloStatus hlo_infer_slice(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SLICE);
     assert(request->operand_count == 1);
@@ -318,7 +319,7 @@ HloStatus hlo_infer_transpose(const HloInferRequest *request, const HloShape **r
     return hlo_dims_shape(request->arena, operand->type, &dims, result);
 }
 
-// The one dimension that get- and set-dimension-size speak of.
+// Sets *dimension to the single dimension of get- and set-dimension-size.
 static HloStatus one_dimension(const HloInferRequest *request, int64_t *dimension) {
     HLO_TRY(hlo_infer_need_array(request, 0));
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
@@ -348,7 +349,7 @@ HloStatus hlo_infer_set_dimension_size(const HloInferRequest *request, const Hlo
     HLO_REFUSE_IF(!hlo_shape_is_scalar(size) || size->type != HLO_S32, "the size must be s32[], not %s",
                   hlo_shape_message(request->arena, size));
     HloDims dims = hlo_dims_of(request->arena, request->operands[0]);
-    // A size equal to the bound makes the dimension static again; only the written shape knows.
+    // A size equal to the bound makes the dimension static again; only the written shape shows it.
     const HloShape *hint = request->hint;
     dims.dynamic[dimension] = !(hint && hint->rank == dims.rank && !hlo_shape_dimension_is_dynamic(hint, dimension));
     return hlo_dims_shape(request->arena, request->operands[0]->type, &dims, result);
@@ -372,7 +373,7 @@ HloStatus hlo_infer_rng(const HloInferRequest *request, const HloShape **result)
     return HLO_SUCCESS;
 }
 
-// The hint says how many bits, and of what type; alone, or behind the new state.
+// The hint gives the number and type of the bits, by itself or after the new state.
 HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_RNG_BIT_GENERATOR);
     assert(request->operand_count == 1);

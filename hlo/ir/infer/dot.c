@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference of linear algebra: dot and its relatives, Cholesky, triangular solve, FFT, batch
-// normalisation.
+// Shape inference of linear algebra: dot and its relatives, Cholesky, triangular solve, FFT, batch normalisation.
 //
-// A dot's result has the batch dimensions, then the left side's other dimensions, then the right
-// side's:
+// A dot's result has the batch dimensions, then the left side's other dimensions, then the right side's:
 //
 //   dot(f32[B,M,K], f32[B,K,N]), batch {0} x {0}, contracting {2} x {1}   ->   f32[B,M,N]
 //
-// ragged-dot has groups of rows, whose sizes are operand 2. Which dimension is ragged decides about
-// the result:
-//
-//   ragged m (a free one of the left)   [M,K] x [G,K,N] -> [M,N]     each row meets the matrix of its group
-//   ragged k (contracting)              [M,K] x [K,N] -> [G,M,N]     a product for each group's part of the sum
-//   ragged b (batch)                    [B,M,K] x [B,K,N] -> [B,M,N]
+// ragged-dot has groups of rows, whose sizes are operand 2. The kind of the ragged dimension determines the result; see
+// hlo_infer_ragged_dot().
 #include <assert.h>
 
 #include "hlo/ir/infer/support.h"
@@ -23,7 +17,7 @@ typedef struct DotSides {
     HloInts lhs_batch, lhs_contracting, rhs_batch, rhs_contracting;
 } DotSides;
 
-// Pairs of dimensions must exist, be distinct and agree in size.
+// Checks that pairs of dimensions exist, are distinct and agree in size.
 static HloStatus check_pairs(HloArena *arena, const DotSides *sides, HloInts lhs, HloInts rhs, const char *what) {
     HLO_REFUSE_IF(lhs.count != rhs.count, "%lld %s dimensions of the left operand, %lld of the right",
                   (long long)lhs.count, what, (long long)rhs.count);
@@ -49,8 +43,8 @@ static HloStatus check_disjoint(HloArena *arena, HloInts batch, HloInts contract
     return HLO_SUCCESS;
 }
 
-// Batch dimensions, then the free ones of each side; `prefix` leading dimensions are left for the caller, and
-// dimension `skip_rhs` of the right side is left out (-1: none).
+// The batch dimensions, then the free ones of each side; `prefix` leading dimensions are left for the caller, and
+// dimension `skip_rhs` of the right side is omitted (-1: none).
 static HloDims dot_dims(HloArena *arena, const DotSides *sides, int64_t prefix, int64_t skip_rhs) {
     assert(prefix >= 0);
     HloDims dims = hlo_dims_new(arena, prefix + sides->lhs->rank + sides->rhs->rank);
@@ -96,8 +90,8 @@ HloStatus hlo_infer_dot(const HloInferRequest *request, const HloShape **result)
 HloStatus hlo_infer_scaled_dot(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SCALED_DOT);
     assert(request->operand_count == 4);
-    // Operands: left, right, the left's scales, the right's. A scale array has the rank of its side (or is a scalar),
-    // and each of its dimensions divides the side's.
+    // Operands: left, right, scales of the left, scales of the right. A scale array has the rank of its side (or is a
+    // scalar), and each of its dimensions divides the side's.
     DotSides sides;
     HLO_TRY(check_dot(request, 1, &sides));
     for (int64_t i = 0; i < 2; i++) {
@@ -131,7 +125,7 @@ HloInts hlo_ragged_list_dims(HloArena *arena, const HloDotAttributes *dot) {
     return (HloInts){dims, count};
 }
 
-// Group sizes are one list for all, or one for each place of those dimensions.
+// Checks that group sizes are one list for all, or one for each index of the list dimensions.
 static HloStatus check_group_sizes(const HloInferRequest *request, const DotSides *sides) {
     const HloShape *sizes = request->operands[2];
     if (sizes->rank == 1) return HLO_SUCCESS;
@@ -146,11 +140,14 @@ static HloStatus check_group_sizes(const HloInferRequest *request, const DotSide
     return HLO_SUCCESS;
 }
 
-// Three kinds, by what the ragged dimension of the left side is, with g groups of rows (or depth, or batches):
+// There are three kinds of ragged dot, by the kind of the ragged dimension on the left side, with g groups of rows, of
+// contracted elements, or of batches:
 //
-//   kept         lhs[m,k] rhs[g,k,n] -> [m,n]      each group of rows has a matrix of its own: rhs needs a group
-//   dimension contracting  lhs[m,k] rhs[k,n]   -> [g,m,n]    each group of the depth gives a product of its own, g in
-//   front batch        lhs[b,m,k] rhs[b,k,n] -> [b,m,n]  sizes say which batches belong together; nothing changes
+//     free         lhs[m,k] rhs[g,k,n]   -> [m,n]      each group of rows is multiplied by its own matrix:
+//                                                      rhs needs a group dimension
+//     contracting  lhs[m,k] rhs[k,n]     -> [g,m,n]    each group of contracted elements gives a separate product:
+//                                                      g is the first dimension of the result
+//     batch        lhs[b,m,k] rhs[b,k,n] -> [b,m,n]    the sizes group the batches; the shape is that of a dot
 HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_RAGGED_DOT);
     assert(request->operand_count == 3);
@@ -187,7 +184,7 @@ HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **
     return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
-// A square matrix, or a batch of them, of floating-point or complex numbers.
+// Checks for a square matrix, or a batch of them, of floating-point or complex numbers.
 static HloStatus check_square(const HloInferRequest *request) {
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *a = request->operands[0];
@@ -230,12 +227,12 @@ HloStatus hlo_infer_triangular_solve(const HloInferRequest *request, const HloSh
     return HLO_SUCCESS;
 }
 
-// The real type under a complex one and back; HLO_INVALID where there is none.
+// The complex type of a real one; HLO_INVALID if there is none.
 static HloType complex_of(HloType type) {
     return type == HLO_F32 ? HLO_C64 : type == HLO_F64 ? HLO_C128 : HLO_INVALID;
 }
 
-// The innermost transformed dimension must fit the length; the others are equal to theirs.
+// The innermost transformed dimension must have size `minor_length`; the others the sizes in `length`.
 static HloStatus check_fft_sizes(const HloInferRequest *request, int64_t minor_length) {
     HloInts length = HLO_INFER_ATTRIBUTES(request, Fft)->length;
     const HloShape *operand = request->operands[0];
@@ -250,11 +247,11 @@ static HloStatus check_fft_sizes(const HloInferRequest *request, int64_t minor_l
     return HLO_SUCCESS;
 }
 
-// As in XLA and StableHLO.
+// The limit of XLA and StableHLO.
 enum { MOST_FFT_DIMENSIONS = 3 };
 
-// A real signal of n numbers has a spectrum of n / 2 + 1: RFFT shortens the innermost dimension to
-// that, IRFFT makes it n again, which only the attribute knows.
+// A real signal of n numbers has a spectrum of n / 2 + 1: RFFT shortens the innermost dimension to that, IRFFT makes it
+// n again, which only the attribute specifies.
 HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_FFT);
     assert(request->operand_count == 1);
@@ -269,7 +266,7 @@ HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result)
     bool real_in = fft->type == HLO_FftType_RFFT, real_out = fft->type == HLO_FftType_IRFFT;
     int64_t minor = fft->length.items[fft->length.count - 1];
     HloDims dims = hlo_dims_of(request->arena, operand);
-    // A real signal without numbers has a spectrum of no number or, by the rule for all others, of one: XLA takes both.
+    // An empty real signal has an empty spectrum or, by the general rule, one of size one: XLA accepts both.
     const bool no_spectrum = minor == 0 && operand->dims[operand->rank - 1] == 0;
     HLO_TRY(check_fft_sizes(request, real_out && !no_spectrum ? minor / 2 + 1 : minor));
     HloType type = operand->type;
@@ -284,7 +281,7 @@ HloStatus hlo_infer_fft(const HloInferRequest *request, const HloShape **result)
     return hlo_dims_shape(request->arena, real_out ? hlo_type_real_part(type) : type, &dims, result);
 }
 
-// Operand 0 is the data; operands `first`.. (but `data_index`) are vectors over the feature dimension.
+// Operand 0 is the data; operands `first`.. (except `data_index`) are vectors over the feature dimension.
 static HloStatus check_batch_norm(const HloInferRequest *request, int64_t data_index, const HloShape **feature) {
     const HloBatchNormAttributes *attributes = HLO_INFER_ATTRIBUTES(request, BatchNorm);
     HLO_TRY(hlo_infer_need_arrays(request));
@@ -311,8 +308,8 @@ static HloStatus check_batch_norm(const HloInferRequest *request, int64_t data_i
     return hlo_dims_shape(request->arena, request->operands[1]->type, &dims, feature);
 }
 
-// (data, feature, feature): what training gives (result, mean, variance) and the gradient (of data,
-// scale, offset).
+// (data, feature, feature): the results of training (result, mean, variance) and of the gradient (of data, scale,
+// offset).
 static const HloShape *data_and_two_features(const HloInferRequest *request, const HloShape *feature) {
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, 3);
     elements[0] = hlo_shape_without_layout(request->arena, request->operands[0]);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of elementwise ops: equal dimensions everywhere, and element types of the kinds that hlo/ops.def
-// gives to the op.
+// allows for the op.
 #include <assert.h>
 
 #include "hlo/ir/infer/support.h"
 
-// Refuses operand `index` if it is no array, or of a kind that the op does not take.
+// Refuses operand `index` if it is not an array or is of a kind that the op does not accept.
 static HloStatus check_kind(const HloInferRequest *request, int64_t index) {
     assert(index >= 0 && index < request->operand_count);
     HLO_TRY(hlo_infer_need_array(request, index));
@@ -30,12 +30,12 @@ HloStatus hlo_infer_unary(const HloInferRequest *request, const HloShape **resul
     return HLO_SUCCESS;
 }
 
-// Same dimensions for all operands from number `first` on, and element types that mix.
+// Infers the common dimensions of all operands from number `first` on; their element types must mix.
 static HloStatus common_shape(const HloInferRequest *request, int64_t first, const HloShape **result) {
     assert(first >= 0 && first < request->operand_count);
     HLO_TRY(hlo_infer_need_arrays(request));
     const HloShape *start = request->operands[first];
-    bool is_one = true;  // one shape, shared, as readers of programs make them
+    bool is_one = true;  // all operands share one shape, as importers create them
     for (int64_t i = first + 1; i < request->operand_count; i++) is_one &= request->operands[i] == start;
     if (is_one) {
         *result = request->hint == start ? start : hlo_shape_without_layout(request->arena, start);
@@ -165,7 +165,7 @@ HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **res
     assert(request->opcode == HLO_OP_BITCAST);
     assert(request->operand_count == 1);
     HLO_TRY(hlo_infer_need_hint(request, false));
-    // What a bitcast of an array may do depends on padded layouts: of two arrays nothing is compared.
+    // The rules for a bitcast of an array depend on padded layouts, so nothing is checked between two arrays.
     HLO_REFUSE_IF((!hlo_shape_is_array(request->operands[0]) || !hlo_shape_is_array(request->hint)) &&
                       !hlo_shape_equal(request->operands[0], request->hint, HLO_COMPARE_IGNORE_LAYOUT),
                   "cannot see %s as %s", hlo_shape_message(request->arena, request->operands[0]),

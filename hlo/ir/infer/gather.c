@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shape inference of gather and scatter, batching dimensions included. Rules as the StableHLO
-// specification numbers them for gather (C1-C22) and scatter (C1-C23).
+// Shape inference of gather and scatter, including batching dimensions. Rules are numbered as in the StableHLO
+// specification for gather (C1-C22) and scatter (C1-C23).
 //
-// The result of a gather has a dimension for each of the indices but the index vector, and a
-// dimension for each of the operand that is kept in a slice; `offset_dims` says which places these
-// window dimensions get. Taking rows of a table:
+// The result of a gather has one dimension for each dimension of the indices except the index vector, and one for each
+// dimension of the operand that is kept in a slice; `offset_dims` gives the positions of these window dimensions.
+// Taking rows of a table:
 //
 //   operand f32[100,8]   indices s32[5,1]   offset_dims {1}, collapsed_slice_dims {0}, start_index_map {0},
 //   index_vector_dim 1, slice_sizes {1,8}                                                 ->   f32[5,8]
 //
-// A scatter is the same the other way round, with updates instead of the result and update sizes
-// instead of slice_sizes; it returns arrays of its operands' shapes.
+// A scatter is the reverse, with updates instead of the result and update sizes instead of slice_sizes; it returns
+// arrays of its operands' shapes.
 #include <assert.h>
 
 #include "hlo/ir/infer/reducer.h"
 
-// Names of one op's dimension numbers, so that gather and scatter share the checks.
+// The dimension numbers of one op under common names, so that gather and scatter share the checks.
 typedef struct IndexedDims {
     HloInts window;      // offset_dims, update_window_dims
     HloInts dropped;     // collapsed_slice_dims, inserted_window_dims
@@ -26,7 +26,7 @@ typedef struct IndexedDims {
     const char *window_name, *dropped_name, *to_operand_name, *batching_name, *index_batching_name;
 } IndexedDims;
 
-// Distinct dimensions of an array of `rank`, in ascending order.
+// Checks for distinct dimensions of an array of `rank`, in ascending order.
 static HloStatus check_sorted(HloArena *arena, HloInts list, int64_t rank, const char *what) {
     HLO_TRY(hlo_infer_check_dimensions(arena, list, rank, what));
     for (int64_t i = 1; i < list.count; i++) {
@@ -36,7 +36,7 @@ static HloStatus check_sorted(HloArena *arena, HloInts list, int64_t rank, const
     return HLO_SUCCESS;
 }
 
-// No dimension is in both lists.
+// Checks that no dimension is in both lists.
 static HloStatus check_apart(HloArena *arena, HloInts a, HloInts b, const char *a_name, const char *b_name) {
     for (int64_t i = 0; i < a.count; i++) {
         HLO_REFUSE_IF(hlo_ints_contain(b, a.items[i]), "dimension %lld is in both %s %s and %s %s",
@@ -65,8 +65,8 @@ static HloStatus check_index_batching(HloArena *arena, const IndexedDims *number
     return HLO_SUCCESS;
 }
 
-// Everything that does not depend on slice or update sizes. `*batch_rank` is the number of index dimensions that are
-// not the index vector.
+// Checks everything that does not depend on slice or update sizes. `*batch_rank` is the number of index dimensions
+// other than the index vector.
 static HloStatus check_numbers(HloArena *arena, const IndexedDims *numbers, const HloShape *operand,
                                const HloShape *indices, int64_t *batch_rank) {
     int64_t vector = numbers->index_vector_dim;
@@ -92,7 +92,7 @@ static HloStatus check_numbers(HloArena *arena, const IndexedDims *numbers, cons
     return check_sorted(arena, numbers->window, *batch_rank + numbers->window.count, numbers->window_name);
 }
 
-// The operand dimension behind window dimension number `index`.
+// The operand dimension of window dimension number `index`.
 static int64_t kept_dimension(const IndexedDims *numbers, int64_t index) {
     int64_t dimension = 0;
     for (;; dimension++) {
@@ -119,8 +119,8 @@ static HloStatus check_slice_sizes(const HloInferRequest *request, HloInts sizes
     return HLO_SUCCESS;
 }
 
-// Result dimensions in offset_dims take the sizes of the slice, in the order of the operand dimensions that are kept;
-// the others take those of the indices, but for the index vector, in their order.
+// Result dimensions in offset_dims have the sizes of the slice, in the order of the kept operand dimensions; the others
+// have those of the indices, without the index vector, in their order.
 HloStatus hlo_infer_gather(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_GATHER);
     assert(request->operand_count == 2);
@@ -156,7 +156,7 @@ HloStatus hlo_infer_gather(const HloInferRequest *request, const HloShape **resu
     return hlo_dims_shape(request->arena, operand->type, &dims, result);
 }
 
-// The updates have the batch dimensions of the indices, and windows that fit into the operand.
+// Checks that the updates have the batch dimensions of the indices, and windows that fit into the operand.
 static HloStatus check_update(const HloInferRequest *request, const IndexedDims *numbers, const HloShape *update,
                               int64_t batch_rank) {
     const HloShape *operand = request->operands[0], *indices = request->operands[request->operand_count / 2];

@@ -2,15 +2,15 @@
 // Shape inference of reductions, map, sort, top-k and scan.
 //
 //   reduce  n arrays of equal dimensions and n initial scalars; the reducer takes 2n scalars (accumulators, then
-//           elements) and gives n. The result's element types are the reducer's: f32 sums of bf16 are allowed.
-//   sort    n arrays; the comparator takes 2n scalars, in pairs (left, right) for each array, and gives pred[]
-//   topk    (values, s32 places), the last dimension cut to k
-//   scan    the body takes slices of the inputs and the carries, gives slices of the outputs and the carries
+//           elements) and returns n. The result's element types are the reducer's: f32 sums of bf16 are allowed.
+//   sort    n arrays; the comparator takes 2n scalars, in pairs (left, right) for each array, and returns pred[]
+//   topk    (values, s32 indices), the last dimension shortened to k
+//   scan    the body takes slices of the inputs and the carries, and returns slices of the outputs and the carries
 #include <assert.h>
 
 #include "hlo/ir/infer/reducer.h"
 
-// The shape of result `index` of a computation that gives one thing or a tuple of `count`; NULL if it does not.
+// The shape of result `index` of a computation that returns one value or a tuple of `count`; NULL if it does not.
 static const HloShape *called_result(const HloComputation *called, int64_t index, int64_t count) {
     const HloShape *root = called->root->shape;
     if (hlo_shape_is_tuple(root)) return root->element_count == count ? root->elements[index] : NULL;
@@ -78,7 +78,7 @@ HloStatus hlo_infer_reduce(const HloInferRequest *request, const HloShape **resu
     return reduction_result(request, &dims, result);
 }
 
-// The computation gives one scalar of a scalar of each array; `dimensions` must name all of them, in order.
+// The computation takes one scalar of each array and returns one; `dimensions` must list all dimensions, in order.
 HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_MAP);
     HLO_REFUSE_IF(request->operand_count == 0, "no operands");
@@ -165,7 +165,7 @@ static HloStatus with_dimension(const HloInferRequest *request, const HloShape *
     return hlo_dims_shape(request->arena, shape->type, &dims, result);
 }
 
-// The inputs without the scanned dimension, then the carries: what the computation takes.
+// Checks the parameters of the computation: the inputs without the scanned dimension, then the carries.
 static HloStatus check_scan_operands(const HloInferRequest *request, int64_t dimension, int64_t inputs) {
     const HloShape **taken = HLO_ARENA_NEW(request->arena, const HloShape *, request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) {
@@ -185,7 +185,7 @@ static HloStatus check_scan_operands(const HloInferRequest *request, int64_t dim
 }
 
 // Operands: inputs, then carries. The body takes a slice of each input (without the dimension) and the carries, and
-// gives slices of the outputs, which become whole again, and the carries.
+// returns slices of the outputs, which are assembled again, and the carries.
 //
 //   scan(f32[5,8] x, f32[8] c), dimensions={0}, body (f32[8], f32[8]) -> (f32[8], f32[8])  ->  (f32[5,8], f32[8])
 HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shape inference files share: lists of dimensions under construction, checks of operands
-// and of called computations, and shapes in messages.
+// Helpers shared by the shape inference files: lists of dimensions under construction, checks of operands and of called
+// computations, and shapes in messages.
 //
-// Sizes may be unbounded (HLO_UNBOUNDED, "?" in text), which agrees with everything, and types of
-// floats may mix, as in XLA's parser: the result has the more precise one. Checks refuse with the
-// shapes written out in HLO's notation; the dispatcher puts the op's name in front.
+// Sizes may be unbounded (HLO_UNBOUNDED, "?" in text), which agrees with everything, and types of floats may mix, as in
+// XLA's parser: the result has the more precise one. Errors give shapes in HLO's notation; the dispatcher prefixes the
+// op's name.
 #include "hlo/ir/infer/support.h"
 
 #include <assert.h>
@@ -118,7 +118,7 @@ bool hlo_types_mix(HloType a, HloType b) {
     return a == b || (hlo_type_is_float(a) && hlo_type_is_float(b));
 }
 
-// pred < integers < floats < complex.
+// The rank of the type's kind: pred < integers < floats < complex.
 static int type_class(HloType type) {
     switch (hlo_type_kind(type)) {
         case HLO_KIND_SIGNED:
@@ -243,7 +243,7 @@ const HloShape *hlo_infer_one_or_tuple(HloArena *arena, const HloShape *const *s
     return count == 1 ? shapes[0] : hlo_shape_tuple(arena, shapes, count);
 }
 
-// (n-1)d+1, 0 for n = 0. False when it overflows.
+// Computes (n-1)d+1, 0 for n = 0. False if it overflows.
 static bool dilated(int64_t size, int64_t dilation, int64_t *result) {
     if (size == 0) {
         *result = 0;
@@ -279,8 +279,9 @@ HloStatus hlo_infer_window_output(const HloWindowDimension *window, int64_t dime
     return HLO_SUCCESS;
 }
 
-// Place w of output o lies at o * stride + w * dilation - low, and on the base from 0 up to `last`. The last output is
-// the first to see a place there, the first output the last. No number is beyond 2^61 (hlo_infer_window_output()).
+// Position w of output o is at o * stride + w * dilation - low, and is in the base from 0 to `last`. The last output is
+// the first one to reach a position on the base, the first output the last one. No number is beyond 2^61
+// (hlo_infer_window_output()).
 HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int64_t outputs) {
     assert(window.size > 0 && window.stride > 0 && window.window_dilation > 0 && base >= 0 && outputs >= 0);
     if (base == 0 || outputs == 0) {
@@ -295,7 +296,7 @@ HloWindowDimension hlo_window_crop(HloWindowDimension window, int64_t base, int6
         window.size = end - first;
         window.padding_low -= first * window.window_dilation;
     } else {
-        window.size = 1;  // no place is seen, nor is the first one
+        window.size = 1;  // no position is on the base, nor is the first one
     }
     window.padding_high =
         (outputs - 1) * window.stride + (window.size - 1) * window.window_dilation - window.padding_low - last;

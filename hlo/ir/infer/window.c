@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shape inference of ops with windows: convolution, reduce-window, select-and-scatter. Reducers: hlo/ir/infer/reduce.c.
 //
-// The arithmetic is XLA's: a base of n elements dilated by d takes (n - 1) d + 1 positions, padding adds or takes some
-// at both ends, and a window that takes e positions fits (positions - e) / stride + 1 times, or not at all.
-// hlo_infer_window_output() does that for one dimension, and bounds every number, so that evaluators and backends may
-// add and multiply positions without looking for overflow. An unbounded size stays unbounded through all of it.
+// The arithmetic is XLA's: a base of n elements dilated by d takes (n - 1) d + 1 positions, padding adds or removes
+// some at both ends, and a window that takes e positions fits (positions - e) / stride + 1 times, or not at all.
+// hlo_infer_window_output() computes that for one dimension, and bounds every number, so that evaluators and backends
+// may add and multiply positions without checking for overflow. An unbounded size stays unbounded throughout.
 #include <assert.h>
 
 #include "hlo/ir/infer/reducer.h"
 #include "hlo/ir/infer/support.h"
 
-// Zero is how a missing attribute reads.
+// A missing attribute is zero, and means one group.
 static int64_t group_count(int64_t written) {
     return written == 0 ? 1 : written;
 }
 
-// Every dimension of an array of rank `rank` has exactly one role.
+// Checks that every dimension of an array of rank `rank` has exactly one role.
 static HloStatus check_roles(HloArena *arena, int64_t first, int64_t second, HloInts spatial, int64_t rank,
                              const char *what) {
     HLO_REFUSE_IF(spatial.count + 2 != rank, "dim_labels give the %s %lld dimensions, but it has %lld", what,
@@ -27,7 +27,8 @@ static HloStatus check_roles(HloArena *arena, int64_t first, int64_t second, Hlo
     return hlo_infer_check_dimensions(arena, (HloInts){all, rank}, rank, what);
 }
 
-// Input, kernel and output each name every dimension once; '?' stands for what the text format allows and no op means.
+// Checks that input, kernel and output each name every dimension once; '?' is allowed in text, but has no meaning in
+// any op.
 static HloStatus check_labels(const HloInferRequest *request, const HloConvolutionLabels *labels) {
     const HloShape *input = request->operands[0], *kernel = request->operands[1];
     HLO_REFUSE_IF(labels->input_unknown.count || labels->kernel_unknown.count || labels->output_unknown.count,
@@ -44,7 +45,7 @@ static HloStatus check_labels(const HloInferRequest *request, const HloConvoluti
     return HLO_SUCCESS;
 }
 
-// Feature and batch groups divide what they must.
+// Checks that feature and batch groups divide the dimensions that they split.
 static HloStatus check_groups(const HloInferRequest *request) {
     const HloConvolutionAttributes *conv = HLO_INFER_ATTRIBUTES(request, Convolution);
     const HloConvolutionLabels *labels = conv->labels;
@@ -70,7 +71,7 @@ static HloStatus check_groups(const HloInferRequest *request) {
     return HLO_SUCCESS;
 }
 
-// The kernel's sizes stand in the window again; the two must agree.
+// The window repeats the kernel's sizes; the two must agree.
 static HloStatus convolution_spatial(const HloInferRequest *request, HloDims *dims) {
     const HloConvolutionAttributes *conv = HLO_INFER_ATTRIBUTES(request, Convolution);
     const HloConvolutionLabels *labels = conv->labels;
@@ -108,7 +109,7 @@ HloStatus hlo_infer_convolution(const HloInferRequest *request, const HloShape *
     return hlo_dims_shape(request->arena, hlo_infer_product_type(request), &dims, result);
 }
 
-// What a window slid over `base` gives.
+// Computes the dimensions that result from sliding a window over `base`.
 static HloStatus windowed_dims(const HloInferRequest *request, const HloShape *base, HloDims *dims) {
     const HloWindow *window = HLO_INFER_ATTRIBUTES(request, Window)->window;
     int64_t count = window ? window->count : 0;
@@ -126,7 +127,7 @@ HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape
     HloDims dims;
     HLO_TRY(hlo_infer_reduction_operands(request));
     HLO_TRY(windowed_dims(request, request->operands[0], &dims));
-    // Unlike a reduce, whose types are the computation's, it has those of the initial values.
+    // Unlike those of a reduce, which come from the computation, the types are those of the initial values.
     int64_t count = request->operand_count / 2;
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++)
@@ -136,8 +137,8 @@ HloStatus hlo_infer_reduce_window(const HloInferRequest *request, const HloShape
     return HLO_SUCCESS;
 }
 
-// Operands: the array, one source element a window, the initial value. `select` compares two elements of a window,
-// `scatter` adds up what falls on one element; the result has the array's shape.
+// Operands: the array, one source element per window, the initial value. `select` compares two elements of a window,
+// `scatter` combines the elements that are added at one position; the result has the array's shape.
 HloStatus hlo_infer_select_and_scatter(const HloInferRequest *request, const HloShape **result) {
     assert(request->opcode == HLO_OP_SELECT_AND_SCATTER);
     assert(request->operand_count == 3);
