@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions, as far as they are the same whichever way they are computed: operands are brought into the type of the
-// arithmetic, and holes between input elements (base dilation) are taken apart, so that nothing is ever multiplied by
-// them.
+// The part of convolutions that is common to all ways of computing them: operands are converted to the type of the
+// arithmetic, and holes between input elements (base dilation) are removed, so that nothing is ever multiplied by them.
 #include "targets/cpu/kernels/convolution.h"
 
 #include <assert.h>
@@ -29,15 +28,15 @@ CpuConvolutionSizes cpu_convolution_sizes(const CpuConvolution *c) {
 
 // ---- holes
 
-// Outputs of one dimension meet input elements (and not the holes between) in a cycle: those at one point of it see
-// every so many-th place of the kernel, over an input without holes.
+// Outputs of one dimension reach input elements (rather than holes) in a cycle: those at one point of the cycle use
+// every n-th tap of the kernel, over an input without holes.
 static int64_t cycle_of(const CpuConvolutionDim *d) {
     const int64_t cycle = d->base_dilation / hlo_gcd(d->base_dilation, d->stride);
     return cycle < d->output_size ? cycle : d->output_size;
 }
 
-// The dimension for outputs first, first + cycle, …; offsets of its first output and place are added to *out and
-// *kernel. False where those outputs see nothing but holes.
+// Sets up the dimension for outputs first, first + cycle, …; adds the offsets of its first output and tap to *out and
+// *kernel. Returns false if those outputs see only holes.
 static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvolutionDim *to, int64_t *out,
                           int64_t *kernel) {
     assert(from && to);
@@ -67,7 +66,7 @@ static bool without_holes(const CpuConvolutionDim *from, int64_t first, CpuConvo
 
 // ---- ways
 
-// True where each image is a matrix of features and positions, and the kernel one of both features.
+// True if each image is a matrix of features and positions, and the kernel a matrix of input and output features.
 static bool is_pointwise(const CpuConvolution *c) {
     int64_t positions = 1;
     if (c->feature_groups > 1 || c->batch_groups > 1 || c->input_feature_stride == 1) return false;
@@ -82,8 +81,8 @@ static bool is_pointwise(const CpuConvolution *c) {
 }
 
 // A window of one element makes the convolution a product of kernel (outputs x inputs) and image (inputs x positions)
-// for each image, without any copy: the image is a matrix as it stands. The kernel is the left side, so that positions,
-// of which there are most and which are neighbours in memory, are the columns that the product's kernel runs along.
+// for each image, without any copy: the image already is a matrix. The kernel is the left side, so that the columns
+// along which the product's kernel runs are positions, which are the most numerous and are contiguous in memory.
 static HloStatus run_pointwise(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                const void *kernel) {
     int64_t positions = 1;
@@ -107,9 +106,9 @@ static HloStatus run_pointwise(CpuPool *pool, const CpuConvolution *c, void *out
     return cpu_matmul(pool, &product, out, kernel, input);
 }
 
-// By patches, which are rows of neighbours in memory: an input whose features stand apart, and whose images do so too,
-// is first copied so that one or the other are neighbours: the images where the kernel is larger than the output, as
-// then (in gradients of kernels) there are more of them than features.
+// Multiplies patches, which are rows of contiguous elements. An input with neither contiguous features nor contiguous
+// images is first copied to make one of them contiguous: the images if the kernel is larger than the output, as then
+// (in gradients of kernels) there are more images than features.
 static HloStatus run_products(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                               const void *kernel) {
     enum { kFewestFeatures = 4 };
@@ -152,7 +151,7 @@ static HloStatus run_whole(CpuPool *pool, const CpuConvolution *c, void *out, co
 
 // ---- holes, one after the other
 
-// One convolution without holes for each combination of points of the dimensions' cycles. `out` is all zeros.
+// Runs one convolution without holes for each combination of points of the dimensions' cycles. `out` is all zeros.
 static HloStatus run_cycles(CpuPool *pool, const CpuConvolution *c, char *out, const void *input, const char *kernel) {
     int64_t point[kRankLimit] = {0}, combinations = 1;
     const int width = hlo_type_bytes(c->lhs_type), out_width = hlo_type_bytes(c->out_type);
@@ -196,8 +195,8 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-// A copy of a dense array in the type of the arithmetic, rounded as one bf16 pass rounds where that is asked for.
-// Arrays are dense, so all strides stay.
+// Returns a copy of a dense array in the type of the arithmetic, rounded like one bf16 pass if `rounded`. Arrays are
+// dense, so all strides stay.
 static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to, bool rounded, const void *array,
                          int64_t count, char *memory) {
     if (from == to && !rounded) return array;
@@ -206,8 +205,8 @@ static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to
     return memory;
 }
 
-// Chooses the form. Operands are brought into the type of the arithmetic first where they have another one; a
-// convolution without elements in its kernel, or with positions that no window reaches, has zeros there.
+// Chooses the way. Operands are first converted to the type of the arithmetic if theirs differs. A convolution whose
+// kernel has no elements, or positions that no window reaches, yields zeros there.
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
     assert(c && out && input && kernel);
     const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);
@@ -221,7 +220,7 @@ HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, con
     if (n.kernel == 0) return HLO_SUCCESS;
     CpuConvolution plain = *c;
     plain.lhs_type = plain.rhs_type = compute;
-    // Rounding twice is rounding once, so it does no harm where parts turn out to be products, which round themselves.
+    // Rounding is idempotent, so it does no harm if parts turn out to be products, which round by themselves.
     const bool rounded =
         c->precision == CPU_PRECISION_BF16_1 && compute == HLO_F32 && (n.holes || cpu_convolution_is_direct(&plain));
     const size_t width = (size_t)hlo_type_bytes(compute);

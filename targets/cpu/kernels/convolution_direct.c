@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions of few features a group, as sums of weighted rows. Two forms, by what is next to
-// what in memory:
+// Convolutions with few features per group, as sums of weighted rows. There are two forms, depending on which elements
+// are contiguous in memory:
 //
 //   across  A row is the groups of one output position (depthwise convolutions with the features last, and the
-//           gradients of their kernels, whose groups are of the batch). Groups of a few features join in: the input is
-//           then copied so that each output feature finds what it reads below itself.
-//   along   A row is the neighbours of one spatial dimension. The input's rows are copied between zeros, and taken
-//           apart by the stride, so that all rows of a sum have one length and no gaps.
+//           gradients of their kernels, whose groups are of the batch). Groups of a few features are included: the
+//           input is then copied so that each output feature finds its inputs below itself.
+//   along   A row is the neighbours of one spatial dimension. The input's rows are copied between zeros, and split
+//           by the stride, so that all rows of a sum have one length and no gaps.
 //
-//     across   out[y][x][0..C) += in[y+dy][x+dx][0..C) * kernel[dy][dx][0..C)      one term a place of the kernel
+//     across   out[y][x][0..C) += in[y+dy][x+dx][0..C) * kernel[dy][dx][0..C)      one term per kernel tap
 //     along    out[f][y][0..W) += in[c][y+dy][dx .. dx+W) * kernel[f][c][dy][dx]   one number for a whole row
 //              stride 2: the padded row x0 x1 x2 x3 x4 ... is kept as x0 x2 x4 ... | x1 x3 x5 ...
 //
-// Up to kTaps terms are collected and summed by one call of a kernel, which keeps the output in
-// registers meanwhile. Each output is summed by one worker in the order of the kernel's places, so
-// that its bits depend on nothing else. Matrix products of such narrow sides would mostly multiply
-// padding.
+// Up to kTaps terms are collected and summed by one call of a kernel, which meanwhile keeps the output in registers.
+// Each output is summed by one worker in the order of the kernel's taps, so that its bits depend on nothing else.
+// Matrix products with such narrow sides would mostly multiply padding.
 #include <assert.h>
 #include <string.h>
 
@@ -29,9 +28,9 @@ enum {
     kRankLimit = CPU_KERNEL_RANK_LIMIT,
     kTaps = 256,            // products that one call sums
     kFewestLanes = 4,       // shorter rows are left to matrix products
-    kFewOutputs = 4,        // features of a group whose product would fill no vector
+    kFewOutputs = 4,        // features of a group whose product would not fill a vector
     kMostCopies = 16,       // of an input element, where groups have several features
-    kPiece = 4096,          // elements of a row that one part of the work takes
+    kPiece = 4096,          // elements of a row per unit of work
     kWorthSharing = 50000,  // products that pay for waking the workers
 };
 
@@ -39,14 +38,14 @@ enum {
 
 typedef enum Form { FORM_NONE, FORM_ACROSS, FORM_ALONG } Form;
 
-// The spatial dimension whose outputs are neighbours in memory, or -1.
+// Returns the spatial dimension whose outputs are contiguous in memory, or -1.
 static int row_dimension(const CpuConvolution *c) {
     for (int d = c->rank - 1; d >= 0; d--)
         if (c->dims[d].output_stride == 1 && c->dims[d].output_size > 1) return d;
     return -1;
 }
 
-// Only groups of few features: those of many are matrix products, which the other file makes of them.
+// Only groups of few features: groups of many are computed as matrix products (convolution_products.c).
 static bool is_across(const CpuConvolution *c, const CpuConvolutionSizes *s) {
     if (c->output_feature_stride != 1 || c->output_features < kFewestLanes) return false;
     if (c->batch_groups > 1) return s->group_batch == 1 && s->group_outputs == 1 && c->input_batch_stride == 1;
@@ -58,11 +57,11 @@ static bool is_along(const CpuConvolution *c, const CpuConvolutionSizes *s) {
     const int row = row_dimension(c);
     if (row < 0 || s->group_outputs > kFewOutputs || c->batch_groups > 1) return false;
     const CpuConvolutionDim *d = &c->dims[row];
-    // A kernel that is longer than the row is the other way round: rows are short and sums are long.
+    // If the kernel is longer than the row, the roles are exchanged: rows are short and sums are long.
     return d->output_size >= kFewestLanes && d->kernel_size <= 4 * d->output_size;
 }
 
-// Narrow types and the many-pass precisions go through products, which know how to widen and to split.
+// Narrow types and the many-pass precisions use products, which implement widening and splitting.
 static Form form_of(const CpuConvolution *c) {
     const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);
     if ((c->lhs_type != HLO_F32 && c->lhs_type != HLO_F64) || c->out_type != c->lhs_type ||
@@ -91,7 +90,7 @@ typedef struct DirectJob {
     int64_t phase_length, row_length, phases, pieces;  // along: of one row of the copied input; parts of a row
 } DirectJob;
 
-// The places k of one dimension under which output o sees input: from *low to before *high.
+// Sets the taps k of one dimension that see input for output o: from *low to before *high.
 static void places_seen(const CpuConvolutionDim *d, int64_t o, int64_t *low, int64_t *high) {
     const int64_t start = o * d->stride - d->padding_low, step = d->window_dilation;
     *low = start >= 0 ? 0 : hlo_smaller(hlo_divide_up(-start, step), d->kernel_size);
@@ -99,13 +98,13 @@ static void places_seen(const CpuConvolutionDim *d, int64_t o, int64_t *low, int
     if (*high < *low) *high = *low;
 }
 
-// Walks over the places of the kernel that a position sees, all dimensions but `row`.
+// Walks over the kernel taps that a position sees, in all dimensions except `row`.
 typedef struct Walk {
     const DirectJob *job;
     int64_t low[kRankLimit], high[kRankLimit], place[kRankLimit], start[kRankLimit];
 } Walk;
 
-// False where the position sees none.
+// Starts the walk; false if the position sees no taps.
 static bool walk_begin(Walk *walk, const DirectJob *job, const int64_t *position) {
     bool any = true;
     walk->job = job;
@@ -120,7 +119,7 @@ static bool walk_begin(Walk *walk, const DirectJob *job, const int64_t *position
     return any;
 }
 
-// The next place, last dimension first; false after the last.
+// Moves to the next tap, last dimension first; false after the last.
 static bool walk_next(Walk *walk) {
     for (int d = walk->job->c->rank - 1; d >= 0; d--) {
         if (++walk->place[d] < walk->high[d]) return true;
@@ -129,7 +128,7 @@ static bool walk_next(Walk *walk) {
     return false;
 }
 
-// Element offsets of what the place reads and of its weights; the row's dimension and the features are left out.
+// Sets the element offsets of the tap's input and weights, without the row's dimension and the features.
 static void walk_offsets(const Walk *walk, int64_t *input, int64_t *kernel) {
     const CpuConvolution *c = walk->job->c;
     *input = *kernel = 0;
@@ -154,7 +153,7 @@ typedef struct Sums {
     double numbers[kTaps];  // f32 or f64
 } Sums;
 
-// Weights come as rows where a row is the groups (each has its own), as single numbers where a row is neighbours of one
+// Weights are rows if a row is the groups (each has its own weight), and single numbers if a row is neighbours of one
 // output feature.
 static void sums_flush(Sums *sums) {
     const CpuTapType *kernels = sums->job->kernels;
@@ -167,7 +166,7 @@ static void sums_flush(Sums *sums) {
     sums->accumulate = true;
 }
 
-// `weight` is read at once as a number, or later as a row.
+// `weight` is read immediately if it is a number, and later if it is a row.
 static void sums_add(Sums *sums, const void *input, const char *weight) {
     if (sums->taps == kTaps) sums_flush(sums);
     sums->inputs[sums->taps] = input;
@@ -178,7 +177,7 @@ static void sums_add(Sums *sums, const void *input, const char *weight) {
     sums->taps++;
 }
 
-// Splits a number of an output position; the row's dimension has one position, its start.
+// Splits the number of an output position; the row's dimension has one position, its start.
 static void position_of(const DirectJob *job, int64_t number, int64_t *image, int64_t *position, int64_t *out) {
     assert(number >= 0);
     const CpuConvolution *c = job->c;
@@ -192,14 +191,14 @@ static void position_of(const DirectJob *job, int64_t number, int64_t *image, in
     *out += number * c->output_batch_stride;
 }
 
-// Without the row's dimension, which counts as one position.
+// Counts the positions; the row's dimension counts as one.
 static int64_t positions_of(const DirectJob *job) {
     int64_t count = job->sizes.group_batch;
     for (int d = 0; d < job->c->rank; d++) count *= d == job->row ? 1 : job->c->dims[d].output_size;
     return count;
 }
 
-// NULL where the work does not pay for waking workers.
+// Returns NULL if the work is too small to wake workers.
 static CpuPool *pool_for(CpuPool *pool, const DirectJob *job) {
     double work = (double)job->c->output_features * (double)job->sizes.places * (double)job->sizes.group_inputs *
                   (double)positions_of(job);
@@ -209,7 +208,7 @@ static CpuPool *pool_for(CpuPool *pool, const DirectJob *job) {
 
 // ---- across
 
-// Element i of feature f of each group, for output feature o of group g, goes to [pixel][f][o].
+// Copies element i of feature f of each group, for output feature o of group g, to [pixel][f][o].
 typedef struct Spread {
     const DirectJob *job;
     const char *from;
@@ -267,7 +266,7 @@ static void across_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// The kernel with its output features next to each other, as a convolution that reads it so.
+// Packs the kernel with its output features contiguous, and sets up a convolution that reads it so.
 static void pack_weights(const DirectJob *job, CpuConvolution *to, CpuConvolutionDim *dims, char *packed) {
     const CpuConvolution *c = job->c;
     int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], strides[kRankLimit + 2], next = job->lanes;
@@ -286,8 +285,8 @@ static void pack_weights(const DirectJob *job, CpuConvolution *to, CpuConvolutio
     cpu_copy_strided(NULL, c->rank + 2, sizes, (int)job->width, packed, strides, job->kernel, from);
 }
 
-// The input is rearranged when features of a group are several or apart in memory, the kernel when its output features
-// are apart: then all rows are contiguous, and the inner loop has one form.
+// The input is rearranged if groups have several features or their features are apart in memory, and the kernel if its
+// output features are apart: then all rows are contiguous, and the inner loop has one form.
 static HloStatus run_across(CpuPool *pool, DirectJob *job) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionSizes *sizes = &job->sizes;
@@ -319,7 +318,7 @@ static HloStatus run_across(CpuPool *pool, DirectJob *job) {
         job->kernel = memory + spread_bytes;
         job->c = &packed;
     }
-    // Few positions (those of a kernel, in its gradient) are shared by cutting their rows.
+    // Few positions (those of a kernel, in its gradient) are shared by splitting their rows.
     const int64_t positions = positions_of(job);
     job->lanes_each = positions >= 64 ? job->lanes : 64;
     cpu_pool_parallel_for_grain(pool_for(pool, job), positions * hlo_divide_up(job->lanes, job->lanes_each),
@@ -337,8 +336,8 @@ typedef struct Rows {
     char *to;
 } Rows;
 
-// Row number `row` of the input, counted over images, features and the other dimensions: element p * phases + i of
-// the padded row goes to [i][p].
+// Copies row number `row` of the input, counted over images, features and the other dimensions: element p * phases + i
+// of the padded row goes to [i][p].
 static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Rows *r = argument;
@@ -371,7 +370,7 @@ static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// Adds the places of the row's dimension, for one place of the others.
+// Adds the taps of the row's dimension, for one tap of the other dimensions.
 static void add_row_places(const DirectJob *job, Sums *sums, const char *input, const char *kernel) {
     const CpuConvolutionDim *dim = &job->c->dims[job->row];
     for (int64_t k = 0; k < dim->kernel_size; k++) {
@@ -411,7 +410,7 @@ static void along_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// What the strides are of the copy: [image][feature][other dimensions][phase][element].
+// Strides refer to the copy: [image][feature][other dimensions][phase][element].
 static HloStatus run_along(CpuPool *pool, DirectJob *job) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionDim *dim = &c->dims[job->row];
@@ -440,8 +439,8 @@ static HloStatus run_along(CpuPool *pool, DirectJob *job) {
     return HLO_SUCCESS;
 }
 
-// The first of the two forms that fits (form_of()); what differs between them is which dimension a row runs along, and
-// so what has to be copied first.
+// Uses the first of the two forms that fits (form_of()). They differ in the dimension that a row runs along, and so in
+// what must be copied first.
 HloStatus cpu_convolution_direct(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                  const void *kernel) {
     const CpuTapKernels *kernels = cpu_isa_tap_kernels(cpu_pool_features(pool));

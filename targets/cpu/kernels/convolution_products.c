@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolution as products of patches and the kernel: output positions are taken in tiles, the
-// kernel's places in blocks, and for each pair a small patch matrix is written that stays in the
-// second-level cache while it is multiplied.
+// Convolution as products of patches and the kernel: output positions are processed in tiles, the kernel's taps
+// ("places" in names) in blocks, and for each pair a small patch matrix is written that stays in the second-level cache
+// while it is multiplied.
 //
 //     input  [batch][y][x][feature]     kernel [place][feature][output]    (place = one element of its window)
 //     patch  row of output position (n, y, x): the input features under each place of its window, zeros in padding
 //     tile   256 positions x (places x features) times (places x features) x outputs, added block by block
 //
-// Patches are written as rows of positions where features are neighbours in memory, else as columns
-// (a row for each place and feature), whichever copies longer runs. Where a kernel is 1 x 1 and the
-// input lies as its own patch matrix nothing is copied. Results go straight to the output where its
-// features are neighbours, or its positions, else through a tile of results.
+// Patches are written as rows of positions if features are contiguous in memory, else as columns (a row for each place
+// and feature), whichever copies longer runs. If the kernel is 1 x 1 and the input already has the layout of its patch
+// matrix, nothing is copied. Results are written directly to the output if its features or its positions are
+// contiguous, else through a tile of results.
 //
-// Sizes: kTilePositions x kBlockElements numbers of f32 are 512 KiB at most. Tiles and blocks
-// depend on the problem alone, so that the bits of a result do not depend on the number of workers.
-// Groups of features or batches are products of their own.
+// Sizes: kTilePositions x kBlockElements numbers of f32 are 512 KiB at most. Tiles and blocks depend only on the
+// problem, so that the bits of a result do not depend on the number of workers. Groups of features or batches are
+// separate products.
 //
-// Precondition (convolution_internal.h): both types equal, no base dilation, a kernel that has
-// elements.
+// Precondition (convolution_internal.h): both types equal, no base dilation, a kernel that has elements.
 #include <assert.h>
 #include <string.h>
 
@@ -47,12 +46,12 @@ typedef struct ConvolutionJob {
     int width;                                         // of the compute type
     int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
     int64_t groups;
-    int64_t places;     // of the kernel: product of its spatial sizes
+    int64_t places;     // taps of the kernel: product of its spatial sizes
     int64_t depth;      // places * group_inputs
     int64_t positions;  // of one group's output
     PositionDim dims[kRankLimit + 1];
     int dim_count;
-    bool by_rows;                    // patches hold a row a position (features are neighbours in memory)
+    bool by_rows;                    // patches hold one row per position (features are contiguous)
     bool merge_last;                 // the kernel's last dimension and the features are one run of input memory
     bool merge_images;               // the last dimension of positions and the images are one run of input memory
     bool in_place;                   // patches are the input itself
@@ -70,13 +69,13 @@ typedef struct ConvolutionJob {
 
 // ---- addressing
 
-// The input index under kernel place k of output o in one dimension, or -1.
+// Returns the input index under kernel tap k of output o in one dimension, or -1.
 static int64_t input_index(const CpuConvolutionDim *d, int64_t o, int64_t k) {
     const int64_t index = o * d->stride + k * d->window_dilation - d->padding_low;
     return index >= 0 && index < d->input_size ? index : -1;
 }
 
-// The index in each dimension of positions, in the order of job->dims.
+// Sets the index in each dimension of positions, in the order of job->dims.
 static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t *index) {
     for (int i = job->dim_count - 1; i >= 0; i--) {
         index[i] = flat % job->dims[i].size;
@@ -84,7 +83,7 @@ static void unflatten_position(const ConvolutionJob *job, int64_t flat, int64_t 
     }
 }
 
-// The index in each dimension of the kernel.
+// Sets the index in each dimension of the kernel.
 static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *place) {
     for (int d = c->rank - 1; d >= 0; d--) {
         place[d] = flat % c->dims[d].kernel_size;
@@ -92,14 +91,14 @@ static void unflatten_place(const CpuConvolution *c, int64_t flat, int64_t *plac
     }
 }
 
-// Where a group's input begins: groups cut the features, or the batch.
+// Returns the start of a group's input: groups split the features, or the batch.
 static int64_t group_input_offset(const ConvolutionJob *job, int64_t group) {
     const CpuConvolution *c = job->c;
     return c->batch_groups > 1 ? group * job->group_batch * c->input_batch_stride
                                : group * job->group_inputs * c->input_feature_stride;
 }
 
-// Element offset of the input under a place for a position, features aside; -1 in padding.
+// Returns the element offset of the input under a tap for a position, not counting features; -1 in padding.
 static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
     const CpuConvolution *c = job->c;
     int64_t offset = 0;
@@ -116,7 +115,7 @@ static int64_t input_offset(const ConvolutionJob *job, const int64_t *index, con
     return offset;
 }
 
-// Of feature 0 of the group at that position, in elements.
+// Returns the element offset of feature 0 of the group at that position.
 static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t position) {
     int64_t index[kRankLimit + 1], offset = group * job->group_outputs * job->c->output_feature_stride;
     unflatten_position(job, position, index);
@@ -126,7 +125,7 @@ static int64_t output_offset(const ConvolutionJob *job, int64_t group, int64_t p
 
 // ---- the kernel
 
-// True for a kernel that stands in memory as pack_kernel() would write it.
+// True if the kernel is already stored as pack_kernel() would write it.
 static bool is_packed(const ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     int64_t expected = job->group_inputs * job->group_outputs;
@@ -136,7 +135,7 @@ static bool is_packed(const ConvolutionJob *job) {
     return true;
 }
 
-// [place][input feature][output feature] of one group whose outputs are no neighbours: in one go, which turns squares.
+// Packs [place][input feature][output feature] of one group whose outputs are not contiguous, in one transposition.
 static void pack_group(CpuPool *pool, const ConvolutionJob *job, const char *from, char *to) {
     const CpuConvolution *c = job->c;
     int64_t sizes[kRankLimit + 2], target[kRankLimit + 2], source[kRankLimit + 2], next = job->group_outputs;
@@ -152,7 +151,7 @@ static void pack_group(CpuPool *pool, const ConvolutionJob *job, const char *fro
     cpu_copy_strided(pool, c->rank + 2, sizes, job->width, to, target, from, source);
 }
 
-// [group][place][input feature][output feature], reversed dimensions turned.
+// Packs the kernel as [group][place][input feature][output feature], with reversed dimensions turned.
 static void pack_kernel(CpuPool *pool, const ConvolutionJob *job, char *packed) {
     const CpuConvolution *c = job->c;
     const int64_t row = job->group_outputs * job->width;
@@ -178,7 +177,7 @@ static void pack_kernel(CpuPool *pool, const ConvolutionJob *job, char *packed) 
 
 // ---- patches
 
-// Element offset of the input under a place, the last dimension and the features aside; -1 in padding.
+// Returns the element offset of the input under a tap, not counting the last dimension and the features; -1 in padding.
 static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const int64_t *place) {
     const CpuConvolution *c = job->c;
     int64_t offset = 0;
@@ -191,14 +190,14 @@ static int64_t row_offset(const ConvolutionJob *job, const int64_t *index, const
     return offset;
 }
 
-// Some rows of patches, `to_step` bytes apart: `count` neighbours along the last dimension, from position `first` on.
+// Rows of patches, `to_step` bytes apart: `count` neighbours along the last dimension, from position `first` on.
 typedef struct RowRun {
     const char *input;  // of the image and the other dimensions
     int64_t first, count, to_step;
 } RowRun;
 
-// Places low to high of one kernel row for position p of a run: features and places are one run of memory, cut at the
-// borders.
+// Copies taps low to high of one kernel row for position p of a run: features and taps are one run of memory, clipped
+// at the boundaries.
 static void copy_cut(const ConvolutionJob *job, const RowRun *run, char *to, int64_t p) {
     const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
     const int64_t bytes = job->group_inputs * job->width, size = last->kernel_size;
@@ -212,7 +211,8 @@ static void copy_cut(const ConvolutionJob *job, const RowRun *run, char *to, int
     memset(to + high * bytes, 0, (size_t)((size - high) * bytes));
 }
 
-// The positions of a run whose input index, from `offset` on, has `reach` more behind it inside the input.
+// Sets the positions of a run whose input index, from `offset` on, is followed by `reach` more elements inside the
+// input.
 static void inside(const CpuConvolutionDim *d, const RowRun *run, int64_t offset, int64_t reach, int64_t *low,
                    int64_t *high) {
     const int64_t start = run->first * d->stride - d->padding_low + offset, room = d->input_size - reach - start;
@@ -223,7 +223,7 @@ static void inside(const CpuConvolutionDim *d, const RowRun *run, int64_t offset
     if (*high < *low) *high = *low;
 }
 
-// One row of the kernel's last dimension for all positions of a run.
+// Copies one row of the kernel's last dimension for all positions of a run.
 static void copy_merged(const ConvolutionJob *job, const RowRun *run, char *to) {
     const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
     const int64_t bytes = job->group_inputs * job->width;
@@ -236,12 +236,12 @@ static void copy_merged(const ConvolutionJob *job, const RowRun *run, char *to) 
     for (int64_t p = high; p < run->count; p++) copy_cut(job, run, to, p);
 }
 
-// What lies in padding.
+// Zeroes the part in padding.
 static void zero_rows(char *to, int64_t step, int64_t rows, int64_t bytes) {
     for (int64_t i = 0; i < rows; i++) memset(to + i * step, 0, (size_t)bytes);
 }
 
-// The features under place k of the last dimension for all positions of a run.
+// Copies the features under tap k of the last dimension for all positions of a run.
 static void copy_place(const ConvolutionJob *job, const RowRun *run, int64_t k, char *to) {
     const CpuConvolutionDim *last = &job->c->dims[job->c->rank - 1];
     const int64_t bytes = job->group_inputs * job->width, step = last->input_stride * job->width;
@@ -255,7 +255,7 @@ static void copy_place(const ConvolutionJob *job, const RowRun *run, int64_t k, 
     zero_rows(to + high * run->to_step, run->to_step, run->count - high, bytes);
 }
 
-// Rows of patches where the last dimension is the fastest of positions.
+// Fills rows of patches if the last dimension is the fastest of positions.
 static void fill_runs(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
                       char *patches) {
     const CpuConvolution *c = job->c;
@@ -282,7 +282,7 @@ static void fill_runs(const ConvolutionJob *job, const char *input, int64_t p0, 
     }
 }
 
-// Row-major [position][place][feature] for positions [p0, p0 + count) and places [s0, s1).
+// Fills row-major [position][place][feature] for positions [p0, p0 + count) and taps [s0, s1).
 static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0, int64_t s1,
                       char *patches) {
     assert(p0 >= 0 && count >= 0 && s0 <= s1);
@@ -305,8 +305,7 @@ static void fill_rows(const ConvolutionJob *job, const char *input, int64_t p0, 
     }
 }
 
-// A run of `count` positions along the fastest dimension, for one place: patch row entries for one feature after
-// another.
+// Fills a run of `count` positions along the fastest dimension for one tap: patch row entries, feature after feature.
 static void fill_run(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place, int64_t count,
                      int64_t row_length, char *to) {
     const CpuConvolution *c = job->c;
@@ -333,14 +332,14 @@ static void fill_run(const ConvolutionJob *job, const char *input, int64_t *inde
     index[fastest] = first;
 }
 
-// The same for images that are neighbours in memory, and whose neighbours are those of the last dimension: `flat`
+// Does the same for images that are contiguous in memory and whose neighbours are those of the last dimension: `flat`
 // counts over both.
 static void fill_images(const ConvolutionJob *job, const char *input, int64_t *index, const int64_t *place,
                         int64_t flat, int64_t count, int64_t row_length, char *to) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionDim *last = &c->dims[c->rank - 1];
     const int64_t images = job->group_batch, width = job->width;
-    index[job->dim_count - 1] = 0;  // `flat` has it
+    index[job->dim_count - 1] = 0;  // included in `flat`
     const int64_t from = row_offset(job, index, place);
     const int64_t start = (place[c->rank - 1] * last->window_dilation - last->padding_low) * images + flat;
     int64_t low = start < 0 ? -start : 0, high = last->input_size * images - start;
@@ -354,7 +353,7 @@ static void fill_images(const ConvolutionJob *job, const char *input, int64_t *i
     }
 }
 
-// Row-major [place][feature][position].
+// Fills row-major [place][feature][position].
 static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p0, int64_t count, int64_t s0,
                          int64_t s1, char *patches) {
     assert(p0 >= 0 && count >= 0 && s0 <= s1);
@@ -382,8 +381,8 @@ static void fill_columns(const ConvolutionJob *job, const char *input, int64_t p
 
 // ---- tiles
 
-// The product of `count` patches and the kernel's places [s0, s1): into rows of positions, or turned into rows of
-// features.
+// Describes the product of `count` patches and the kernel's taps [s0, s1): into rows of positions, or transposed into
+// rows of features.
 static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_t s0, int64_t s1, int64_t patch_stride,
                                 int64_t result_stride) {
     const int64_t depth = (s1 - s0) * job->group_inputs, outputs = job->group_outputs;
@@ -406,25 +405,25 @@ static CpuProduct block_product(const ConvolutionJob *job, int64_t count, int64_
     return p;
 }
 
-// How many blocks of places the kernel is cut into.
+// Returns the number of blocks of taps into which the kernel is divided.
 static int64_t blocks_of(const ConvolutionJob *job) {
     return hlo_divide_up(job->places, job->block_places);
 }
 
-// The product of a whole tile of positions and the block of places from s0.
+// Describes the product of a whole tile of positions and the block of taps from s0.
 static CpuProduct whole_product(const ConvolutionJob *job, int64_t s0) {
     const int64_t s1 = s0 + job->block_places < job->places ? s0 + job->block_places : job->places;
     return block_product(job, job->tile, s0, s1, 1, 1);
 }
 
-// The kernel is the right side of many products: packed once for tiles where they are used.
+// The kernel is the right side of many products, so it is packed once if tiles are used.
 static size_t kernel_tile_bytes(ConvolutionJob *job) {
     const CpuProduct first = whole_product(job, 0);
     job->tile_bytes = job->direct_transposed ? 0 : cpu_tiles_right_bytes(&first);
     return job->tile_bytes * (size_t)(job->groups * blocks_of(job));
 }
 
-// Leaves kernel_tiles NULL where tiles have no form for such a product.
+// Leaves kernel_tiles NULL if tiles have no form for these products.
 static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
     if (job->tile_bytes == 0) return;
     const int64_t blocks = blocks_of(job), place_bytes = job->group_inputs * job->group_outputs * job->width;
@@ -437,7 +436,7 @@ static void pack_kernel_tiles(ConvolutionJob *job, char *memory) {
     job->kernel_tiles = memory;
 }
 
-// Adds the product of one block of places to the tile's results.
+// Adds the product of one block of taps to the tile's results.
 static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t count, int64_t s0, int64_t s1,
                            const char *patches, int64_t patch_stride, char *result, int64_t result_stride,
                            char *scratch) {
@@ -451,8 +450,8 @@ static void multiply_block(const ConvolutionJob *job, int64_t group, int64_t cou
     cpu_product_serial(&p, result, turned ? kernel : patches, turned ? patches : kernel, scratch);
 }
 
-// Outputs whose features are no neighbours, of the type of the arithmetic: turned, a run of the fastest dimension at a
-// time.
+// Writes outputs whose features are not contiguous, in the type of the arithmetic: transposed, one run of the fastest
+// dimension at a time.
 static void write_turned(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
     const PositionDim *fastest = &job->dims[job->dim_count - 1];
     for (int64_t p = 0; p < count;) {
@@ -465,7 +464,7 @@ static void write_turned(const ConvolutionJob *job, int64_t group, int64_t p0, i
     }
 }
 
-// From a tile of results in the type of the arithmetic to the output, position by position.
+// Copies a tile of results in the type of the arithmetic to the output, position by position.
 static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int64_t count, const char *result) {
     const int out_width = hlo_type_bytes(job->c->out_type);
     if (job->c->out_type == job->compute && job->c->output_feature_stride != 1) {
@@ -478,8 +477,7 @@ static void write_rows(const ConvolutionJob *job, int64_t group, int64_t p0, int
             result + p * job->group_outputs * job->width, 1, job->group_outputs, 0, job->c->output_feature_stride);
 }
 
-// A unit is a tile of positions of one group; blocks of places are added up in it one after the
-// other.
+// A unit is a tile of positions of one group; it sums blocks of taps one after the other.
 static void convolution_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ConvolutionJob *job = argument;
@@ -524,7 +522,7 @@ static void plan_positions(ConvolutionJob *job) {
     if (batch_fastest) job->dims[job->dim_count++] = batch;
     job->positions = 1;
     for (int i = 0; i < job->dim_count; i++) job->positions *= job->dims[i].size;
-    // Whether outputs of neighbouring positions are at one distance from each other.
+    // Find out whether outputs of neighbouring positions have a constant distance.
     int64_t step = 0, reach = 0;
     for (int i = job->dim_count - 1; i >= 0; i--) {
         if (job->dims[i].size == 1) continue;
@@ -538,7 +536,7 @@ static void plan_positions(ConvolutionJob *job) {
     job->position_step = step ? step : c->output_features;
 }
 
-// A 1 x ... x 1 kernel over neighbouring features reads the input as its own patch matrix.
+// True for a 1 x ... x 1 kernel over contiguous features, which uses the input as its own patch matrix.
 static bool reads_in_place(const ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     int64_t expected = c->input_features;
@@ -552,7 +550,7 @@ static bool reads_in_place(const ConvolutionJob *job) {
     return c->batch == 1 || c->input_batch_stride == expected;
 }
 
-// See the fields of ConvolutionJob for what each flag says.
+// The fields of ConvolutionJob explain each flag.
 static void plan_layout(ConvolutionJob *job) {
     const CpuConvolution *c = job->c;
     job->by_rows = c->input_feature_stride == 1 || job->group_inputs == 1;
@@ -580,11 +578,11 @@ static void plan_tiles(ConvolutionJob *job) {
     const int64_t row = job->merge_last ? job->c->dims[job->c->rank - 1].kernel_size : 1;
     places = places / row * row;
     if (places < row) places = row;
-    // The bf16 passes drop NaNs of their low parts, so they must see a whole sum at once.
+    // The bf16 passes drop NaNs of their low parts, so they must see a whole sum in one product.
     job->block_places = places < job->places && job->c->precision == CPU_PRECISION_EXACT ? places : job->places;
     job->tile = kTilePositions;
-    // At least eight tiles a group where there are few groups, and never thinner than 32 positions; or than what the
-    // products of wide kernels are fast for.
+    // At least eight tiles per group if there are few groups, but never thinner than 32 positions, or than the size at
+    // which products of wide kernels are fast.
     const int64_t thinnest = job->group_outputs >= 64 && job->depth >= 64 ? 128 : 32;
     while (job->tile > thinnest && job->groups * hlo_divide_up(job->positions, job->tile) < 8) job->tile /= 2;
     if (job->in_place && job->positions > 8 * kTallestTile) job->tile = kTallestTile;
@@ -596,9 +594,9 @@ static void plan_tiles(ConvolutionJob *job) {
     job->scratch_each = job->patch_bytes + job->result_bytes + cpu_product_scratch_bytes(&product);
 }
 
-// As matrix products: for a tile of output positions the input elements under all places of the kernel are gathered
-// into rows (a patch, in place where they lie so already), and patch times kernel is the tile's result. Tiles and
-// groups are shared by the workers. Memory: the kernel packed once, and for each worker a patch and a result.
+// Computes matrix products: for a tile of output positions the input elements under all taps of the kernel are gathered
+// into rows (a patch; in place if they already have this layout), and patch times kernel is the tile's result. Workers
+// share the tiles and groups. Memory: the kernel, packed once, and a patch and a result for each worker.
 HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                    const void *kernel) {
     const CpuConvolutionSizes sizes = cpu_convolution_sizes(c);

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions whose products read the input where it stands: windows of neighbouring outputs
-// overlap, so that a matrix of patches would hold each element as often as the kernel has places,
-// and copying them takes as long as multiplying where the output features are few. The input is
-// brought between zeros, its features next to each other, if it is not so already; the kernel is
+// Convolutions whose products read the input where it is: windows of neighbouring outputs overlap, so that a matrix of
+// patches would hold each element once per kernel tap, and copying it takes as long as multiplying if output features
+// are few. The input is copied between zeros with contiguous features, unless it already has this layout; the kernel is
 // packed in panels.
 //
 //     input of one feature, kernel of 3 places, stride 1:   0 a b c d 0
 //     rows of the patch matrix, never written:   [0 a b] [a b c] [b c d] [c d 0]: row i begins one element further on
 //
-// A window is some runs of memory (`offsets`): the features under one place of the kernel, or under
-// a whole row of places where those follow each other. The kernel multiplies mr rows by a panel of
-// nr output features; the row's address is the first one's plus i row_step. Where there are few
-// output features and runs are long, vectors go along the depth instead (`dots`).
+// A window consists of runs of memory (`offsets`): the features under one tap of the kernel, or under a whole row of
+// taps if those are contiguous. The kernel multiplies mr rows by a panel of nr output features; the row's address is
+// the first one's plus i row_step. If there are few output features and runs are long, vectors run along the depth
+// instead (`dots`).
 //
-// Memory, in this order: [input between zeros][dense kernel][panels][offsets][results of each
-// worker], each part empty where it is not needed. Rows of outputs are shared out to workers; a
-// panel is used for many rows before the next one.
+// Memory, in this order: [input between zeros][dense kernel][panels][offsets][results of each worker], each part empty
+// if it is not needed. Workers share the rows of outputs; a panel is used for many rows before the next one.
 #include <assert.h>
 #include <string.h>
 
@@ -27,9 +25,9 @@
 
 enum {
     kRankLimit = CPU_KERNEL_RANK_LIMIT,
-    kUnitPositions = 256,   // outputs a part of the work makes, so that a panel is read from afar once for many
-    kLeastPositions = 64,   // the same where there are few parts
-    kDotBytes = 64,         // of a run that is long enough for vectors along it
+    kUnitPositions = 256,   // outputs of a unit of work, so that a panel is loaded from far memory once for many
+    kLeastPositions = 64,   // the same if there are few units
+    kDotBytes = 64,         // length of a run for which vectors along it pay
     kWorthSharing = 50000,  // products that pay for waking the workers
 };
 
@@ -37,7 +35,7 @@ typedef struct WindowJob {
     const CpuConvolution *c;
     const CpuGemmKernels *kernels;
     int64_t width;  // bytes of an element
-    // The input as it is read: borders and all.
+    // The input that is read, including its boundaries of zeros.
     const char *input;
     int64_t sizes[kRankLimit], strides[kRankLimit], batch_stride;
     CpuWindows windows;
@@ -45,19 +43,19 @@ typedef struct WindowJob {
     const char *panels;   // [panel][runs * depth][nr], or [feature][runs * depth] for dots
     int64_t row_length;   // outputs along the last dimension
     int64_t rows;         // of outputs, all images
-    int64_t rows_each;    // that a part of the work makes
+    int64_t rows_each;    // per unit of work
     int64_t panel;        // features of one
     int64_t panel_bytes;  // of one
     char *out;
-    char *results;  // of each worker: a part's outputs, feature by feature, where those are no neighbours; else NULL
+    char *results;  // of each worker: a unit's outputs, feature by feature, if those are not contiguous; else NULL
     size_t results_each;
 } WindowJob;
 
 // ---- which
 
 bool cpu_convolution_is_windows(const CpuConvolution *c, CpuFeatures features) {
-    // The tiles of AMX multiply faster, which pays for patches of neighbouring features where sums are long and output
-    // features are many.
+    // AMX tiles multiply faster, which pays for patches of contiguous features if sums are long and output features are
+    // many.
     enum { kFewOutputs = 48, kShortSum = 256, kFewestPositions = 4 };
     if ((c->lhs_type != HLO_F32 && c->lhs_type != HLO_F64) || c->out_type != c->lhs_type || c->rank < 1 ||
         c->precision != CPU_PRECISION_EXACT || c->feature_groups > 1 || c->batch_groups > 1)
@@ -74,12 +72,12 @@ bool cpu_convolution_is_windows(const CpuConvolution *c, CpuFeatures features) {
 
 // ---- the input
 
-// Elements of one dimension that any window reaches, from the first one's start on.
+// Returns the number of elements of one dimension that any window reaches, from the first one's start on.
 static int64_t reached(const CpuConvolutionDim *d) {
     return (d->output_size - 1) * d->stride + (d->kernel_size - 1) * d->window_dilation + 1;
 }
 
-// Neighbouring features, and no window that reaches outside.
+// True if features are contiguous and no window reaches outside.
 static bool reads_in_place(const CpuConvolution *c) {
     bool inside = c->input_feature_stride == 1 || c->input_features == 1;
     for (int d = 0; d < c->rank; d++)
@@ -88,13 +86,13 @@ static bool reads_in_place(const CpuConvolution *c) {
     return inside;
 }
 
-// Strides of the input, in place or between zeros; returns the elements of the copy, or 0.
+// Sets the strides of the input, in place or between zeros; returns the number of elements of the copy, or 0.
 static int64_t plan_input(WindowJob *job) {
     const CpuConvolution *c = job->c;
     if (reads_in_place(c)) {
         for (int d = 0; d < c->rank; d++) {
             job->strides[d] = c->dims[d].input_stride;
-            job->input -= c->dims[d].padding_low * c->dims[d].input_stride * job->width;  // padding is cut off, if any
+            job->input -= c->dims[d].padding_low * c->dims[d].input_stride * job->width;  // skips negative padding
         }
         job->batch_stride = c->input_batch_stride;
         return 0;
@@ -108,7 +106,7 @@ static int64_t plan_input(WindowJob *job) {
     return next * c->batch;
 }
 
-// Source elements of one dimension that windows reach: from *low to before *high.
+// Sets the source elements of one dimension that windows reach: from *low to before *high.
 static void seen(const WindowJob *job, int d, int64_t *low, int64_t *high) {
     const CpuConvolutionDim *dim = &job->c->dims[d];
     *low = dim->padding_low < 0 ? -dim->padding_low : 0;
@@ -122,7 +120,7 @@ typedef struct RowCopy {
     char *to;
 } RowCopy;
 
-// Rows of neighbouring features along the last dimension, with their borders of zeros.
+// Copies rows of contiguous features along the last dimension, with their boundaries of zeros.
 static void copy_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RowCopy *copy = argument;
@@ -154,7 +152,7 @@ static void copy_rows_task(void *argument, int64_t begin, int64_t end, int worke
     }
 }
 
-// The input between zeros, its features next to each other.
+// Copies the input between zeros, with its features contiguous.
 static void copy_input(CpuPool *pool, WindowJob *job, char *to, int64_t elements) {
     const CpuConvolution *c = job->c;
     int64_t sizes[kRankLimit + 2], target[kRankLimit + 2], source[kRankLimit + 2], from = 0, at = 0;
@@ -186,7 +184,7 @@ static void copy_input(CpuPool *pool, WindowJob *job, char *to, int64_t elements
 
 // ---- windows and the kernel
 
-// The runs of a window: the features under a place, or under a row of places where those follow each other.
+// Sets the runs of a window: the features under a tap, or under a row of taps if those are contiguous.
 static void plan_windows(WindowJob *job, int64_t *offsets) {
     const CpuConvolution *c = job->c;
     const CpuConvolutionDim *last = &c->dims[c->rank - 1];
@@ -206,8 +204,8 @@ static void plan_windows(WindowJob *job, int64_t *offsets) {
     }
 }
 
-// The kernel as [place][input feature][output feature], then as panels of output features; for dots as [output feature]
-// [place][input feature].
+// Packs the kernel as [place][input feature][output feature], then as panels of output features; for dots as [output
+// feature][place][input feature].
 static void pack_kernel(CpuPool *pool, const WindowJob *job, const char *kernel, char *dense, char *panels) {
     const CpuConvolution *c = job->c;
     int64_t sizes[kRankLimit + 2], from[kRankLimit + 2], to[kRankLimit + 2];
@@ -229,7 +227,7 @@ static void pack_kernel(CpuPool *pool, const WindowJob *job, const char *kernel,
 
 // ---- the work
 
-// Element offsets of row number `row` of the outputs, and of the window of its first one.
+// Sets the element offsets of row number `row` of the outputs, and of the window of its first one.
 static void place_row(const WindowJob *job, int64_t row, int64_t *input, int64_t *out) {
     const CpuConvolution *c = job->c;
     *input = *out = 0;
@@ -244,7 +242,7 @@ static void place_row(const WindowJob *job, int64_t row, int64_t *input, int64_t
     *out += row * c->output_batch_stride;
 }
 
-// One row of outputs and one panel of their features, by tiles of even size.
+// Multiplies one row of outputs and one panel of their features, by tiles of even size.
 static void multiply_row(const WindowJob *job, const char *input, const char *panel, int64_t features, char *to,
                          int64_t ldc) {
     if (job->dots) {
@@ -261,7 +259,7 @@ static void multiply_row(const WindowJob *job, const char *input, const char *pa
     }
 }
 
-// A unit is `rows_each` rows of outputs, all their features.
+// A unit is `rows_each` rows of outputs with all their features.
 static void windows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const WindowJob *job = argument;
@@ -294,7 +292,7 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-// Parts of the work are some whole rows of outputs.
+// A unit of work is some whole rows of outputs.
 static void plan_rows(WindowJob *job) {
     const CpuConvolution *c = job->c;
     job->row_length = c->dims[c->rank - 1].output_size;
@@ -304,10 +302,9 @@ static void plan_rows(WindowJob *job) {
     job->rows_each = hlo_divide_up(positions, job->row_length);
 }
 
-// Straight from a padded copy of the input: each output position is a product of its window, whose places stand at
-// fixed offsets, with panels of the kernel. Rows of output are shared by the workers. One block of scratch memory has
-// all parts, 64 bytes apart: copy of the input, dense kernel, panels, offsets of the window's places, results of each
-// worker.
+// Reads a padded copy of the input directly: each output position is a product of its window, whose taps are at fixed
+// offsets, with panels of the kernel. Workers share the rows of output. One block of scratch memory contains all parts,
+// 64 bytes apart: copy of the input, dense kernel, panels, offsets of the window's taps, results of each worker.
 HloStatus cpu_convolution_windows(CpuPool *pool, const CpuConvolution *c, void *out, const void *input,
                                   const void *kernel) {
     WindowJob job = {

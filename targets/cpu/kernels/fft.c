@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs Fourier transforms. Lines are transformed side by side, as many as a vector has lanes; real
-// lines twice as many, two in one complex line. Lines that stand alone or are too long for a cache
-// are cut into a matrix, whose columns and rows are many lines again. The bits of a line depend on
-// its length, on how many lines there are, and on the instruction set.
+// Runs Fourier transforms. Lines are transformed side by side, as many as a vector has lanes; real lines twice as many,
+// two in one complex line. Single lines and lines that are too long for a cache are split into a matrix, whose columns
+// and rows are many lines again. The bits of a line depend on its length, on the number of lines, and on the
+// instruction set.
 //
 //     block   x[point][re, im][lane]: one point of all lines of the block side by side, so that a butterfly is a few
 //             instructions on whole vectors, without shuffles
-//     real    lines a and b as a + ib; the transforms are told apart by symmetry: A[k] = (X[k] + conj X[n-k]) / 2
-//     cut     n = r c (Cooley, Tukey): c lines of r points down the columns, a factor for each point, r lines of c
+//     real    lines a and b as a + ib; the transforms are separated by symmetry: A[k] = (X[k] + conj X[n-k]) / 2
+//     split   n = r c (Cooley, Tukey): c lines of r points down the columns, a factor for each point, r lines of c
 //             points
 //
-// Inverse transforms are forward ones between exchanges of real and imaginary parts (`swap`), times
-// 1 / n. Several dimensions are transformed one after the other; of IRFFT the outer ones first, in
-// a copy. fft_plan.h has the factors of each length, which are worked out when a program is
-// compiled.
+// Inverse transforms are forward ones between exchanges of real and imaginary parts (`swap`), times 1 / n. Several
+// dimensions are transformed one after the other; IRFFT transforms the outer ones first, in a copy. fft_plan.h has the
+// factors of each length, which are computed when a program is compiled.
 #include <assert.h>
 #include <string.h>
 
@@ -44,13 +43,12 @@ typedef struct Lines {
     size_t scratch_each;
 } Lines;
 
-// Of `points` complex points of all lanes.
+// Returns the bytes of `points` complex points of all lanes.
 static int64_t block_bytes(const Lines *l, int64_t points) {
     return 2 * points * l->kernels->lanes * l->width;
 }
 
-// Lines first to first + count of one outer block, where they follow each other as rows or as
-// columns.
+// Transforms lines first to first + count of one outer block, stored one after the other as rows or as columns.
 static void complex_block(const Lines *l, int64_t outer, int64_t first, int count, char *x, char *spare) {
     assert(count > 0);
     const int64_t n = l->plan->n, point = 2 * l->width;
@@ -68,7 +66,7 @@ static void complex_block(const Lines *l, int64_t outer, int64_t first, int coun
         l->kernels->store_rows(result, to, n, count, 2 * l->out_line, l->swap_out, l->scale);
 }
 
-// Real lines go two by two: the first half of the block's lines as real parts, the others as imaginary ones.
+// Transforms real lines two by two: the first half of the block's lines as real parts, the others as imaginary ones.
 static void real_block(const Lines *l, int64_t first, int count, char *x, char *spare) {
     assert(count > 0);
     const CpuFftKernels *k = l->kernels;
@@ -91,13 +89,13 @@ static void real_block(const Lines *l, int64_t first, int count, char *x, char *
     k->load_rows(a, from, half, low, 2 * half, 0);
     k->load_rows(b, from + low * half * 2 * width, half, high, 2 * half, 0);
     k->join(x, n, a, b);
-    // A forward transform between exchanges of parts is the inverse: the first lines are the imaginary parts.
+    // A forward transform between exchanges of parts is the inverse, so the first lines are the imaginary parts.
     const void *result = k->transform(l->plan, x, spare);
     k->store_reals(result, to, n, low, n, 1, l->scale);
     k->store_reals(result, to + low * n * width, n, high, n, 0, l->scale);
 }
 
-// Real lines go two by two.
+// Real lines are transformed two by two.
 static int64_t lines_of_block(const Lines *l) {
     return l->form == LINES_COMPLEX ? l->kernels->lanes : 2 * l->kernels->lanes;
 }
@@ -141,7 +139,7 @@ typedef struct Run {
     int64_t width;  // bytes of a real number
 } Run;
 
-// Of one outer block; the caller sets distances and arrays.
+// Sets up the lines of one outer block; the caller sets distances and arrays.
 static Lines new_lines(const Run *run, const CpuFftPlan *plan, int swap, double scale) {
     return (Lines){.kernels = run->kernels,
                    .plan = plan,
@@ -152,7 +150,7 @@ static Lines new_lines(const Run *run, const CpuFftPlan *plan, int swap, double 
                    .outer = 1};
 }
 
-// One line as a matrix: columns, factors, rows, transposed.
+// Transforms one line as a matrix: columns, factors, rows, transposition.
 static HloStatus cut_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
                           const char *source) {
     const int64_t rows = line->rows, columns = line->n / rows;
@@ -174,7 +172,7 @@ static HloStatus cut_line(const Run *run, const CpuFftLine *line, int swap, doub
     return status;
 }
 
-// z[i] = x[i] * y[i], with the parts of x (before) and of z (after) exchanged where asked.
+// Sets z[i] = x[i] * y[i], with the parts of x (before) and of z (after) exchanged if requested.
 #define MULTIPLY(T)                                                                                    \
     for (int64_t i = 0; i < n; i++) {                                                                  \
         const T *a = (const T *)x + 2 * i, *b = (const T *)y + 2 * i;                                  \
@@ -195,7 +193,7 @@ static void multiply_points(int64_t width, int64_t n, void *z, const void *x, in
 static HloStatus one_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
                           const char *source);
 
-// One line as a convolution with a chirp.
+// Transforms one line as a convolution with a chirp.
 static HloStatus bent_line(const Run *run, const CpuFftLine *line, int swap, double scale, char *target,
                            const char *source) {
     const int64_t n = line->n, length = line->inner->n, width = run->width;
@@ -231,7 +229,7 @@ HloStatus cpu_fft_one_line(const CpuFftLine *line, bool is_double, void *points)
 
 // ---- a dimension of an array
 
-// Complex lines of [outer][n][inner] points.
+// Transforms complex lines of [outer][n][inner] points.
 static HloStatus complex_lines(const Run *run, const CpuFftLine *line, int swap, int64_t outer, int64_t inner,
                                char *target, const char *source) {
     assert(outer >= 0 && inner > 0);
@@ -257,8 +255,8 @@ static HloStatus complex_lines(const Run *run, const CpuFftLine *line, int swap,
     return run_lines(run->pool, &l);
 }
 
-// A real line of n points is a complex one of half as many, whose spectrum z is taken apart: X[k] = E + exp(-2 pi i k /
-// n) O, E and O being the spectra of the points with even and odd numbers; and put together again.
+// A real line of n points is a complex one of half as many points. Its spectrum z is separated by X[k] = E + exp(-2 pi
+// i k / n) O, E and O being the spectra of the points with even and odd numbers, and merged again the other way.
 #define TAKE_APART(T)                                                                                \
     const T *z = from, *turn = turns;                                                                \
     T *x = to;                                                                                       \
@@ -298,8 +296,8 @@ static void put_together(int64_t width, int64_t h, const void *turns, void *to, 
     }
 }
 
-// A real line of 2 h points as a complex one of h: even points are real parts, odd ones imaginary; the two transforms
-// are taken apart by symmetry, or put together before the way back.
+// Transforms a real line of 2 h points as a complex one of h: even points are real parts, odd ones imaginary; the two
+// transforms are separated by symmetry, or merged before the inverse.
 static HloStatus real_line_alone(const Run *run, const CpuFftLine *line, bool to_real, char *target,
                                  const char *source) {
     const int64_t h = line->half->n, width = run->width;
@@ -317,7 +315,7 @@ static HloStatus real_line_alone(const Run *run, const CpuFftLine *line, bool to
     return status;
 }
 
-// `count` lines whose points are neighbours, real on one side.
+// Transforms `count` lines of contiguous points, real on one side.
 static HloStatus real_lines(const Run *run, const CpuFftLine *line, bool to_real, int64_t count, char *target,
                             const char *source) {
     assert(count >= 0);
@@ -337,7 +335,7 @@ static HloStatus real_lines(const Run *run, const CpuFftLine *line, bool to_real
 
 // ---- arrays
 
-// All dimensions but the last, over arrays whose last dimension has `last` points.
+// Transforms all dimensions except the last, over arrays whose last dimension has `last` points.
 static HloStatus outer_dimensions(const Run *run, const CpuFft *f, int64_t batch, int64_t last, char *target,
                                   const char *source) {
     const int swap = f->kind == CPU_IFFT || f->kind == CPU_IRFFT;
@@ -357,7 +355,7 @@ static HloStatus last_dimension(const Run *run, const CpuFft *f, int64_t batch, 
     return complex_lines(run, line, f->kind == CPU_IFFT, count, 1, target, source);
 }
 
-// The complex side of IRFFT is transformed in a copy: its outer dimensions come first.
+// Transforms the complex side of IRFFT in a copy, since its outer dimensions come first.
 static HloStatus inverse_real(const Run *run, const CpuFft *f, int64_t batch, char *out, const char *in) {
     const int64_t half = f->lengths[f->rank - 1] / 2 + 1;
     if (f->rank == 1) return last_dimension(run, f, batch, out, in);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything about a transform that does not depend on the data is worked out when the program is compiled: factors,
+// Everything about a transform that does not depend on the data is computed when the program is compiled: factors,
 // twiddles, and for lengths with a large prime factor the chirp of Bluestein's algorithm, which makes a transform of
-// any length a convolution, done by transforms of a power of two. A long line is cut into rows and columns (two shorter
-// transforms with a turn between them) so that each part fits the cache; a real line of even length is a complex one of
-// half the length. All tables are computed in f64 and rounded once.
+// any length a convolution, computed by transforms of a power of two. A long line is split into rows and columns (two
+// shorter transforms with a rotation between them) so that each part fits the cache; a real line of even length is a
+// complex one of half the length. All tables are computed in f64 and rounded once.
 #include "targets/cpu/kernels/fft_plan.h"
 
 #include <assert.h>
@@ -14,12 +14,12 @@
 static const double kPi = 3.14159265358979323846;
 
 enum {
-    kLongLine = 16 * 1024,  // points of which a block of lines leaves the second-level cache
-    kShortLine = 64,        // points of a line that is not worth cutting
-    kWorthCutting = 8,      // rows and columns that cutting a line must give
+    kLongLine = 16 * 1024,  // points for which a block of lines exceeds the second-level cache
+    kShortLine = 64,        // points of a line that is not worth splitting
+    kWorthCutting = 8,      // minimum of rows and of columns after splitting a line
 };
 
-// exp(i angle) as element i of a table.
+// Sets element i of a table to exp(i angle).
 static void set_root(void *table, int64_t i, bool is_double, double angle, double scale) {
     if (is_double) {
         ((double *)table)[2 * i] = cos(angle) * scale;
@@ -34,7 +34,7 @@ static void *new_table(HloArena *arena, int64_t points, bool is_double) {
     return hlo_arena_allocate(arena, hlo_array_bytes((size_t)points, is_double ? 16 : 8));
 }
 
-// The factors that passes take, or -1 where a prime is too large.
+// Finds the factors that passes support; returns -1 if a prime is too large.
 static int factorise(int64_t n, int *factors) {
     assert(n > 0 && factors);
     int count = 0;
@@ -46,7 +46,8 @@ static int factorise(int64_t n, int *factors) {
     return n == 1 ? count : -1;
 }
 
-// In the order in which the passes read them: pass by pass, place by place, the roots of one butterfly together.
+// Writes the twiddles in the order in which the passes read them: pass by pass, index by index, the roots of one
+// butterfly together.
 static void make_twiddles(HloArena *arena, CpuFftPlan *plan, bool is_double) {
     int64_t n = plan->n, total = 0, at = 0;
     for (int f = 0; f < plan->factor_count; n /= plan->factors[f++])
@@ -67,7 +68,7 @@ static void make_twiddles(HloArena *arena, CpuFftPlan *plan, bool is_double) {
 
 static const CpuFftPlan *new_plan(HloArena *arena, int64_t n, bool is_double);
 
-// The chirp of n points, and its conjugate around zero in a circle of `length`, with an inverse transform's scale.
+// Sets the chirp of n points, and its conjugate around zero in a circle of `length`, with an inverse transform's scale.
 static void set_chirp(void *chirp, void *filter, int64_t n, int64_t length, bool is_double) {
     for (int64_t i = 0; i < n; i++) {
         const double angle = kPi * (double)(i * i % (2 * n)) / (double)n;
@@ -77,8 +78,8 @@ static void set_chirp(void *chirp, void *filter, int64_t n, int64_t length, bool
     }
 }
 
-// The filter is the transform of the chirp's conjugate around zero, by the baseline's kernel with its lanes alike: so
-// it is made once for all instruction sets.
+// The filter is the transform of the chirp's conjugate around zero. It is computed by the baseline's kernel with equal
+// lanes, so that one filter serves all instruction sets.
 static void make_chirp(HloArena *arena, CpuFftPlan *plan, bool is_double) {
     const int64_t n = plan->n, length = plan->convolution, width = is_double ? 8 : 4;
     const CpuFftKernels *kernels = cpu_isa_fft_kernels(CPU_FEATURES_BASELINE, is_double);
@@ -96,7 +97,7 @@ static void make_chirp(HloArena *arena, CpuFftPlan *plan, bool is_double) {
     plan->filter = filter;
 }
 
-// By Bluestein's algorithm if need be; the circle must hold the line and the chirp's two arms without their meeting.
+// Uses Bluestein's algorithm if necessary; the circle must hold the line and the chirp's two arms without overlap.
 static const CpuFftPlan *new_plan(HloArena *arena, int64_t n, bool is_double) {
     assert(n > 0);
     CpuFftPlan *plan = HLO_ARENA_NEW(arena, CpuFftPlan, 1);
@@ -113,14 +114,14 @@ static const CpuFftPlan *new_plan(HloArena *arena, int64_t n, bool is_double) {
     return plan;
 }
 
-// The divisor of n nearest below its root, as far as the passes' factors give one.
+// Returns the divisor of n nearest below its root that the passes' factors provide.
 static int64_t middle_divisor(int64_t n) {
     for (int64_t d = (int64_t)sqrt((double)n); d >= kWorthCutting; d--)
         if (n % d == 0) return d;
     return 0;
 }
 
-// Leaves the line as it is where it is short, has a large prime factor, or no divisor near its root.
+// Splits a line; leaves it whole if it is short, has a large prime factor, or no divisor near its root.
 static void cut_line(HloArena *arena, CpuFftLine *line, bool is_double) {
     int factors[CPU_FFT_FACTORS];
     if (line->n < kShortLine || factorise(line->n, factors) < 0) return;
@@ -138,7 +139,7 @@ static void cut_line(HloArena *arena, CpuFftLine *line, bool is_double) {
 
 static CpuFftLine *new_line(HloArena *arena, int64_t n, bool is_double, bool real, bool alone);
 
-// A long line by Bluestein's algorithm.
+// Sets up a long line for Bluestein's algorithm.
 static void bend_line(HloArena *arena, CpuFftLine *line, bool is_double) {
     const int64_t n = line->n;
     int64_t length = 1;
@@ -149,13 +150,13 @@ static void bend_line(HloArena *arena, CpuFftLine *line, bool is_double) {
     const HloStatus status = cpu_fft_one_line(line->inner, is_double, filter);
     if (status) {
         hlo_status_free(status);
-        hlo_arena_allocate(arena, SIZE_MAX);  // jumps, as for any memory that is short
+        hlo_arena_allocate(arena, SIZE_MAX);  // jumps, as for any allocation failure
     }
     line->chirp = chirp;
     line->filter = filter;
 }
 
-// `real`: one that is real on one side; `alone`: its points are neighbours in memory.
+// `real`: the line is real on one side; `alone`: its points are contiguous in memory.
 static CpuFftLine *new_line(HloArena *arena, int64_t n, bool is_double, bool real, bool alone) {
     assert(n > 0);
     CpuFftLine *line = HLO_ARENA_NEW(arena, CpuFftLine, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a Fourier transform's plan is made of: between fft_plan.c, which makes it, and fft.c, which runs it.
+// The plan of a Fourier transform. fft_plan.c creates it and fft.c runs it.
 #ifndef MESHLO_TARGETS_CPU_KERNELS_FFT_PLAN_H_
 #define MESHLO_TARGETS_CPU_KERNELS_FFT_PLAN_H_
 
@@ -9,7 +9,7 @@
 // A line of n points.
 typedef struct CpuFftLine {
     int64_t n;
-    const CpuFftPlan *whole;  // NULL where a line of this length is never transformed side by side with others
+    const CpuFftPlan *whole;  // NULL if a line of this length is never transformed side by side with others
     // The line as a matrix of `rows` rows: columns are transformed, multiplied by `factors` (n points), then rows; its
     // transpose is the result. rows is 0 where n does not divide well.
     int64_t rows;
@@ -33,7 +33,7 @@ struct CpuFft {
     const CpuFftLine *lines[CPU_FFT_DIMENSIONS];
 };
 
-// Transforms a line of points next to each other, forward and in place, on this thread. RESOURCE_EXHAUSTED.
+// Transforms a line of contiguous points, forward and in place, on this thread. RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_fft_one_line(const CpuFftLine *line, bool is_double, void *points);
 
 #endif

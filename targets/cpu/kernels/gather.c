@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gather is a list of slices. The plan (index_plan.h) has worked out, for blocks of slices, where each begins in
-// operand and result, with starts clamped so that a slice never leaves the operand. What is left is copying: short
-// contiguous slices go through the kernels of the instruction set (one call for a block), others run by run. The
-// simplest gathers, whose slices are runs at the place that one 32-bit index says (embedding tables), are lines: no
-// block is made at all.
+// A gather is a list of slices. The plan (index_plan.h) computes, for blocks of slices, where each begins in operand
+// and result, with starts clamped so that a slice never leaves the operand. The rest is copying: short contiguous
+// slices are copied by the kernels of the instruction set (one call per block), others run by run. The simplest
+// gathers, whose slices are runs at the position given by one 32-bit index (embedding tables), are lines: they need no
+// blocks at all.
 #include "targets/cpu/kernels/gather.h"
 
 #include <assert.h>
@@ -41,8 +41,8 @@ static void copy_run(char *to, const char *from, const CpuWindowStep *step, int 
         memcpy(to + i * step->result * width, from + i * step->operand * width, (size_t)width);
 }
 
-// A slice of several dimensions: runs along the innermost, the rest counted like an odometer with pointers that step
-// back at each carry.
+// Copies a slice of several dimensions: runs along the innermost, the rest counted like an odometer with pointers that
+// step back at each carry.
 static void copy_slice(const GatherJob *job, char *to, const char *from) {
     const CpuIndexPlan *plan = &job->plan;
     int64_t index[CPU_KERNEL_RANK_LIMIT] = {0}, runs = plan->slice_count / plan->window[0].size;
@@ -61,7 +61,7 @@ static void copy_slice(const GatherJob *job, char *to, const char *from) {
     }
 }
 
-// Whether slices are runs that the kernels copy without a call for each.
+// True if slices are runs that the kernels copy without a call for each.
 static bool has_kernel(const GatherJob *job) {
     enum { kLongBytes = 256 };
     const CpuWindowStep *run = &job->plan.window[0];
@@ -91,7 +91,7 @@ static void gather_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Slices that are lines.
+// Copies slices that are lines.
 static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const GatherJob *job = argument;
@@ -105,8 +105,8 @@ static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// Threads share the slices out; eight bytes a slice stand for the work of reading its index, so that gathers of single
-// elements are not taken for nothing.
+// Threads share the slices. Eight bytes per slice are added for reading its index, so that gathers of single elements
+// do not seem to cost nothing.
 HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result, const void *operand,
                      const void *indices) {
     assert(indexing && width > 0);

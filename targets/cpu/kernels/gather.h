@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// HLO gather and scatter over row-major arrays, with batching dimensions, exactly as the operation semantics say:
+// HLO gather and scatter over row-major arrays, with batching dimensions, exactly as the operation semantics define:
 // gather clamps start indices so that slices fit, scatter drops updates whose window does not fit.
 #ifndef MESHLO_TARGETS_CPU_KERNELS_GATHER_H_
 #define MESHLO_TARGETS_CPU_KERNELS_GATHER_H_
@@ -31,7 +31,7 @@ typedef struct CpuIndexing {
     const int64_t *slice_sizes;  // of the gather, one per operand dimension; ignored by scatter
 } CpuIndexing;
 
-// result = gather(operand, indices); elements of `width` bytes.
+// Computes result = gather(operand, indices); elements have `width` bytes.
 HLO_NODISCARD HloStatus cpu_gather(CpuPool *pool, const CpuIndexing *indexing, int width, void *result,
                                    const void *operand, const void *indices);
 
@@ -61,15 +61,15 @@ typedef struct CpuScatter {
     CpuCombine *combine;
     void *context;
     bool serial;
-    const CpuSmallScatter *small;  // what cpu_scatter_small() takes, or NULL
+    const CpuSmallScatter *small;  // for cpu_scatter_small(), or NULL
 } CpuScatter;
-// Does so on the pool. A result is its operand's array, or another one that shares nothing with it. UNIMPLEMENTED for
-// an operation that one of the types does not have, RESOURCE_EXHAUSTED.
+// Runs the scatter on the pool. A result is its operand's array, or another one that shares no memory with it.
+// UNIMPLEMENTED for an operation that one of the types does not have, RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results,
                                     const void *const *operands, const void *indices, const void *const *updates);
 
 enum { CPU_SMALL_SCATTER_STARTS = 4 };  // start indices of such a scatter at most
-// NULL for scatters that are not so small.
+// Plans a small scatter; NULL if the scatter is not small enough.
 const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter);
 void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *operand, const void *indices,
                        const void *updates);  // on this thread

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dimension numbers of gather and scatter as strides. Operand, indices and result (or updates) are walked by two
-// nests of loops, over the index vectors (batch) and inside of one slice (window), with a step in each array a level;
-// neighbouring levels that go on in every array become one, so that most programs have one level of each. Which element
-// a slice begins at is the batch's own step and the components of its index vector, each times the stride of the
-// dimension that it means: worked out for blocks of slices at a time (cpu_index_block()), clamped for a gather, and for
-// a scatter, which leaves out windows that do not fit, marked by an offset far below zero.
+// loop nests, over the index vectors (batch) and inside one slice (window), with a stride per level in each array.
+// Adjacent levels that are contiguous in every array are merged, so that most programs have one level of each. The
+// start of a slice is the batch's own offset plus each component of its index vector times the stride of the dimension
+// that it indexes. Starts are computed for blocks of slices at a time (cpu_index_block()). A gather clamps them; a
+// scatter skips windows that do not fit, which are marked by an offset far below zero.
 //
 // Rows of a table: f32[100,8] gathered by s32[3,4,1] to f32[3,4,8], slice_sizes {1, 8}, dimension 0 collapsed:
 //
-//   batch    one level of 12 slices (3 and 4 go on): a step of 8 in the result, of 1 in the indices, of 0 in the
-//   operand window   one level of 8 elements: a step of 1 in operand and result offset   of slice b: its index, clamped
-//   to 0 .. 99, times 8
+//     batch    one level of 12 slices (3 and 4 are merged): strides 8 in the result, 1 in the indices, 0 in the operand
+//     window   one level of 8 elements: stride 1 in operand and result
+//     offset   of slice b: its index, clamped to 0 .. 99, times 8
 #include "targets/cpu/kernels/index_plan.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ static void row_major(int rank, const int64_t *sizes, int64_t *strides) {
     for (int d = rank - 1; d >= 0; d--) strides[d] = next, next *= sizes[d];
 }
 
-// Sizes of a slice in every operand dimension; a scatter's come from its updates.
+// Computes the sizes of a slice in every operand dimension; a scatter's come from its updates.
 static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
     for (int d = 0, w = 0; d < x->operand_rank; d++) {
         const bool hidden = contains(x->collapsed_dims, x->collapsed_count, d) ||
@@ -40,7 +40,7 @@ static void slice_sizes_of(const CpuIndexing *x, bool scatter, int64_t *sizes) {
     }
 }
 
-// The same for the dimensions inside of a slice, in operand and result.
+// Does the same for the dimensions inside a slice, in operand and result.
 static void plan_window(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
                         const int64_t *result_strides) {
     plan->slice_count = 1;
@@ -65,14 +65,14 @@ static void plan_window(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t 
     if (plan->window_rank == 0) plan->window[plan->window_rank++] = (CpuWindowStep){1, 1, 1};
 }
 
-// True where a step of `outer` is all of `inner`, in every array.
+// True if a step of `outer` is the whole extent of `inner`, in every array.
 static bool goes_on(const CpuBatchStep *inner, const CpuBatchStep *outer) {
     return outer->result == inner->result * inner->size && outer->indices == inner->indices * inner->size &&
            outer->operand == inner->operand * inner->size;
 }
 
-// The dimensions of the result that are no window, from the innermost out; one that goes on where the next inner one
-// ends, in all three arrays, is joined to it.
+// Plans the dimensions of the result that are not window dimensions, from the innermost out. A dimension that continues
+// where the next inner one ends, in all three arrays, is merged with it.
 static void plan_batch(CpuIndexPlan *plan, const CpuIndexing *x, const int64_t *operand_strides,
                        const int64_t *result_strides, const int64_t *indices_strides) {
     CpuBatchStep steps[CPU_KERNEL_RANK_LIMIT];
@@ -125,7 +125,7 @@ HloStatus cpu_index_plan(const CpuIndexing *x, bool scatter, const void *indices
 // ---- blocks of slices
 
 // An offset so far below zero that neither the other components nor other offsets of this kind bring it back, and that
-// as many of them as there are dimensions do not overflow.
+// the sum of as many of them as there are dimensions does not overflow.
 static const int64_t kNowhere = -(INT64_C(1) << 56);
 
 static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
@@ -133,8 +133,8 @@ static inline int64_t placed(CpuStartStep step, int64_t start, bool clamp) {
     return !clamp ? kNowhere : start < 0 ? 0 : step.largest * step.operand;
 }
 
-// Nearly all indices are s32: their loop has no switch inside, and a function of its own so that all it needs stays in
-// registers.
+// Nearly all indices are s32: their loop has no switch inside, and is a separate function so that everything it needs
+// stays in registers.
 __attribute__((noinline)) static void set_places_s32(int64_t *operands, const int32_t *indices, int64_t step,
                                                      int64_t count, int64_t first, int64_t first_step,
                                                      CpuStartStep start, bool clamp) {
@@ -146,8 +146,8 @@ __attribute__((noinline)) static void set_places_s32(int64_t *operands, const in
             operands[i] = first + placed(start, *indices, false);
 }
 
-// Offsets of `count` slices: `first` and what the batch dimension adds at each step, and one component of the index
-// vectors, the first of which is at element `at` of the indices.
+// Sets the offsets of `count` slices: `first` plus the batch dimension's stride at each step, plus one component of the
+// index vectors, the first of which is at element `at` of the indices.
 static void set_places(const CpuIndexPlan *plan, CpuStartStep start, int64_t at, CpuBatchStep inner, int64_t count,
                        bool clamp, int64_t first, int64_t *operands) {
     if (plan->index_type == HLO_S32) {
@@ -171,7 +171,7 @@ static void set_steps(int64_t *offsets, int64_t first, int64_t step, int64_t cou
     for (int64_t i = 0; i < count; i++, first += step) offsets[i] = first;
 }
 
-// Elements before a slice of the batch in each array, without what its index vector adds.
+// Offset of a slice of the batch in each array, in elements, without its index vector.
 typedef struct BatchPlace {
     int64_t result, operand, indices;
 } BatchPlace;
@@ -189,8 +189,8 @@ static BatchPlace batch_place(const CpuIndexPlan *plan, int64_t slice) {
     return place;
 }
 
-// Where the slices `first` to `first + count` of the batch stand in operand and result. Slices of one run of the
-// innermost level have steps that are the same, so that everything but the index vectors is an arithmetic sequence.
+// Computes the offsets of the slices `first` to `first + count` of the batch in operand and result. Slices of one run
+// of the innermost level have equal strides, so that everything except the index vectors is an arithmetic sequence.
 void cpu_index_block(const CpuIndexPlan *plan, int64_t first, int64_t end, bool clamp, CpuIndexBlock *block) {
     assert(first >= 0 && first < end && end <= plan->batch_count);
     const CpuBatchStep inner = plan->batch[0];
@@ -230,9 +230,9 @@ CpuFetchPlan cpu_index_plan_fetch(const CpuIndexPlan *plan, const void *operand,
 
 // ---- lines
 
-// The form that tables of embeddings have, table[ids]: one index a slice, and slices that are rows, all in a line; or
-// many lines, one from each row of an operand. Of long rows the copying is nearly all of the time, so that nothing is
-// gained over the general plan: as in gather.c, more than kLongBytes are left to that.
+// Recognises the form of embedding tables, table[ids]: one index per slice, and slices that are rows, all in a line; or
+// many lines, one from each row of an operand. For long rows copying takes nearly all the time, so that nothing is
+// gained over the general plan: as in gather.c, rows above kLongBytes are left to it.
 bool cpu_index_line(const CpuIndexPlan *plan, int64_t operand_elements, int width, CpuIndexKind *kind,
                     CpuIndexLine *line) {
     assert(plan && kind && line && width > 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that depend on key and counter only, so that threads can begin anywhere and every split of the work gives the
-// same bits: those of XLA and JAX.
+// Random numbers that depend only on key and counter, so that threads can begin anywhere and every division of the work
+// yields the same bits: those of XLA and JAX.
 #include "targets/cpu/kernels/random.h"
 
 #include <assert.h>
@@ -54,7 +54,7 @@ static void store_words(int bits, char *out, int64_t at, const uint32_t *words, 
     }
 }
 
-// How many of `count` counters from `first` on share the high word.
+// Returns how many of `count` counters from `first` on share the high word.
 static int64_t same_high_word(uint64_t first, int64_t count) {
     const uint64_t left = (UINT64_C(1) << 32) - (first & UINT32_MAX);
     return (uint64_t)count < left ? count : (int64_t)left;
@@ -92,7 +92,7 @@ void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t fi
 
 // ---- rng-bit-generator, Threefry
 
-// For elements of up to 32 bits one dimension (the first even one, else the largest) is halved, rounded up; counters
+// For elements of up to 32 bits one dimension (the first even one, else the largest) is halved, rounded up. Counters
 // number the half-sized array, and the two words of a block are neighbours along that dimension.
 typedef struct ThreefryJob {
     const CpuRandomKernels *kernels;
@@ -143,7 +143,7 @@ static void threefry_task(void *argument, int64_t begin, int64_t end, int worker
     }
 }
 
-// The dimension to halve; -1 for a scalar.
+// Returns the dimension to halve; -1 for a scalar.
 static int split_dimension(int rank, const int64_t *sizes) {
     int largest = rank ? 0 : -1;
     for (int d = 0; d < rank; d++) {
@@ -154,7 +154,7 @@ static int split_dimension(int rank, const int64_t *sizes) {
 }
 
 // XLA's rng-bit-generator by Threefry: the state is a key and a counter. A block of two words makes one element of 64
-// bits, or two narrower ones that stand in the two halves of one dimension: the first of even size, else the largest.
+// bits, or two narrower ones, one in each half of one dimension: the first of even size, else the largest.
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out) {
     ThreefryJob job = {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the
-// chain of additions without changing its order; columns are scanned as vectors of neighbours. One
-// long row is cut in fixed segments.
+// Cumulative scans. Rows along memory are scanned several at a time, which hides the latency of the chain of additions
+// without changing its order; columns are scanned as vectors of neighbours. A single long row is split into fixed
+// segments.
 //
 //     rows      [outer][length]: kLanes rows side by side, each in its own order
 //     columns   [outer][length][inner]: result row i = row i - 1 op input row i, for up to kColumnBlock columns at once
-//     long row  segments of 2^15, scanned alone; then, segment by segment, everything gets the total before it
+//     long row  segments of 2^15, scanned separately; then, segment by segment, the total before it is added to all
 //               1 2 3 | 4 5 6  ->  1 3 6 | 4 9 15  ->  1 3 6 | 10 15 21
 //
-// Segments have a fixed length, so that the bits of a long row do not depend on the number of
-// workers. In reverse, step is -1 and the scan begins at the row's end. Narrow types are scanned in
-// f32 and rounded once an element.
+// Segments have a fixed length, so that the bits of a long row do not depend on the number of workers. In reverse, step
+// is -1 and the scan begins at the row's end. Narrow types are scanned in f32 and rounded once per element.
 #include <assert.h>
 #include <string.h>
 
@@ -20,15 +19,15 @@
 #include "targets/cpu/isa/scan.h"
 #include "targets/cpu/kernels/window.h"
 
-// Rows of one unit: a multiple of every instruction set's.
+// Rows per unit: a multiple of every instruction set's lanes.
 enum { kUnitRows = 16 };
 enum { kLanes = 8, kLine = 16, kSegment = 1 << 15, kColumnBlock = 512 };
 
 typedef void LaneScan(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step, const void *init);
 typedef void OneScan(const void *in, void *out, int64_t length, int64_t step, const void *init);
 
-// kLanes rows at once, a cache line of each in turn (rows often lie at distances that share cache sets), and one row.
-// `init` is combined into the first element.
+// Functions for kLanes rows side by side, a cache line of each in turn (rows are often at distances that share cache
+// sets), and for one row. `init` is combined into the first element.
 #define SCAN_FUNCTIONS(T, name, expression)                                                                     \
     static void lanes_##name(const void *in, void *out, int64_t lane_stride, int64_t length, int64_t step,      \
                              const void *init) {                                                                \
@@ -65,7 +64,7 @@ SCAN_FUNCTIONS(uint32_t, add_u32, x + y)
 SCAN_FUNCTIONS(uint32_t, multiply_u32, x *y)
 SCAN_FUNCTIONS(uint64_t, add_u64, x + y)
 SCAN_FUNCTIONS(uint64_t, multiply_u64, x *y)
-// The order of operands makes NaN win: both comparisons are false for it.
+// The order of operands lets NaN win: both comparisons are false for it.
 SCAN_FUNCTIONS(float, maximum_f32, x != x ? x : y <= x && !(x == 0 && y == 0) ? x : x == 0 && y == 0 ? x + y : y)
 SCAN_FUNCTIONS(int32_t, maximum_s32, x > y ? x : y)
 SCAN_FUNCTIONS(int32_t, minimum_s32, x < y ? x : y)
@@ -109,7 +108,7 @@ typedef struct ScanJob {
     char *out;
 } ScanJob;
 
-// One row, or a part of one, whose elements are `step` apart; the first is combined with `init`.
+// Scans one row, or a part of one, whose elements are `step` apart; the first is combined with `init`.
 static void scan_one(const ScanJob *job, const char *in, char *out, int64_t length, int64_t step, const char *init) {
     if (job->entry) {
         job->entry->one(in, out, length, step, init);
@@ -124,7 +123,7 @@ static void scan_one(const ScanJob *job, const char *in, char *out, int64_t leng
     }
 }
 
-// As many rows at once as there is a function for; returns how many.
+// Scans as many rows at the same time as a function supports; returns their number.
 static int64_t scan_some_rows(const ScanJob *job, int64_t row, int64_t rows) {
     const int64_t start = row * job->length * job->width;
     const int64_t at = start + (job->reverse ? job->length - 1 : 0) * job->width, step = job->reverse ? -1 : 1;
@@ -141,7 +140,7 @@ static int64_t scan_some_rows(const ScanJob *job, int64_t row, int64_t rows) {
     return 1;
 }
 
-// Rows along memory: unit = kUnitRows rows, fewer in the last one.
+// Rows along memory: a unit is kUnitRows rows, fewer in the last one.
 static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ScanJob *job = argument;
     const int64_t last = end * kUnitRows < job->outer ? end * kUnitRows : job->outer;
@@ -149,7 +148,7 @@ static void scan_rows_task(void *argument, int64_t begin, int64_t end, int worke
     for (int64_t row = begin * kUnitRows; row < last;) row += scan_some_rows(job, row, last - row);
 }
 
-// Columns: unit = (outer, block of neighbouring columns).
+// Columns: a unit is a block of neighbouring columns of one outer index.
 static void scan_columns_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScanJob *job = argument;
@@ -170,15 +169,15 @@ static void scan_columns_task(void *argument, int64_t begin, int64_t end, int wo
     }
 }
 
-// ---- one long row: segments scanned alone, then their totals, then every segment shifted by what stands before it
+// ---- one long row: segments are scanned separately, then each is shifted by the total before it
 
-// In scanning order, from the start of the scan.
+// Returns the range of a segment in scanning order, from the start of the scan.
 static void segment_range(const ScanJob *job, int64_t segment, int64_t *begin, int64_t *length) {
     *begin = segment * kSegment;
     *length = job->length - *begin < kSegment ? job->length - *begin : kSegment;
 }
 
-// Address of the i-th element in scanning order of a row.
+// Returns the address of the i-th element in scanning order of a row.
 static int64_t scan_offset(const ScanJob *job, int64_t row, int64_t i) {
     return (row * job->length + (job->reverse ? job->length - 1 - i : i)) * job->width;
 }
@@ -196,7 +195,7 @@ static void segment_task(void *argument, int64_t begin, int64_t end, int worker)
     }
 }
 
-// Adds the last element of the segment before, which is final by then: segments in order, elements in parallel.
+// Adds the last element of the previous segment, which is final by then: segments in order, elements in parallel.
 typedef struct ShiftJob {
     const ScanJob *scan;
     const char *carry;
@@ -233,7 +232,7 @@ static void scan_long_rows(CpuPool *pool, ScanJob *job) {
         }
 }
 
-// By what stands inside: columns, one long row, or many rows.
+// Chooses by the shape: columns, one long row, or many rows.
 static void run_scan(CpuPool *pool, ScanJob *job) {
     const int64_t total = job->outer * job->length * job->inner;
     CpuPool *use = total < 32768 ? NULL : pool;
@@ -246,15 +245,15 @@ static void run_scan(CpuPool *pool, ScanJob *job) {
         cpu_pool_parallel_for_grain(use, hlo_divide_up(job->outer, kUnitRows), 1, scan_rows_task, job);
 }
 
-// NULL where elements are combined one at a time.
+// Returns NULL if elements are combined one at a time.
 static const ScanEntry *find_entry(HloType type, CpuReduceOp op) {
     for (size_t i = 0; i < HLO_COUNT_OF(kScans); i++)
         if (kScans[i].type == type && kScans[i].op == op) return &kScans[i];
     return NULL;
 }
 
-// Running sums and the like along the middle one of (outer, length, inner). Narrow floats are scanned in f32 and
-// rounded at the end, as reductions are.
+// Scans along the middle of (outer, length, inner). Narrow floats are scanned in f32 and rounded at the end, as in
+// reductions.
 HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer, int64_t length,
                    int64_t inner, const void *init, void *out, const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));

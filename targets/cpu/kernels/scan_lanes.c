@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scans with any combiner: a unit of work is some columns, whose elements are turned, a few steps at a time, so that
-// the columns lie next to each other and one call of the combiner takes a step in all of them.
+// Scans with any combiner: a unit of work is some columns, whose elements are transposed, a few steps at a time, so
+// that the columns are contiguous and one call of the combiner performs a step in all of them.
 #include <assert.h>
 #include <string.h>
 
@@ -22,12 +22,12 @@ typedef struct LanesJob {
     int64_t operand_offsets[CPU_KERNEL_RANK_LIMIT];  // in scratch: kSteps rows of ins, kSteps of outs, one of inits
 } LanesJob;
 
-// Columns that lie evenly in memory: lane l of them begins at element base + l * step of the arrays.
+// Columns at even distances in memory: lane l of them begins at element base + l * step of the arrays.
 typedef struct Segment {
     int64_t lane, count, base, step;
 } Segment;
 
-// The segment that begins at lane `lane` of the columns [first, first + count).
+// Returns the segment that begins at lane `lane` of the columns [first, first + count).
 static Segment segment_at(const CpuLanesScan *s, int64_t first, int64_t count, int64_t lane) {
     assert(lane < count);
     const int64_t column = first + lane, left = s->inner - column % s->inner, rest = count - lane;
@@ -55,7 +55,7 @@ static void turn(const LanesJob *job, int operand, int64_t first, int64_t count,
     }
 }
 
-// Steps [row, row + rows) of the columns. `carry` holds each operand's latest results, at first the inits.
+// Scans steps [row, row + rows) of the columns. `carry` points to each operand's latest results, at first the inits.
 static void scan_steps(const LanesJob *job, int64_t first, int64_t count, int64_t row, int64_t rows, char *scratch,
                        const void **carry) {
     const CpuLanesScan *s = job->scan;
@@ -79,7 +79,7 @@ static void scan_steps(const LanesJob *job, int64_t first, int64_t count, int64_
     }
 }
 
-// Unit = the next `lanes` columns.
+// A unit is the next `lanes` columns.
 static void lanes_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LanesJob *job = argument;

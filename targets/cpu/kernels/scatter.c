@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scatter applies windows of updates to places of the operand that are known only when it runs,
-// and any two windows may meet. The order of what meets is the order of the index vectors, on any
-// number of workers: sums of floats depend on it. So the updates are never shared out, but what is
-// written is, in one of two ways (ScatterSplit), and every worker goes through all windows and
-// applies its part of each. Where neither way keeps two workers from one element (windows that
-// overlap shifted), one worker does it all.
+// A scatter applies windows of updates at positions of the operand that are known only when it runs, and any two
+// windows may overlap. Overlapping updates are applied in the order of the index vectors, on any number of workers:
+// sums of floats depend on it. So workers share the output rather than the updates, in one of two ways (ScatterSplit):
+// every worker goes through all windows and applies its part of each. If neither way keeps two workers from writing the
+// same element (windows that overlap shifted), one worker does everything.
 //
 //     operand f32[6,8], windows of one row, indices 2 0 2    by owners: worker A rows 0-2, worker B rows 3-5
 //     worker A   window 0 -> row 2, window 1 -> row 0, window 2 -> row 2      in this order
 //     worker B   the same three windows, none of which is its own
 //     by columns: worker A columns 0-3 of every window, worker B columns 4-7
 //
-// From the most general to the fastest: any windows run by run, a computation of the program called
-// for each element; blocks of a few hundred windows by one call of a kernel; windows whose place
-// one 32-bit index tells, without blocks (a line: index_plan.h); and for long rows of an operand
-// that must be copied anyway, the updates sorted by row first, so that each row goes through the
-// cache once (run_rows()).
+// The forms, from the most general to the fastest: any windows run by run, with a computation of the program called for
+// each element; blocks of a few hundred windows by one call of a kernel; windows whose position is given by one 32-bit
+// index, without blocks (a line: index_plan.h); and for long rows of an operand that must be copied anyway, the updates
+// sorted by row first, so that each row passes through the cache once (run_rows()).
 //
-// Narrow types are decoded, combined in f32 and encoded for each update, so that each update rounds
-// as HLO's definition does. Windows that are not wholly inside of the operand come as -1 from the
-// index plan and are left out.
+// Narrow types are decoded, combined in f32 and encoded for each update, so that each update rounds as HLO's definition
+// requires. Windows that are not entirely inside the operand have offset -1 in the index plan and are skipped.
 #include <assert.h>
 #include <string.h>
 
@@ -33,8 +30,9 @@ enum { kCombineBlock = 512 };
 
 // How workers share a scatter without changing the order in which any element is updated.
 typedef enum ScatterSplit {
-    SPLIT_COLUMNS,  // columns that no two windows share otherwise: each applies every update to its own part of them
-    SPLIT_OWNERS,   // windows that coincide or share nothing: each applies the updates to its own part of the operand
+    SPLIT_COLUMNS,  // columns that windows never share otherwise: each worker applies every update to its own columns
+    SPLIT_OWNERS,   // windows that coincide or are disjoint: each worker applies the updates to its own part of the
+                    // operand
 } ScatterSplit;
 
 typedef struct ScatterJob {
@@ -49,9 +47,9 @@ typedef struct ScatterJob {
     bool shared;                  // by several workers
     int64_t operand_count;        // elements
     CpuScatterKernel *runs;       // of windows of one short run, or NULL
-    CpuIndexLine line;            // such windows where one index tells each place,
+    CpuIndexLine line;            // such windows if one index gives each position,
     CpuScatterKernel *line_runs;  // and their kernel, or NULL
-    CpuBlockKernel *kernel;       // of windows of one run of a type that computes as it is stored, or NULL
+    CpuBlockKernel *kernel;       // of windows of one run of a type that computes in its stored form, or NULL
     // By rows: the source, and the updates in the order of their rows, those of row r from starts[r] to before
     // starts[r + 1].
     const char *source;
@@ -59,7 +57,7 @@ typedef struct ScatterJob {
     int64_t *order;
 } ScatterJob;
 
-// The block kernel of an operation that is neither an assignment nor a call; NULL where the type does not have it.
+// Returns the block kernel of an operation that is neither an assignment nor a call; NULL if the type has none.
 static CpuBlockKernel *builtin_kernel(const CpuScatter *scatter, const CpuLoopKernels *kernels, int which) {
     static const CpuLoopOp kOps[] = {[CPU_SCATTER_ADD] = CPU_OP_ADD,
                                      [CPU_SCATTER_MULTIPLY] = CPU_OP_MULTIPLY,
@@ -69,7 +67,7 @@ static CpuBlockKernel *builtin_kernel(const CpuScatter *scatter, const CpuLoopKe
     return kernels->operation[kOps[scatter->op]][cpu_register_of(scatter->types[which])];
 }
 
-// target[i] = op(target[i], update[i]) for a contiguous run of operand number `which`.
+// Computes target[i] = op(target[i], update[i]) for a contiguous run of operand number `which`.
 static void combine_run(const ScatterJob *job, int which, char *target, const char *update, int64_t count) {
     const HloType type = job->scatter->types[which];
     const int width = hlo_type_bytes(type);
@@ -93,7 +91,7 @@ static void combine_run(const ScatterJob *job, int which, char *target, const ch
     }
 }
 
-// One element by the program's computation, all operands at once.
+// Updates one element by the program's computation, all operands together.
 static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
     void *targets[CPU_KERNEL_RANK_LIMIT];
     const void *sources[CPU_KERNEL_RANK_LIMIT];
@@ -105,7 +103,7 @@ static void call_one(const ScatterJob *job, int64_t operand, int64_t update) {
     s->combine(s->context, s->count, targets, sources);
 }
 
-// Part [begin, end) of one run along the innermost window dimension.
+// Applies part [begin, end) of one run along the innermost window dimension.
 static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
     assert(begin >= 0 && begin <= end);
     const CpuWindowStep *step = &job->plan.window[0];
@@ -126,8 +124,7 @@ static void apply_run(const ScatterJob *job, int64_t operand, int64_t update, in
     }
 }
 
-// One window, its columns [begin, end) only; runs along the innermost dimension are applied one
-// after the other.
+// Applies columns [begin, end) of one window; runs along the innermost dimension are applied one after the other.
 static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, int64_t begin, int64_t end) {
     assert(begin >= 0 && begin <= end);
     const CpuIndexPlan *plan = &job->plan;
@@ -149,7 +146,7 @@ static void apply_slice(const ScatterJob *job, int64_t operand, int64_t update, 
 
 // ---- windows of one short run
 
-// The kernels of such windows, by what says where they are; NULL where the operation and the type have none.
+// Returns the kernel of such windows for the kind of their positions; NULL if the operation and the type have none.
 static CpuScatterKernel *run_kernel(const ScatterJob *job, CpuIndexKind kind) {
     static const CpuIndexOp kOps[] = {[CPU_SCATTER_ASSIGN] = CPU_INDEX_ASSIGN,
                                       [CPU_SCATTER_ADD] = CPU_INDEX_ADD,
@@ -168,7 +165,7 @@ static CpuScatterKernel *run_kernel(const ScatterJob *job, CpuIndexKind kind) {
     return job->index_kernels->scatter[kind][kOps[scatter->op]][by_width ? kUnsigned[width] : cpu_register_of(type)];
 }
 
-// One block of windows; [begin, end) as in scatter_task().
+// Applies one block of windows; [begin, end) as in scatter_task().
 static void scatter_block(const ScatterJob *job, const CpuIndexBlock *block, int64_t begin, int64_t end) {
     const bool owners = job->split == SPLIT_OWNERS;
     const int64_t first = owners ? 0 : begin, columns = owners ? job->plan.window[0].size : end - begin,
@@ -202,14 +199,14 @@ static void scatter_task(void *argument, int64_t begin, int64_t end, int worker)
     }
 }
 
-// The same where the windows are a line.
+// Does the same if the windows are a line.
 static void line_task(void *argument, int64_t begin, int64_t end, int worker) {
     const ScatterJob *job = argument;
     (void)worker;
     job->line_runs(&job->line, begin, end, job->operands[0], job->updates[0]);
 }
 
-// True where windows are runs of which any two coincide or share nothing.
+// True if windows are runs of which any two coincide or are disjoint.
 static bool has_owners(const CpuIndexPlan *plan) {
     const CpuWindowStep *run = &plan->window[0];
     bool apart = plan->window_rank == 1 && run->operand == 1;
@@ -218,9 +215,9 @@ static bool has_owners(const CpuIndexPlan *plan) {
     return apart;
 }
 
-// True where an element that two windows share is in the same column of both, so that columns may be shared out: all
-// moves of a window are multiples of a number that no column reaches. Windows that are shifted along their columns
-// overlap in different ones, where workers would update an element at once, and in any order.
+// True if an element that two windows share is in the same column of both, so that workers may share the columns: all
+// offsets between windows are multiples of a number that no column reaches. Windows that are shifted along their
+// columns overlap in different columns, so workers would update an element concurrently, in any order.
 static bool columns_are_apart(const CpuIndexPlan *plan) {
     int64_t move = 0;
     for (int i = 0; i < plan->start_count; i++) move = hlo_gcd(move, plan->starts[i].operand);
@@ -231,7 +228,7 @@ static bool columns_are_apart(const CpuIndexPlan *plan) {
 
 // ---- whole rows
 
-// Sorts the updates by row, those of a row in their order: by counting.
+// Sorts the updates by row, stably, by counting.
 static void sort_updates(ScatterJob *job, int64_t rows) {
     const int64_t size = job->plan.window[0].size;
     int32_t *starts = job->starts;
@@ -255,7 +252,7 @@ static void sort_updates(ScatterJob *job, int64_t rows) {
     }
 }
 
-// Row number `row`, which has updates, a piece at a time in the first-level cache.
+// Combines the updates of row number `row`, which has some, a piece at a time in the first-level cache.
 static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
     enum { kPieceBytes = 4096, kLine = 64 };
     _Alignas(64) char piece[kPieceBytes];
@@ -267,12 +264,12 @@ static void combine_row(const ScatterJob *job, int64_t row, int64_t width) {
             job->kernel(piece, from, (const char *)job->updates[0] + (job->order[k] + at) * width, NULL, count, 0);
         job->kernels->stream((char *)job->operands[0] + offset * width, piece, (size_t)(count * width));
     }
-    // The update after the next one, whose row may follow at once.
+    // The update after the next one, whose row may follow immediately.
     const char *next = (const char *)job->updates[0] + job->order[job->starts[row + 1] + 1] * width;
     for (int64_t i = 0; i < size * width && i < kPieceBytes; i += kLine) __builtin_prefetch(next + i, 0, 2);
 }
 
-// Rows without updates are copied in long stretches, the others combined on the way.
+// Copies rows without updates in long stretches; combines the others during the copy.
 static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ScatterJob *job = argument;
@@ -288,7 +285,7 @@ static void rows_task(void *argument, int64_t begin, int64_t end, int worker) {
     job->kernels->streamed();
 }
 
-// Whether that way is open: a large operand that must be copied anyway, with rows of more than a few lines.
+// True for a large operand that must be copied anyway, with rows of more than a few cache lines.
 static bool goes_by_rows(const ScatterJob *job) {
     enum { kLeastBytes = 256 };
     const int64_t width = hlo_type_bytes(job->scatter->types[0]), size = job->plan.window[0].size;
@@ -297,12 +294,12 @@ static bool goes_by_rows(const ScatterJob *job) {
            job->plan.batch_count < INT32_MAX;
 }
 
-// O(rows + updates) memory for sorting by counting.
+// Needs O(rows + updates) memory for sorting by counting.
 static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
     enum { kRowsEach = 64 };
     const int64_t rows = job->operand_count / job->plan.window[0].size;
     assert(job->operand_count % job->plan.window[0].size == 0); /* the row is a product of dimensions */
-    // Two updates more: those behind the last are fetched too.
+    // Two more updates: those after the last are prefetched too.
     const size_t order = sizeof(int64_t) * (size_t)(job->plan.batch_count + 2);
     char *memory = cpu_pool_scratch_take(pool, order + sizeof(int32_t) * (size_t)(rows + 2));
     HLO_FAIL_IF(!memory, HLO_RESOURCE_EXHAUSTED, "no memory to sort the updates of a scatter");
@@ -317,7 +314,7 @@ static HloStatus run_rows(CpuPool *pool, ScatterJob *job) {
 
 // ---- the whole
 
-// Which parts the workers get, and the kernel of those windows that have one.
+// Chooses how workers share the scatter, and the kernel of windows that have one.
 static void choose_split(ScatterJob *job, const CpuPool *pool) {
     enum { kWorthSharing = 16384, kManyColumns = 256 };
     const CpuIndexPlan *plan = &job->plan;
@@ -348,9 +345,9 @@ static HloStatus check_types(const ScatterJob *job) {
     return HLO_SUCCESS;
 }
 
-// The operands are copied to the results and the updates go in there, in the order of the indices where that matters.
-// Work is shared by parts of the array (owners: a worker leaves out what falls elsewhere) or by parts of the window, so
-// that no element has two writers; or, row by row, results are made in one pass without the copy.
+// Copies the operands to the results and applies the updates there, in the order of the indices if it matters. Workers
+// share parts of the array (owners: a worker skips updates elsewhere) or parts of the window, so that no element has
+// two writers; or results are made row by row in one pass without the copy.
 HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *results, const void *const *operands,
                       const void *indices, const void *const *updates) {
     assert(scatter && results && operands && updates);
@@ -382,7 +379,7 @@ HloStatus cpu_scatter(CpuPool *pool, const CpuScatter *scatter, void *const *res
 
 // ---- one run
 
-// A scatter that assigns one run, with all that is needed to find its place.
+// A scatter that assigns one run, with everything needed to find its position.
 struct CpuSmallScatter {
     int64_t operand_bytes, bytes;  // of the run
     int width;
@@ -392,8 +389,8 @@ struct CpuSmallScatter {
     CpuStartStep starts[CPU_SMALL_SCATTER_STARTS];
 };
 
-// One window that is assigned to a run of neighbours in a small array, as in loops that write an element a round: a
-// memcpy and a memcpy. NULL for any other scatter.
+// Plans one window that is assigned to a contiguous run of a small array, as in loops that write an element per
+// iteration: two memcpy calls. NULL for any other scatter.
 const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter *scatter) {
     enum { kMostBytes = 4096 };
     CpuIndexPlan plan;
@@ -417,7 +414,7 @@ const CpuSmallScatter *cpu_scatter_plan_small(HloArena *arena, const CpuScatter 
     return small;
 }
 
-// A run that does not fit is left out.
+// Skips a run that does not fit.
 void cpu_scatter_small(const CpuSmallScatter *small, void *result, const void *operand, const void *indices,
                        const void *updates) {
     int64_t place = 0;

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sorting. A stable sort has one right answer, so rows may be cut for workers in any way.
+// Sorting. A stable sort has only one correct result, so rows may be divided among workers in any way.
 //
-// Elements become keys: unsigned integers that are ordered as the elements are (sort_keys.h), with
-// the element's number beside each unless the key alone says everything. Keys are sorted, then
-// every operand is rearranged once by the numbers. Several keys are sorted one after the other, the
-// least significant first, which a stable sort allows.
+// Elements become keys: unsigned integers that have the order of the elements (sort_keys.h), with the element's number
+// beside each unless the key determines the element. Keys are sorted, then every operand is rearranged once by the
+// numbers. Several keys are sorted one after the other, the least significant first, which a stable sort allows.
 //
 //     short rows   merge sort from runs of 16, each by insertion
-//     long rows    radix sort by bytes, from the lowest; bytes that are equal in all keys are passed over
-//     one row on many workers   each sorts a part, then rounds of merges in which every worker has an equal slice
-//     comparators without keys  a merge sort that calls the program's computation; it ends whatever that answers
+//     long rows    radix sort by bytes, from the lowest; bytes that are equal in all keys are skipped
+//     one row on many workers   each sorts a part, then passes of merges in which every worker has an equal slice
+//     comparators without keys  a merge sort that calls the program's computation; it ends whatever that returns
 //
 //     merge of a = 1 4 9 and b = 2 3 8, the second of three slices: 3 and 4
 //     merge_split() finds by bisection that of the first 2 results one comes from a and one from b
 //
-// Scratch of a worker, for n elements rounded up to 16: [keys 8n][spare 8n][numbers 4n][spare
-// 4n][one row of the widest operand].
+// Scratch of a worker, for n elements rounded up to 16: [keys 8n][spare 8n][numbers 4n][spare 4n][one row of the widest
+// operand].
 #include "targets/cpu/kernels/sort.h"
 
 #include <assert.h>
@@ -30,7 +29,7 @@ enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow
 
 // ---- serial sorts of keys
 
-// Stable sort of n keys and, when they are given, of the indices that belong to them. The spare arrays are as long.
+// Stable sort of n keys and, if given, of the indices that belong to them. The spare arrays have the same length.
 #define KEY_SORT(K, S)                                                                                              \
     static void insertion_##S(K *keys, uint32_t *index, int64_t n) {                                                \
         for (int64_t i = 1; i < n; i++) {                                                                           \
@@ -132,7 +131,7 @@ enum { kRadixBits = 8, kBuckets = 1 << kRadixBits, kSmallRow = 256, kParallelRow
 KEY_SORT(uint32_t, 32)
 KEY_SORT(uint64_t, 64)
 
-// ---- one long row on several workers: sorted parts, then rounds of merges
+// ---- one long row on several workers: sorted parts, then passes of merges
 
 typedef struct LongRow {
     int bits;
@@ -141,12 +140,12 @@ typedef struct LongRow {
     uint32_t *index, *spare_index;
 } LongRow;
 
-// Parts differ by one element at most.
+// Returns the start of a part. Parts differ by one element at most.
 static int64_t part_start(const LongRow *row, int64_t part) {
     return row->n * part / row->parts;
 }
 
-// NULL stays NULL: rows without numbers.
+// NULL stays NULL, for rows without numbers.
 static uint32_t *offset_index(uint32_t *index, int64_t by) {
     return index ? index + by : NULL;
 }
@@ -165,7 +164,7 @@ static void sort_part_task(void *argument, int64_t begin, int64_t end, int worke
     }
 }
 
-// Output range `slice` of `parts` of the merge of one pair of runs (row->width parts each).
+// Merges output range `slice` of `parts` of one pair of runs (row->width parts each).
 #define MERGE_SLICE(K, S)                                                                                   \
     static void merge_slice_##S(const LongRow *row, int64_t pair, int64_t slice, int64_t slices) {          \
         const int64_t first = pair * 2 * row->width;                                                        \
@@ -184,7 +183,7 @@ static void sort_part_task(void *argument, int64_t begin, int64_t end, int worke
 MERGE_SLICE(uint32_t, 32)
 MERGE_SLICE(uint64_t, 64)
 
-// Unit = pair * parts + slice.
+// A unit is pair * parts + slice.
 static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LongRow *row = argument;
@@ -197,8 +196,8 @@ static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// Each worker sorts its part, then runs are merged in pairs. In each round every worker has an equal slice of the
-// output: merge_split() finds by bisection where in both runs a slice begins, so even the last merge of two halves
+// Each worker sorts its part, then runs are merged in pairs. In each pass every worker has an equal slice of the
+// output: merge_split() finds by bisection where a slice begins in both runs, so even the last merge of two halves
 // keeps all workers busy.
 static void sort_long_row(CpuPool *pool, LongRow *row) {
     const int workers = cpu_pool_worker_count(pool);
@@ -219,7 +218,7 @@ static void sort_long_row(CpuPool *pool, LongRow *row) {
 typedef struct SortJob {
     const CpuSort *sort;
     const CpuLoopKernels *kernels;
-    CpuPool *pool;  // for long rows; NULL when rows themselves are spread
+    CpuPool *pool;  // for long rows; NULL if workers share the rows
     void *const *outputs;
     const void *const *inputs;
     char *scratch;
@@ -228,7 +227,7 @@ typedef struct SortJob {
     int widest;
 } SortJob;
 
-// Element i of the row that begins at `base`.
+// Returns the address of element i of the row that begins at `base`.
 static const char *element_address(const CpuSort *s, const void *array, int operand, int64_t base, int64_t i) {
     return (const char *)array + (base + i * s->inner) * hlo_type_bytes(s->types[operand]);
 }
@@ -263,7 +262,7 @@ static void apply_permutation(const SortJob *job, int64_t base, const uint32_t *
     }
 }
 
-// Stable; keys and numbers end where `row` says then.
+// Sorts stably; afterwards `row` points to the sorted keys and numbers.
 static void sort_row_of_keys(const SortJob *job, LongRow *row) {
     if (job->pool)
         sort_long_row(job->pool, row);
@@ -289,15 +288,15 @@ static RowMemory row_memory(const SortJob *job, int worker) {
                        .line = at + 24 * n};
 }
 
-// One operand by one key whose bits say everything needs no numbers beside it: sorted keys are turned back into
-// elements.
+// Sorts one row. One operand with one key that determines the element needs no numbers: sorted keys are converted back
+// to elements.
 static void sort_one_row(const SortJob *job, int64_t base, int worker) {
     const CpuSort *s = job->sort;
     const RowMemory m = row_memory(job, worker);
     bool invertible;
     LongRow row = {.n = s->length, .keys = m.keys, .spare = m.spare, .index = m.index, .spare_index = m.spare_index};
     for (int64_t i = 0; i < s->length; i++) m.index[i] = (uint32_t)i;
-    // The least significant key first: each stable sort keeps the order of the ones before.
+    // The least significant key first: each stable sort preserves the order of the previous ones.
     for (int k = s->key_count - 1; k >= 0; k--) {
         const CpuSortKey *key = &s->keys[k];
         const HloType type = s->types[key->operand];
@@ -327,7 +326,7 @@ static void sort_one_row(const SortJob *job, int64_t base, int worker) {
 
 // ---- comparators
 
-// The comparator on two elements of a row, by their numbers.
+// Calls the comparator on two elements of a row, given by their numbers.
 static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t right) {
     const CpuSort *s = job->sort;
     const void *a[CPU_KERNEL_RANK_LIMIT], *b[CPU_KERNEL_RANK_LIMIT];
@@ -338,8 +337,8 @@ static bool less_at(const SortJob *job, int64_t base, uint32_t left, uint32_t ri
     return s->less(s->context, a, b);
 }
 
-// Any comparator of the program: a stable merge sort from below. It ends whatever the comparator answers, also where
-// that is no order at all.
+// Sorts by any comparator of the program: a bottom-up stable merge sort. It ends whatever the comparator returns, even
+// if that is not an order.
 static void compare_one_row(const SortJob *job, int64_t base, int worker) {
     const int64_t n = job->sort->length;
     const RowMemory m = row_memory(job, worker);
@@ -379,8 +378,8 @@ HloStatus cpu_sort_check(int64_t length) {
     return HLO_SUCCESS;
 }
 
-// Rows along the middle dimension, each as keys and positions that are sorted and then applied to all arrays; one array
-// of a type that its keys give back is sorted as keys alone. Workers take rows, or share a row if there are few long
+// Sorts rows along the middle dimension, each as keys and positions, which are then applied to all arrays; a single
+// array of a type that its keys restore is sorted as keys only. Workers take rows, or share a row if there are few long
 // ones.
 HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs) {
     assert(sort->count >= 1 && sort->count <= CPU_KERNEL_RANK_LIMIT); /* hlo_eval_check_types() refuses more */

@@ -10,8 +10,8 @@
 
 HLO_BEGIN_C
 
-// How floats are compared by a key. TOTAL: IEEE total order (-NaN < -inf < ... < -0 < +0 < ... < inf < NaN).
-// NUMERIC: -0 equals +0, all NaNs are equal and above infinity (what jnp.sort's comparator asks for).
+// The order of floats in a key. TOTAL: IEEE total order (-NaN < -inf < ... < -0 < +0 < ... < inf < NaN). NUMERIC: -0
+// equals +0, all NaNs are equal and above infinity (as in jnp.sort's comparator).
 typedef enum CpuSortOrder { CPU_SORT_TOTAL, CPU_SORT_NUMERIC } CpuSortOrder;
 
 // One key of a lexicographic comparison; for pred, integers and floats.
@@ -21,7 +21,7 @@ typedef struct CpuSortKey {
     CpuSortOrder order;
 } CpuSortKey;
 
-// True when the tuple at `left` comes before the one at `right`; each points to one element of every operand.
+// Returns true if the tuple at `left` comes before the one at `right`; each points to one element of every operand.
 typedef bool CpuLess(void *context, const void *const *left, const void *const *right);
 
 typedef struct CpuSort {
@@ -34,23 +34,23 @@ typedef struct CpuSort {
     void *context;
 } CpuSort;
 
-// UNIMPLEMENTED for rows that are longer than cpu_sort() takes: places are numbers of 32 bits.
+// Returns UNIMPLEMENTED for rows longer than cpu_sort() supports: positions are 32-bit numbers.
 HLO_NODISCARD HloStatus cpu_sort_check(int64_t length);
-// Sorts all operands together, always stably. Inputs and outputs may be the same arrays. RESOURCE_EXHAUSTED when there
-// is no memory for keys and permutations.
+// Sorts all operands together, always stably. Inputs and outputs may be the same arrays. RESOURCE_EXHAUSTED if there is
+// no memory for keys and permutations.
 HLO_NODISCARD HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs);
 
-// The k largest (or smallest) of every row of [rows][length] in order, and their positions as s32; among equals the
-// lower position comes first. Floats are in total order. values or positions may be NULL.
+// Writes the k largest (or smallest) of every row of [rows][length] in order, and their positions as s32; among equals
+// the lower position comes first. Floats are in total order. values or positions may be NULL.
 HLO_NODISCARD HloStatus cpu_top_k(CpuPool *pool, HloType type, int64_t rows, int64_t length, int64_t k, bool largest,
                                   void *values, int32_t *positions, const void *input);
-// The same with floats in the given order: in the numeric one zeros are equal, whatever their signs, and so are NaNs.
+// Does the same with floats in the given order: in NUMERIC order zeros are equal regardless of sign, and so are NaNs.
 HLO_NODISCARD HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows,
                                            int64_t length, int64_t k, bool largest, void *values, int32_t *positions,
                                            const void *input);
 
-// Position (as `position_type`, s32 or s64, u32, u64) and value of the largest or smallest element over the middle of
-// [outer][length][inner]. NaN wins; among equals the lower position. length >= 1. values may be NULL.
+// Writes position (as `position_type`, s32 or s64, u32, u64) and value of the largest or smallest element over the
+// middle of [outer][length][inner]. NaN wins; among equals the lower position. length >= 1. values may be NULL.
 HLO_NODISCARD HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length,
                                         int64_t inner, HloType position_type, void *values, void *positions,
                                         const void *input);

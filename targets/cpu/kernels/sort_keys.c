@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys: unsigned integers whose order is the order that a sort asks for, so that what sorts them knows nothing of
-// types. Signed integers have their sign bit inverted; floats are ordered by sign and magnitude, so negative ones are
-// inverted as a whole and others get the sign bit. A descending sort inverts every bit, which keeps it stable: equal
-// keys stay equal. In numeric order all NaNs are one key beyond infinity and -0 is +0; where that merged nothing,
-// elements can be had back from their keys and need not be carried along.
+// Keys: unsigned integers that have the order that a sort requests, so that the sort is independent of types. Signed
+// integers have their sign bit inverted; floats are ordered by sign and magnitude, so negative ones are inverted as a
+// whole and others get the sign bit. A descending sort inverts every bit, which keeps it stable: equal keys stay equal.
+// In numeric order all NaNs are one key above infinity and -0 is +0; if that merged nothing, elements can be restored
+// from their keys and need not be carried along.
 //
 //   f32     bits        key           s32     bits        key
 //   -inf    ff800000    007fffff      -1      ffffffff    7fffffff
@@ -28,8 +28,8 @@ bool cpu_sort_can_unkey(HloType type) {
     return hlo_type_bytes(type) >= 4 && (type == HLO_F32 || type == HLO_F64 || hlo_type_is_integer(type));
 }
 
-// Floats, in total order: the sign decides between inverting all bits and setting the sign. Numeric order has put +0 in
-// the place of -0, and one NaN in that of all, before.
+// Converts floats to keys in total order: the sign decides between inverting all bits and setting the sign. Numeric
+// order has already replaced -0 by +0 and all NaNs by one.
 static inline uint32_t key_of_f32(uint32_t bits) {
     return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
@@ -43,8 +43,8 @@ static inline uint64_t f64_of_key(uint64_t key) {
     return key >> 63 ? key & ~(UINT64_C(1) << 63) : ~key;
 }
 
-// `flip` is all ones for a descending order. True when each key stands for one bit pattern only, so that unkeying is
-// exact.
+// `flip` is all ones for a descending order. Returns true if each key represents one bit pattern only, so that unkeying
+// is exact.
 static bool keys_of_f32(CpuSortOrder order, uint32_t flip, uint32_t *keys, const uint32_t *source, int64_t stride,
                         int64_t count) {
     uint32_t merged = 0;
@@ -72,7 +72,7 @@ static bool keys_of_f64(CpuSortOrder order, uint64_t flip, uint64_t *keys, const
     return merged == 0;
 }
 
-// Narrow floats become f32 with the same order and the same specials.
+// Narrow floats become f32, which preserves order and special values.
 static void keys_of_narrow(const CpuLoopKernels *kernels, HloType type, CpuSortOrder order, uint32_t flip,
                            uint32_t *keys, const char *source, int64_t stride, int64_t count) {
     const int width = hlo_type_bytes(type);
@@ -84,7 +84,7 @@ static void keys_of_narrow(const CpuLoopKernels *kernels, HloType type, CpuSortO
     for (int64_t i = 0; i < count; i++) \
     ((K *)keys)[i] = ((K)((const T *)source)[i * stride] ^ (K)(offset)) ^ (descending ? ~(K)0 : (K)0)
 
-// Narrow integers have keys of 32 bits, whose high bits stay the same and cost a radix sort nothing.
+// Narrow integers have keys of 32 bits, whose high bits are constant and cost a radix sort nothing.
 static void keys_of_integers(HloType type, bool descending, void *keys, const void *source, int64_t stride,
                              int64_t count) {
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;

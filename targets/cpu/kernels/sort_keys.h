@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort keys: elements mapped to unsigned integers whose order is the wanted one.
+// Sort keys: elements mapped to unsigned integers that have the required order.
 #ifndef MESHLO_TARGETS_CPU_KERNELS_SORT_KEYS_H_
 #define MESHLO_TARGETS_CPU_KERNELS_SORT_KEYS_H_
 
@@ -9,17 +9,18 @@
 // True for types that have keys: pred, integers, real floats.
 bool cpu_sort_has_keys(HloType type);
 
-// Bits of a type's key: 32 for types up to 32 bits, else 64.
+// Returns the bits of a type's key: 32 for types up to 32 bits, else 64.
 int cpu_sort_key_bits(HloType type);
 
-// keys[i] of the elements source[i * stride], i below count, as uint32_t or uint64_t by cpu_sort_key_bits(). Descending
-// keys are inverted. `invertible` gets whether cpu_sort_unkey() gives back the same bits for all of them.
+// Writes keys[i] for the elements source[i * stride], i below count, as uint32_t or uint64_t by cpu_sort_key_bits().
+// Descending keys are inverted. Sets `invertible` if cpu_sort_unkey() restores the same bits for all of them.
 void cpu_sort_make_keys(const CpuLoopKernels *kernels, HloType type, CpuSortOrder order, bool descending, void *keys,
                         const void *source, int64_t stride, int64_t count, bool *invertible);
 
-// The elements of invertible keys, to target[i * stride]. f32, f64 and integers of 32 and 64 bits only.
+// True for types whose keys can be converted back: f32, f64 and integers of 32 and 64 bits.
 bool cpu_sort_can_unkey(HloType type);
-// Turns the first `count` of `keys` back; `type` and `descending` are those that made them.
+// Converts the first `count` of the invertible `keys` back to elements target[i * stride]; `type` and `descending` are
+// those that made them.
 void cpu_sort_unkey(HloType type, bool descending, void *target, int64_t stride, const void *keys, int64_t count);
 
 #endif

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Top-k and arg-max: what needs only a part of an order.
+// Top-k and arg-max: operations that need only a part of an order.
 //
-// Top-k of few keeps the k best in a sorted list and goes through the row in blocks: the extreme
-// element of a block, which vectors find, mostly shows that nothing in it belongs among the best,
-// so that a row costs little more than one reduction. Ties go to the earlier element, since a
-// candidate is put behind its equals. Of many (kInsertionLimit) the row is sorted whole.
+// Top-k of few keeps the k best in a sorted list and reads the row in blocks. The best element of a block, which a
+// vector reduction finds, mostly shows that the block contains none of the k best, so that a row costs little more than
+// one reduction. Ties are won by the earlier element, since a candidate is inserted after its equals. For many
+// (kInsertionLimit) the whole row is sorted.
 //
 //     k = 2, row 3 9 1 7 | 4 2 5 6 | 8 0 ...     best 9 7 after the first block
-//     block 2: its largest is 6, not better than 7: skipped;  block 3: 8 is, and takes the place of 7
+//     block 2: its largest is 6, not better than 7: skipped;  block 3: 8 is, and replaces 7
 //
-// Arg-max goes along rows (isa/loop_arg.inc), or down columns with the best of each so far. A NaN
-// wins over every number, and the first one stays. Elements of narrow float types are decoded first;
-// the value that is given back is the stored one.
+// Arg-max runs along rows (isa/loop_arg.inc), or down columns with the best of each so far. A NaN wins over every
+// number, and the first one stays. Elements of narrow float types are decoded first; the returned value is the stored
+// one.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -30,7 +30,8 @@ typedef struct TopKJob {
     int64_t length, k;
     bool largest;
     CpuSortOrder order;
-    CpuReduceKernel *extreme;  // the best element of a block; NULL for types that are stored otherwise than held
+    CpuReduceKernel
+        *extreme;  // the best element of a block; NULL for types whose register form differs from the stored one
     char *values;
     int32_t *positions;
     const char *input;
@@ -43,7 +44,7 @@ typedef struct Candidate {
     int32_t position;
 } Candidate;
 
-// Insertion of a candidate into the sorted first `count`, behind its equals.
+// Inserts a candidate into the sorted first `count`, after its equals.
 static int64_t insert_candidate(Candidate *best, int64_t count, int64_t k, Candidate candidate) {
     int64_t at = count < k ? count : k - 1;
     for (; at > 0 && best[at - 1].key > candidate.key; at--) best[at] = best[at - 1];
@@ -57,13 +58,13 @@ static uint64_t key_at(const uint64_t *keys, bool wide, int64_t i) {
     return wide ? keys[i] : ((const uint32_t *)keys)[i];
 }
 
-// True if no element of the block can be among the best: its extreme element, which one pass of vectors finds, is not
-// better than the worst of them. The extreme is that of the total order unless it is a NaN, which says nothing.
+// True if no element of the block can be among the best: its best element, found by one vector reduction, is not better
+// than the worst of them. The reduction uses the total order unless it yields a NaN, which decides nothing.
 static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide, const Candidate *worst) {
     uint64_t extreme, key = 0;
     bool invertible;
     if (!worst || !job->extreme) return false;
-    assert(n > 0);  // there is an extreme
+    assert(n > 0);  // the block has a best element
     job->extreme(&extreme, block, 1, n);
     if (job->type == HLO_F32) {
         float value;
@@ -78,7 +79,7 @@ static bool can_skip(const TopKJob *job, const char *block, int64_t n, bool wide
     return key_at(&key, wide, 0) >= worst->key;
 }
 
-// Takes the elements [at, at + n) into the best; returns how many of those there are.
+// Inserts the elements [at, at + n) into the best; returns the number of these.
 static int64_t take_block(const TopKJob *job, const char *row, int64_t at, int64_t n, Candidate *best, int64_t count) {
     uint64_t keys[kKeyBlock];
     const int width = hlo_type_bytes(job->type);
@@ -97,8 +98,7 @@ static int64_t take_block(const TopKJob *job, const char *row, int64_t at, int64
     return count;
 }
 
-// Most blocks of a long row hold nothing that belongs among the best, and their extreme element, which vectors find,
-// tells.
+// Most blocks of a long row contain none of the best, which their best element, found by a vector reduction, shows.
 static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
     const int width = hlo_type_bytes(job->type);
     const char *input = job->input + row * job->length * width;
@@ -114,14 +114,14 @@ static void top_k_row(const TopKJob *job, int64_t row, Candidate *best) {
     }
 }
 
-// Rows [begin, end), with this worker's list of candidates.
+// Processes rows [begin, end), with this worker's list of candidates.
 static void top_k_task(void *argument, int64_t begin, int64_t end, int worker) {
     const TopKJob *job = argument;
     Candidate *best = (Candidate *)(void *)(job->scratch + (size_t)worker * job->scratch_each);
     for (int64_t row = begin; row < end; row++) top_k_row(job, row, best);
 }
 
-// Many of the row's elements: sort it whole, with an iota beside it.
+// Sorts the whole row, with an iota beside it, if many of its elements are needed.
 static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t rows) {
     const int width = hlo_type_bytes(job->type);
     const int64_t total = rows * job->length;
@@ -146,7 +146,7 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
     return status;
 }
 
-// Insertion is fastest for few, since nearly all elements are refused by one comparison; for many, sorting wins. Both
+// Insertion is fastest for few, since one comparison rejects nearly all elements; for many, sorting is faster. Both
 // keep equal elements in the order of their positions.
 HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows, int64_t length, int64_t k,
                              bool largest, void *values, int32_t *positions, const void *input) {
@@ -190,7 +190,7 @@ typedef struct ArgJob {
     const char *input;
 } ArgJob;
 
-// In s32 or s64 width; signedness does not matter below 2^31.
+// Stores the position in s32 or s64 width; signedness does not matter below 2^31.
 static void put_position(const ArgJob *job, int64_t at, int64_t position) {
     if (hlo_type_bytes(job->position_type) == 8)
         ((int64_t *)(void *)job->positions)[at] = position;
@@ -198,8 +198,8 @@ static void put_position(const ArgJob *job, int64_t at, int64_t position) {
         ((int32_t *)(void *)job->positions)[at] = (int32_t)position;
 }
 
-// A row of a narrow float, decoded in chunks. As in the kernels, a NaN wins over numbers, and the first of the best
-// stays.
+// Finds the position in a row of a narrow float, decoded in chunks. As in the kernels, a NaN wins over numbers, and the
+// first of the best stays.
 static int64_t narrow_place(const ArgJob *job, const char *in) {
     enum { kChunk = 4096 };
     const int width = hlo_type_bytes(job->type);
@@ -232,7 +232,7 @@ static void arg_rows_task(void *argument, int64_t begin, int64_t end, int worker
     }
 }
 
-// Columns: blocks of neighbouring columns, row after row. `x` is the new element, `y` the best so far.
+// Processes blocks of neighbouring columns, row after row. `x` is the new element, `y` the best so far.
 #define COLUMN_FUNCTION(T, S)                                                                              \
     static void columns_##S(const T *in, int64_t stride, int64_t length, int64_t n, bool largest, T *best, \
                             int32_t *position) {                                                           \
@@ -257,7 +257,7 @@ COLUMN_FUNCTION(uint64_t, u64)
 COLUMN_FUNCTION(float, f32)
 COLUMN_FUNCTION(double, f64)
 
-// Each type has a loop of its own, which compilers vectorise.
+// Each type has its own loop, which compilers vectorise.
 static void run_columns(CpuRegisterType held, const void *in, int64_t stride, int64_t length, int64_t n, bool largest,
                         void *best, int32_t *position) {
     switch (held) {
@@ -279,8 +279,8 @@ static void run_columns(CpuRegisterType held, const void *in, int64_t stride, in
 
 enum { kColumnBlock = 256 };
 
-// A column block of a narrow float, decoded row by row. As in the functions above, a NaN wins over numbers, and the
-// first one stays.
+// Processes a column block of a narrow float, decoded row by row. As in the functions above, a NaN wins over numbers,
+// and the first one stays.
 static void narrow_columns(const ArgJob *job, const char *in, int64_t n, int32_t *position) {
     float best[kColumnBlock], row[kColumnBlock];
     const int width = hlo_type_bytes(job->type);
@@ -323,8 +323,8 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
     }
 }
 
-// The largest or smallest element of each row along the middle dimension, and where it first is. Rows of neighbours are
-// reduced one by one, columns a block of neighbours at a time.
+// Finds the largest or smallest element of each row along the middle dimension, and its first position. Contiguous rows
+// are reduced one by one, columns a block of neighbours at a time.
 HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
                           HloType position_type, void *values, void *positions, const void *input) {
     assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering asks */

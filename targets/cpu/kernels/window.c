@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // reduce-window and select-and-scatter.
 //
-// A window of k x k places over n elements is k^2 n steps by the definition. Where the operation is
-// known and does not mind the order (sums, extremes), a pass a dimension takes 2 k n, and a window
-// that reaches to the array's end is a running total, n steps whatever its size. Passes begin with
-// the operation's identity; the initial value joins once, at the end. Other computations are called
-// place by place, in the definition's order. select-and-scatter cannot be taken apart: which
-// element a window chooses depends on all of its places. Its windows overlap, so only batches,
-// which share nothing, are shared out to workers.
+// By the definition, a window of k x k positions over n elements takes k^2 n steps. If the operation is known and its
+// order does not matter (sums, minima, maxima), one pass per dimension takes 2 k n, and a window that reaches the
+// array's end is a running total, n steps whatever its size. Passes begin with the operation's identity; the initial
+// value is combined once, at the end. Other computations are called for each position, in the definition's order.
+// select-and-scatter cannot be split by dimension: the element that a window chooses depends on all of its positions.
+// Its windows overlap, so workers share only batches, which are disjoint.
 //
 //     sum over windows of 2 x 2, stride 1, of a 3 x 3 array
 //     1 2 3      pass over         5  7  9     pass over       12 16
 //     4 5 6  ->  dimension 0:     11 13 15 ->  dimension 1:    24 28
-//     7 8 9      add what is below             add the right neighbour
+//     7 8 9      add the element below         add the right neighbour
 //
-// A pass sees the array as [outer][length][inner]: where something is inside, whole stretches of
-// `inner` elements are combined at once (pass_over_inner), else neighbouring windows are
-// (pass_over_windows). Between passes results lie in two stages of scratch memory, used in turns.
+// A pass sees the array as [outer][length][inner]: if there are inner elements, whole stretches of `inner` elements are
+// combined at once (pass_over_inner), else neighbouring windows are (pass_over_windows). Intermediate results are in
+// two stages of scratch memory, used alternately.
 //
-// Where place k of window o lies in the input (source_of): position p = o stride + k
-// window_dilation - padding_low; with a base dilation d only multiples of d are elements, and
-// element p / d is read.
+// The input element under position k of window o (source_of): position p = o stride + k window_dilation - padding_low;
+// with a base dilation d only multiples of d are elements, and element p / d is read.
 #include "targets/cpu/kernels/window.h"
 
 #include <assert.h>
@@ -43,7 +41,7 @@ typedef struct PassJob {
     char *out;
 } PassJob;
 
-// The input element under place k of window o, or -1 in padding and between dilated elements.
+// Returns the input element under position k of window o, or -1 in padding and between dilated elements.
 static int64_t source_of(const CpuWindowDim *dim, int64_t in_length, int64_t o, int64_t k) {
     const int64_t position = o * dim->stride + k * dim->window_dilation - dim->padding_low;
     if (position < 0 || position % dim->base_dilation != 0) return -1;
@@ -51,12 +49,12 @@ static int64_t source_of(const CpuWindowDim *dim, int64_t in_length, int64_t o, 
     return source < in_length ? source : -1;
 }
 
-// `count` copies of one element.
+// Writes `count` copies of one element.
 static void fill_identity(char *out, const char *identity, int64_t count, int width) {
     for (int64_t i = 0; i < count; i++) memcpy(out + i * width, identity, (size_t)width);
 }
 
-// Neighbours in the inner dimensions as vectors: unit = (outer, window).
+// Combines neighbours in the inner dimensions as vectors; a unit is one window of one outer index.
 static void pass_over_inner(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const PassJob *job = argument;
@@ -65,7 +63,7 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
     for (int64_t unit = begin; unit < end; unit++) {
         char *out = job->out + unit * bytes;
         const char *in = job->in + unit / job->out_length * job->in_length * bytes;
-        const char *sum = NULL;  // the first place is read where it is
+        const char *sum = NULL;  // the first position is read from the input
         for (int64_t k = 0; k < job->dim.size; k++) {
             const int64_t source = source_of(&job->dim, job->in_length, unit % job->out_length, k);
             if (source < 0) continue;
@@ -77,8 +75,8 @@ static void pass_over_inner(void *argument, int64_t begin, int64_t end, int work
     }
 }
 
-// Windows [*low, *high) whose place k is on an element, for a base dilation of 1.
-// No element in between needs a test of its own.
+// Sets the windows [*low, *high) whose position k is on an element, for a base dilation of 1. The elements between need
+// no test of their own.
 static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) {
     const int64_t shift = job->dim.padding_low - k * job->dim.window_dilation, stride = job->dim.stride;
     const int64_t last = job->in_length - 1 + shift;
@@ -87,7 +85,7 @@ static void covered(const PassJob *job, int64_t k, int64_t *low, int64_t *high) 
     if (*high > job->out_length) *high = job->out_length;
 }
 
-// Neighbouring windows as vectors, when nothing is inside this dimension: unit = outer.
+// Combines neighbouring windows as vectors, if there is nothing inside this dimension; a unit is one outer index.
 static void pass_over_windows(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     enum { kBlock = 256 };
@@ -115,7 +113,7 @@ static void pass_over_windows(void *argument, int64_t begin, int64_t end, int wo
     }
 }
 
-// A window that ends at its own place and reaches the start (or starts there and reaches the end) is a scan.
+// True if each window ends at its own position and reaches the start (or starts there and reaches the end): a scan.
 static bool is_scan(const PassJob *job, bool *reverse) {
     const CpuWindowDim *d = &job->dim;
     if (d->stride != 1 || d->base_dilation != 1 || d->window_dilation != 1 || job->out_length != job->in_length)
@@ -125,8 +123,8 @@ static bool is_scan(const PassJob *job, bool *reverse) {
     return d->padding_low == d->size - 1 || *reverse;
 }
 
-// A window that covers everything before its place is a running total: by the definition it would take quadratic time,
-// as a scan linear.
+// Runs one pass. If each window covers everything before its position, it is a running total, computed as a scan in
+// linear rather than quadratic time.
 static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuReduceOp op) {
     bool reverse;
     if (is_scan(job, &reverse))
@@ -145,12 +143,12 @@ static HloStatus run_pass(CpuPool *pool, PassJob *job, HloType held_type, CpuRed
 
 // ---- reduce-window
 
-// Each window is one element, its own.
+// True if each window is one element, its own.
 static bool is_trivial(const CpuWindowDim *d, int64_t in_size, int64_t out_size) {
     return d->size == 1 && d->stride == 1 && d->padding_low == 0 && d->base_dilation == 1 && in_size == out_size;
 }
 
-// Elements of the largest array between two passes.
+// Returns the elements of the largest array between two passes.
 static int64_t largest_stage(int rank, const int64_t *in_sizes, const int64_t *out_sizes) {
     int64_t largest = hlo_product(in_sizes, rank);
     for (int d = 0; d < rank; d++) {
@@ -194,7 +192,7 @@ static HloStatus run_passes(const Passes *p, const char *in, const char **result
     return HLO_SUCCESS;
 }
 
-// out = narrowed (init op result).
+// Computes out = narrowed (init op result).
 static void finish(const Passes *p, const void *init, char *out, const char *result, int64_t count) {
     enum { kBlock = 512 };
     _Alignas(64) char inits[kBlock * 16], sums[kBlock * 16];
@@ -210,14 +208,14 @@ static void finish(const Passes *p, const void *init, char *out, const char *res
 }
 
 // A window over several dimensions is one pass for each: 2 k steps where k by k elements would take k^2. Float sums are
-// then not in the order of the definition, which HLO leaves open. Narrow floats are held in f32 until the end, and
-// `init` is combined once, at the end, since passes begin with the identity.
+// then not in the order of the definition, which HLO leaves open. Narrow floats stay in f32 until the end, and `init`
+// is combined once, at the end, since passes begin with the identity.
 HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank, const int64_t *in_sizes,
                             const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
                             const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     assert(cpu_pair_kernel(kernels, type, op));                 /* lowering asks */
-    if (hlo_product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense, then
+    if (hlo_product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense in this case
     const bool widened = cpu_is_widened(kernels, type);
     char identity[16] = {0};
     Passes p = {.pool = pool,
@@ -262,7 +260,7 @@ typedef struct CallJob {
     void *context;
 } CallJob;
 
-// Moves to the next place of a window in row-major order; false after the last.
+// Moves to the next position of a window in row-major order; false after the last.
 static bool next_place(int rank, const CpuWindowDim *window, int64_t *place) {
     for (int d = rank - 1; d >= 0; d--) {
         if (++place[d] < window[d].size) return true;
@@ -271,7 +269,7 @@ static bool next_place(int rank, const CpuWindowDim *window, int64_t *place) {
     return false;
 }
 
-// Row-major element number under a place of the window at `index`, or -1.
+// Returns the row-major element number under a position of the window at `index`, or -1.
 static int64_t element_under(int rank, const int64_t *in_sizes, const CpuWindowDim *window, const int64_t *index,
                              const int64_t *place) {
     int64_t element = 0;
@@ -283,7 +281,7 @@ static int64_t element_under(int rank, const int64_t *in_sizes, const CpuWindowD
     return element;
 }
 
-// The index of a row-major element number.
+// Sets the index of a row-major element number.
 static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *index) {
     for (int d = rank - 1; d >= 0; d--) {
         index[d] = flat % sizes[d];
@@ -291,7 +289,7 @@ static void unflatten(int rank, const int64_t *sizes, int64_t flat, int64_t *ind
     }
 }
 
-// Each output element for itself: its accumulators stand in the outputs.
+// Computes each output element separately, with its accumulators in the outputs.
 static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CallJob *job = argument;
@@ -317,7 +315,7 @@ static void call_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// Combiners that nobody knows are called element by element, in row-major order of the window's places.
+// Calls unknown combiners element by element, in row-major order of the window's positions.
 HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types, int rank, const int64_t *in_sizes,
                                  const int64_t *out_sizes, const CpuWindowDim *window, const void *const *inits,
                                  void *const *outs, const void *const *ins, CpuWindowCombine *combine, void *context) {
@@ -340,15 +338,14 @@ typedef struct SelectJob {
     const char *operand, *source;
 } SelectJob;
 
-// Whether the select computation gives up `best` for `element`; ties go by its comparison, as HLO
-// has it.
+// True if the select computation replaces `best` by `element`; its comparison decides ties, as in HLO.
 static bool prefers(const SelectJob *job, int64_t best, int64_t element) {
     uint8_t keep;
     job->select(&keep, job->operand + best * job->width, job->operand + element * job->width, NULL, 1, 0);
     return !keep;
 }
 
-// All windows of one batch, in order: each adds its source element where its selected operand element is.
+// Processes all windows of one batch, in order: each adds its source element at its selected operand element.
 static void select_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const SelectJob *job = argument;
@@ -370,21 +367,21 @@ static void select_task(void *argument, int64_t begin, int64_t end, int worker) 
 
 // ---- select-and-scatter of plain windows
 
-// Windows are walked without asking anything of a division: a table a dimension tells where each place of each window
-// lies. Neighbours behind the last dimension that has windows choose side by side.
+// Walks windows without divisions: a table per dimension holds the operand offset of each position of each window.
+// Neighbours after the last dimension that has windows choose side by side.
 typedef struct ChooseJob {
     const SelectJob *select;
-    int rank;           // dimensions in front of those neighbours
+    int rank;           // dimensions before those neighbours
     int64_t inner;      // neighbours
     int64_t places;     // of a window
-    int64_t **sources;  // by dimension: [window][place], operand elements from the dimension's start, or -1
+    int64_t **sources;  // by dimension: [window][position], operand elements from the dimension's start, or -1
     int64_t *offsets;   // of one worker: `places` of them
     void (*choose)(const struct ChooseJob *job, const int64_t *offsets, int64_t count, int64_t window);
 } ChooseJob;
 
 enum { kSideBySide = 64 };
 
-// The window's choice for every neighbour, and the source's elements added there.
+// Finds the window's choice for every neighbour, and adds the source's elements there.
 #define CHOOSE(name, T, SUM, beats)                                                                         \
     static void name(const ChooseJob *job, const int64_t *offsets, int64_t count, int64_t window) {         \
         const T *operand = (const void *)job->select->operand, *source = (const void *)job->select->source; \
@@ -440,7 +437,7 @@ static void choose_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Where a window's places lie along dimension d, whose elements are `stride` apart.
+// Sets the offsets of a window's positions along dimension d, whose elements are `stride` apart.
 static void fill_sources(const SelectJob *select, int d, int64_t stride, int64_t *sources) {
     const CpuWindowDim *dim = &select->window[d];
     for (int64_t o = 0; o < select->source_sizes[d]; o++)
@@ -450,7 +447,7 @@ static void fill_sources(const SelectJob *select, int d, int64_t stride, int64_t
         }
 }
 
-// Chooses by tables where the type has a function for it and the tables are small: else *done is false.
+// Chooses by tables if the type has a function for it and the tables are small; otherwise sets *done to false.
 static HloStatus choose_windows(CpuPool *pool, const SelectJob *select, HloType type, bool largest, int64_t batches,
                                 bool *done) {
     enum { kMostPlaces = 4096 };
@@ -485,7 +482,7 @@ static HloStatus choose_windows(CpuPool *pool, const SelectJob *select, HloType 
     return HLO_SUCCESS;
 }
 
-// By tables where that goes, else one element at a time.
+// Uses tables if possible, else processes one element at a time.
 static HloStatus select_batches(CpuPool *pool, SelectJob *job, HloType held, CpuLoopOp select, CpuReduceOp op,
                                 int64_t batches) {
     bool done = false;
@@ -495,7 +492,7 @@ static HloStatus select_batches(CpuPool *pool, SelectJob *job, HloType held, Cpu
     return HLO_SUCCESS;
 }
 
-// Copies of the three arrays in f32 for narrow floats.
+// Copies the three arrays to f32 for narrow floats.
 static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, HloType type, SelectJob *job,
                                 CpuLoopOp select, CpuReduceOp op, int64_t batches, int64_t operands, int64_t sources,
                                 const void *init, void *out, const void *operand, const void *source) {
@@ -513,8 +510,9 @@ static HloStatus select_widened(CpuPool *pool, const CpuLoopKernels *kernels, Hl
     return status;
 }
 
-// For each window the position of the element that `select` prefers, and the source's element added there. Leading
-// dimensions without a window are batches, which workers take apart; within one, windows overlap and go in order.
+// For each window, finds the position of the element that `select` prefers, and adds the source's element there.
+// Leading dimensions without a window are batches, which workers share; within a batch, windows overlap and are
+// processed in order.
 HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,
                                  const int64_t *operand_sizes, const int64_t *source_sizes, const CpuWindowDim *window,
                                  const void *init, void *out, const void *operand, const void *source) {
@@ -543,9 +541,9 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
     return select_batches(pool, &job, type, select, op, batches);
 }
 
-// For types and computations without a kernel, by the definition of the op: the first element of a window that `keeps`
-// does not give up for a later one is picked, padding is never looked at, and a window of padding alone scatters
-// nothing. One thread, in order: the computation may be anything, and so its result may depend on the order.
+// Handles types and computations without a kernel, by the definition of the op: the first element of a window that
+// `keeps` does not replace by a later one is selected, padding is never read, and a window that is all padding scatters
+// nothing. Runs in order on one thread: the computation may be anything, so its result may depend on the order.
 HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,
                                       const int64_t *source_sizes, const CpuWindowDim *window, const void *init,
                                       void *out, const void *operand, const void *source, CpuWindowKeeps *keeps,

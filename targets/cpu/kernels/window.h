@@ -11,8 +11,8 @@
 
 HLO_BEGIN_C
 
-// Inclusive scan over the middle of a row-major [outer][length][inner]: out[i] = in[0] op ... op in[i], or from the far
-// end when `reverse`. O(length). `init` (one element) is combined first. Narrow floats accumulate in f32. In place
+// Scans inclusively over the middle of a row-major [outer][length][inner]: out[i] = in[0] op ... op in[i], or from the
+// far end when `reverse`. O(length). `init` (one element) is combined first. Narrow floats accumulate in f32. In place
 // allowed. UNIMPLEMENTED for an op that the type does not have.
 HLO_NODISCARD HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, int64_t outer,
                                  int64_t length, int64_t inner, const void *init, void *out, const void *in);
@@ -22,29 +22,30 @@ typedef struct CpuWindowDim {
     int64_t size, stride, padding_low, padding_high, base_dilation, window_dilation;
 } CpuWindowDim;
 
-// HLO reduce-window with a built-in reduction over row-major arrays. Windows are reduced one dimension after the other.
-// out sizes are those that HLO shape inference gives.
+// Computes HLO reduce-window with a built-in reduction over row-major arrays. Windows are reduced one dimension after
+// the other. The out sizes are those of HLO shape inference.
 HLO_NODISCARD HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int rank,
                                           const int64_t *in_sizes, const int64_t *out_sizes, const CpuWindowDim *window,
                                           const void *init, void *out, const void *in);
 
-// accumulators[i] = combiner(accumulators[i], elements[i]) for one element of each of `count` operands.
+// Sets accumulators[i] = combiner(accumulators[i], elements[i]) for one element of each of `count` operands.
 typedef void CpuWindowCombine(void *context, int count, void *const *accumulators, const void *const *elements);
 
-// The same with any combiner and several operands; windows are visited in row-major order, padding is skipped.
+// Does the same with any combiner and several operands; windows are visited in row-major order, padding is skipped.
 HLO_NODISCARD HloStatus cpu_reduce_window_call(CpuPool *pool, int count, const HloType *types, int rank,
                                                const int64_t *in_sizes, const int64_t *out_sizes,
                                                const CpuWindowDim *window, const void *const *inits, void *const *outs,
                                                const void *const *ins, CpuWindowCombine *combine, void *context);
 
-// results[i] = combiner(accumulators[i], elements[i]) for as many neighbouring elements of each of `count` operands as
-// the context was made for. No results share memory with what is combined.
+// Sets results[i] = combiner(accumulators[i], elements[i]) for as many neighbouring elements of each of `count`
+// operands as the context was created for. Results share no memory with the inputs.
 typedef void CpuLanesCombine(void *context, int count, const void *const *accumulators, const void *const *elements,
                              void *const *results);
 
-// The scan of cpu_scan() with any combiner and several operands (at most CPU_KERNEL_RANK_LIMIT), of `lanes` columns at
-// a time, which `combine` has too: outs = combiner(outs of the step before, ins), from the inits on; from the far end,
-// combiner(ins, outs of the step behind), so that operands stay in their order. RESOURCE_EXHAUSTED.
+// The scan of cpu_scan() with any combiner and several operands (at most CPU_KERNEL_RANK_LIMIT). It processes `lanes`
+// columns at a time, the number that `combine` processes: outs = combiner(outs of the previous step, ins), starting
+// with the inits; from the far end, combiner(ins, outs of the following step), so that operands keep their order.
+// RESOURCE_EXHAUSTED.
 typedef struct CpuLanesScan {
     int count;
     const HloType *types;
@@ -53,22 +54,22 @@ typedef struct CpuLanesScan {
     CpuLanesCombine *combine;
     void *context;
 } CpuLanesScan;
-// Does so on the pool. An out is not an in.
+// Runs the scan on the pool. No out may be an in.
 HLO_NODISCARD HloStatus cpu_scan_lanes(CpuPool *pool, const CpuLanesScan *scan, const void *const *inits,
                                        void *const *outs, const void *const *ins);
 
-// HLO select-and-scatter: for each window of `operand` the first element that `select` (GE for max pooling, LE for min)
-// prefers gets the element of `source` combined by `op` into `out`, which starts as `init` everywhere.
+// Computes HLO select-and-scatter: for each window of `operand`, combines the element of `source` by `op` into `out` at
+// the first element that `select` prefers (GE for max pooling, LE for min). `out` starts as `init` everywhere.
 HLO_NODISCARD HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, CpuReduceOp op, int rank,
                                                const int64_t *operand_sizes, const int64_t *source_sizes,
                                                const CpuWindowDim *window, const void *init, void *out,
                                                const void *operand, const void *source);
 
-// True when the element that a window has chosen so far stays chosen beside `element`.
+// Returns true if the element chosen so far in a window is kept when compared with `element`.
 typedef bool CpuWindowKeeps(void *context, const void *chosen, const void *element);
 
-// The same with any computations: `keeps` chooses, `combine` adds to `out` what belongs there, window after window in
-// row-major order. Never UNIMPLEMENTED but for the rank.
+// Does the same with any computations: `keeps` chooses, and `combine` adds to `out`, window after window in row-major
+// order. UNIMPLEMENTED only beyond the rank limit.
 HLO_NODISCARD HloStatus cpu_select_and_scatter_call(CpuPool *pool, HloType type, int rank, const int64_t *operand_sizes,
                                                     const int64_t *source_sizes, const CpuWindowDim *window,
                                                     const void *init, void *out, const void *operand,
