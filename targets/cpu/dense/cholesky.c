@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cholesky factors and triangular systems: matrices are cut in halves until small triangles are left, so that all else
+// Cholesky factors and triangular systems: matrices are halved until small triangles are left, so that everything else
 // is matrix products. Inside, a factor is an upper triangle: its rows, and the right-hand sides of systems with its
-// adjoint, are then neighbours in memory.
+// adjoint, are then contiguous in memory.
 #include "targets/cpu/dense/linalg.h"
 
 #include <assert.h>
@@ -13,13 +13,13 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/dense/matrix.h"
 
-// Columns of right-hand sides, and rows of a triangle that is updated, that one part of the work takes; squares that
-// are turned at a time, for the cache.
+// Columns of right-hand sides, and rows of a triangle that is updated, per unit of work; squares that are transposed at
+// a time, for the cache.
 enum { kStripe = 128, kTile = 16 };
 
 #define SAME(x) (x)
 
-// What depends on the element type. `conjugate` is nothing to real types.
+// The parts that depend on the element type. `conjugate` is empty for real types.
 #define TRIANGLES(T, S, conjugate)                                                                              \
     /* to[i] = -conj(from[i]) */                                                                                \
     static void negate_adjoint_##S(T *to, const T *from, int64_t n) {                                           \
@@ -50,7 +50,7 @@ TRIANGLES(double _Complex, c128, conj)
         default: name##_c128(__VA_ARGS__); break;     \
     }
 
-// Turns a lower triangle, the diagonal with it, into an upper one or the other way round.
+// Transposes a lower triangle, including the diagonal, into an upper one or the other way round.
 static void turn_triangle(const CpuMatrix *matrix, int64_t n, void *to, int64_t to_stride, const void *from,
                           int64_t from_stride, bool from_lower) {
     for (int64_t i = 0; i < n; i += kTile)
@@ -70,19 +70,19 @@ typedef struct CholeskyJob {
     size_t product_each;
 } CholeskyJob;
 
-// One matrix on its way: a's upper triangle becomes the factor.
+// The factorisation of one matrix: a's upper triangle becomes the factor.
 typedef struct Factoring {
     const CpuMatrix *matrix;
     int64_t stride;
-    char *turned, *negative;  // room for the adjoint of half a factor, and for the negative of what stands beside it
+    char *turned, *negative;  // room for the adjoint of half a factor, and for the negated part beside it
     char *product;            // scratch memory of products, for each worker
     size_t product_each;
-    // The step under way: the corner's first `half` rows are factored, `rest` are not.
+    // The current step: the corner's first `half` rows are factored, `rest` are not.
     char *corner;
     int64_t half, rest;
 } Factoring;
 
-// Rows beside the factored triangle, by stripes of columns: W_12 = W_11^-H A_12.
+// Computes the rows beside the factored triangle, by stripes of columns: W_12 = W_11^-H A_12.
 static void beside_task(void *argument, int64_t begin, int64_t end, int worker) {
     const Factoring *f = argument;
     for (int64_t s = begin; s < end; s++) {
@@ -108,7 +108,7 @@ static CpuProduct below_product(const CpuMatrix *matrix, int64_t rows, int64_t c
                         .ldc = stride};
 }
 
-// The triangle below, by stripes of rows: A_22 -= W_12^H W_12.
+// Updates the triangle below, by stripes of rows: A_22 -= W_12^H W_12.
 static void below_task(void *argument, int64_t begin, int64_t end, int worker) {
     const Factoring *f = argument;
     for (int64_t s = begin; s < end; s++) {
@@ -121,7 +121,7 @@ static void below_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// The adjoint of the factored triangle as cpu_triangle_solve() wants it.
+// Writes the adjoint of the factored triangle in the form that cpu_triangle_solve() requires.
 static void turn_factor(const Factoring *f) {
     const CpuMatrix *matrix = f->matrix;
     turn_triangle(matrix, f->half, f->turned, f->half, f->corner, f->stride, false);
@@ -131,8 +131,8 @@ static void turn_factor(const Factoring *f) {
     }
 }
 
-// The corner is factored first, what stands beside it is solved with that, the triangle below loses their product, and
-// the rest is factored in turn.
+// Factors the corner first, solves the part beside it with that, subtracts their product from the triangle below, and
+// then factors the rest.
 static void factor_upper(Factoring *f, char *corner, int64_t n) {
     if (n <= CPU_TRIANGLE) {
         f->matrix->triangle->factor(n, corner, f->stride);
@@ -150,8 +150,8 @@ static void factor_upper(Factoring *f, char *corner, int64_t n) {
     factor_upper(f, cpu_matrix_at(f->matrix, corner, half * (f->stride + 1)), rest);
 }
 
-// The upper triangle from the named one. A lower triangle is turned, and conjugated since the factor of the adjoint is
-// the adjoint of the factor.
+// Loads the upper triangle from the named one. A lower triangle is transposed, and conjugated since the factor of the
+// adjoint is the adjoint of the factor.
 static void load_upper(const CpuMatrix *matrix, int64_t n, bool lower, void *to, const void *from) {
     if (lower) turn_triangle(matrix, n, to, n, from, n, true);
     for (int64_t i = 0; i < n; i++) {
@@ -163,8 +163,8 @@ static void load_upper(const CpuMatrix *matrix, int64_t n, bool lower, void *to,
     }
 }
 
-// Rows [i, i + kTile) of an upper triangle become columns of the lower one. The tile on the diagonal goes by way of a
-// copy, as it is both.
+// Moves rows [i, i + kTile) of an upper triangle to columns of the lower one. The tile on the diagonal is copied first,
+// as it is both source and target.
 static void turn_row_of_tiles(const CpuMatrix *matrix, int64_t n, void *a, int64_t i) {
     double _Complex held[kTile * kTile];
     const int64_t rows = hlo_smaller(kTile, n - i);
@@ -178,8 +178,8 @@ static void turn_row_of_tiles(const CpuMatrix *matrix, int64_t n, void *a, int64
                              cpu_matrix_at(matrix, tile, rows), n);
 }
 
-// What is below the diagonal of an upper factor becomes zero; or above it, where the lower factor is wanted, which is
-// the adjoint.
+// Zeroes the part below the diagonal of an upper factor; or the part above it if the lower factor, its adjoint, is
+// requested.
 static void store_named(const CpuMatrix *matrix, int64_t n, bool lower, void *a) {
     if (lower) {
         for (int64_t i = 0; i < n; i += kTile) turn_row_of_tiles(matrix, n, a, i);
@@ -193,7 +193,7 @@ static void store_named(const CpuMatrix *matrix, int64_t n, bool lower, void *a)
     }
 }
 
-// Elements beside any factored part: fewer rows give fewer, whichever way they are cut.
+// Bounds the elements beside any factored part: fewer rows have fewer, however they are divided.
 static int64_t most_beside(int64_t n) {
     return n * n / 4;
 }
@@ -212,7 +212,7 @@ static void cholesky_task(CpuMatrix *matrix, const void *argument, int64_t index
     store_named(matrix, n, job->lower, a);
 }
 
-// The most that any product of a matrix of n rows needs: at most half the rows are beside or below a factored part.
+// Bounds the memory of any product for a matrix of n rows: at most half the rows are beside or below a factored part.
 static size_t factor_product_bytes(HloType type, int64_t n) {
     const CpuMatrix matrix = {.type = type, .features = CPU_FEATURES_AMX};
     if (n <= CPU_TRIANGLE) return 64;
@@ -221,7 +221,7 @@ static size_t factor_product_bytes(HloType type, int64_t n) {
     return a > b ? a : b;
 }
 
-// Memory is taken for the largest step before anything runs: workers must not find that there is none.
+// Allocates memory for the largest step before anything runs: workers must not fail to find any.
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
     assert(batch >= 0 && n >= 0);
     assert(cpu_matrix_has(type)); /* narrower ones are widened in front of the kernel */
@@ -252,10 +252,10 @@ typedef struct Solving {
     const SolveJob *job;
     char *x, *triangle;
     bool backwards;  // the triangle is upper: rows are taken from the last to the first
-    char *work;      // for each worker: right-hand sides, and the products' memory
+    char *work;      // for each worker: right-hand sides, and the products' scratch memory
 } Solving;
 
-// Some right-hand sides as rows of a matrix of their own, in the order in which they are solved, or back.
+// Moves some right-hand sides to rows of a separate matrix, in the order in which they are solved, or back.
 static void move_sides(const Solving *s, char *y, int64_t first, int64_t count, bool back) {
     const CpuMatrix *matrix = s->matrix;
     const SolveJob *job = s->job;
@@ -310,8 +310,8 @@ static void solve_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     cpu_pool_parallel_for_grain(matrix->pool, hlo_divide_up(job->sides, kStripe), 1, sides_task, &s);
 }
 
-// In place of b's copy: each worker takes a stripe of right sides, and solves it by halves of the triangle, of which
-// all but the smallest are matrix products (cpu_triangle_solve()).
+// Solves in place of b's copy: each worker takes a stripe of right sides, and solves it by halves of the triangle, of
+// which all but the smallest are matrix products (cpu_triangle_solve()).
 HloStatus cpu_triangular_solve(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64_t columns,
                                bool left_side, bool lower, bool unit_diagonal, CpuTranspose transpose, void *x,
                                const void *a, const void *b) {

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and vectors of Hermitian matrices: reflections make the matrix tridiagonal and real,
-// implicit QL steps make that diagonal, and the reflections turn the vectors back.
+// Eigenvalues and vectors of Hermitian matrices: reflections make the matrix tridiagonal and real, implicit QL steps
+// make that diagonal, and the reflections transform the vectors back.
 //
 //     A = Q T Q^H        tridiagonalise(): n - 1 reflections, 4/3 n^3 operations, half of them matrix times vector
-//     T = S D S^T        by halves (eigen_merge.c) where vectors of more than CPU_EIGEN_SMALL rows are wanted, else QL
+//     T = S D S^T        by halves (eigen_merge.c) for vectors of more than CPU_EIGEN_SMALL rows, else QL
 //     vectors = Q S      turn_back(): blocks of reflections, matrix products
 //
-// The matrix is scaled by a power of two first, so that no square overflows or vanishes, and values
-// are scaled back. Rows that rotations act on are kept as rows of the transposed vectors, so that a
-// rotation is two neighbouring stretches of memory; rotations are collected and applied many at a
-// time (CpuRotations), which keeps the rows in the cache.
+// The matrix is scaled by a power of two first, so that no square overflows or vanishes, and values are scaled back.
+// Rows that rotations act on are kept as rows of the transposed vectors, so that a rotation reads two contiguous
+// stretches of memory; rotations are collected and applied many at a time (CpuRotations), which keeps the rows in the
+// cache.
 //
-// A matrix with elements that are not finite, or for which QL takes too many steps, gives NaN
-// throughout and info 1. Vectors are unique up to a phase, which settle_phases() fixes.
+// A matrix with elements that are not finite, or for which QL takes too many steps, gives NaN throughout and info 1.
+// Vectors are unique up to a phase, which settle_phases() fixes.
 //
-// Sources: Golub and Van Loan, Matrix Computations, 8.3 (tridiagonal form, implicit QL with
-// Wilkinson's shift).
+// Sources: Golub and Van Loan, Matrix Computations, 8.3 (tridiagonal form, implicit QL with Wilkinson's shift).
 #include "targets/cpu/dense/eigen.h"
 
 #include <assert.h>
@@ -31,7 +30,7 @@
 
 // ---- rotations
 
-// A unit is a stripe of columns; all collected rotations go over it.
+// A unit is a stripe of columns, to which all collected rotations are applied.
 static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CpuRotations *r = argument;
@@ -45,7 +44,7 @@ static void rotate_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Applies what was collected.
+// Applies the collected rotations.
 static void flush_rotations(CpuRotations *rotations) {
     if (rotations->rows && rotations->count)
         cpu_pool_parallel_for_grain(rotations->matrix->pool, hlo_divide_up(rotations->columns, CPU_STRIPE), 1,
@@ -53,7 +52,7 @@ static void flush_rotations(CpuRotations *rotations) {
     rotations->count = 0;
 }
 
-// Adds one; applies all when the room is used up.
+// Adds one rotation; applies all when the list is full.
 static void push_rotation(CpuRotations *rotations, int64_t row, double cosine, double sine) {
     if (rotations->count == CPU_ROTATIONS) flush_rotations(rotations);
     rotations->items[rotations->count++] = (CpuRotation){cosine, sine, row};
@@ -61,7 +60,7 @@ static void push_rotation(CpuRotations *rotations, int64_t row, double cosine, d
 
 // ---- tridiagonal matrices
 
-// The first of the zeros of e from `from` on (the last row counts as one), after setting what is negligible to zero.
+// Returns the first zero of e from `from` on (the last row counts as one), after setting negligible elements to zero.
 static int64_t end_of_block(const double *d, double *e, int64_t from, int64_t n) {
     assert(from >= 0 && from < n);
     for (int64_t m = from; m < n - 1; m++)
@@ -72,14 +71,14 @@ static int64_t end_of_block(const double *d, double *e, int64_t from, int64_t n)
     return n - 1;
 }
 
-// The length of (x, y). hypot() guards against overflow at several times the cost; here elements are at most of the
-// order of one (load_hermitian() saw to that), and only tiny ones need its care.
+// Returns the length of (x, y). hypot() prevents overflow at several times the cost; here elements are at most of the
+// order of one (load_hermitian() ensures it), and only very small ones need its care.
 static double length(double x, double y) {
     const double squared = x * x + y * y;
     return squared > 1e-280 ? sqrt(squared) : hypot(x, y);
 }
 
-// One implicit QL step with Wilkinson's shift on rows [first, last].
+// Performs one implicit QL step with Wilkinson's shift on rows [first, last].
 static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotations *rotations) {
     assert(first >= 0 && first <= last);
     const double slope = (d[first + 1] - d[first]) / (2 * e[first]);
@@ -88,7 +87,7 @@ static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotati
     for (int64_t i = last - 1; i >= first; i--) {
         const double f = sine * e[i], b = cosine * e[i], r = length(f, g);
         e[i + 1] = r;
-        if (r == 0) {  // the block falls apart here
+        if (r == 0) {  // the block splits here
             d[i + 1] -= shift;
             e[last] = 0;
             return;
@@ -106,8 +105,9 @@ static void ql_step(double *d, double *e, int64_t first, int64_t last, CpuRotati
     e[last] = 0;
 }
 
-// Eigenvalues of rows [first, end) of the tridiagonal matrix of diagonal d and off-diagonal e (the last one of those
-// rows is spare) into d, unsorted. Row i of the rotated rows ends as eigenvector i. False where it does not converge.
+// Computes the eigenvalues of rows [first, end) of the tridiagonal matrix of diagonal d and off-diagonal e (the last
+// one of those rows is spare) into d, unsorted. Row i of the rotated rows becomes eigenvector i. False if it does not
+// converge.
 static bool tridiagonal_values(double *d, double *e, int64_t first, int64_t end, CpuRotations *rotations) {
     assert(first >= 0 && first <= end);
     enum { kMaximumSteps = 60 };
@@ -127,19 +127,19 @@ static bool tridiagonal_values(double *d, double *e, int64_t first, int64_t end,
 typedef struct EighJob {
     int64_t n;
     bool lower, sort;
-    char *vectors, *values;  // `vectors` NULL: values alone
+    char *vectors, *values;  // `vectors` NULL: values only
     const char *in;
     int32_t *info;
 } EighJob;
 
-// What rounding leaves of a matrix of low rank fades from row to row until it is subnormal, where no step converges:
-// far below what counts (the largest element is near one) it becomes zero.
+// Zeroes faint numbers. Rounding errors of a matrix of low rank fade from row to row until they are subnormal, where no
+// step converges: numbers far below significance (the largest element is near one) become zero.
 static void drop_faint(int64_t n, double *x) {
     for (int64_t i = 0; i < n; i++)
         if (fabs(x[i]) < 1e-140) x[i] = 0;
 }
 
-// The whole matrix from one triangle; returns the size of its largest element, or NAN where one is not finite.
+// Loads the whole matrix from one triangle; returns the size of its largest element, or NAN if one is not finite.
 static double load_complex(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++)
@@ -156,7 +156,7 @@ static double load_complex(const CpuMatrix *matrix, int64_t n, bool lower, char 
     return largest;
 }
 
-// The same, the vectors and their signs for a type of real numbers.
+// The same, and the vectors and their signs, for a real type.
 #define REAL_MATRICES(T, S)                                                                             \
     static double load_##S(int64_t n, bool lower, T *a, const T *in) {                                  \
         double largest = 0;                                                                             \
@@ -199,8 +199,8 @@ typedef struct Pair {
 REAL_MATRICES(float, f32)
 REAL_MATRICES(double, f64)
 
-// The whole matrix from one triangle, divided by the power of two 2^*exponent, which brings its elements near one.
-// False where an element is not finite.
+// Loads the whole matrix from one triangle, divided by the power of two 2^*exponent, which brings its elements near
+// one. False if an element is not finite.
 static bool load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char *a, const char *in, int *exponent) {
     const double largest = matrix->type == HLO_F32   ? load_f32(n, lower, (void *)a, (const void *)in)
                            : matrix->type == HLO_F64 ? load_f64(n, lower, (void *)a, (const void *)in)
@@ -218,18 +218,18 @@ static bool load_hermitian(const CpuMatrix *matrix, int64_t n, bool lower, char 
     return true;
 }
 
-// One reflection's effect on the rows behind it: p = A v, then A -= v w^H + w v^H.
+// One reflection's effect on the rows after it: p = A v, then A -= v w^H + w v^H.
 typedef struct RankTwo {
     const CpuMatrix *matrix;
-    char *a;  // the corner of the rows left
+    char *a;  // the corner of the remaining rows
     int64_t stride, n;
     const char *v, *v_conjugate, *w, *w_conjugate;
     char *p;
 } RankTwo;
 
-enum { kRows = 64 };  // rows of one part of the work
+enum { kRows = 64 };  // rows per unit of work
 
-// p = A v, rows [begin, end) in parts of kRows.
+// Computes p = A v, rows [begin, end) in parts of kRows.
 static void multiply_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
@@ -239,7 +239,7 @@ static void multiply_task(void *argument, int64_t begin, int64_t end, int worker
                        r->matrix->vector->dot(r->n, r->v_conjugate, cpu_matrix_at(r->matrix, r->a, i * r->stride)));
 }
 
-// A -= v w^H + w v^H, rows in parts.
+// Computes A -= v w^H + w v^H, rows in parts.
 static void subtract_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const RankTwo *r = argument;
@@ -251,7 +251,7 @@ static void subtract_task(void *argument, int64_t begin, int64_t end, int worker
     }
 }
 
-// Reduces a to d and e; reflection k's vector ends in row k of a, behind the diagonal, its factor in taus[k].
+// Reduces a to d and e; reflection k's vector is stored in row k of a, after the diagonal, and its factor in taus[k].
 static void tridiagonalise(CpuMatrix *matrix, char *a, int64_t n, double *d, double *e, char *taus) {
     assert(n >= 0);
     const size_t width = (size_t)matrix->width;
@@ -279,7 +279,7 @@ static void tridiagonalise(CpuMatrix *matrix, char *a, int64_t n, double *d, dou
     }
 }
 
-// z := H_1 H_2 … z, with the reflections that tridiagonalise() left in a.
+// Computes z := H_1 H_2 … z, with the reflections that tridiagonalise() stored in a.
 static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_t n, char *z) {
     CpuReflections block;
     cpu_reflections_new(matrix, n, &block);
@@ -291,14 +291,14 @@ static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_
     }
 }
 
-// Equal values in the order in which they stand: no other order would be the same on every machine.
+// Equal values keep the order in which they are stored: no other order would be the same on every machine.
 static int by_value(const void *a, const void *b) {
     const Pair *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? -1 : 1;
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
-// In the real type that belongs to the matrix.
+// Stores a value in the real type that belongs to the matrix.
 static void set_real(const CpuMatrix *matrix, void *to, int64_t i, double value) {
     if (matrix->width == 4 || matrix->type == HLO_C64)
         ((float *)to)[i] = (float)value;
@@ -310,7 +310,7 @@ static double get_real(const CpuMatrix *matrix, const void *from, int64_t i) {
     return matrix->width == 4 || matrix->type == HLO_C64 ? (double)((const float *)from)[i] : ((const double *)from)[i];
 }
 
-// Makes each column's first large element real and positive: a vector's phase is free, and this settles it.
+// Makes each column's first large element real and positive: a vector's phase is arbitrary, and this fixes it.
 static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
     char *column = cpu_matrix_work(matrix, n, (size_t)matrix->width),
          *other = cpu_matrix_work(matrix, n, (size_t)matrix->width);
@@ -331,7 +331,7 @@ static void settle_phases(CpuMatrix *matrix, int64_t n, char *z) {
     }
 }
 
-// The vectors from the rows that were rotated, sorted, then turned back.
+// Sorts the rotated rows into vectors and transforms them back.
 static void finish_vectors(CpuMatrix *matrix, const char *a, const char *taus, int64_t n, const Pair *pairs,
                            const char *rows, char *z) {
     if (matrix->type == HLO_F32)
@@ -346,13 +346,13 @@ static void finish_vectors(CpuMatrix *matrix, const char *a, const char *taus, i
     settle_phases(matrix, n, z);
 }
 
-// What solves the small parts of a matrix that is solved by halves.
+// The context of solve_small().
 typedef struct SmallParts {
     double *d, *e;
     CpuRotations *rotations;
 } SmallParts;
 
-// Rows [first, first + n) of a matrix that is solved by halves.
+// Solves rows [first, first + n) of a matrix that is solved by halves.
 static bool solve_small(void *context, int64_t first, int64_t n) {
     const SmallParts *parts = context;
     CpuRotations *all = parts->rotations, part = *all;
@@ -362,7 +362,7 @@ static bool solve_small(void *context, int64_t first, int64_t n) {
     return tridiagonal_values(parts->d, parts->e, first, first + n, &part);
 }
 
-// The rotations' rows end as the vectors.
+// Solves by halves; the rotations' rows become the vectors.
 static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n, CpuRotations *rotations) {
     SmallParts parts = {d, e, rotations};
     CpuEigenHalves halves = {.matrix = matrix,
@@ -376,7 +376,7 @@ static bool values_by_halves(CpuMatrix *matrix, double *d, double *e, int64_t n,
     return cpu_eigen_halves(&halves);
 }
 
-// Matrix number `index` of the batch.
+// Solves matrix number `index` of the batch.
 static void eigh_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const EighJob *job = argument;
     const int64_t n = job->n, real = matrix->is_complex ? matrix->width / 2 : matrix->width;

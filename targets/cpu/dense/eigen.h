@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotations on rows, collected and then applied to stripes of columns over the pool: what turns the vectors of small
-// (tri- and bidiagonal) problems while those are iterated.
+// Rotations of rows, collected and then applied to stripes of columns over the pool. They rotate the vectors of small
+// (tri- and bidiagonal) problems during the iteration.
 #ifndef MESHLO_TARGETS_CPU_DENSE_EIGEN_H_
 #define MESHLO_TARGETS_CPU_DENSE_EIGEN_H_
 
@@ -8,29 +8,29 @@
 
 HLO_BEGIN_C
 
-// Rotations that are applied together: enough to make up for one fork, few enough to stay in a cache.
+// Rotations that are applied together: enough to amortise one fork, few enough to stay in a cache.
 enum { CPU_ROTATIONS = 16 * 1024 };
 
 // Rows of real numbers of the matrix's precision.
 typedef struct CpuRotations {
     const CpuMatrix *matrix;
-    CpuRotation *items;  // room for CPU_ROTATIONS
+    CpuRotation *items;  // CPU_ROTATIONS entries
     int64_t count;
-    char *rows;               // NULL: nothing is turned
-    int64_t columns, stride;  // that are turned; the distance of two rows
+    char *rows;               // NULL: nothing is rotated
+    int64_t columns, stride;  // that are rotated; the distance of two rows
 } CpuRotations;
 
-// Matrices of more rows than this are solved by halves: below, rotating the vectors costs less than merging.
+// Matrices with more rows are solved by halves: below, rotating the vectors costs less than merging.
 enum { CPU_EIGEN_SMALL = 48 };
 
-// A symmetric tridiagonal matrix on its way to its eigenvalues and vectors. The caller sets the first part.
+// A symmetric tridiagonal matrix that is reduced to its eigenvalues and vectors. The caller sets the first part.
 typedef struct CpuEigenHalves {
     CpuMatrix *matrix;
     bool is_double;  // the type of the rows: f64 or f32
     int64_t n;
     double *d, *e;  // the diagonal, then the eigenvalues; the n - 1 elements beside it, which are used up
     char *rows;     // n x n: ones on the diagonal, then the eigenvectors, one a row
-    // Solves rows [first, first + n) of the matrix in place, at most CPU_EIGEN_SMALL of them. False where it cannot.
+    // Solves rows [first, first + n) of the matrix in place, at most CPU_EIGEN_SMALL of them. Returns false on failure.
     bool (*small)(void *context, int64_t first, int64_t n);
     void *context;
     // Scratch memory, which cpu_eigen_halves() takes from the matrix.
@@ -41,9 +41,9 @@ typedef struct CpuEigenHalves {
     struct Pole *poles, *all, *stay;
 } CpuEigenHalves;
 
-// Scratch memory that it needs.
+// Returns the scratch memory that it needs.
 size_t cpu_eigen_halves_bytes(const CpuPool *pool, bool is_double, int64_t n);
-// Solves; eigenvalues are in no order. The bits do not depend on the pool. False where `small` failed.
+// Solves the problem; eigenvalues are in no order. The bits do not depend on the pool. False if `small` failed.
 bool cpu_eigen_halves(CpuEigenHalves *halves);
 
 HLO_END_C

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigenvalues and vectors of symmetric tridiagonal matrices by halves (Cuppen's method): what is
-// left between the halves is one more term of rank one, whose eigenvalues are the roots of a sum of
-// poles, one between each two of them, and whose vectors are products of matrices. The roots are
-// found by rational interpolation, and the term's vector is made anew from them (Gu and Eisenstat),
-// so that the vectors are orthogonal however close the roots are.
+// Eigenvalues and vectors of symmetric tridiagonal matrices by halves (Cuppen's method): the remainder between the
+// halves is one more term of rank one, whose eigenvalues are the roots of a sum of poles, one between each two of them,
+// and whose vectors are products of matrices. The roots are found by rational interpolation, and the term's vector is
+// recomputed from them (Gu and Eisenstat), so that the vectors are orthogonal however close the roots are.
 //
-//     T = [T1  0; 0  T2] + rho u u^T     rho the element that joined the halves, u 1 or -1 at both sides of the cut
+//     T = [T1  0; 0  T2] + rho u u^T     rho the element that coupled the halves, u 1 or -1 at both sides of the split
 //       = Q (D + rho z z^T) Q^T          Q, D from the halves, z = Q^T u
 //     eigenvalues of D + rho z z^T: roots of 1 + rho sum z_i^2 / (d_i - x), d_1 < x_1 < d_2 < x_2 < ...
 //     eigenvector k: z_i / (d_i - x_k), made of length one
 //
-// A pole whose z is negligible, or which is so close to the next one that a rotation makes it so,
-// keeps its eigenvalue and vector (deflate); in practice that is many of them. Columns of Q that
-// are zero in one half are kept side by side (`sides`), so that the products leave the zeros out.
+// A pole whose z is negligible, or which is so close to the next one that a rotation makes it so, keeps its eigenvalue
+// and vector (deflate); in practice that is many of them. Columns of Q that are zero in one half are kept side by side
+// (`sides`), so that the products skip the zeros.
 //
-// One step of an example, n = 2 of halves of one element each: T = [a b; b c], rho = |b|, T1 = a - |b|, T2 = c - |b|,
-// u = (1, sign b), so that Q is the identity and z = u; the two roots of 1 + |b| / (a - |b| - x) + |b| / (c - |b| - x)
+// One step of an example, n = 2 of halves of one element each: T = [a b; b c], rho = |b|, T1 = a - |b|, T2 = c - |b|, u
+// = (1, sign b), so that Q is the identity and z = u; the two roots of 1 + |b| / (a - |b| - x) + |b| / (c - |b| - x)
 // are the eigenvalues of T.
 //
-// Cost: roots O(k^2) a merge of k poles that are left, products about 4/3 n^3 in all at most, both
-// shared by the workers. Roots are kept as distances from the nearer pole (`gaps`), since the
-// difference of two close numbers would lose its digits.
+// Cost: roots O(k^2) for a merge of k poles that are left, products about 4/3 n^3 in total at most, both shared by the
+// workers. Roots are kept as distances from the nearer pole (`gaps`), since the difference of two close numbers would
+// lose its digits.
 //
 // Sources: Cuppen, "A divide and conquer method for the symmetric tridiagonal eigenproblem", 1981; Gu and Eisenstat, "A
 // divide-and-conquer algorithm for the symmetric tridiagonal eigenproblem", 1995; Li, "Solving secular equations stably
@@ -41,8 +40,8 @@ typedef struct Pole {
     int side;  // which columns of the row are not zero: 0 those of the first half, 2 those of the second, 1 both
 } Pole;
 
-// Roots and rows of vectors that a worker takes at a time: a root costs as many divisions as there are poles, a row of
-// vectors only pays as part of a product of matrices.
+// Roots and rows of vectors per unit of work: a root costs as many divisions as there are poles, a row of vectors only
+// pays as part of a product of matrices.
 enum { kSides = 3, kRootsEach = 16, kRowsEach = 64 };
 
 // One merge: rows and columns [first, first + n) of the matrix, of which the first `half` belong to the first half.
@@ -56,24 +55,24 @@ typedef struct Merge {
     int64_t *grouped;           // their numbers, side by side
     double *gaps;               // [root][pole]: the pole less the root
     double *roots, *weights;    // weights: z of the poles
-    double *z;                  // the term's vector, made anew
+    double *z;                  // the term's recomputed vector
 } Merge;
 
 // ---- rows of the real type of the matrix
 
-// An element of the rows, in double whatever the type.
+// Returns an element of the rows, in double whatever the type.
 static double get(const CpuEigenHalves *h, int64_t row, int64_t column) {
     const int64_t at = row * h->n + column;
     return h->is_double ? ((const double *)(const void *)h->rows)[at]
                         : (double)((const float *)(const void *)h->rows)[at];
 }
 
-// The address of an element of an n x n array of the real type.
+// Returns the address of an element of an n x n array of the real type.
 static char *row_at(const CpuEigenHalves *h, char *rows, int64_t row, int64_t column) {
     return rows + (row * h->n + column) * (h->is_double ? 8 : 4);
 }
 
-// (x, y) := (cosine x + sine y, cosine y - sine x) for columns [first, first + n) of two rows.
+// Computes (x, y) := (cosine x + sine y, cosine y - sine x) for columns [first, first + n) of two rows.
 static void rotate(const CpuEigenHalves *h, int64_t x, int64_t y, int64_t first, int64_t n, double cosine,
                    double sine) {
     for (int64_t i = first; i < first + n; i++) {
@@ -94,7 +93,7 @@ typedef struct Sum {
     double below, above, below_slope, above_slope;
 } Sum;
 
-// Poles [from, to); *slope is the derivative by t.
+// Sums poles [from, to); *slope is the derivative by t.
 static void part_of_sum(const Merge *m, const double *shifted, double t, int64_t from, int64_t to, double *sum,
                         double *slope) {
     double sums[4] = {0}, slopes[4] = {0};  // side by side: divisions overlap
@@ -114,7 +113,7 @@ static void part_of_sum(const Merge *m, const double *shifted, double t, int64_t
     *slope = m->rho * ((slopes[0] + slopes[1]) + (slopes[2] + slopes[3]));
 }
 
-// 1 + below + above is the function whose root is sought.
+// 1 + below + above is the function whose root is computed.
 static Sum sum_at(const Merge *m, const double *shifted, int64_t root, double t) {
     Sum sum;
     part_of_sum(m, shifted, t, 0, root + 1, &sum.below, &sum.below_slope);
@@ -122,14 +121,14 @@ static Sum sum_at(const Merge *m, const double *shifted, int64_t root, double t)
     return sum;
 }
 
-// The step to the zero of a function with only the two next poles, at the distances `low` and `high`, which stands for
-// the sum: c + q / (low - y) + s / (high - y). Its first fraction has the value and slope of the poles below, the
-// second those of the poles above: q / low^2 is the slope at y = 0, and what q / low leaves of the value goes into c.
-// Times both denominators the function is
+// Returns the step to the zero of a function that has only the two adjacent poles, at the distances `low` and `high`,
+// and approximates the sum: c + q / (low - y) + s / (high - y). Its first fraction has the value and slope of the poles
+// below, the second those of the poles above: q / low^2 is the slope at y = 0, and the value beyond q / low is added to
+// c. Multiplied by both denominators the function is
 //
 //   c y^2 - b y + w = 0     b = c (low + high) + q + s,  w = low high value
 //
-// whose root (b - sqrt(b^2 - 4 c w)) / (2 c) is wanted, written so that no two close numbers are subtracted.
+// whose root (b - sqrt(b^2 - 4 c w)) / (2 c) is computed in a form that subtracts no two close numbers.
 static double interpolated_step(const Sum *sum, double value, double low, double high, bool last) {
     const double q = low * low * sum->below_slope, s = high * high * sum->above_slope;
     const double c = 1 + (sum->below - low * sum->below_slope) + (sum->above - high * sum->above_slope);
@@ -139,12 +138,12 @@ static double interpolated_step(const Sum *sum, double value, double low, double
     return b <= 0 ? (b - root) / (2 * c) : 2 * w / (b + root);
 }
 
-// Root number `root`: its distances from all poles into `gaps`. `shifted` has room for them too.
+// Finds root number `root`: writes its distances from all poles to `gaps`. `shifted` has room for them too.
 //
 // The root is between its pole and the next; the last one between its pole and that plus rho |z|^2 (`length`). The sum
-// in the middle says in which half, whose pole becomes the origin. [low, high] always has the root: a step that would
-// leave it is replaced by its middle, so that a hundred steps are more than enough, and a handful the rule. It ends
-// when the value is within the rounding errors of the sum itself.
+// in the middle determines the half, whose pole becomes the origin. [low, high] always contains the root: a step that
+// would leave it is replaced by its middle, so that a hundred steps are more than enough, and a handful is usual. The
+// search ends when the value is within the rounding errors of the sum itself.
 static double find_root(const Merge *m, int64_t root, double *shifted, double *gaps) {
     enum { kMaximumSteps = 100 };
     const bool last = root == m->count - 1;
@@ -175,7 +174,7 @@ static double find_root(const Merge *m, int64_t root, double *shifted, double *g
     return origin + t;
 }
 
-// Roots in groups of kRootsEach.
+// Finds roots in groups of kRootsEach.
 static void roots_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Merge *m = argument;
@@ -184,13 +183,13 @@ static void roots_task(void *argument, int64_t begin, int64_t end, int worker) {
         m->roots[root] = find_root(m, root, shifted, m->gaps + root * m->count);
 }
 
-// The vector for which the roots that were found are exact (Gu and Eisenstat, by Loewner's formula):
+// Computes the vector for which the computed roots are exact (Gu and Eisenstat, by Loewner's formula):
 //
 //   rho z_i^2 = product over all roots k of (d_i - x_k) / product over all poles j but i of (d_i - d_j)
 //
-// up to the sign, with each gap divided by the distance of one pole, so that no product overflows. Vectors that are
-// made of this z are orthogonal to working precision, which those of the z that was given would not be. Only its
-// direction matters.
+// up to the sign, with each gap divided by the distance of one pole, so that no product overflows. Vectors computed
+// from this z are orthogonal to working precision, which those of the original z would not be. Only its direction
+// matters.
 static void renew_vector(const Merge *m) {
     for (int64_t i = 0; i < m->count; i++) m->z[i] = m->gaps[i * m->count + i];
     for (int64_t root = 0; root < m->count; root++) {
@@ -203,7 +202,7 @@ static void renew_vector(const Merge *m) {
 
 // ---- vectors
 
-// Of rows that are h->n apart.
+// Describes a product whose rows are h->n apart.
 static CpuProduct product_of(const CpuEigenHalves *h, int64_t m, int64_t n, int64_t k, int64_t lda) {
     return (CpuProduct){.type = h->is_double ? HLO_F64 : HLO_F32,
                         .features = h->matrix->features,
@@ -217,7 +216,7 @@ static CpuProduct product_of(const CpuEigenHalves *h, int64_t m, int64_t n, int6
                         .ldc = h->n};
 }
 
-// Some rows of the vectors: coefficients of the poles, side by side, times their rows (collected in h->held).
+// Computes some rows of the vectors: coefficients of the poles, side by side, times their rows (collected in h->held).
 static void vectors_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const Merge *m = argument;
@@ -259,10 +258,10 @@ static int by_value(const void *a, const void *b) {
     return x->row < y->row ? -1 : x->row > y->row;
 }
 
-// Keeps those poles that move, with LAPACK's tolerance of dlaed2, 8 epsilon of the largest pole or element (for f32
-// that of a type with four more bits, as the arithmetic here is double): where the vector's element is nothing, or
-// where two poles are so close that a rotation of their vectors makes it nothing, the eigenvalue stays. Those that stay
-// are put behind the others.
+// Keeps the poles that move, with LAPACK's tolerance of dlaed2, 8 epsilon of the largest pole or element (for f32 that
+// of a type with four more bits, as the arithmetic here is double). If the vector's element is negligible, or two poles
+// are so close that a rotation of their vectors makes it so, the eigenvalue stays. Those that stay are put after the
+// others.
 static void deflate(Merge *m, Pole *all) {
     const CpuEigenHalves *h = m->halves;
     Pole *stay = h->stay;
@@ -297,8 +296,7 @@ static void deflate(Merge *m, Pole *all) {
     memcpy(m->poles + m->count, stay, sizeof(Pole) * (size_t)staying);
 }
 
-// Numbers of the poles, those of the first half's columns first, then those of both, then the
-// second's.
+// Numbers the poles: those of the first half's columns first, then those of both, then the second's.
 static void group_sides(Merge *m) {
     int64_t at = 0;
     for (int side = 0; side < kSides; side++) {
@@ -310,14 +308,14 @@ static void group_sides(Merge *m) {
     assert(at == m->count);
 }
 
-// The columns of the merge only.
+// Copies only the columns of the merge.
 static void copy_row(const CpuEigenHalves *h, const Merge *m, char *to, int64_t to_row, const char *from,
                      int64_t from_row) {
     memcpy(row_at(h, to, to_row, m->first), row_at(h, (char *)(uintptr_t)from, from_row, m->first),
            (size_t)(m->n * (h->is_double ? 8 : 4)));
 }
 
-// The eigenvalues and vectors of rows [first, first + n) from those of their halves, which are `coupling` apart.
+// Computes the eigenvalues and vectors of rows [first, first + n) from those of their halves, coupled by `coupling`.
 static void merge(const CpuEigenHalves *h, int64_t first, int64_t half, int64_t n, double coupling) {
     Merge m = {.halves = h,
                .first = first,
@@ -354,7 +352,7 @@ static void merge(const CpuEigenHalves *h, int64_t first, int64_t half, int64_t 
     }
 }
 
-// The halves' values and vectors, then their merge; false where a small part does not converge.
+// Solves both halves and merges them; false if a small part does not converge.
 static bool solve(const CpuEigenHalves *h, int64_t first, int64_t n) {
     if (n <= CPU_EIGEN_SMALL) return h->small(h->context, first, n);
     const int64_t half = n / 2;
@@ -369,7 +367,7 @@ static bool solve(const CpuEigenHalves *h, int64_t first, int64_t n) {
 
 // ---- memory
 
-// For the larger of the two products of a part.
+// Returns the scratch memory for the larger of the two products of a part.
 static size_t scratch_bytes(const CpuEigenHalves *h) {
     const CpuProduct product = product_of(h, kRowsEach, (h->n + 1) / 2, h->n, h->n);
     return cpu_product_scratch_bytes(&product);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a product is cut (gemm.h says which products, and what an element's sum is). After Goto: the operands are copied,
-// "packed", into panels as wide as a kernel's tile, in the order in which the kernel reads them, so that its loop goes
-// through memory in steps of one line whatever the strides were. From the outside inwards: a block of columns of b, as
-// wide as its packed form stays in the last cache; a block of depth, so that a panel of b stays in the first; within
-// them all rows of a, some tiles at a time, which stay in the second. The kernel (isa/gemm.inc) holds a tile of c in
-// registers through a block of depth.
+// The division of a product (gemm.h defines the products and an element's sum). After Goto: the operands are copied,
+// "packed", into panels as wide as a kernel's tile, in the order in which the kernel reads them, so that its loop reads
+// memory one line after the other whatever the strides were. From the outside inwards: a block of columns of b, so wide
+// that its packed form stays in the last cache; a block of depth, so that a panel of b stays in the first; within them
+// all rows of a, some tiles at a time, which stay in the second. The kernel (isa/gemm.inc) holds a tile of c in
+// registers during a block of depth.
 //
-// Packing reads an operand once more and writes it, which only many uses pay back. So there are two ways around it: few
-// rows read panels of b where they are, if their columns are neighbours, and small products do not pack at all.
+// Packing reads an operand once more and writes it, which pays only with many uses. So there are two ways to avoid it:
+// few rows read panels of b in place, if its columns are contiguous, and small products do not pack at all.
 //
-// On the pool, all workers pack one block of b together and then share out tiles of c, each with its own packed a.
-// Depth is never shared out: that would make an element's sum depend on the number of workers.
+// On the pool, all workers pack one block of b together and then share the tiles of c, each with its own packed a.
+// Depth is never shared: that would make an element's sum depend on the number of workers.
 #include "targets/cpu/dense/gemm.h"
 
 #include <assert.h>
@@ -25,9 +25,9 @@
 // Depth of a block, rows of a packed block of a (which stays in the second-level cache), columns of a packed block of
 // b, columns of one unit of parallel work.
 enum { kDepth = 384, kRowTiles = 12, kColumns = 4096, kUnitColumns = 512, kSlack = 128 };
-// Up to this many rows pay for reading b where it is rather than packing it; then the columns of one unit.
+// Up to this many rows, reading b in place is faster than packing it; then the columns of one unit.
 enum { kFewRows = 64, kFewRowsUnitColumns = 64 };
-// Up to this many multiplications, packing takes longer than what it would save.
+// Up to this many multiplications, packing takes longer than it saves.
 enum { kSmallProduct = 32 * 1024 };
 
 static int64_t rows_of_block(const CpuGemmKernels *kernels) {
@@ -46,7 +46,7 @@ static size_t b_bytes(const CpuGemmKernels *kernels, const CpuGemm *g) {
     return bytes_of(kernels, hlo_smaller(g->n, kColumns), kernels->nr, hlo_smaller(g->k, kDepth));
 }
 
-// All sets pack less than this many lanes more than there are.
+// All instruction sets pack fewer than this many lanes in excess.
 size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
     assert(g->m >= 0 && g->n >= 0 && g->k >= 0);
     size_t most = 0;
@@ -60,8 +60,9 @@ size_t cpu_gemm_scratch_bytes(const CpuGemm *g) {
 
 // ---- subnormal numbers
 
-// They cost Intel's processors more than a hundred cycles each, and attention is full of them: of a softmax of large
-// scores. So large products count them as zero, as XLA does everywhere and TPUs do. Gives what restores the mode.
+// They cost Intel's processors more than a hundred cycles each, and attention has many of them: a softmax of large
+// scores yields them. So large products count them as zero, as XLA does everywhere and TPUs do. Returns the mode to
+// restore.
 #if defined(__x86_64__)
 static unsigned flush_subnormals(const CpuGemm *g) {
     enum { kFlushToZero = 0x8000, kSubnormalsAreZero = 0x40 };
@@ -96,14 +97,14 @@ typedef struct Block {
     size_t packed_a_each;
 } Block;
 
-// Whole panels of b whose columns are neighbours in memory need no packing where few rows use them.
+// Whole panels of b whose columns are contiguous in memory need no packing if few rows use them.
 static bool reads_in_place(const Block *block, int64_t j) {
     const CpuGemm *g = block->g;
     return g->m <= kFewRows && g->b_n_stride == 1 && g->b_k_stride >= block->kernels->nr &&
            block->columns - j >= block->kernels->nr;
 }
 
-// Rows [m0, m0 + rows) times the columns [j0, j1) of the packed block of b.
+// Multiplies rows [m0, m0 + rows) with columns [j0, j1) of the packed block of b.
 static void multiply_rows(const Block *block, int64_t m0, int64_t rows, int64_t j0, int64_t j1, char *packed_a) {
     assert(m0 >= 0 && rows >= 0 && j0 <= j1);
     const CpuGemmKernels *kernels = block->kernels;
@@ -148,7 +149,7 @@ bool cpu_gemm_is_small(const CpuGemm *g) {
     return g->k > 0 && g->k <= kDepth && g->b_n_stride == 1 && g->m * g->n * g->k <= kSmallProduct;
 }
 
-// The same blocks on this thread, and so the same bits; a small product is one kernel without packing.
+// Uses the same blocks on this thread, so gives the same bits; a small product is one kernel call without packing.
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void *a, const void *b, void *scratch) {
     const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(features, g->element);
     Block block = {.kernels = kernels,
@@ -177,7 +178,7 @@ void cpu_gemm_serial(CpuFeatures features, const CpuGemm *g, void *c, const void
 
 // ---- on the pool
 
-// Unit = a group of panels of b.
+// A unit is a group of panels of b.
 enum { kPanelsPerUnit = 4 };
 
 static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
@@ -187,7 +188,7 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
     pack_columns(block, begin * unit, hlo_smaller(end * unit, block->columns));
 }
 
-// Unit = block of rows * column units + column unit.
+// A unit is block of rows * column units + column unit.
 static int64_t column_unit(const Block *block) {
     const int64_t most = block->g->m <= kFewRows ? kFewRowsUnitColumns : kUnitColumns;
     return hlo_smaller(hlo_round_up(most, block->kernels->nr), hlo_round_up(block->columns, block->kernels->nr));

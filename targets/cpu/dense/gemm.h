@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices of f32, f64 and 32- and 64-bit integers with any strides, by our own packed kernels: OpenBLAS's
-// serial build may not be called from several threads at once (its buffers are not locked: measured, wrong results),
-// and we bring our own threads.
+// serial build must not be called from several threads concurrently (its buffers are not locked: measured, wrong
+// results), and we bring our own threads.
 //
 // Every element of the result is one chain of fused multiply-adds per block of depth, blocks in order; so it does not
-// depend on how the work is cut, on the number of workers, or on the size of the matrices around it; but for subnormal
-// numbers, which products of more than 32,768 multiplications count as zero.
+// depend on the division of the work, on the number of workers, or on the size of the matrices around it. Subnormal
+// numbers are the exception: products of more than 32,768 multiplications count them as zero.
 #ifndef MESHLO_TARGETS_CPU_DENSE_GEMM_H_
 #define MESHLO_TARGETS_CPU_DENSE_GEMM_H_
 
@@ -17,8 +17,8 @@
 
 HLO_BEGIN_C
 
-// c[m][n] (row stride ldc, columns next to each other) = a * b, added to c where `accumulate` is set. Strides of a and
-// b in elements, any value. c must not overlap a or b.
+// c[m][n] (row stride ldc, columns contiguous) = a * b, added to c if `accumulate` is set. Strides of a and b are in
+// elements and may have any value. c must not overlap a or b.
 typedef struct CpuGemm {
     CpuGemmElement element;
     bool accumulate;
@@ -26,17 +26,17 @@ typedef struct CpuGemm {
     int64_t a_m_stride, a_k_stride, b_k_stride, b_n_stride, ldc;
 } CpuGemm;
 
-// Bytes of scratch memory that cpu_gemm_serial() needs, a multiple of 64.
+// Returns the bytes of scratch memory that cpu_gemm_serial() needs, a multiple of 64.
 size_t cpu_gemm_scratch_bytes(const CpuGemm *gemm);
 
-// On this thread alone. `scratch` is aligned to 64.
+// Multiplies on this thread. `scratch` is aligned to 64.
 void cpu_gemm_serial(CpuFeatures features, const CpuGemm *gemm, void *c, const void *a, const void *b, void *scratch);
 
-// Whether cpu_gemm_serial() multiplies from where the operands are: then it needs no scratch memory, and calling the
-// element's kernel `small` does the same with less around it.
+// True if cpu_gemm_serial() reads the operands directly: then it needs no scratch memory, and calling the element's
+// kernel `small` does the same with less overhead.
 bool cpu_gemm_is_small(const CpuGemm *gemm);
 
-// On the pool. RESOURCE_EXHAUSTED when packing finds no memory.
+// Multiplies on the pool. RESOURCE_EXHAUSTED if there is no memory for packing.
 HLO_NODISCARD HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *gemm, void *c, const void *a, const void *b);
 
 HLO_END_C

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// LU with row exchanges and QR by reflections, in panels of columns: a panel stands turned in a buffer of its own, so
-// that its columns are neighbours in memory; everything to its right is updated by matrix products, in stripes of
+// LU with row exchanges and QR by reflections, in panels of columns: a panel is transposed into a separate buffer, so
+// that its columns are contiguous in memory; everything to its right is updated by matrix products, in stripes of
 // columns over the pool.
 //
 //            first
 //     +-------+---+-----------+
 //     | done  | U |           |    LU, one step of CPU_PANEL columns:
-//     +-------+---+-----------+      factor_panel()   the panel P alone, pivot by pivot: P = L U, rows exchanged
+//     +-------+---+-----------+      factor_panel()   the panel P by itself, pivot by pivot: P = L U, rows exchanged
 //     |       |   |  U' <- L^-1      update_stripe()  in every other stripe the same exchanges; to the right
 //     | L     | P |-----------+                       U' := L^-1 (rows of the panel), then rest := rest - P_below U'
 //     |       |   |  rest     |
 //     +-------+---+-----------+    Almost all of the work is that last product.
 //
-// QR does the same with reflections H = 1 - tau v v^H in the panel's place: those of a panel are applied to the rest as
-// one block (CpuReflections, the compact WY form: 1 - V T V^H). The results are as LAPACK's getrf, geqrf and orgqr
-// store them: factors and the v below the diagonal in the matrix's own place.
+// QR does the same with reflections H = 1 - tau v v^H for a panel: those of a panel are applied to the rest as one
+// block (CpuReflections, the compact WY form: 1 - V T V^H). The results are stored as by LAPACK's getrf, geqrf and
+// orgqr: factors and the v below the diagonal, in place in the matrix.
 #include <assert.h>
 #include <string.h>
 
@@ -34,8 +34,8 @@ typedef struct LuJob {
     size_t stripe_each;
 } LuJob;
 
-// Factors the turned panel (columns x rows): pivot[j] is counted from the panel's first row. Returns the number of the
-// first column without a pivot, counted from 1, or 0.
+// Factors the transposed panel (columns x rows): pivot[j] is counted from the panel's first row. Returns the number of
+// the first column without a pivot, counted from 1, or 0.
 static int64_t factor_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, int64_t *pivot) {
     assert(rows >= 0 && columns >= 0);
     int64_t singular = 0;
@@ -70,8 +70,8 @@ typedef struct LuUpdate {
     size_t scratch_each;
 } LuUpdate;
 
-// Exchanges rows in columns [from, to); to the right of the panel also solves with its triangle and takes the product
-// off the rows below.
+// Exchanges rows in columns [from, to); to the right of the panel also solves with its triangle and subtracts the
+// product from the rows below.
 static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scratch) {
     assert(from >= 0 && from <= to);
     const CpuMatrix *matrix = u->matrix;
@@ -100,7 +100,7 @@ static void update_stripe(const LuUpdate *u, int64_t from, int64_t to, char *scr
                        cpu_matrix_at(matrix, u->negative, u->count), cpu_matrix_at(matrix, u->a, from), scratch);
 }
 
-// Stripes left of the panel come first, then those to its right.
+// The stripes left of the panel come first, then those to its right.
 static void update_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const LuUpdate *u = argument;
@@ -112,7 +112,7 @@ static void update_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// By panels of CPU_PANEL columns: factoring a panel is slow and small, updating the rest is a product and fast.
+// Factors by panels of CPU_PANEL columns: factoring a panel is slow and small, updating the rest is a product and fast.
 // Exchanges of rows are applied to whole stripes, left of the panel too, so that the factors come out in order.
 static void lu_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const LuJob *job = argument;
@@ -169,7 +169,7 @@ typedef struct QrJob {
     const char *in;
 } QrJob;
 
-// Reduces the turned panel (columns x rows) to its triangle, reflection by reflection.
+// Reduces the transposed panel (columns x rows) to its triangle, reflection by reflection.
 static void reflect_panel(const CpuMatrix *matrix, char *panel, int64_t rows, int64_t columns, char *taus) {
     assert(rows >= 0 && columns >= 0);
     for (int64_t j = 0; j < columns; j++) {
@@ -186,7 +186,8 @@ static void reflect_panel(const CpuMatrix *matrix, char *panel, int64_t rows, in
     }
 }
 
-// Panel by panel: reflections, back into the matrix, and applied (conjugated) to all columns to the right.
+// Computes each panel's reflections, stores them in the matrix, and applies them (conjugated) to all columns to the
+// right.
 static void qr_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const QrJob *job = argument;
     const int64_t rows = job->rows, columns = job->columns, size = rows * columns;
@@ -220,8 +221,8 @@ HloStatus cpu_qr(CpuPool *pool, HloType type, int64_t batch, int64_t rows, int64
     return cpu_matrix_batch(pool, type, batch, qr_bytes(pool, type, rows), cost, qr_task, &job);
 }
 
-// Blocks from the last to the first: each one reaches the columns from its own on, as those before are still unit
-// vectors.
+// Applies blocks from the last to the first: each one affects the columns from its own on, as those before are still
+// unit vectors.
 static void householder_task(CpuMatrix *matrix, const void *argument, int64_t index) {
     const QrJob *job = argument;
     const int64_t rows = job->rows, columns = job->columns, size = rows * columns;

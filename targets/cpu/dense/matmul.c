@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of any types and strides: cut into tiles that workers take, each packed into the type
-// that is computed in where it is another one. Tiles are chosen by the problem alone and never by
-// the number of workers, so that the bits of a result do not depend on the machine's cores.
+// Products of any types and strides: divided into tiles that workers take, each packed into the type of the arithmetic
+// if it differs. Tiles depend only on the problem and never on the number of workers, so that the bits of a result do
+// not depend on the machine's cores.
 //
-// Ways, in the order in which they are asked (cpu_matmul):
+// Ways, in the order in which they are tried (cpu_matmul):
 //     by vector   small matrices times vectors: one call of a kernel each
 //     small       products of a few elements: one call each
 //     tiles       AMX, AVX-512 or AVX2 tile instructions for bf16, 8-bit integers and, with AMX, f32 (tiles.c)
-//     plain       types that kernels multiply in place: packed once for all workers (gemm.c)
+//     plain       types that kernels multiply directly: packed once for all workers (gemm.c)
 //     exact       8-bit integers as f32 in depths of 256, whose sums are below 2^24, added up as integers
 //     any         pack a tile of each side to the type of the arithmetic, multiply, convert the result back
 //
-// Scratch of a tile: [left side packed][right side packed][result][what the product itself needs],
-// each part empty where the operand can be used as it stands.
+// Scratch of a tile: [left side packed][right side packed][result][scratch of the product itself], each part empty if
+// the operand can be used as it is.
 #include "targets/cpu/dense/matmul.h"
 
 #include <assert.h>
@@ -29,7 +29,7 @@
 
 // ---- types
 
-// INVALID where no kernel computes the product.
+// Returns INVALID if no kernel computes the product.
 HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     if (hlo_type_is_complex(out)) return out;
     if (hlo_type_is_float(out)) {
@@ -40,7 +40,7 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
     if (hlo_type_is_float(lhs) || hlo_type_is_float(rhs) || hlo_type_is_complex(lhs) || hlo_type_is_complex(rhs))
         return HLO_INVALID;
     if (!hlo_type_is_integer(out)) return hlo_type_is_array(out) ? out : HLO_INVALID;  // predicates
-    // Sums that wrap at 32 bits wrap at fewer when they are cut.
+    // Sums that wrap at 32 bits wrap at fewer bits when they are truncated.
     return hlo_type_info(out)->bits >= 32 ? out : hlo_type_kind(out) == HLO_KIND_SIGNED ? HLO_S32 : HLO_U32;
 }
 
@@ -48,7 +48,7 @@ HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out) {
 
 enum { kPackBlock = 1024 };
 
-// One contiguous run of elements from one type to another.
+// Converts one contiguous run of elements from one type to another.
 static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to, void *target, const void *source,
                         int64_t count) {
     assert(count >= 0);
@@ -68,7 +68,7 @@ static void convert_run(const CpuLoopKernels *kernels, HloType from, HloType to,
     }
 }
 
-// Conversion goes by runs through a small buffer: kernels convert contiguous elements only.
+// Converts runs through a small buffer: kernels convert contiguous elements only.
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
@@ -91,7 +91,7 @@ void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType comput
         }
 }
 
-// The inverse of packing: `source` is rows x columns without gaps.
+// Does the inverse of packing: `source` is rows x columns without gaps.
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
     assert(rows >= 0 && columns >= 0);
@@ -121,8 +121,8 @@ struct CpuSmallMatmul {
     CpuGemm gemm;
 };
 
-// One call: what is multiplied, how it is tiled, and where things stand. Sizes of tiles are in
-// elements, the rest in bytes.
+// One call: the operands, the tiling, and the layout of the scratch memory. Sizes of tiles are in elements, the rest in
+// bytes.
 typedef struct MatmulJob {
     const CpuMatmul *mm;
     const CpuLoopKernels *kernels;
@@ -136,7 +136,7 @@ typedef struct MatmulJob {
     size_t scratch_each, lhs_bytes, rhs_bytes, out_bytes;
 } MatmulJob;
 
-// A product of m x n x k as kernels take it, of sides that are packed or not.
+// Describes a product of m x n x k for the kernels, whose sides are packed or not.
 static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
     const CpuMatmul *mm = job->mm;
     return (CpuProduct){.type = job->compute,
@@ -152,8 +152,8 @@ static CpuProduct tile_product(const MatmulJob *job, int64_t m, int64_t n) {
                         .ldc = job->out_direct ? mm->out_m_stride : n};
 }
 
-// Scratch holds the packed sides, then the result where it cannot be computed in place, then what the product itself
-// needs.
+// Scratch contains the packed sides, then the result if it cannot be computed in place, then the scratch of the product
+// itself.
 static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n, char *scratch) {
     const CpuMatmul *mm = job->mm;
     const char *lhs = job->lhs + (b * mm->lhs_batch_stride + m0 * mm->lhs_m_stride) * hlo_type_bytes(mm->lhs_type);
@@ -181,11 +181,10 @@ static void run_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int
 
 // ---- products of 8-bit integers
 
-// Sums of up to this many products of 8-bit integers are below 2^24: exact in f32, whose kernels are the fastest there
-// are.
+// Sums of up to this many products of 8-bit integers are below 2^24: exact in f32, whose kernels are the fastest.
 enum { kExactDepth = 256 };
 
-// One byte an element, pred included.
+// True for types of one byte per element, pred included.
 static bool is_small_integer(HloType type) {
     return type == HLO_PRED || (hlo_type_is_integer(type) && hlo_type_bytes(type) == 1);
 }
@@ -202,7 +201,7 @@ static bool is_exact_in_f32(const CpuMatmul *mm) {
             *at = (accumulate ? *at : 0) + (T)(int32_t)part[i * n + j];             \
         }
 
-// out = (out +) part, wrapping.
+// Computes out = (out +) part, wrapping.
 static void add_part(const CpuMatmul *mm, char *out, const float *part, int64_t m, int64_t n, bool accumulate) {
     if (hlo_type_bytes(mm->out_type) == 4)
         ADD_PART(uint32_t)
@@ -210,7 +209,7 @@ static void add_part(const CpuMatmul *mm, char *out, const float *part, int64_t 
         ADD_PART(uint64_t)
 }
 
-// Of sides that have been packed as f32.
+// Describes the product of sides that are packed as f32.
 static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int64_t depth) {
     return (CpuProduct){.type = HLO_F32,
                         .features = job->features,
@@ -224,7 +223,8 @@ static CpuProduct exact_product(const MatmulJob *job, int64_t m, int64_t n, int6
                         .ldc = n};
 }
 
-// Deep products are cut: each part is exact in f32 and is added to the result as integers, which wrap as HLO wants.
+// Deep products are split: each part is exact in f32 and is added to the result as integers, which wrap as HLO
+// requires.
 static void run_exact_tile(const MatmulJob *job, int64_t b, int64_t m0, int64_t m, int64_t n0, int64_t n,
                            char *scratch) {
     const CpuMatmul *mm = job->mm;
@@ -263,8 +263,8 @@ static void matmul_task(void *argument, int64_t begin, int64_t end, int worker) 
     }
 }
 
-// Tiles by the problem's size alone. Below about a million multiplications one tile; above, at least four of them, each
-// at most 512 wide so that larger machines have work too.
+// Chooses tiles by the problem's size only. Below about a million multiplications one tile; above, at least four of
+// them, each at most 512 wide so that larger machines have work too.
 static void choose_tiles(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
@@ -292,7 +292,7 @@ static size_t round_64(size_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
-// Bytes of the parts of the scratch memory, as choose_packing().
+// Sets the bytes of the parts of the scratch memory, as choose_packing() does.
 static void choose_exact_packing(MatmulJob *job) {
     const size_t tm = (size_t)job->tile_m, tn = (size_t)job->tile_n;
     const CpuProduct product = exact_product(job, job->tile_m, job->tile_n, kExactDepth);
@@ -302,7 +302,7 @@ static void choose_exact_packing(MatmulJob *job) {
     job->scratch_each = job->lhs_bytes + job->rhs_bytes + job->out_bytes + cpu_product_scratch_bytes(&product);
 }
 
-// Sides that have the right type are read where they are, whatever their strides.
+// Sides that have the right type are read in place, whatever their strides.
 static void choose_packing(MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     job->lhs_packed = mm->lhs_type != job->compute;
@@ -334,8 +334,8 @@ static HloStatus run_tiles(CpuPool *pool, MatmulJob *job) {
     return HLO_SUCCESS;
 }
 
-// Large products of elements that kernels multiply where the operands are: packed once for all workers. A result whose
-// rows are its neighbours in memory is computed as the transposed product.
+// True for large products of elements that kernels multiply without conversion: packed once for all workers. A result
+// whose rows are contiguous in memory is computed as the transposed product.
 static bool is_plain(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const double work = (double)mm->m * (double)mm->n * (double)mm->k;
@@ -344,7 +344,7 @@ static bool is_plain(const MatmulJob *job) {
            (mm->out_n_stride == 1 || mm->out_m_stride == 1) && (mm->batch == 1 || work > 1 << 22);
 }
 
-// One product of the batch as kernels take it, result row by row.
+// Describes one product of the batch for the kernels, result row by row.
 static CpuGemm one_product(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     return (CpuGemm){.element = cpu_matmul_element(job->compute),
@@ -358,7 +358,7 @@ static CpuGemm one_product(const MatmulJob *job) {
                      .ldc = mm->out_m_stride};
 }
 
-// Where the result's columns are not neighbours but its rows are, the transposed product is computed: c^T = b^T a^T.
+// If the result's columns are not contiguous but its rows are, computes the transposed product: c^T = b^T a^T.
 static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     const bool turned = mm->out_n_stride != 1;
@@ -385,14 +385,14 @@ static HloStatus run_plain(CpuPool *pool, const MatmulJob *job) {
 
 // ---- small products
 
-// All three arrays are of a type that kernels multiply as it is.
+// True if all three arrays have a type that kernels multiply without conversion.
 static bool is_of_elements(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     return cpu_matmul_has_element(job->compute) && mm->lhs_type == job->compute && mm->rhs_type == job->compute &&
            mm->out_type == job->compute && mm->precision == CPU_PRECISION_EXACT;
 }
 
-// A small matrix times a vector, which a kernel takes as it is; the other ways lead to the same kernel.
+// True for a small matrix times a vector, which a kernel reads directly; the other ways lead to the same kernel.
 static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
     enum { kSmallVector = 1 << 14 };
     const CpuMatmul *mm = job->mm;
@@ -405,8 +405,8 @@ static bool is_small_vector(const MatmulJob *job, CpuVectorProduct *vector) {
            cpu_tiles_scratch_bytes(&product) == 0 && cpu_product_plan_vector(&product, vector);
 }
 
-// Whether each product is one call of a kernel, which takes a few nanoseconds: what it costs to come to it by way of
-// tiles would be most of the time. Where there are tiles for floats, they are asked first about a single product.
+// True if each product is one call of a kernel, which takes a few nanoseconds: the overhead of tiling would be most of
+// the time. If there are tiles for floats, they are tried first for a single product.
 static bool is_small(const MatmulJob *job) {
     const CpuMatmul *mm = job->mm;
     if (!is_of_elements(job) || mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1 ||
@@ -416,7 +416,7 @@ static bool is_small(const MatmulJob *job) {
     return cpu_gemm_is_small(&gemm);
 }
 
-// Products [begin, end) of the batch, one call each.
+// Computes products [begin, end) of the batch, one call each.
 static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const MatmulJob *job = argument;
@@ -459,8 +459,8 @@ void cpu_matmul_small(const CpuSmallMatmul *small, void *out, const void *lhs, c
                               false);
 }
 
-// Only what the kernels of AVX2 and wider sets do without vectors or with one vector (rows_by_vector() and
-// columns_by_vector() of isa/gemm.inc).
+// Describes only those products that the kernels of AVX2 and wider sets compute without vectors or with one vector
+// (rows_by_vector() and columns_by_vector() of isa/gemm.inc).
 bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMatmulElements *elements) {
     const CpuVectorProduct *v = &small->vector;
     const int64_t lanes = small->type == HLO_F32 ? 8 : 4;  // of AVX2, as the widest sets have more
@@ -479,7 +479,7 @@ bool cpu_matmul_small_elements(const CpuSmallMatmul *small, int64_t most, CpuMat
     return true;
 }
 
-// Work that is worth sharing, in multiplications.
+// Multiplications from which sharing the work pays.
 enum { kWorthSharing = 200000 };
 
 typedef struct VectorJob {
@@ -487,7 +487,7 @@ typedef struct VectorJob {
     const CpuVectorProduct *vector;
 } VectorJob;
 
-// Products [begin, end) of the batch.
+// Computes products [begin, end) of the batch.
 static void vector_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const VectorJob *vectors = argument;
@@ -538,8 +538,8 @@ bool cpu_matmul_has_infinite_part(const void *array, HloType type, const int64_t
     return any;
 }
 
-// All that f32 can see of a product is in the six passes, so one pass of f32 arithmetic gives it too, at a sixth of the
-// work; but not what infinite parts make of finite numbers.
+// All that is significant in f32 of a product is in the six passes, so one pass of f32 arithmetic computes it too, at a
+// sixth of the work; but not the results of finite numbers with infinite parts.
 static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
     return mm->precision == CPU_PRECISION_BF16_6 &&
            !cpu_matmul_has_infinite_part(lhs, mm->lhs_type, (int64_t[]){mm->batch, mm->m, mm->k},
@@ -548,9 +548,9 @@ static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
                                          (int64_t[]){mm->rhs_batch_stride, mm->rhs_k_stride, mm->rhs_n_stride});
 }
 
-// The choice among all ways to multiply: exact in one pass where the numbers allow it, a vector, a small product, the
-// tile units, the packed kernels straight from the arrays (plain), or tiles of the result with both sides packed into
-// the type of the arithmetic first.
+// Chooses among all ways to multiply: exact in one pass if the numbers allow it, a vector, a small product, the tile
+// units, the packed kernels directly from the arrays (plain), or tiles of the result with both sides packed into the
+// type of the arithmetic first.
 HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs) {
     CpuMatmul exact;
     if (is_exact(mm, lhs, rhs)) {

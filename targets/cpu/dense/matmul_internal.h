@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product of two packed or directly addressable matrices on one thread: what cpu_matmul() and cpu_convolution()
-// share.
+// The product of two packed or directly addressable matrices on one thread, shared by cpu_matmul() and
+// cpu_convolution().
 #ifndef MESHLO_TARGETS_CPU_DENSE_MATMUL_INTERNAL_H_
 #define MESHLO_TARGETS_CPU_DENSE_MATMUL_INTERNAL_H_
 
@@ -11,29 +11,29 @@
 #include "targets/cpu/isa/gemm.h"
 #include "targets/cpu/isa/isa.h"
 
-// The type that products are accumulated in: f32, f64, c64, c128, an integer of 32 or 64 bits, or pred. HLO_INVALID
-// where the operands and the result have no product.
+// Returns the type that products are accumulated in: f32, f64, c64, c128, an integer of 32 or 64 bits, or pred.
+// HLO_INVALID if the operands and the result have no product.
 HloType cpu_matmul_compute_type(HloType lhs, HloType rhs, HloType out);
 
-// Whether products of the compute type are made of one of the elements of gemm.h, and which: signed integers are
+// True if products of the compute type use one of the elements of gemm.h (cpu_matmul_element()). Signed integers are
 // multiplied as unsigned ones.
 bool cpu_matmul_has_element(HloType compute);
-CpuGemmElement cpu_matmul_element(HloType compute);  // of one that has an element
+CpuGemmElement cpu_matmul_element(HloType compute);  // of a type that has an element
 
 // Copies a strided matrix to a row-major one of the compute type: target[r * columns + c] from source[r, c].
 void cpu_matmul_pack(const CpuLoopKernels *kernels, HloType from, HloType compute, void *target, const void *source,
                      int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
-// The reverse of packing: row-major compute type to a strided matrix of the result's type.
+// Does the reverse of packing: row-major compute type to a strided matrix of the result's type.
 void cpu_matmul_unpack(const CpuLoopKernels *kernels, HloType compute, HloType to, void *target, const void *source,
                        int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride);
 
-// Whether an array of f32 (false for other types) with these sizes, and strides in elements, has a finite number so
-// large that it becomes infinite as bf16: then six passes over parts are not what f32 arithmetic gives.
+// True if an array of f32 (false for other types) with these sizes, and strides in elements, has a finite number so
+// large that it becomes infinite as bf16: then six passes over parts differ from f32 arithmetic.
 bool cpu_matmul_has_infinite_part(const void *array, HloType type, const int64_t sizes[3], const int64_t strides[3]);
 
-// c[m][n] (row stride ldc) = a * b, added to c where `accumulate` is set, all of the compute type, with the precision
-// of the f32 passes. Strides of a and b in elements.
+// c[m][n] (row stride ldc) = a * b, added to c if `accumulate` is set, all of the compute type, with the precision of
+// the f32 passes. Strides of a and b are in elements.
 typedef struct CpuProduct {
     HloType type;
     CpuPrecision precision;
@@ -48,18 +48,18 @@ typedef struct CpuProduct {
 typedef struct CpuVectorProduct {
     const CpuGemmKernels *kernels;
     bool right_first;  // the matrix is the right side, the vector the left one
-    bool by_rows;      // the matrix's rows have neighbours, else its columns
+    bool by_rows;      // the matrix's rows are contiguous, else its columns
     int64_t count, depth;
     int64_t step;  // between those rows or columns
     int64_t x_step, y_step;
 } CpuVectorProduct;
 
-// For m = 1 or n = 1 and a type that has elements; false where strides leave no kernel.
+// Plans a product with m = 1 or n = 1 of a type that has elements; false if no kernel supports the strides.
 bool cpu_product_plan_vector(const CpuProduct *product, CpuVectorProduct *vector);
 // Computes c, or adds to it, as planned, on this thread.
 void cpu_product_by_vector(const CpuVectorProduct *vector, void *c, const void *a, const void *b, bool accumulate);
-// Bytes of scratch memory for cpu_product_serial(), a multiple of 64. Products of no larger sizes on no higher
-// instruction set need no more: where the set is not known yet, ask with CPU_FEATURES_AMX.
+// Returns the bytes of scratch memory for cpu_product_serial(), a multiple of 64. Products of no larger sizes on no
+// higher instruction set need no more: if the set is not known yet, pass CPU_FEATURES_AMX.
 size_t cpu_product_scratch_bytes(const CpuProduct *product);
 
 // Computes the product on this thread. `scratch` is aligned to 64.

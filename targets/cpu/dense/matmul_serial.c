@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of any compute type on one thread: f32, f64 and integers of 32 and 64 bits by the packed kernels or, with a
-// vector, straight from memory; complex ones as real products of twice the depth and width; the bf16 passes of f32;
+// vector, directly from memory; complex ones as real products of twice the depth and width; the bf16 passes of f32;
 // predicates by plain loops.
 #include <assert.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static CpuGemm gemm_of(const CpuProduct *p) {
                      .ldc = p->ldc};
 }
 
-// Row-major copies of both operands: strides of the copies.
+// Describes the product of row-major copies of both operands: the strides are those of the copies.
 static CpuGemm gemm_of_copies(const CpuProduct *p) {
     return (CpuGemm){.element = cpu_matmul_element(p->type),
                      .accumulate = p->accumulate,
@@ -54,7 +54,7 @@ static CpuGemm gemm_of_copies(const CpuProduct *p) {
 
 // ---- products with a vector
 
-// y[i * y_step] = (y +) sum over k of a[i * i_step + k * k_step] * x[k * x_step], with any steps.
+// Computes y[i * y_step] = (y +) sum over k of a[i * i_step + k * k_step] * x[k * x_step], with any steps.
 #define VECTOR_PRODUCT(T)                                                                                \
     static void vector_##T(T *y, int64_t y_step, const T *a, int64_t i_step, int64_t k_step, const T *x, \
                            int64_t x_step, int64_t count, int64_t depth, bool accumulate) {              \
@@ -69,7 +69,7 @@ VECTOR_PRODUCT(double)
 VECTOR_PRODUCT(uint32_t)
 VECTOR_PRODUCT(uint64_t)
 
-// A matrix of which a row or a column has only neighbours, times a vector.
+// Plans the product of a matrix with contiguous rows or columns and a vector.
 bool cpu_product_plan_vector(const CpuProduct *p, CpuVectorProduct *v) {
     assert(p->n == 1 || p->m == 1);
     *v = (CpuVectorProduct){.kernels = cpu_isa_gemm_kernels(p->features, cpu_matmul_element(p->type)),
@@ -93,7 +93,7 @@ void cpu_product_by_vector(const CpuVectorProduct *v, void *c, const void *a, co
         v->kernels->columns_by_vector(c, matrix, v->step, x, v->x_step, v->count, v->depth, accumulate);
 }
 
-// The matrix a of count x depth elements times x, any steps.
+// Multiplies the matrix a of count x depth elements with x, with any steps.
 static void by_vector(const CpuProduct *p, void *y, int64_t y_step, const void *a, int64_t i_step, int64_t k_step,
                       const void *x, int64_t x_step, int64_t count) {
     switch (cpu_matmul_element(p->type)) {
@@ -120,8 +120,8 @@ static void product_of_elements(const CpuProduct *p, void *c, const void *a, con
 
 // ---- complex
 
-// A row of complex numbers is a row of twice as many reals. Beside b's rows, as they are, stand those of i b, so that
-// the real product of (re, im, re, im …) and the rows b_0, i b_0, b_1, i b_1 … is the complex one, in place.
+// A row of complex numbers is a row of twice as many reals. Each row of b is stored unchanged, followed by that of i b,
+// so that the real product of (re, im, re, im …) and the rows b_0, i b_0, b_1, i b_1 … is the complex one, in place.
 #define COMPLEX_PARTS(T, S)                                                                                      \
     static void widen_##S(const CpuProduct *p, const T *b, T *to) {                                              \
         for (int64_t k = 0; k < p->k; k++, to += 4 * p->n) {                                                     \
@@ -142,7 +142,7 @@ static void product_of_elements(const CpuProduct *p, void *c, const void *a, con
 COMPLEX_PARTS(float, f32)
 COMPLEX_PARTS(double, f64)
 
-// The real product; a's rows are copied where their elements are not neighbours.
+// Describes the real product; a's rows are copied if their elements are not contiguous.
 static CpuProduct real_of(const CpuProduct *p) {
     return (CpuProduct){.type = p->type == HLO_C128 ? HLO_F64 : HLO_F32,
                         .features = p->features,
@@ -157,8 +157,8 @@ static CpuProduct real_of(const CpuProduct *p) {
                         .ldc = 2 * p->ldc};
 }
 
-// As one real product of twice the depth and width, for which b is widened and a is taken as it stands, or copied where
-// its rows are no rows of neighbours.
+// Computes one real product of twice the depth and width, for which b is widened and a is used as it is, or copied if
+// its rows are not contiguous.
 static void product_complex(const CpuProduct *p, void *c, const void *a, const void *b, void *scratch) {
     const CpuProduct real = real_of(p);
     const bool is_double = real.type == HLO_F64;
@@ -187,7 +187,8 @@ static float rounded(float x) {
     return x;
 }
 
-// Part 0 is the highest. Each is rounded, not cut: half a unit is left to the next, whose sign is then free.
+// Returns a part of x; part 0 is the highest. Each is rounded, not truncated: half a unit is left to the next, whose
+// sign is then free.
 static float part_of(int part, float x) {
     const float high = rounded(x), middle = rounded(x - high);
     return part == 0 ? high : part == 1 ? middle : rounded(x - high - middle);
@@ -213,7 +214,7 @@ static const PassTable kPasses[] = {
     [CPU_PRECISION_BF16_6] = {6, 3, {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}},
 };
 
-// Before the high parts are added, NaNs that came from infinity - infinity in the low parts are dropped.
+// Drops NaNs that came from infinity - infinity in the low parts, before the high parts are added.
 static void drop_nans(const CpuProduct *p, float *c) {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++)
@@ -238,7 +239,7 @@ static void product_passes(const CpuProduct *p, float *c, const float *a, const 
 
 // ---- predicates
 
-// Or of ands.
+// Computes the or of ands.
 static void product_pred(const CpuProduct *p, uint8_t *c, const uint8_t *a, const uint8_t *b) {
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {

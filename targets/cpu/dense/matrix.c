@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the decompositions share: batches, rows, triangles, reflections. One code serves four
-// element types: where time goes there are kernels by type (isa/vector.h, isa/triangle.h);
-// elsewhere elements pass through double complex, which holds all four exactly.
+// Functions shared by the decompositions: batches, rows, triangles, reflections. One code serves four element types:
+// where it is time-critical there are kernels by type (isa/vector.h, isa/triangle.h); elsewhere elements pass through
+// double complex, which represents all four exactly.
 //
-// Reflections. H = I - tau v v^H with v[0] = 1 turns a vector into (beta, 0, ...), beta real. A
-// block of up to CPU_PANEL of them is applied at once in the compact form of Schreiber and Van
-// Loan, H_1 H_2 ... = I - V T V^H with T upper triangular, which makes matrix products of nearly
-// all the work:
+// Reflections. H = I - tau v v^H with v[0] = 1 maps a vector to (beta, 0, ...), beta real. A block of up to CPU_PANEL
+// of them is applied together in the compact form of Schreiber and Van Loan, H_1 H_2 ... = I - V T V^H with T upper
+// triangular, which turns nearly all the work into matrix products:
 //     c := c + V (-T (V^H c))      in stripes of CPU_STRIPE columns, which workers share
 //
-// Memory is counted by the callers before they start (cpu_work_bytes, cpu_reflections_bytes) and
-// taken in order from the worker's part of one block (cpu_matrix_work); to take more than was
-// counted is a bug, and found.
+// Callers count the memory before they start (cpu_work_bytes, cpu_reflections_bytes) and take it in order from the
+// worker's part of one block (cpu_matrix_work); taking more than was counted is a bug, and is detected.
 #include "targets/cpu/dense/matrix.h"
 
 #include <assert.h>
@@ -36,7 +34,7 @@ typedef struct BatchJob {
     size_t bytes;
 } BatchJob;
 
-// Matrices [begin, end), each with this worker's memory from its beginning.
+// Processes matrices [begin, end), each with this worker's memory from its beginning.
 static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BatchJob *batch = argument;
@@ -48,7 +46,7 @@ static void batch_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// The type's kernels, and nothing of any one matrix yet.
+// Sets the type's kernels, without the data of a matrix.
 static CpuMatrix describe(HloType type, CpuFeatures features) {
     const CpuVectorKernels *kernels = cpu_isa_vector_kernels(features);
     const CpuTriangleKernels *triangles = cpu_isa_triangle_kernels(features);
@@ -66,8 +64,8 @@ static CpuMatrix describe(HloType type, CpuFeatures features) {
                        .features = features};
 }
 
-// Several matrices go to workers whole, one each. Only when there are fewer matrices than workers, and each is large,
-// does a matrix get all workers inside: those that share one wait for each other.
+// Gives each worker a whole matrix. Only if there are fewer matrices than workers, and each is large, does a matrix get
+// all workers inside: those that share one wait for each other.
 HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
                            CpuMatrixTask *task, const void *job) {
     enum { kWorthCutting = 200000, kWorthSharing = 10000000 };
@@ -144,9 +142,8 @@ void cpu_matrix_conjugate(const CpuMatrix *matrix, int64_t n, void *to, const vo
         for (int64_t i = 0; i < n; i++) ((double *)to)[2 * i + 1] *= -1;
 }
 
-// The Euclidean length, without overflow on the way.
-// Squares of floats cannot overflow in doubles, so the simple sum is right. Those of doubles can, and can vanish: then,
-// and only then, everything is scaled by the largest.
+// Returns the Euclidean length, without intermediate overflow. Squares of floats cannot overflow in doubles, so the
+// simple sum is right. Those of doubles can, and can vanish: then, and only then, everything is scaled by the largest.
 static double euclidean_norm(const CpuMatrix *matrix, int64_t n, const void *x) {
     const int64_t reals = matrix->is_complex ? 2 * n : n;
     double sum = 0, largest = 0;
@@ -166,7 +163,7 @@ static double euclidean_norm(const CpuMatrix *matrix, int64_t n, const void *x) 
     for (int64_t i = 0; i < reals; i++) sum += values[i] * values[i];
     if (sum > 1e-280 && sum < 1e280) return sqrt(sum);
     for (int64_t i = 0; i < reals; i++) largest = fmax(largest, fabs(values[i]));
-    if (isnan(sum) || isinf(largest)) return NAN;  // not of an infinite sum: that is what scaling is for
+    if (isnan(sum) || isinf(largest)) return NAN;  // not for an infinite sum: scaling handles that
     if (largest == 0) return 0;
     sum = 0;
     for (int64_t i = 0; i < reals; i++) sum += values[i] / largest * (values[i] / largest);
@@ -227,9 +224,9 @@ void cpu_matrix_negate(const CpuMatrix *matrix, int64_t n, void *x) {
         for (int64_t i = 0; i < reals; i++) ((double *)x)[i] = -((double *)x)[i];
 }
 
-// Eigenvectors are right up to a factor of size one. That factor is fixed by the first of the large elements, so that
-// small differences in rounding do not turn whole vectors; the first within 10 % of the largest is taken, since which
-// of two nearly equal ones is larger may differ.
+// Eigenvectors are correct up to a factor of size one. That factor is determined by the first of the large elements, so
+// that small differences in rounding do not flip whole vectors; the first within 10 % of the largest is chosen, since
+// rounding may decide which of two nearly equal ones is larger.
 double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void *x) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) largest = fmax(largest, cabs(cpu_matrix_get(matrix, x, i)));
@@ -243,7 +240,7 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 
 // ---- triangles
 
-// The product between the halves.
+// Describes the product between the halves.
 static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, int64_t count, int64_t m_stride,
                                  int64_t y_stride) {
     const int64_t half = cpu_triangle_half(n);
@@ -264,11 +261,11 @@ static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, 
 size_t cpu_triangle_bytes(HloType type, int64_t n, int64_t count) {
     if (n <= CPU_TRIANGLE) return 64;
     CpuProduct product = between_halves(type, CPU_FEATURES_AMX, n, count, n, count);
-    product.m = n / 2;  // a smaller part can be cut into halves that are more alike
+    product.m = n / 2;  // a smaller part can be split into more equal halves
     return cpu_product_scratch_bytes(&product);
 }
 
-// Divide and conquer: solve the upper half, take its part off the lower half by one product, solve the lower half.
+// Divide and conquer: solve the upper half, subtract its part from the lower half by one product, solve the lower half.
 // Nearly all of the work is then in products, which are fast.
 void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count,
                         void *y, int64_t y_stride, void *scratch) {
@@ -287,7 +284,7 @@ void cpu_triangle_solve(const CpuMatrix *matrix, int64_t n, const void *m, int64
 
 // ---- reflections
 
-// Raises a vector so small that quotients of its elements would be those of subnormal numbers; returns the factor, a
+// Scales up a vector so small that quotients of its elements would be those of subnormal numbers; returns the factor, a
 // power of two.
 static double raise_faint(const CpuMatrix *matrix, int64_t n, void *x, double size) {
     const bool narrow = matrix->type == HLO_F32 || matrix->type == HLO_C64;
@@ -297,9 +294,9 @@ static double raise_faint(const CpuMatrix *matrix, int64_t n, void *x, double si
     return factor;
 }
 
-// LAPACK's larfg: of x = (alpha, y) makes v = (1, y / (alpha - beta)) in its place, beta = -sign(re alpha) |x|, and
-// gives tau = (beta - alpha) / beta, so that (1 - conj(tau) v v^H) x = (beta, 0). Nothing to reflect gives tau = 0.
-// Columns near the smallest numbers are raised first, or the norm would lose its digits.
+// Like LAPACK's larfg: replaces x = (alpha, y) by v = (1, y / (alpha - beta)), beta = -sign(re alpha) |x|, and returns
+// tau = (beta - alpha) / beta, so that (1 - conj(tau) v v^H) x = (beta, 0). tau is 0 if there is nothing to reflect.
+// Columns near the smallest numbers are scaled up first, or the norm would lose its digits.
 double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, double *beta) {
     double _Complex alpha = cpu_matrix_get(matrix, x, 0);
     double below = euclidean_norm(matrix, n - 1, cpu_matrix_at(matrix, x, 1));
@@ -320,7 +317,7 @@ double _Complex cpu_reflection(const CpuMatrix *matrix, int64_t n, void *x, doub
     return CMPLX((size - creal(alpha)) / size, -cimag(alpha) / size);
 }
 
-// The larger of the products of one stripe, on the instruction set that needs most.
+// Returns the memory of the larger product of one stripe, on the instruction set that needs most.
 static size_t stripe_product_bytes(HloType type, int64_t rows) {
     const CpuFeatures any = CPU_FEATURES_AMX;
     const CpuProduct inner = {
@@ -331,7 +328,7 @@ static size_t stripe_product_bytes(HloType type, int64_t rows) {
     return a > b ? a : b;
 }
 
-// Two blocks of CPU_PANEL x CPU_STRIPE elements, and what products need.
+// Returns the bytes of two blocks of CPU_PANEL x CPU_STRIPE elements and the products' scratch memory.
 static size_t stripe_bytes(HloType type, int64_t rows) {
     return 2 * cpu_work_bytes(CPU_PANEL * CPU_STRIPE, (size_t)hlo_type_bytes(type)) + stripe_product_bytes(type, rows);
 }
@@ -352,7 +349,7 @@ void cpu_reflections_new(CpuMatrix *matrix, int64_t rows, CpuReflections *block)
     block->stripe = cpu_matrix_work(matrix, cpu_pool_worker_count(matrix->pool), block->stripe_each);
 }
 
-// V^H V, by the stripes' scratch memory, which nobody uses now.
+// Computes V^H V in the stripes' scratch memory, which is unused now.
 static char *inner_products(const CpuMatrix *matrix, const CpuReflections *block) {
     const int64_t count = block->count, rows = block->rows;
     const CpuProduct product = {.type = matrix->type,
@@ -371,8 +368,8 @@ static char *inner_products(const CpuMatrix *matrix, const CpuReflections *block
     return inner;
 }
 
-// Column i of T is -tau_i T (V^H v_i) above its diagonal. Columns of T stand in rows here, as sums over columns have no
-// chains.
+// Column i of T is -tau_i T (V^H v_i) above its diagonal. Columns of T are stored as rows here, as sums over columns
+// have no dependency chains.
 #define MAKE_T(name, T, MULTIPLY, NARROW)                                                                             \
     static void name(const CpuMatrix *matrix, T(*t)[CPU_PANEL], const char *inner, int64_t count, const void *taus) { \
         for (int64_t i = 0; i < count; i++) {                                                                         \
@@ -390,7 +387,7 @@ static char *inner_products(const CpuMatrix *matrix, const CpuReflections *block
 MAKE_T(make_real_t, double, TIMES, creal)
 MAKE_T(make_complex_t, double _Complex, hlo_complex_multiply, SAME)
 
-// T and its adjoint, negated, as apply_stripe() wants them.
+// Computes T and its adjoint, negated, as apply_stripe() requires.
 static void make_t(const CpuMatrix *matrix, CpuReflections *block, const void *taus) {
     const int64_t count = block->count;
     double real[CPU_PANEL][CPU_PANEL] = {{0}};
@@ -433,7 +430,7 @@ typedef struct ApplyJob {
     int64_t columns, stride;
 } ApplyJob;
 
-// c += V (-T (V^H c)) for the columns of one stripe.
+// Computes c += V (-T (V^H c)) for the columns of one stripe.
 static void apply_stripe(const ApplyJob *job, int64_t first, int64_t columns, char *work) {
     const CpuReflections *block = job->block;
     const CpuMatrix *matrix = job->matrix;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How products are brought to the tile kernels (tiles.h says which products, and why f32 is among them). A kernel
+// Prepares products for the tile kernels (tiles.h lists the products, and explains why f32 is among them). A kernel
 // multiplies panels of 16 lanes, rows of the left side or columns of the right one, chunk by chunk of the depth.
-// Packing makes those panels from arrays with any strides: it pairs or groups narrow numbers as the instructions want
-// them, divides f32 into bf16 parts, and notes the largest and the faintest number on the way, since only they tell
-// whether the parts' products add up to the whole ones' (parts_hold()). So that question costs no reading of its own,
-// but its answer comes after packing: where it is no, the caller has lost the packing and multiplies in f32.
+// Packing makes those panels from arrays with any strides: it pairs or groups narrow numbers as the instructions
+// require, splits f32 into bf16 parts, and records the largest and the faintest number, since only they decide whether
+// the parts' products add up to the exact ones (parts_hold()). So this check needs no extra read, but its answer comes
+// after packing: if it is no, the packing was in vain and the caller multiplies in f32.
 //
-// Work is then cut into units of some panels each way. A unit goes through the depth in blocks and adds each to its
-// part of the result, which stays in the second-level cache meanwhile. What is packed at a time is bounded: batches, or
-// bands of rows and columns of one, follow each other in rounds.
+// Work is then divided into units of some panels each way. A unit processes the depth in blocks and adds each to its
+// part of the result, which meanwhile stays in the second-level cache. The amount packed at a time is bounded: batches,
+// or bands of rows and columns of one, are processed one after the other.
 //
-// There is a way through the pool for whole operations and one for a single thread (cpu_tiles_serial()) for those that
-// are made of products: convolutions, factorisations.
+// There is one path over the pool for whole operations and one for a single thread (cpu_tiles_serial()) for operations
+// that consist of products: convolutions, factorisations.
 #include "targets/cpu/dense/tiles.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 #include "hlo/base/memory.h"
 #include "targets/cpu/isa/tiles.h"
 
-// Panels of one unit of work: its part of the result stays in the second-level cache while the depth goes by.
+// Panels of one unit of work: its part of the result stays in the second-level cache through the whole depth.
 enum { kRowPanels = 4, kColumnPanels = 8, kUnitRows = kRowPanels * CPU_TILE_LANES };
 enum { kUnitColumns = kColumnPanels * CPU_TILE_LANES };
 // Bytes of packed operands at a time, each side.
@@ -33,7 +33,7 @@ static bool is_byte(HloType type) {
     return type == HLO_S8 || type == HLO_U8;
 }
 
-// How operands of these types are packed; false where they are not.
+// Chooses how operands of these types are packed; false if they are not.
 static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPrecision precision, CpuTileSource *left,
                            CpuTileSource *right) {
     if (is_byte(lhs) && is_byte(rhs)) {
@@ -56,22 +56,22 @@ static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPr
     return lhs == HLO_F32 && rhs == HLO_F32 && (precision != CPU_PRECISION_EXACT || features >= CPU_FEATURES_AMX);
 }
 
-// Six products for one pay only where packing is a small part of the work. Like gemm.c, tiles count subnormal numbers
-// as zero, and so take products of the same sizes.
+// Six products for one pay only if packing is a small part of the work. Like gemm.c, tiles count subnormal numbers as
+// zero, and so take products of the same sizes.
 static bool is_worth_it(CpuTileSource source, CpuPrecision precision, int64_t m, int64_t n, int64_t k) {
     if (source == CPU_TILE_F32_3 && precision == CPU_PRECISION_EXACT) return m > 64 && n >= 64 && k >= 64;
     return m >= 8 && n >= 8 && k >= 16 && k < INT32_MAX && (double)m * (double)n * (double)k > 32768;
 }
 
-// Whether the tiles' sums are infinite or NaN exactly where those of the other ways are, and sums of products of parts
-// are those of the whole numbers.
+// True if the tiles' sums are infinite or NaN exactly where those of the other ways are, and sums of products of parts
+// equal those of the whole numbers.
 //
-// Every way adds in its own order, and a sum that overflows on the way depends on it. With numbers of at most 2^48 no
-// sum of fewer than 2^31 products comes near. Infinities and NaN of one part are multiplied as they are. Of several
-// parts their lower parts would be NaN; passes over parts drop those (product.c), a single sum cannot.
+// Every way adds in its own order, and whether a sum overflows on the way depends on it. With numbers of at most 2^48
+// no sum of fewer than 2^31 products comes near. Infinities and NaN of one part are multiplied as they are. If there
+// are several parts, the lower ones would be NaN; passes over parts drop those (matmul_serial.c), a single sum cannot.
 //
-// Parts and products of parts below 2^-126 are lost: nothing beside a lane's largest number times the other side's
-// where those are 2^-43 at least.
+// Parts and products of parts below 2^-126 are lost: they are insignificant beside a lane's largest number times the
+// other side's if those are 2^-43 at least.
 static bool parts_hold(CpuTileSource source, CpuPrecision precision, const CpuTileRange *a, const CpuTileRange *b) {
     const uint32_t large = (uint32_t)(127 + 48) << 23, faint = (uint32_t)(127 - 43) << 23;
     if (source >= CPU_TILE_S8) return true;
@@ -111,7 +111,7 @@ static void multiply_corner(const Shape *s, int64_t chunks, const char *a, const
     copy_corner(c, ldc, whole, CPU_TILE_LANES, m, n);
 }
 
-// c (m x n) = or += panels of a times panels of b. Calls begin() and end().
+// Computes c (m x n) = or += panels of a times panels of b. Calls begin() and end().
 static void multiply_panels(const Shape *s, const char *a, const char *b, uint32_t *c, int64_t ldc, int64_t m,
                             int64_t n, bool accumulate) {
     const int64_t lanes = CPU_TILE_LANES, chunk_bytes = s->panel_bytes / (s->chunks ? s->chunks : 1);
@@ -135,7 +135,7 @@ static const CpuTileRange kNothing = {0, UINT32_MAX};
 
 // ---- on the pool
 
-// What is packed at a time: some batches whole, or a part of one batch's rows and columns.
+// The part packed at a time: some whole batches, or a part of one batch's rows and columns.
 typedef struct Round {
     int64_t batch, batches, m0, m, n0, n;
 } Round;
@@ -161,7 +161,7 @@ static int64_t panels(int64_t lanes) {
     return hlo_divide_up(lanes, CPU_TILE_LANES);
 }
 
-// Unit = batch * panels of both sides + panel, those of the left side first.
+// A unit is batch * panels of both sides + panel, those of the left side first.
 static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const TilesJob *job = argument;
@@ -189,7 +189,7 @@ static void pack_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// One unit: straight into the result where that has the sums' type and whole tiles, else by way of `result`.
+// Computes one unit: directly in the result if that has the sums' type and whole tiles, else via `result`.
 static void multiply_unit(const TilesJob *job, int64_t b, int64_t i0, int64_t j0, char *result) {
     const CpuMatmul *mm = job->mm;
     const Round *r = &job->round;
@@ -231,7 +231,7 @@ static bool run_round(CpuPool *pool, TilesJob *job, CpuPrecision precision) {
     return true;
 }
 
-// The most rows or columns whose panels may be packed at once, whole units of `unit`.
+// Returns the largest number of rows or columns whose panels may be packed together, whole units of `unit`.
 static int64_t lanes_at_once(const Shape *shape, int64_t lanes, int64_t unit) {
     const int64_t fit = kPackedBytes / (shape->panel_bytes + 1) * CPU_TILE_LANES / unit * unit;
     return hlo_smaller(lanes, fit < unit ? unit : fit);
@@ -249,9 +249,9 @@ static bool run_rounds(CpuPool *pool, TilesJob *job, int64_t batches, int64_t m,
     return true;
 }
 
-// Rounds over parts of the result (`m` rows, `n` columns, several batches if they are small), so that what is packed of
-// both sides fits kPackedBytes. *done stays false for products that these kernels do not have, or that others do
-// faster.
+// Loops over parts of the result (`m` rows, `n` columns, several batches if they are small), so that the packed parts
+// of both sides fit kPackedBytes. *done stays false for products that these kernels do not support, or that others
+// compute faster.
 HloStatus cpu_tiles_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *lhs, const void *rhs,
                            bool *done) {
     const CpuFeatures features = cpu_pool_features(pool);

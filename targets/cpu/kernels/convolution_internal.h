@@ -16,8 +16,7 @@ typedef struct CpuConvolutionSizes {
     int64_t group_inputs, group_outputs, group_batch;  // features and images of one group
     int64_t places;                                    // taps of the kernel: product of its spatial sizes
 } CpuConvolutionSizes;
-CpuConvolutionSizes cpu_convolution_sizes(
-    const CpuConvolution *convolution);  // of a convolution that passed shape inference
+CpuConvolutionSizes cpu_convolution_sizes(const CpuConvolution *convolution);  // after shape inference
 
 // Computes the convolution by matrix products of patches and the kernel (convolution_products.c). RESOURCE_EXHAUSTED.
 HLO_NODISCARD HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *convolution, void *out,
