@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Affine index expressions.
 //
-// An access says which element of an array a loop reads at a point of its domain: a row for each dimension of the
-// array, index = constant + sum of coefficients times the loop's indices. Views (transposes, slices, reverses,
-// broadcasts) turn one access into another without touching memory; a reshape is followed where its element numbers,
-// taken as one linear expression, fall apart into the new dimensions again.
+// An access defines which element of an array a loop reads at each point of its domain. It has one row per dimension of
+// the array: index = constant + sum of coefficients times the loop's indices. Views (transposes, slices, reverses,
+// broadcasts) turn one access into another without touching memory. A reshape is followed if its element numbers, as
+// one linear expression, can be decomposed into the new dimensions.
 #include "targets/cpu/lower/access.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ CpuAccess cpu_access_identity(HloArena *arena, int64_t rank) {
     return access;
 }
 
-// The row-major element number as an expression; O(rank x loop rank).
+// Returns the row-major element number as an expression; O(rank x loop rank).
 int64_t *cpu_access_linear(HloArena *arena, const CpuAccess *access, const int64_t *dims) {
     int64_t *linear = HLO_ARENA_NEW(arena, int64_t, 1 + access->loop_rank);
     int64_t stride = 1;
@@ -32,8 +32,8 @@ int64_t *cpu_access_linear(HloArena *arena, const CpuAccess *access, const int64
     return linear;
 }
 
-// Adds the loop dimension with coefficient `step` (at least 0) to the one array dimension whose stride divides it.
-// A step that lies across two dimensions finds none, and the reshape cannot be followed.
+// Adds the loop dimension with coefficient `step` (at least 0) to the one array dimension whose stride divides it. A
+// step that spans two dimensions fits none, and the reshape cannot be followed.
 static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t term, int64_t step) {
     int64_t stride = 1;
     for (int64_t j = access->rank; j-- > 0;) {
@@ -46,9 +46,9 @@ static bool place_term(const CpuAccess *access, const int64_t *dims, int64_t ter
     return false;
 }
 
-// The rows so far hold |coefficients|; checks that no dimension overflows into the next, then restores the signs.
-// With magnitudes alone the extremes are easy to tell: each index is greatest where all loop indices are. A negative
-// step begins at the far end, so its whole way is added to the constant.
+// Checks that no dimension overflows into the next, then restores the signs; the rows so far contain |coefficients|.
+// With magnitudes only, the maximum is easy to find: each index is largest where all loop indices are. A negative step
+// begins at the far end, so its whole extent is added to the constant.
 static bool settle_rows(const CpuAccess *access, const int64_t *linear, const int64_t *loop_dims, const int64_t *dims) {
     for (int64_t j = 0; j < access->rank; j++) {
         int64_t *row = cpu_access_row(access, j);
@@ -64,13 +64,13 @@ static bool settle_rows(const CpuAccess *access, const int64_t *linear, const in
     return true;
 }
 
-// False where the expression does not fall apart: the array must be stored then. Empty loops read nothing, so any
+// Returns false if the expression cannot be decomposed: the array must then be stored. Empty loops read nothing, so any
 // access is right.
 bool cpu_access_from_linear(HloArena *arena, const int64_t *linear, const int64_t *loop_dims, int64_t loop_rank,
                             const int64_t *dims, int64_t rank, CpuAccess *result) {
     assert(loop_rank >= 0 && rank >= 0 && result);
     const CpuAccess access = cpu_access_new(arena, rank, loop_rank);
-    int64_t low = linear[0];  // the least element number that is reached
+    int64_t low = linear[0];  // the lowest element number that is accessed
     for (int64_t k = 1; k <= loop_rank; k++) {
         if (loop_dims[k - 1] == 0) return *result = access, true;
         if (loop_dims[k - 1] == 1 || linear[k] == 0) continue;
@@ -90,13 +90,13 @@ static void copy_row(const CpuAccess *to, int64_t to_dimension, const CpuAccess 
            sizeof(int64_t) * (size_t)(1 + to->loop_rank));
 }
 
-// index becomes start + stride x index.
+// Replaces index by start + stride x index.
 static void slice_row(int64_t *row, int64_t terms, int64_t start, int64_t stride) {
     for (int64_t k = 0; k < terms; k++) row[k] *= stride;
     row[0] += start;
 }
 
-// The node's operand is read in place of its result. Only nodes that are views come here.
+// Turns an access to the node's result into one to its operand. The node must be a view.
 CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const CpuNode *node) {
     assert(access && node);
     const HloShape *operand = node->operands[0]->shape;
@@ -109,7 +109,7 @@ CpuAccess cpu_access_through(HloArena *arena, const CpuAccess *access, const Cpu
         copy_row(&inner, j, access, node->opcode == HLO_OP_BROADCAST ? dimensions.items[j] : j);
         if (node->opcode != HLO_OP_SLICE) continue;
         const HloSliceAttributes *slice = HLO_ATTRIBUTES(node->instruction, Slice);
-        // Of one element or none the stride may be any number, and means nothing.
+        // The stride of a slice with at most one element may be any number, and has no effect.
         const bool steps = slice->strides.count && node->results[0]->shape->dims[j] > 1;
         slice_row(cpu_access_row(&inner, j), 1 + inner.loop_rank, slice->starts.items[j],
                   steps ? slice->strides.items[j] : 1);

@@ -29,6 +29,6 @@ HloStatus cpu_lower_argminmax(CpuLowering *lowering, CpuNode *node, CpuStep *ste
     for (int64_t d = 0; d < dimension; d++) kernel->outer *= shape->dims[d];
     for (int64_t d = dimension + 1; d < shape->rank; d++) kernel->inner *= shape->dims[d];
     cpu_step_kernel(lowering, node, step, run_argminmax, kernel);
-    step->read_count = 1;  // the places are not read
+    step->read_count = 1;  // the indices are not read
     return HLO_SUCCESS;
 }

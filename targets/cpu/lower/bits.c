@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bitcasts through the padding of tiles (all others are transposes and reshapes: graph/expand.c), and
-// bitcast-convert between types of different width, one of them below 8 bits: such elements have a byte each in memory,
-// so their bits must be put together or taken apart. (Whole bytes stay where they are: graph/build.c makes views of
-// those, except for preds, which are 0 or 1 and come through here.)
+// Lowers bitcasts through the padding of tiles (all others are transposes and reshapes: graph/expand.c), and
+// bitcast-convert between types of different width, one of them below 8 bits: these elements have a byte each in
+// memory, so their bits must be combined or separated. (Whole bytes do not move: graph/build.c makes views of those,
+// except for preds, which are 0 or 1 and are lowered here.)
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 typedef struct RegroupKernel {
     HloType narrow, wide;
-    int64_t count;  // of wide elements
+    int64_t count;  // number of wide elements
     bool joins;     // narrow to wide
 } RegroupKernel;
 
@@ -23,7 +23,7 @@ static void put_wide(HloType type, char *to, uint64_t bits) {
         memcpy(to, &bits, (size_t)hlo_type_bytes(type));
 }
 
-// An element of at most a byte out of the low bits: any that is set makes a pred true.
+// Makes an element of at most a byte from the low bits; any set bit makes a pred true.
 static char narrow_byte(HloType type, uint64_t bits) {
     return type == HLO_PRED ? (bits & 0xff) != 0 : (char)cpu_narrow_byte(type, bits);
 }
@@ -95,7 +95,7 @@ static HloStatus run_bitcast(const void *data, void *const *arguments, CpuPool *
 HloStatus cpu_lower_bitcast(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     BitcastKernel *kernel = HLO_ARENA_NEW(lowering->arena, BitcastKernel, 1);
     assert(node->operand_count == 1 && node->result_count == 1); /* tuples are leaves by now */
-    kernel->instruction = node->instruction;                     // of the copy of the module that the executable keeps
+    kernel->instruction = node->instruction;                     // in the copy of the module that the executable keeps
     cpu_step_kernel(lowering, node, step, run_bitcast, kernel);
     step->cost *= 16;
     return HLO_SUCCESS;

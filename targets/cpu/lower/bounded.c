@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A buffer of bounded dynamic size holds as many elements as its bounds allow, the ones that are there first and
-// without gaps, and behind them, from the next multiple of four bytes on, an s32 a dimension with its size. Programs
-// work on static arrays with the sizes beside them (hlo/pass/pad/padder.h); the two custom calls here go from one form
-// to the other, where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
+// A buffer of bounded dynamic size has room for as many elements as its bounds allow. The existing elements come first,
+// without gaps; after the bounds, from the next multiple of four bytes on, each dimension's size follows as an s32.
+// Programs work on static arrays with separate sizes (hlo/pass/pad/padder.h). The two custom calls here convert between
+// the forms where such an array enters or leaves a program. They are XLA's PadToStatic and SliceToDynamic.
 #include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/lower/lower.h"
 
-// Copies between an array in its bounds and one without gaps.
-// `row` is the distance of neighbours along `dim` in the array of bounds. Runs of the innermost dimension are copied at
-// once.
+// Copies between an array with the shape of its bounds and one without gaps. `row` is the distance of neighbours along
+// `dim` in the former. Runs of the innermost dimension are copied in one piece.
 static void copy_rows(const HloShape *shape, const int32_t *sizes, int32_t dim, char **bounded, char **dense,
                       bool pack) {
     const int64_t width = hlo_type_bytes(shape->type);
@@ -29,13 +28,13 @@ static void copy_rows(const HloShape *shape, const int32_t *sizes, int32_t dim, 
     }
 }
 
-// What a caller says about sizes stays within the bounds.
+// Clamps a size given by the caller to its bound.
 static int32_t within(int32_t size, int64_t bound) {
     return size < 0 ? 0 : size > bound ? (int32_t)bound : size;
 }
 
-// What lies between the array and its bounds is zeroed: kernels may compute with it before it is masked, and the bits
-// of a result must not depend on what was in memory.
+// Zeroes the space between the array and its bounds: kernels may compute with it before it is masked, and the bits of a
+// result must not depend on the previous contents of memory.
 static HloStatus run_pad_to_static(const void *data, void *const *arguments, CpuPool *pool) {
     (void)pool;
     const HloShape *shape = data;
@@ -61,8 +60,8 @@ static HloStatus run_slice_to_dynamic(const void *data, void *const *arguments, 
     return HLO_SUCCESS;
 }
 
-// hlo_custom_call_check() has seen that `array` and the scalars beside it belong together. The kernels need sizes in
-// the buffer as well.
+// hlo_custom_call_check() has checked that `array` and the scalars that come with it match. The kernels also need sizes
+// in the buffer.
 static HloStatus check(const CpuNode *node, const HloShape *array, int64_t scalars) {
     assert(array->rank <= HLO_MAXIMUM_RANK && scalars == array->rank);
     HLO_FAIL_IF(!hlo_shape_is_dynamic(array), HLO_INVALID_ARGUMENT, "%%%s (%s): no dimension is of dynamic size",
@@ -70,7 +69,7 @@ static HloStatus check(const CpuNode *node, const HloShape *array, int64_t scala
     return HLO_SUCCESS;
 }
 
-// In the executable's arena: steps outlive the module that was compiled.
+// Copies a shape to the executable's arena: steps outlive the module that was compiled.
 static const HloShape *kept(const CpuLowering *lowering, const HloShape *shape) {
     return hlo_shape_copy(lowering->arena, hlo_shape_without_layout(lowering->arena, shape));
 }

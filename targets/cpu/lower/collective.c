@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives: what is exchanged, and the loops of those that reduce.
+// Lowers collectives: what is exchanged, and the loops of those that reduce.
 //
-// A collective is lowered to a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and
-// for those that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an
-// exchange reads the others' operands and writes results in place; run/execute.c calls it once everybody of a group has
-// arrived, in parts that different workers may take. Groups are read by graph/collective_groups.c; what XLA's modes
-// mean is said there.
+// A collective becomes a CpuCollective (graph/collective.h): its groups, its arrays, an exchange function, and for
+// those that reduce, compiled loops over the operands of all members. The devices are memory of one process, so an
+// exchange reads the others' operands and writes results in place. run/execute.c calls it once a whole group has
+// arrived, in parts that different workers may take. graph/collective_groups.c reads the groups and explains XLA's
+// modes.
 //
-// Same bits always: every reduction goes in group order, member 0 first, whoever computes it and in however many parts.
+// The bits are always the same: every reduction runs in group order, member 0 first, whichever worker computes it and
+// in however many parts.
 #include <assert.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@
 
 enum { kPartBytes = 256 * 1024, kMaximumParts = 16 };
 
-// One collective while it is lowered; `group_size` is that of the group that loops are made for.
+// One collective while it is lowered; `group_size` is the size of the group that loops are made for.
 typedef struct CollectiveLowering {
     CpuLowering *lowering;
     CpuNode *node;
@@ -28,7 +29,8 @@ typedef struct CollectiveLowering {
 
 // ---- exchanges
 
-// One of the pieces that the loops of an array are made for: their length is the array's over collective->parts.
+// Reduces one of the pieces that the loops of an array are made for; their length is the array's over
+// collective->parts.
 static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                   void *const *const *addresses, int32_t index, int64_t piece, void **buffers,
                                   CpuPool *pool) {
@@ -46,9 +48,9 @@ static HloStatus all_reduce_piece(const CpuCollective *collective, const CpuColl
     return cpu_loop_run(tail ? array->tails[number] : array->loops[number], pool, buffers);
 }
 
-// A worker that is alone takes the exchange as one part, and so all pieces: `parts` says how many share them.
-// Results may stand in the operands' memory: the loop reads an element of all members before it writes it to any.
-// Pointers of up to 64 members are on the stack.
+// Reduces the part's share of the pieces: `parts` is the number of parts that share them. A single worker takes the
+// exchange as one part, and so all pieces. Results may share the operands' memory: the loop reads an element of all
+// members before it writes it to any. Pointers of up to 64 members are on the stack.
 static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     void *small[128];
@@ -63,8 +65,8 @@ static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuC
     return status;
 }
 
-// Device r gets the reduced chunk r. The order of summands is that of the group, on all devices alike, so the bits do
-// not depend on who computes them or on how many workers there are.
+// Device r gets the reduced chunk r. The order of summands is that of the group on all devices, so the bits do not
+// depend on which worker computes them or on how many there are.
 static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                          void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     void *small[128];
@@ -84,7 +86,7 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
     return status;
 }
 
-// What lies outside of the gathered dimension is `outer` runs; in each the chunks of the members stand one behind the
+// The dimensions outside the gathered one are `outer` runs; each contains the chunks of the members, one after the
 // other.
 static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
@@ -128,7 +130,7 @@ static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, cons
     return HLO_SUCCESS;
 }
 
-// By the definition of collective-permute a device to which nobody sends gets zeros.
+// By the definition of collective-permute, a device that no one sends to gets zeros.
 static HloStatus exchange_permute(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                   void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -146,7 +148,7 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
     return HLO_SUCCESS;
 }
 
-// Member 0 of a group speaks; devices in no group get zeros.
+// Member 0 of a group sends; devices in no group get zeros.
 static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -163,10 +165,10 @@ static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCo
     return HLO_SUCCESS;
 }
 
-// Rows of dimension 0 that a device sends: operands are input, output, input offsets, send sizes, output offsets (at
-// the receiver), receive sizes. Entry e of the lists goes to member e / (entries / members).
-// Sizes and offsets are values of the program: each is checked before it moves anything, and what does not fit is an
-// error of the run. Sums are written so that they cannot overflow.
+// Copies the rows of dimension 0 that a device sends. Operands are input, output, input offsets, send sizes, output
+// offsets (at the receiver), receive sizes. Entry e of the lists belongs to member e / (entries / members). Sizes and
+// offsets are values of the program: each is checked before any data moves, and values that do not fit are a run-time
+// error. Sums are written so that they cannot overflow.
 static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveGroup *group,
                            void *const *const *addresses, int64_t from, int64_t entry) {
     const CpuCollectiveArray *arrays = collective->arrays;
@@ -185,13 +187,13 @@ static HloStatus send_rows(const CpuCollective *collective, const CpuCollectiveG
     return HLO_SUCCESS;
 }
 
-// One part only. The second operand is what the result holds where nobody sends.
+// Runs as one part only. The result starts as the second operand, whose elements stay where no one sends.
 static HloStatus exchange_ragged(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                  void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)parts;
     (void)pool;
     assert(collective->array_count == 6); /* read_ragged() counted them */
-    if (part > 0) return HLO_SUCCESS;     // senders may overlap: the last one in group order stands
+    if (part > 0) return HLO_SUCCESS;     // senders may overlap: the last one in group order wins
     const size_t bytes = (size_t)hlo_shape_bytes(collective->arrays[0].result);
     for (int64_t m = 0; m < group->count && bytes; m++)
         if (addresses[6][m] != addresses[1][m]) memcpy(addresses[6][m], addresses[1][m], bytes);
@@ -203,9 +205,9 @@ static HloStatus exchange_ragged(const CpuCollective *collective, const CpuColle
 
 // ---- the loops of reductions
 
-// Combines the loaded values in group order. Plain sums of narrow floats are kept in f32 and rounded once.
-// A reducer of one plain op becomes that op of the loop; others are inlined, element by element, as HLO defines them.
-// Only plain ops of narrow floats are widened: what another computation does in bf16 it must do in bf16.
+// Combines the loaded values in group order. Plain sums of narrow floats are accumulated in f32 and rounded once. A
+// reducer of one plain op becomes that op of the loop; others are inlined, element by element, as HLO defines them.
+// Only plain ops of narrow floats are widened: what another computation does in bf16 must be done in bf16.
 static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *builder, HloType type,
                             const CpuIndexMap *map) {
     const HloComputation *computation = context->node->instruction->called[0];
@@ -226,9 +228,9 @@ static CpuValue combine_all(const CollectiveLowering *context, CpuLoopBuilder *b
     return widen ? cpu_loop_convert(builder, type, sum) : sum;
 }
 
-// One loop reads the operands of all members and writes as many results: an all-reduce of N devices is a single pass
-// over N + N arrays.
-// Loads are numbers 0 … members - 1 of the buffers that the exchange passes, stores the ones behind them.
+// Makes one loop that reads the operands of all members and writes the results of all: an all-reduce of N devices is a
+// single pass over N + N arrays. Loads are numbers 0 … members - 1 of the buffers that the exchange passes, stores the
+// ones after them.
 static HloStatus make_loop(const CollectiveLowering *context, HloType type, const CpuLoopDomain *domain,
                            const CpuIndexMap *load, const CpuIndexMap *store, int64_t stores, const CpuLoop **result) {
     assert(stores > 0);
@@ -241,8 +243,8 @@ static HloStatus make_loop(const CollectiveLowering *context, HloType type, cons
     return HLO_SUCCESS;
 }
 
-// Pieces of equal length share one loop; a last piece that is shorter has its own.
-// The length of a piece is a constant of its loop, so that a loop is compiled twice at most.
+// Makes one loop for all pieces of equal length; a shorter last piece has its own. The length of a piece is a constant
+// of its loop, so that at most two loops are compiled.
 static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollectiveArray *array, const CpuLoop **loop,
                              const CpuLoop **tail) {
     static const int64_t kOne = 1;
@@ -256,8 +258,8 @@ static HloStatus make_pieces(const CollectiveLowering *context, const CpuCollect
     return make_loop(context, array->operand->type, &shorter, &map, &map, context->group_size, tail);
 }
 
-// A loop has as many operands as the group has members: groups of one size share theirs.
-// O(groups²) for groups of many sizes; programs have one size or two.
+// Makes the loops of an all-reduce. A loop has as many operands as the group has members: groups of one size share
+// theirs. O(groups²) for groups of many sizes; programs have one size or two.
 static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const CpuCollective *collective = context->collective;
     const int64_t elements = hlo_shape_elements(array->operand), parts = collective->parts;
@@ -281,22 +283,22 @@ static HloStatus make_all_reduce_loops(const CollectiveLowering *context, CpuCol
     return HLO_SUCCESS;
 }
 
-// The loop runs over the chunk of one member, as rows of `chunk` elements; where in the operands the chunk begins is
-// the exchange's business.
+// Makes a loop over the chunk of one member, as rows of `chunk` elements; the exchange determines where in the operands
+// the chunk begins.
 static HloStatus make_reduce_scatter_loop(const CollectiveLowering *context, CpuCollectiveArray *array) {
     const int64_t chunk = array->chunk_bytes / hlo_type_bytes(array->operand->type);
     const int64_t dims[2] = {array->outer, chunk};
     const int64_t from[2] = {chunk * context->group_size, 1}, to[2] = {chunk, 1};
     const CpuIndexMap load = {0, from}, store = {0, to};
     const CpuLoopDomain domain = {.outer = 2, .dims = dims};
-    array->loops = HLO_ARENA_NEW(context->lowering->arena, const CpuLoop *, 1);  // all groups are of one size
+    array->loops = HLO_ARENA_NEW(context->lowering->arena, const CpuLoop *, 1);  // all groups have one size
     return make_loop(context, array->operand->type, &domain, &load, &store, 1, &array->loops[0]);
 }
 
 // ---- lowering
 
-// Where shapes do not depend on the number of members, groups may differ in it.
-// Gathers and scatters have one shape for all members, which depends on their number.
+// Groups may differ in size if shapes do not depend on the number of members. Gathers and scatters have one shape for
+// all members, which depends on their number.
 static HloStatus check_groups(const CollectiveLowering *context) {
     const CpuCollective *collective = context->collective;
     const HloOpcode opcode = context->node->opcode;
@@ -308,9 +310,9 @@ static HloStatus check_groups(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
-// `dimensions` is the one that is cut or joined; `split_operand` says that the operand has a part for each member.
-// Parts of the exchange are of about kPartBytes, and no more than kMaximumParts: more would wake workers for
-// microseconds.
+// Fills in the arrays. `dimensions` contains the one that is split or concatenated; with `split_operand`, the operand
+// has a part for each member. Parts of the exchange have about kPartBytes, and there are no more than kMaximumParts:
+// more would wake workers for microseconds.
 static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensions, bool split_operand) {
     assert(dimensions.count >= 0);
     CpuCollective *collective = context->collective;
@@ -328,7 +330,7 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
         HLO_FAIL_IF(d >= operand->rank || operand->dims[d] % parts != 0, HLO_INVALID_ARGUMENT,
                     "%s %%%s: dimension %lld does not split into %lld parts", hlo_op_text(node->opcode),
                     node->instruction->name, (long long)d, (long long)parts);
-        // Runs of no bytes are none: an empty array may have any number of them.
+        // An empty array may have any number of empty runs; they count as none.
         arrays[i].outer = node->operands[i]->bytes ? hlo_product(operand->dims, d) : 0;
         arrays[i].chunk_bytes =
             hlo_product(operand->dims + d, operand->rank - d) / parts * hlo_type_bytes(operand->type);
@@ -340,7 +342,7 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
     return HLO_SUCCESS;
 }
 
-// Operand by operand, since types and lengths may differ.
+// Makes loops operand by operand, since types and lengths may differ.
 static HloStatus make_loops(const CollectiveLowering *context) {
     CpuCollectiveArray *arrays = (CpuCollectiveArray *)(uintptr_t)context->collective->arrays;
     for (int32_t i = 0; i < context->collective->array_count; i++) {
@@ -352,9 +354,9 @@ static HloStatus make_loops(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
-// Pairs name replicas or partitions; member numbers of a group are the same numbers.
-// Turned into the source of each member, which the exchange looks up. The checks are the verifier's again, which does
-// not know the number of devices.
+// Reads source-target pairs, which name replicas or partitions; the member numbers of a group are the same numbers.
+// They become the source of each member, which the exchange looks up. The checks repeat the verifier's, which does not
+// know the number of devices.
 static HloStatus read_pairs(const CollectiveLowering *context) {
     const HloPermuteAttributes *attributes = HLO_ATTRIBUTES(context->node->instruction, Permute);
     HLO_FAIL_IF(attributes->slice_sizes.count || context->node->operand_count != context->node->result_count,
@@ -377,7 +379,7 @@ static HloStatus read_pairs(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
-// The six operands and the one result, which starts as the second operand.
+// Reads the six operands and the one result, which starts as the second operand.
 static HloStatus read_ragged(const CollectiveLowering *context) {
     enum { kOperands = 6 };
     const CpuNode *node = context->node;
@@ -402,7 +404,7 @@ static HloStatus read_ragged(const CollectiveLowering *context) {
     return HLO_SUCCESS;
 }
 
-// *known is false for an op, or a reducer, that has no form here: the caller names it.
+// Sets *known to false for an op or a reducer that has no form here; the caller names it in the error.
 static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
@@ -438,7 +440,7 @@ static HloStatus lower_kind(const CollectiveLowering *context, bool *known) {
     }
 }
 
-// That the groups cover the devices is checked by cpu_collective_groups().
+// cpu_collective_groups() checks that the groups cover the devices.
 HloStatus cpu_lower_collective(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node && step);
     CpuCollective *collective = HLO_ARENA_NEW(lowering->arena, CpuCollective, 1);

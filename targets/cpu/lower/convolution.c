@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions: what the instruction says by labels and windows becomes sizes and strides of a CpuConvolution, which
-// kernels/convolution.h computes. Labels name the dimensions in any order, for inputs, kernels and outputs apart; as
-// strides those orders are no cases any more, so the kernels know one layout with holes and nothing of NHWC or OIHW.
-// How it is computed (as products, directly, by windows) is decided when it runs, for then the processor's instruction
-// set is known.
+// Lowers convolutions: the instruction's labels and windows become sizes and strides of a CpuConvolution, which
+// kernels/convolution.h computes. Labels name the dimensions in any order, separately for inputs, kernels and outputs.
+// As strides, these orders need no separate cases, so the kernels handle one strided layout and need not know of NHWC
+// or OIHW. The method (as products, directly, by windows) is chosen at run time, when the processor's instruction set
+// is known.
 //
-// Types whose products have no kernel, and labels of dimensions that are neither batch, feature nor spatial, go to the
-// evaluator.
+// Types whose products have no kernel, and labels of dimensions that are neither batch, feature nor spatial, are left
+// to the evaluator.
 #include <assert.h>
 
 #include "targets/cpu/dense/matmul_internal.h"
@@ -50,7 +50,7 @@ static const CpuConvolutionDim *copy_spatial(HloArena *arena, const HloConvoluti
     return dims;
 }
 
-// Labels and window as sizes and strides, which the kernels go by whatever the order of dimensions.
+// Converts labels and window to sizes and strides, which the kernels use for any order of dimensions.
 HloStatus cpu_lower_convolution(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(node->instruction, Convolution);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Custom calls: the kernel column of hlo/ir/custom_calls.def.
+// Lowers custom calls: the kernel column of hlo/ir/custom_calls.def.
 //
 // Each row of that table names a function here, cpu_call_NAME, through the array at the end of the file, so that a row
 // without one does not compile. Decompositions that have a kernel (dense/linalg.h) get a frame from KERNEL(): shapes
 // and options are read once, when the program is lowered. Those without run the evaluator's routines on the engine's
-// own memory (hlo_decompose()), matrix by matrix on all workers. The last few are no calls at all: annotations, results
-// of zeros, what the evaluator does.
+// own memory (hlo_decompose()), matrix by matrix on all workers. The last few are not really calls: annotations,
+// results of zeros, and the evaluator's calls.
 #include <assert.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 #include "targets/cpu/graph/bounded.h"
 #include "targets/cpu/lower/lower.h"
 
-// Shapes and options of a call; which kernel reads which is its own business.
+// Shapes and options of a call; each kernel reads those it needs.
 typedef struct CallKernel {
     HloType type;
     int64_t batch, rows, columns;  // of the last operand that is a matrix
@@ -47,14 +47,14 @@ static CallKernel *new_kernel(CpuLowering *lowering, const CpuNode *node) {
                                         : form == 'T' ? CPU_TRANSPOSE
                                                       : CPU_ADJOINT};
     for (int32_t d = 0; d + 2 < matrix->rank; d++) kernel->batch *= matrix->dims[d];
-    // Of matrices without elements there may be 10^15: where nothing comes out none is looked at.
+    // There may be 10^15 matrices without elements: if no result has bytes, skip them all.
     int64_t bytes = 0;
     for (int32_t i = 0; i < node->result_count; i++) bytes += node->results[i]->bytes;
     if (bytes == 0) kernel->batch = 0;
     return kernel;
 }
 
-// A step that runs `run` on the call's matrices; types without a kernel go to the evaluator.
+// Makes a step that runs `run` on the call's matrices; types without a kernel are left to the evaluator.
 static HloStatus lower_call(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run) {
     CallKernel *kernel = new_kernel(lowering, node);
     if (!cpu_matrix_has(kernel->type)) return cpu_lower_give_up(lowering, node);
@@ -63,7 +63,7 @@ static HloStatus lower_call(CpuLowering *lowering, CpuNode *node, CpuStep *step,
     return HLO_SUCCESS;
 }
 
-// The frame of one call: its lowering, and the first line of what runs it.
+// Expands to the lowering of one call and the head of the function that runs it.
 #define KERNEL(name)                                                                        \
     static HloStatus run_##name(const void *data, void *const *arguments, CpuPool *pool);   \
     static HloStatus cpu_call_##name(CpuLowering *lowering, CpuNode *node, CpuStep *step) { \
@@ -100,7 +100,7 @@ KERNEL(orgqr) {
                                    arguments[1]);
 }
 
-// The number, from 1, of the first diagonal element that is not a number, or 0.
+// Returns the number, from 1, of the first diagonal element that is NaN, or 0.
 static int32_t first_failure(HloType type, int64_t n, const char *a) {
     const bool wide = type == HLO_F64 || type == HLO_C128;
     for (int64_t i = 0; i < n; i++) {
@@ -111,7 +111,7 @@ static int32_t first_failure(HloType type, int64_t n, const char *a) {
     return 0;
 }
 
-// The other triangle keeps what the operand holds there.
+// The other triangle keeps the operand's elements.
 KERNEL(potrf) {
     const CallKernel *k = data;
     const int64_t n = k->rows, width = hlo_type_bytes(k->type);
@@ -164,7 +164,7 @@ static HloStatus cpu_call_eigh(CpuLowering *lowering, CpuNode *node, CpuStep *st
 // ---- the evaluator's routines, on the engine's memory
 
 typedef struct DecomposeKernel {
-    const HloInstruction *call;  // of the copy of the module that the executable keeps
+    const HloInstruction *call;  // in the copy of the module that the executable keeps
     int64_t batch;
 } DecomposeKernel;
 
@@ -226,7 +226,7 @@ static HloStatus run_zeros(const void *data, void *const *arguments, CpuPool *po
     return HLO_SUCCESS;
 }
 
-// Results of zeros; operands are not read.
+// Results are zeros; operands are not read.
 static HloStatus cpu_call_zeros(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     int64_t *bytes = HLO_ARENA_NEW(lowering->arena, int64_t, node->result_count + 1);
     for (int32_t i = 0; i < node->result_count; i++) bytes[i] = node->results[i]->bytes;
@@ -261,7 +261,7 @@ static HloStatus cpu_call_slice_to_dynamic(CpuLowering *lowering, CpuNode *node,
     return cpu_lower_slice_to_dynamic(lowering, node, step);
 }
 
-// These two come here only where shapes or types keep them from being what graph/build.c makes of them.
+// These two are called only if graph/build.c could not resolve the call because of its shapes or types.
 static HloStatus cpu_call_identity(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return cpu_call_evaluator(lowering, node, step);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots to matrix products: dimensions of each role are merged where all arrays step through them evenly; what cannot be
-// merged is looped over.
+// Lowers dots to matrix products: dimensions of each role are merged if all arrays step through them evenly; dimensions
+// that cannot be merged become loops.
 //
 // Every dimension of a dot has a role: batch (in all three arrays), m (left and result), n (right and result) or k
-// (both operands, summed). Per role, neighbours are merged where all arrays step through them evenly, so that most dots
-// become a single product of matrices whatever their rank; of what is left the largest dimension of each role goes to
-// the kernel (dense/matmul.h takes any strides, so that transposed operands need no copy), and the others become an
-// outer loop nest. Only a sum over two dimensions that cannot be merged has no such form. One side, or both, are then
-// packed:
+// (both operands, contracted). Per role, neighbours are merged if all arrays step through them evenly, so that most
+// dots become a single product of matrices whatever their rank. Of the remaining ones, the largest dimension of each
+// role is passed to the kernel (dense/matmul.h takes any strides, so that transposed operands need no copy), and the
+// others become an outer loop nest. Only a sum over two dimensions that cannot be merged has no such form. One side, or
+// both, are then packed:
 //
 //   left[i, a, j, b] * right[b, a, n], summed over b and a: left' = transpose(left) to [i, j, b, a], where b and a are
 //   one
@@ -38,27 +38,27 @@ typedef struct DotDims {
 
 enum { kSideLeft, kSideRight, kSideOut };
 
-// A copy of one side in which the summed dimensions can be merged; bytes of 0: the side is read as it stands.
+// A copy of one side in which the contracting dimensions can be merged; bytes of 0: the side is read in place.
 typedef struct DotPacking {
     int rank;
     int64_t bytes;
     const int64_t *sizes, *from, *to;  // strides in elements
 } DotPacking;
 
-// Products of the same form at the places of an outer loop nest.
+// Products of the same form, one per index of an outer loop nest.
 typedef struct DotKernel {
     CpuMatmul matmul;
     DotDim *outer;
     int64_t outer_count;
-    int64_t widths[3];            // bytes of an element
+    int64_t widths[3];            // bytes per element
     DotPacking packing[2];        // of the operands
     bool swapped;                 // computes the transposed product of the transposed operands, right side first
-    const CpuSmallMatmul *small;  // of one small product, or NULL
+    const CpuSmallMatmul *small;  // for one small product, or NULL
 } DotKernel;
 
-// Appends a dimension, merging it into the last one where that has exactly this one's extent as its step.
-// Order within a role is that of the dimension numbers; merging only ever joins a dimension with the one before it,
-// which is all that row-major arrays can offer.
+// Appends a dimension, merging it into the last one if that one's step is exactly this one's extent. The order within a
+// role is that of the dimension numbers, so a dimension can only merge with the one before it, which is all that
+// row-major arrays can offer.
 static void append(DotDims *dims, DotDim dim) {
     if (dim.size == 1) return;
     DotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;
@@ -77,13 +77,13 @@ typedef struct DotRoles {
     DotDims batch, m, n, k;
 } DotRoles;
 
-// Room for all dimensions of one role.
+// Returns a list with room for all dimensions of one role.
 static DotDims new_dims(HloArena *arena, int64_t count) {
     return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
 }
 
-// The result's dimensions are batch, then the left side's free ones, then the right side's (HLO's definition of dot):
-// `place` walks along them.
+// The result's dimensions are batch, then the left side's free ones, then the right side's (HLO's definition of dot);
+// `place` is the current one.
 static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const CpuView *views) {
     const CpuView *left = &views[0], *right = &views[1], *out = &views[2];
     const int64_t total = left->rank + right->rank;
@@ -108,9 +108,8 @@ static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const C
     return roles;
 }
 
-// Takes the largest dimension for the product and leaves the others to the outer loops.
-// Size 1, with steps of 0, stands for a role without dimensions. The caller's list of outer dimensions has room for
-// all.
+// Takes the largest dimension for the product and leaves the others to the outer loops. Size 1, with steps of 0,
+// represents a role without dimensions. The caller's list of outer dimensions has room for all.
 static DotDim take(DotDims *dims, DotKernel *kernel) {
     int64_t best = 0;
     for (int64_t i = 1; i < dims->count; i++)
@@ -120,8 +119,8 @@ static DotDim take(DotDims *dims, DotKernel *kernel) {
     return dims->count ? dims->items[best] : (DotDim){.size = 1};
 }
 
-// Algorithms say exactly what is computed and so come before precision_config; those that say "any" or f32 are exact.
-// Of two operands' precisions the higher one counts, as in XLA.
+// An algorithm defines exactly what is computed, so it comes before precision_config; "any" and f32 algorithms are
+// exact. The higher of the two operands' precisions counts, as in XLA.
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector) {
     assert(node->operand_count >= 2 && precisions.count >= 0);
@@ -135,7 +134,8 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
         case HLO_DotAlgorithm_BF16_BF16_F32: return CPU_PRECISION_BF16_1;
         case HLO_DotAlgorithm_BF16_BF16_F32_X3: return CPU_PRECISION_BF16_3;
         case HLO_DotAlgorithm_BF16_BF16_F32_X6:
-        case HLO_DotAlgorithm_BF16_BF16_F32_X9: return CPU_PRECISION_BF16_6;  // three more that f32 cannot see
+        case HLO_DotAlgorithm_BF16_BF16_F32_X9:
+            return CPU_PRECISION_BF16_6;  // three more passes, below the precision of f32
         default: return CPU_PRECISION_EXACT;
     }
     if (matrix_vector) return CPU_PRECISION_EXACT;
@@ -148,15 +148,15 @@ CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *nod
     return highest == HLO_Precision_HIGH ? CPU_PRECISION_BF16_3 : CPU_PRECISION_BF16_1;
 }
 
-// Of a dot; convolutions ask cpu_lower_precision() themselves.
+// Returns the precision of a dot; convolutions call cpu_lower_precision() themselves.
 static CpuPrecision precision_of(const CpuLowering *lowering, const CpuNode *node, bool matrix_vector) {
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);
     return cpu_lower_precision(lowering, node, dot->precision, dot->algorithm, matrix_vector);
 }
 
-// The product at every place of the outer loops. `matmul` is the kernel's, maybe with other sizes.
-// `index` has room for the free dimensions of two arrays of the greatest rank. Addresses move by differences, like an
-// odometer; an outer dimension of size 0 means that there is nothing to do.
+// Runs the product at every index of the outer loops. `matmul` is the kernel's, possibly with other sizes. `index` has
+// room for the free dimensions of two arrays of maximum rank. Addresses change by differences, like an odometer; an
+// outer dimension of size 0 means that there is nothing to do.
 static HloStatus run_products(const DotKernel *kernel, const CpuMatmul *matmul, const char *left, const char *right,
                               char *out, CpuPool *pool) {
     if (kernel->outer_count == 0)
@@ -208,7 +208,7 @@ static HloStatus run_packed_dot(const void *data, void *const *arguments, CpuPoo
     return status;
 }
 
-// A dot that is one small product: see CpuSmallKernel.
+// Runs a dot that is one small product: see CpuSmallKernel.
 static void run_small_dot(void *out, const void *left, const void *right, const void *third, int64_t n, int64_t data) {
     const DotKernel *kernel = (const DotKernel *)(intptr_t)data;
     (void)third, (void)n;
@@ -220,7 +220,7 @@ static bool has_kernel(HloType type) {
     return type != HLO_PRED && (hlo_type_is_float(type) || hlo_type_is_complex(type) || hlo_type_is_integer(type));
 }
 
-// A result that is stored column by column is the transposed product, row by row.
+// Swaps the sides: a result that is stored column by column is the transposed product, row by row.
 static void swap_sides(CpuMatmul *matmul) {
     const CpuMatmul from = *matmul;
     matmul->lhs_type = from.rhs_type;
@@ -237,7 +237,7 @@ static void swap_sides(CpuMatmul *matmul) {
     matmul->out_n_stride = from.out_m_stride;
 }
 
-// Strides that a side does not have are 0 in the dimension, and are not asked for.
+// A side that lacks a dimension has stride 0 there, which is not used.
 static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
     assert(matmul);
     matmul->batch = batch.size;
@@ -255,8 +255,8 @@ static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, Dot
     matmul->rhs_k_stride = k.strides[kSideRight];
 }
 
-// A product whose contracting dimensions cannot be merged, or of a type without a kernel.
-// Slower, but any form of dot can be said so: a reduction over the product of two loads.
+// Lowers a product whose contracting dimensions cannot be merged, or of a type without a kernel, as a reduction over
+// the product of two loads. It is slower, but works for any form of dot.
 static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecision precision, CpuStep *step) {
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
@@ -268,7 +268,8 @@ static HloStatus lower_as_loop(CpuLowering *lowering, CpuNode *node, CpuPrecisio
 
 // ---- sums over dimensions that cannot be merged
 
-// Dimensions that a dot sums over, of one side: numbers of the list from the most major in memory to the most minor.
+// Returns the contracting dimensions of one side as indices into the list, from the most major in memory to the most
+// minor.
 static int64_t *order_in_memory(HloArena *arena, const CpuView *view, HloInts summed) {
     int64_t *order = HLO_ARENA_NEW(arena, int64_t, summed.count);
     for (int64_t i = 0; i < summed.count; i++) {
@@ -280,7 +281,7 @@ static int64_t *order_in_memory(HloArena *arena, const CpuView *view, HloInts su
     return order;
 }
 
-// Whether the dimensions are one in this order.
+// Whether the dimensions merge into one in this order.
 static bool merges(const CpuView *view, HloInts summed, const int64_t *order) {
     int64_t major = -1;
     for (int64_t i = 0; i < summed.count; i++) {
@@ -298,7 +299,8 @@ static HloInts reordered(HloArena *arena, HloInts list, const int64_t *order) {
     return (HloInts){items, list.count};
 }
 
-// A copy of a side that ends with the summed dimensions in the order of their list: how it is read afterwards.
+// Plans a copy of a side that ends with the contracting dimensions in the order of their list, and returns the view of
+// the copy.
 static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, HloInts summed, int64_t width,
                          DotPacking *packing) {
     const int64_t rank = view->rank;
@@ -321,11 +323,11 @@ static CpuView pack_side(HloArena *arena, const CpuView *view, HloInts batch, Hl
     return (CpuView){rank, view->dims, strides};
 }
 
-// Multiplications from which on a packed product is worth its call, and as many times an element that is moved for it.
+// Packing pays from this many multiplications on, and from this many per element that it moves.
 enum { kLeastPacked = 4096, kLeastReuse = 4 };
 
-// Copies the side that is smaller, where the other's summed dimensions are one in some order, else both; `dot` and
-// `views` then say the dot of the copies. False where a loop is as good.
+// Copies the smaller side if the other's contracting dimensions merge into one in some order, else both; `dot` and
+// `views` then describe the dot of the copies. Returns false if a loop is as good.
 static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes *dot, CpuView *views,
                          DotPacking *packing) {
     const HloInts summed[2] = {dot->lhs_contracting, dot->rhs_contracting}, batch[2] = {dot->lhs_batch, dot->rhs_batch};
@@ -352,8 +354,8 @@ static bool plan_packing(HloArena *arena, const CpuNode *node, HloDotAttributes 
     return true;
 }
 
-// Views are NULL where an operand is not laid out by plain strides; the node is then lowered again after its operands
-// have been stored (retry).
+// Views are NULL if an operand is not laid out by plain strides; the node is then lowered again after its operands have
+// been stored (retry).
 HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2 && node->result_count == 1);
     HloDotAttributes dot = *HLO_ATTRIBUTES(node->instruction, Dot);
@@ -365,7 +367,7 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
     CpuView views[3] = {node->views[0], node->views[1], node->views[2]};
     DotRoles roles = sort_roles(arena, &dot, views);
-    // Dimensions of one element are no dimensions to the chip's compiler.
+    // The chip's compiler ignores dimensions of size 1.
     const CpuPrecision precision = precision_of(lowering, node, roles.m.count == 0 || roles.n.count == 0);
     const HloType types[3] = {node->operands[0]->shape->type, node->operands[1]->shape->type,
                               node->results[0]->shape->type};
@@ -399,26 +401,26 @@ HloStatus cpu_lower_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
 
 // ---- ragged dots
 
-// Group g covers the next sizes[g] steps of the ragged dimension: rows of the left side and of the result, with a
-// matrix of the right side for each group, or terms of both sides, with a result for each group.
+// Group g covers the next sizes[g] steps of the ragged dimension: either rows of the left side and of the result, with
+// one matrix of the right side per group, or terms of both sides, with one result per group.
 typedef struct RaggedKernel {
     DotKernel dot;
     bool contracting;
     HloType sizes_type;
-    int64_t groups, steps;      // of the ragged dimension
-    int64_t ragged_strides[3];  // of a step of it, in elements
-    int64_t group_strides[3];   // of a group
-    DotDim *lists;              // the dimensions of which each place has its own list of sizes
+    int64_t groups, steps;      // number of groups, and of steps of the ragged dimension
+    int64_t ragged_strides[3];  // per step of it, in elements
+    int64_t group_strides[3];   // per group
+    DotDim *lists;              // the dimensions with a separate list of sizes per index
     int64_t list_rank;
     int64_t out_bytes;
 } RaggedKernel;
 
-// Groups beyond the ragged dimension's end have no rows.
+// Clamps a position: groups beyond the ragged dimension's end have no rows.
 static int64_t within(int64_t position, int64_t steps) {
     return position < 0 ? 0 : position > steps ? steps : position;
 }
 
-// What stands for zero in a type: not always bytes of zeros (f8e8m0fnu has powers of two only).
+// Encodes zero in a type, which is not always bytes of zeros (f8e8m0fnu has powers of two only).
 static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
     static const double kZero[2] = {0, 0};
@@ -426,7 +428,7 @@ static void encode_zero(CpuPool *pool, HloType type, unsigned char zero[16]) {
     if (cpu_is_widened(kernels, type)) cpu_narrow(kernels, type, zero, kZero, 1);
 }
 
-// The groups of one list. Sizes may sum to anything, also to less than nothing: `start` saturates.
+// Runs the groups of one list. Sizes may sum to anything, even to negative values: `start` saturates.
 static HloStatus run_groups(const RaggedKernel *kernel, const char *const sides[2], const void *sizes, int64_t list,
                             char *out, CpuPool *pool) {
     assert(list >= 0);
@@ -448,7 +450,7 @@ static HloStatus run_groups(const RaggedKernel *kernel, const char *const sides[
     return HLO_SUCCESS;
 }
 
-// Rows outside of all groups are zeros, by the definition of ragged_dot.
+// Rows outside all groups are zeros, by the definition of ragged_dot.
 static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *pool) {
     const RaggedKernel *kernel = data;
     unsigned char zero[16];
@@ -468,14 +470,14 @@ static HloStatus run_ragged(const void *data, void *const *arguments, CpuPool *p
     return HLO_SUCCESS;
 }
 
-// The array as it stands in memory.
+// Returns the view of the whole array in memory order.
 static CpuView row_major_view(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank + 1);
     for (int64_t d = shape->rank, next = 1; d-- > 0; next *= shape->dims[d]) strides[d] = next;
     return (CpuView){shape->rank, shape->dims, strides};
 }
 
-// The view without one of its dimensions.
+// Returns the view without one of its dimensions.
 static CpuView without_dimension(HloArena *arena, CpuView view, int64_t dimension) {
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, 2 * view.rank), *strides = dims + view.rank;
     int64_t rank = 0;
@@ -487,7 +489,7 @@ static CpuView without_dimension(HloArena *arena, CpuView view, int64_t dimensio
     return (CpuView){rank, dims, strides};
 }
 
-// Dimension numbers of a list when dimension `gone` is not there any more.
+// Renumbers a list of dimensions after dimension `gone` has been removed.
 static HloInts without(HloArena *arena, HloInts list, int64_t gone) {
     int64_t *items = HLO_ARENA_NEW(arena, int64_t, list.count + 1), count = 0;
     for (int64_t i = 0; i < list.count; i++)
@@ -495,7 +497,7 @@ static HloInts without(HloArena *arena, HloInts list, int64_t gone) {
     return (HloInts){items, count};
 }
 
-// Where dimension `dimension` of the left side, a free one, stands in the result.
+// Returns the result dimension that corresponds to the free dimension `dimension` of the left side.
 static int64_t free_place(const HloDotAttributes *dot, int64_t dimension) {
     int64_t place = dot->lhs_batch.count;
     for (int64_t d = 0; d < dimension; d++)
@@ -503,9 +505,9 @@ static int64_t free_place(const HloDotAttributes *dot, int64_t dimension) {
     return place;
 }
 
-// Notes the dimensions of which each place has its own list of sizes (those of `sizes` before the last: batch
-// dimensions, then free ones in front of the ragged one) and leaves one element of each in the views. False if there
-// are summed ones.
+// Records the dimensions with a separate list of sizes per index (those of `sizes` before the last: batch dimensions,
+// then free ones before the ragged one) and leaves one element of each in the views. Returns false if there are
+// contracting ones.
 static bool take_lists(HloArena *arena, const HloDotAttributes *dot, const HloShape *sizes, CpuView *views,
                        RaggedKernel *kernel) {
     const int64_t batch = dot->lhs_batch.count;
@@ -540,9 +542,8 @@ static bool take_lists(HloArena *arena, const HloDotAttributes *dot, const HloSh
     return true;
 }
 
-// Takes the ragged and the group dimension out of the views, and notes how far a step of each goes.
-// After it the rest of the dot has no ragged dimension, and the ordinary roles can be sorted; each group is a product
-// of its own.
+// Takes the ragged and the group dimension out of the views, and records their strides. The rest of the dot then has no
+// ragged dimension, and the ordinary roles can be sorted; each group is a separate product.
 static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot, CpuView *views,
                                     RaggedKernel *kernel) {
     HloDotAttributes rest = *dot;
@@ -574,8 +575,8 @@ static HloDotAttributes take_ragged(HloArena *arena, const HloDotAttributes *dot
     return rest;
 }
 
-// The ragged dimension becomes that of the product; all other dimensions of its role are looped over.
-// False where the rest is not one product: the node falls back to the evaluator.
+// Makes the ragged dimension that of the product; all other dimensions of its role become loops. Returns false if the
+// rest is not one product: the node then falls back to the evaluator.
 static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     DotDim step = {.size = 0};
     for (int i = 0; i < 3; i++) step.strides[i] = kernel->ragged_strides[i];
@@ -592,7 +593,7 @@ static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     return true;
 }
 
-// The ragged dimension as a batch dimension is left to the evaluator.
+// A ragged dimension that is a batch dimension is left to the evaluator.
 HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions over arrays to fused loops.
+// Emits fused loops for expressions over arrays.
 //
-// An expression is emitted from its result towards its operands: each array is read through an
-// access (which element of it, as sums of loop counters), and ops that only move elements change
-// the access instead of emitting anything. What is kept in memory is loaded; everything else is
-// computed in registers. An expression that loops have no form for ends with the array that needs a
-// buffer first (`blocked`), for which the caller makes a loop of its own and comes again.
+// An expression is emitted from its result towards its operands. Each array is read through an access (which element of
+// it, as sums of loop counters), and ops that only move elements change the access instead of emitting anything. Arrays
+// in memory are loaded; everything else is computed in registers. If loops have no form for part of an expression,
+// emission ends with the array that needs a buffer first (`blocked`); the caller makes a separate loop for it and tries
+// again.
 //
 //     %b = f32[4,8] broadcast(f32[8] %v), dimensions={1}
 //     %t = f32[4,8] transpose(f32[8,4] %m), dimensions={1,0}
 //     %r = f32[4,8] add(%b, %t), stored          loop over i < 4, j < 8
 //     add at (i, j) = load %v[j], load %m[j, i] = element 4 j + i, one ADD, store at 8 i + j
 //
-// Kinds of loops, each an entry point: elementwise (one store a result, perhaps into a box of a
-// larger array), fill, rows (elementwise ops with reductions over whole rows between them), reduce,
-// and a dot without a kernel. The work is linear in the expression, since an array that is read the
-// same way twice is computed once (Memo); read in two ways it is computed twice.
+// Kinds of loops, each an entry point: elementwise (one store per result, possibly into a box of a larger array), fill,
+// rows (elementwise ops with reductions over whole rows between them), reduce, and a dot without a kernel. The work is
+// linear in the expression, since an array that is read the same way twice is computed once (Memo); read in two ways it
+// is computed twice.
 //
-// A loop may write over an operand's memory where each element is read in the iteration that
-// overwrites it: `in_place` of a read buffer says that all its loads have the map of the store.
+// A loop may write over an operand's memory if each element is read in the iteration that overwrites it: `in_place` of
+// a read buffer means that all its loads have the map of the store.
 #include "targets/cpu/lower/emit.h"
 
 #include <assert.h>
@@ -62,8 +62,7 @@ static const LoopRow kRows[HLO_OPCODE_COUNT] = {
 #undef CPU_LOOP_TEST
 };
 
-// A node may say by its opcode that it can stand in a loop and still not be able to: what is checked here are the forms
-// that loops do not have.
+// An opcode that loops support may still have forms that they do not; this checks for those.
 CpuLoopRole cpu_emit_role(const CpuNode *node) {
     if (node->state == CPU_NODE_FALLBACK || node->result_count != 1) return CPU_ROLE_NONE;
     const CpuArray *result = node->results[0];
@@ -97,8 +96,7 @@ typedef struct Memo {
     CpuValue value;
 } Memo;
 
-// One loop that is being emitted. `builder` has the program so far, `buffers` what it will read and
-// write.
+// One loop while it is emitted. `builder` has the program so far, `buffers` the arrays it will read and write.
 typedef struct Emitter {
     HloArena *arena;
     CpuLoopBuilder *builder;
@@ -107,8 +105,8 @@ typedef struct Emitter {
     HLO_VECTOR(CpuLoopBuffer) buffers;
     HLO_VECTOR(Memo) memos;
     HloIntMap memo_index;
-    const int64_t *store_linear;  // the map of the first store of an elementwise loop (behind its starts), else NULL
-    int store_width;              // bytes of an element of that store
+    const int64_t *store_linear;  // the map of the first store of an elementwise loop (after its starts), else NULL
+    int store_width;              // bytes per element of that store
     const int64_t *row_linear;    // element numbers of arrays of the kept dimensions in a loop over rows, else NULL
     CpuArray *blocked;            // needs a buffer before this loop can be made
 } Emitter;
@@ -117,12 +115,12 @@ enum { kNoValue = -1 };
 
 static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access);
 
-// A constant, then a factor for each loop counter.
+// Converts a constant followed by one factor per loop counter to a map.
 static CpuIndexMap linear_map(const int64_t *linear) {
     return (CpuIndexMap){linear[0], linear + 1};
 }
 
-// An array that is used twice in one expression is computed once if it is read the same way both times; through a
+// An array that is used twice in one expression is computed once if it is read the same way both times; read through a
 // transpose it is another value.
 static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
     const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
@@ -140,20 +138,20 @@ static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArr
     return same ? memo : NULL;
 }
 
-// Of several with one hash the last is found: a lost one is computed again, which is right too.
+// If several have one hash, only the last is found: a lost one is computed again, which is also correct.
 static void remember(Emitter *emitter, const CpuArray *array, const CpuAccess *access, CpuValue value) {
     hlo_int_map_set(emitter->arena, &emitter->memo_index, hash_access(array, access), emitter->memos.count);
     hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
 }
 
-// The number by which loads and stores name it.
+// Adds a buffer and returns the number by which loads and stores refer to it.
 static int new_buffer(Emitter *emitter, CpuLoopBuffer buffer) {
     hlo_vector_push(emitter->arena, &emitter->buffers, buffer);
     return (int)emitter->buffers.count - 1;
 }
 
-// The buffer through which `root` is read without run-time starts.
-// Assumed to be read in place until a load says otherwise.
+// Returns the buffer through which `root` is read without run-time starts. It counts as read in place until a load is
+// not.
 static int read_buffer(Emitter *emitter, CpuArray *root) {
     for (int64_t i = 0; i < emitter->buffers.count; i++) {
         const CpuLoopBuffer *buffer = &emitter->buffers.items[i];
@@ -162,25 +160,24 @@ static int read_buffer(Emitter *emitter, CpuArray *root) {
     return new_buffer(emitter, (CpuLoopBuffer){.array = root, .in_place = emitter->store_linear != NULL});
 }
 
-// Without terms of loop dimensions of size 1, which never move. Those of size 0 stay: what depends on one is not there
-// to be read.
-// In place; returns its argument.
+// Drops terms of loop dimensions of size 1, whose index never changes. Those of size 0 stay: an element that depends on
+// one does not exist and cannot be read. Works in place and returns its argument.
 static int64_t *significant(const Emitter *emitter, int64_t *linear) {
     for (int64_t k = 0; k < emitter->loop_rank; k++)
         if (emitter->loop_dims[k] == 1) linear[1 + k] = 0;
     return linear;
 }
 
-// A loop may write its result over an operand only if every element is read in the iteration that overwrites it, before
-// it is overwritten: same element number, same width.
+// Whether the element is read in the iteration that overwrites it, before it is overwritten: same element number, same
+// width. Only then may a loop write its result over an operand.
 static bool is_read_as_stored(const Emitter *emitter, const int64_t *linear, HloType type) {
     const size_t bytes = sizeof(int64_t) * (size_t)(1 + emitter->loop_rank);
     return emitter->store_linear && memcmp(linear, emitter->store_linear, bytes) == 0 &&
            hlo_type_bytes(type) == emitter->store_width;
 }
 
-// The element number is worked out of the access and the array's own dimensions; the address is
-// that of the root of its views.
+// Loads an element. Its number is computed from the access and the array's own dimensions; the address is that of the
+// root of its views.
 static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     int64_t *linear = significant(emitter, cpu_access_linear(emitter->arena, access, array->shape->dims));
@@ -190,8 +187,8 @@ static CpuValue emit_load(Emitter *emitter, CpuArray *array, const CpuAccess *ac
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
 
-// The starts of a dynamic-slice or dynamic-update-slice as moves of the base address of an array of `shape`.
-// In bytes: one index further along dimension d is `stride` bytes.
+// Returns the starts of a dynamic-slice or dynamic-update-slice as offsets of the base address of an array of `shape`,
+// in bytes: one index further along dimension d is `stride` bytes.
 static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *indices, const HloShape *shape,
                                              const int64_t *sizes) {
     CpuDynamicStart *starts = HLO_ARENA_NEW(arena, CpuDynamicStart, shape->rank);
@@ -203,7 +200,7 @@ static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *i
     return starts;
 }
 
-// The start is not known when the loop is made: it moves the base address when it runs, in a buffer entry of its own.
+// The start is unknown when the loop is compiled: it moves the base address at run time, in a separate buffer entry.
 static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array->producer);
     const CpuNode *node = array->producer;
@@ -219,9 +216,9 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
 
-// A reshape changes no element numbers. If the number can be taken apart into indices of the operand (each index then a
-// sum of loop counters), the operand's own expression goes on; else the operand needs a buffer, from which element
-// numbers are read directly.
+// A reshape changes no element numbers. If the number can be decomposed into indices of the operand (each a sum of loop
+// counters), emission continues with the operand's own expression. Otherwise the operand needs a buffer, which is read
+// directly by element number.
 static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     CpuArray *operand = array->producer->operands[0];
@@ -236,14 +233,14 @@ static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess 
     return emit(emitter, operand, &inner);
 }
 
-// The index itself, as a value.
+// Emits the index itself as a value.
 static CpuValue emit_iota(Emitter *emitter, const CpuArray *array, const CpuAccess *access) {
     const int64_t dimension = HLO_ATTRIBUTES(array->producer->instruction, Iota)->dimension;
     const CpuIndexMap map = linear_map(cpu_access_row(access, dimension));
     return cpu_loop_index(emitter->builder, array->shape->type, &map);
 }
 
-// Total order differs from the usual one only for floats: NaNs have a place in it, and -0 comes before +0.
+// Total order differs from the usual one only for floats: it orders NaNs, and -0 comes before +0.
 static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     static const CpuLoopOp kPlain[] = {
         [HLO_ComparisonDirection_EQ] = CPU_OP_EQ, [HLO_ComparisonDirection_NE] = CPU_OP_NE,
@@ -259,7 +256,7 @@ static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     return (total ? kTotal : kPlain)[compare->direction];
 }
 
-// Operands that an op does not have are not looked at; `type` is that of the result.
+// Ignores operands that an op does not have; `type` is that of the result.
 CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const HloInstruction *instruction, HloType type,
                             const CpuValue *operands) {
     const LoopRow *row = &kRows[opcode];
@@ -269,7 +266,7 @@ CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const Hlo
             return cpu_loop_op(builder, compare_operation(instruction), operands[0], operands[1], operands[2]);
         case FORM_CONVERT: return cpu_loop_convert(builder, type, operands[0]);
         case FORM_BITCAST_CONVERT: return cpu_loop_bitcast(builder, type, operands[0]);
-        case FORM_STOCHASTIC:  // floats are rounded to nearest all the same
+        case FORM_STOCHASTIC:  // floats are rounded to nearest nevertheless
             return hlo_type_is_integer(type) ? cpu_loop_stochastic_convert(builder, type, operands[0], operands[1])
                                              : cpu_loop_convert(builder, type, operands[0]);
         case FORM_PRECISION: {
@@ -281,7 +278,7 @@ CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const Hlo
     }
 }
 
-// All operands are read at the result's element, but for scalars that stand for all of them.
+// Reads all operands at the result's element, except scalars that apply to all elements.
 static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     CpuValue few[3] = {0}, *values = few;
@@ -299,7 +296,7 @@ static CpuValue emit_elementwise_node(Emitter *emitter, CpuArray *array, const C
     return result;
 }
 
-// The reduction of the whole rows of the loop. Any other reduction needs a loop of its own first.
+// Emits the reduction of whole rows of the loop. Any other reduction first needs a loop of its own.
 static CpuValue emit_row_reduce(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     const CpuNode *node = array->producer;
     const HloShape *operand = node->operands[0]->shape;
@@ -335,16 +332,16 @@ static CpuValue emit_node(Emitter *emitter, CpuArray *array, const CpuAccess *ac
     }
 }
 
-// What is read of an array without elements: a constant that takes part in nothing. Where a reduction over nothing
-// reads it, all terms of the access may be 0, and a load would be done once ahead of the loop, beside the array.
-// `zero` is taken for any type: what it stands for is never read.
+// Emits a constant for a read of an array without elements; its value is never used. If a reduction over nothing reads
+// the array, all terms of the access may be 0, and a load would be executed once before the loop, outside the array.
+// `zero` serves any type, since it is never read.
 static CpuValue emit_nothing(Emitter *emitter, const CpuArray *array) {
     static const uint64_t zero[2] = {0, 0};  // the widest element
     assert(hlo_shape_elements(array->shape) == 0);
     return cpu_loop_constant(emitter->builder, array->shape->type, zero);
 }
 
-// The value of array[access]; kNoValue when something needs a buffer first.
+// Returns the value of array[access], or kNoValue when an array needs a buffer first.
 static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     if (hlo_shape_elements(array->shape) == 0) return emit_nothing(emitter, array);
     const uint64_t hash = hash_access(array, access);
@@ -358,7 +355,7 @@ static CpuValue emit(Emitter *emitter, CpuArray *array, const CpuAccess *access)
     return value;
 }
 
-// The expression that a target array stands for: its producer's operation, although the array has a buffer.
+// Emits the expression of a target array: its producer's operation, although the array has a buffer.
 static CpuValue emit_root(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     if (hlo_shape_elements(array->shape) == 0) return emit_nothing(emitter, array);
     return emit_node(emitter, array, access);
@@ -371,7 +368,7 @@ static Emitter new_emitter(HloArena *arena, CpuFeatures features, const CpuLoopD
                      .loop_dims = domain->dims};
 }
 
-// ABORTED where an array needs a buffer first, which `failure` then names.
+// Returns ABORTED if an array needs a buffer first, which `failure` then names.
 static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *failure) {
     failure->materialize = emitter->blocked;
     HLO_FAIL_IF(emitter->blocked, HLO_ABORTED, "an array of the loop needs a buffer");
@@ -383,7 +380,7 @@ static HloStatus finish(Emitter *emitter, CpuFusedLoop *result, CpuEmitFailure *
 
 // ---- elementwise loops
 
-// Access of the loop's iteration to the value (cut to the trim) and element number in the target.
+// Returns the access of the loop's iteration to the value (restricted to the trim).
 static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, const int64_t *trim) {
     const CpuAccess access = cpu_access_new(arena, rank, loop_rank);
     for (int64_t d = 0; d < rank; d++) {
@@ -393,8 +390,8 @@ static CpuAccess value_access(HloArena *arena, int64_t rank, int64_t loop_rank, 
     return access;
 }
 
-// Where in `target` the iteration stores: 1 + loop rank numbers. A box moves and spreads the
-// result, as padding and concatenation want it.
+// Returns where in `target` the iteration stores: 1 + loop rank numbers. A box offsets and strides the result, as
+// padding and concatenation need it.
 static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const CpuStoreBox *box, const HloShape *target) {
     assert(value && target);
     const CpuAccess access = cpu_access_new(arena, value->rank, value->loop_rank);
@@ -408,7 +405,7 @@ static int64_t *target_linear(HloArena *arena, const CpuAccess *value, const Cpu
     return cpu_access_linear(arena, &access, target->dims);
 }
 
-// A scalar's loop has one dimension of size 1.
+// Returns the loop's dimensions; a scalar's loop has one dimension of size 1.
 static const int64_t *elementwise_dims(HloArena *arena, const HloShape *shape, const int64_t *trim, int64_t loop_rank) {
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, loop_rank);
     dims[0] = 1;
@@ -423,8 +420,8 @@ static bool starts_at(const CpuLoopBuffer *buffer, const CpuArray *array) {
     return false;
 }
 
-// True if the loop reads one of its own results from memory: not at the place at which it computes it, then, or as the
-// start of a slice, which is wanted before the loop begins.
+// Whether the loop reads one of its own results from memory: either at another element than it computes, or as the
+// start of a slice, which is needed before the loop begins.
 static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *const *values) {
     for (int64_t i = 0; i < emitter->buffers.count; i++) {
         const CpuLoopBuffer *buffer = &emitter->buffers.items[i];
@@ -434,10 +431,10 @@ static bool reads_elsewhere(const Emitter *emitter, int32_t count, CpuArray *con
     return false;
 }
 
-// A loop over the elements of `count` results of one shape, each computed from whatever stands below it in the graph
-// until an array that is in memory. `box` says that the results are written into a part of a larger array, `trim` that
-// only a part of each is computed. Several results must not read each other but at the same element: the loop would see
-// elements that are not there yet.
+// Emits a loop over the elements of `count` results of one shape. Each is computed from its expression in the graph,
+// down to arrays that are in memory. With `box`, the results are written into a part of a larger array; with `trim`,
+// only a part of each is computed. Results may read each other only at the same element; otherwise the loop would read
+// elements that are not computed yet.
 HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count, CpuArray *const *values,
                                CpuArray *const *targets, const CpuStoreBox *box, const int64_t *trim,
                                CpuFusedLoop *result, CpuEmitFailure *failure) {
@@ -448,7 +445,7 @@ HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t co
     const CpuAccess access = value_access(arena, shape->rank, loop_rank, trim);
     const CpuArray *first = targets[0] ? targets[0] : values[0];
     int64_t *linear = significant(&emitter, target_linear(arena, &access, box, first->shape));
-    assert(count > 0 && (targets[0] || !box));  // what is not stored has no box
+    assert(count > 0 && (targets[0] || !box));  // a result that is not stored has no box
     if (!box || box->starts) {
         emitter.store_linear = linear;
         emitter.store_width = hlo_type_bytes(first->shape->type);
@@ -489,8 +486,9 @@ HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar,
 
 // ---- reductions
 
-// Complex numbers are ordered by comparisons of their parts, which no kernel does at once, and 1 is no identity of
-// their products: (inf + 2i) * (1 + 0i) has a NaN, so that each is multiplied in its place and by nothing else.
+// Complex numbers are ordered by comparisons of their parts, which no single kernel does, and 1 is not an identity of
+// their products: (inf + 2i) * (1 + 0i) has a NaN, so that each factor must be multiplied in its order and by nothing
+// else.
 bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op) {
     if (hlo_type_is_complex(type) && opcode != HLO_OP_ADD) return false;
     switch (opcode) {
@@ -505,15 +503,15 @@ bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op) {
     }
 }
 
-// Row-major element numbers over the first `count` dimensions of a loop: 1 + rank numbers.
+// Returns row-major element numbers over the first `count` dimensions of a loop: 1 + rank numbers.
 static int64_t *leading_linear(const Emitter *emitter, int64_t count) {
     int64_t *linear = HLO_ARENA_NEW(emitter->arena, int64_t, 1 + emitter->loop_rank);
     for (int64_t d = count, stride = 1; d-- > 0; stride *= emitter->loop_dims[d]) linear[1 + d] = stride;
     return significant(emitter, linear);
 }
 
-// A loop over rows, the last dimensions of `row_shape`, in which reductions of a row and what is computed with them
-// follow each other: the loop's target is either one element a row or the whole rows.
+// Emits a loop over rows, the last dimensions of `row_shape`, which alternates reductions of a row and computations
+// with their results. The loop's target has either one element per row or the whole rows.
 HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
                         CpuEmitFailure *failure) {
     assert(node && result && failure);
@@ -547,14 +545,15 @@ typedef struct ReduceOrder {
     int64_t *result_terms;  // linear map of the result: 1 + loop rank numbers
 } ReduceOrder;
 
-// The operand's dimension `d` becomes the loop's next one.
+// Makes the operand's dimension `d` the loop's next one.
 static void add_dimension(ReduceOrder *order, int64_t *dims, int64_t *next, const HloShape *operand, int64_t d) {
     order->place[d] = *next;
     dims[(*next)++] = operand->dims[d];
 }
 
-// Kept dimensions behind the last reduced one are inner ones; all of them are for a combiner (`inner_only`), which
-// wants at least one of each: reductions over no dimension at all combine every element with the initial value.
+// Orders dimensions. Kept dimensions after the last reduced one are inner ones. For a combiner (`inner_only`) all kept
+// dimensions are inner, and at least one of each kind is needed: reductions over no dimension combine every element
+// with the initial value.
 static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, HloInts reduced, bool inner_only) {
     assert(operand->rank >= reduced.count);
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, operand->rank + 2);
@@ -584,8 +583,8 @@ static ReduceOrder order_dimensions(HloArena *arena, const HloShape *operand, Hl
     return order;
 }
 
-// Whether every result of the computation is a sum, product, extreme … of its own pair of parameters, so that the order
-// of what is combined does not matter (but for the rounding of sums, which docs/accuracy.md tells of).
+// Whether every result of the computation is a sum, product, minimum, maximum … of its own pair of parameters, so that
+// the order of combination does not matter (except for the rounding of sums, see docs/accuracy.md).
 static bool is_associative(const HloComputation *computation, int32_t count) {
     const HloInstruction *root = computation->root;
     CpuReduceOp op;
@@ -600,7 +599,7 @@ static bool is_associative(const HloComputation *computation, int32_t count) {
     return true;
 }
 
-// `results` get the reduced values; the combiner is emitted once and called for each element.
+// Emits the combiner once; it runs for each element. `results` receive the reduced values.
 static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, const CpuValue *values,
                          const CpuValue *inits, CpuValue *results) {
     CpuValue *parameters = HLO_ARENA_NEW(emitter->arena, CpuValue, 2 * count);
@@ -611,8 +610,8 @@ static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, c
     cpu_loop_combine_end(emitter->builder, count, combined, results);
 }
 
-// Kept dimensions outside, reduced ones inside. One array and a built-in operation are a reduction of the loop's own,
-// with its lanes; anything else combines pairs by the values that the computation is made of.
+// Kept dimensions are outside, reduced ones inside. One array with a built-in operation uses the loop's own reduction,
+// with its lanes; all other reductions combine pairs by the operations of the computation.
 HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
                           CpuEmitFailure *failure) {
     assert(node && result && failure);
@@ -647,7 +646,7 @@ HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *
 
 // ---- matrix products without a kernel
 
-// The element number in an array of this view, for an access to its dimensions.
+// Loads an element of an array of this view, for an access to its dimensions.
 static CpuValue load_view(Emitter *emitter, int buffer, HloType type, const CpuView *view, const CpuAccess *access) {
     int64_t *linear = HLO_ARENA_NEW(emitter->arena, int64_t, 1 + emitter->loop_rank);
     for (int64_t d = 0; d < view->rank; d++)
@@ -656,7 +655,8 @@ static CpuValue load_view(Emitter *emitter, int buffer, HloType type, const CpuV
     return cpu_loop_load(emitter->builder, buffer, type, &map);
 }
 
-// Loop dimensions: batch, free of the left side, free of the right side, contracting. Gives the accesses to both sides.
+// Returns the accesses to both sides. Loop dimensions: batch, free of the left side, free of the right side,
+// contracting.
 static void dot_accesses(const HloDotAttributes *dot, const CpuView *views, CpuAccess *a, CpuAccess *b) {
     int64_t place = 1;
     for (int64_t i = 0; i < dot->lhs_batch.count; i++, place++) {
@@ -675,7 +675,7 @@ static void dot_accesses(const HloDotAttributes *dot, const CpuView *views, CpuA
     }
 }
 
-// To bf16, nearest even, as an f32 again.
+// Rounds to bf16, nearest even, as an f32 again.
 static CpuValue rounded(CpuLoopBuilder *builder, CpuValue x) {
     return cpu_loop_convert(builder, HLO_F32, cpu_loop_convert(builder, HLO_BF16, x));
 }
@@ -688,7 +688,7 @@ static CpuValue sum(CpuLoopBuilder *builder, bool contracts, HloType type, CpuVa
 
 enum { kMaxParts = 3 };
 
-// An f32 as a sum of bf16: each part is what those before it left, rounded.
+// Splits an f32 into a sum of bf16: each part is the rounded remainder after the ones before it.
 static void split(CpuLoopBuilder *builder, CpuValue x, int parts, CpuValue *part) {
     for (int i = 0; i < parts; i++) {
         part[i] = rounded(builder, x);
@@ -696,8 +696,8 @@ static void split(CpuLoopBuilder *builder, CpuValue x, int parts, CpuValue *part
     }
 }
 
-// The sum of products in three or six passes over bf16 parts, as product.c makes it: what the lower parts add is summed
-// on its own, the least products first, and is dropped where it is NaN.
+// Computes the sum of products in three or six passes over bf16 parts, as product.c does: the contributions of the
+// lower parts are summed separately, the smallest products first, and dropped if the sum is NaN.
 static CpuValue sum_of_passes(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y, bool contracts) {
     static const uint64_t kZero[2] = {0, 0};
     const int parts = precision == CPU_PRECISION_BF16_6 ? 3 : 2;
@@ -734,8 +734,8 @@ static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPreci
     return cpu_loop_convert(builder, type, sum(builder, contracts, sum_type, product));
 }
 
-// For types and precisions that have no matrix kernel: a loop over the result's elements with a reduction over the
-// contracted dimensions. Operands are read where they stand, through their views.
+// Serves types and precisions that have no matrix kernel: a loop over the result's elements with a reduction over the
+// contracting dimensions. Operands are read in place, through their views.
 HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
                        CpuFusedLoop *result, CpuEmitFailure *failure) {
     assert(node && result && failure);

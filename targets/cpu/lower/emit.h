@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions over arrays to fused loops: follows a tree of nodes from its root to arrays that have buffers, turning
-// broadcasts, transposes, slices, reversals and reshapes into index maps.
+// Emission of fused loops for expressions over arrays: follows a tree of nodes from its root to arrays that have
+// buffers, turning broadcasts, transposes, slices, reversals and reshapes into index maps.
 #ifndef MESHLO_TARGETS_CPU_LOWER_EMIT_H_
 #define MESHLO_TARGETS_CPU_LOWER_EMIT_H_
 
@@ -9,47 +9,48 @@
 
 HLO_BEGIN_C
 
-// How an opcode may stand in a loop.
+// How an opcode may be used in a loop.
 typedef enum CpuLoopRole {
     CPU_ROLE_NONE,    // not at all
-    CPU_ROLE_FREE,    // moves or makes elements: no arithmetic
-    CPU_ROLE_CHEAP,   // a few instructions an element
+    CPU_ROLE_FREE,    // moves or creates elements: no arithmetic
+    CPU_ROLE_CHEAP,   // a few instructions per element
     CPU_ROLE_COSTLY,  // worth a buffer rather than computing it twice
 } CpuLoopRole;
 
 // The role of a node whose result is one array.
 CpuLoopRole cpu_emit_role(const CpuNode *node);
 
-// Whether an opcode is one operation of a loop on values that are there already (arithmetic, conversions).
+// Whether an opcode is one operation of a loop on existing values (arithmetic, conversions).
 bool cpu_emit_has_operation(HloOpcode opcode);
-// That operation: `instruction` gives the attributes (it is another op where a custom call names the opcode), `type` is
-// the result's element type.
+// Emits that operation. `instruction` supplies the attributes (it is another op where a custom call names the opcode),
+// `type` is the result's element type.
 CpuValue cpu_emit_operation(CpuLoopBuilder *builder, HloOpcode opcode, const HloInstruction *instruction, HloType type,
                             const CpuValue *operands);
 
-// True if all instructions of a scalar computation can stand in a loop (for reductions with any computation): what
-// computes, and the structure around it, tuples, calls and conditionals, of which all branches are computed. No loops.
+// Whether all instructions of a scalar computation can be emitted in a loop (for reductions with any computation):
+// arithmetic, and the structure around it: tuples, calls and conditionals, of which all branches are computed. No
+// loops.
 bool cpu_emit_can_inline_computation(const HloComputation *computation);
 
-// The loop values of the leaves of the result of a scalar computation that can be inlined; `parameters` are those of
-// the leaves of its parameters, one after the other.
+// Emits a scalar computation that can be inlined, and returns the loop values of its result's leaves; `parameters` are
+// the values of the leaves of its parameters, in order.
 void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloComputation *computation,
                           const CpuValue *parameters, CpuValue *results);
 
-// The reduction of the loop engine that combines elements of this type with this opcode; false when it has none.
+// Finds the loop engine's reduction for elements of this type and this opcode; returns false if there is none.
 bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op);
 
-// The elementwise loop operation of an opcode (CPU_OP_COUNT when it is none, or for HLO_OPCODE_COUNT), for two
-// operands of one type.
+// The elementwise loop operation of an opcode for two operands of one type; CPU_OP_COUNT if there is none, or for
+// HLO_OPCODE_COUNT.
 CpuLoopOp cpu_emit_loop_op(HloOpcode opcode);
 
-// What emission wants changed before it is tried again.
+// The change that a failed emission needs before it is tried again.
 typedef struct CpuEmitFailure {
     CpuArray *materialize;  // this array needs a buffer
 } CpuEmitFailure;
 
-// A loop that computes `values[i]` into `targets[i]` (arrays of the same dims as the values; domain: those dims).
-// Positions in the target: offset[d] + step[d] * index[d] when `offset` is not NULL, else the same index.
+// The part of a target array that a loop writes. Positions in the target are offset[d] + step[d] * index[d] if `offset`
+// is not NULL, else the loop's index itself.
 typedef struct CpuStoreBox {
     const int64_t *offset;
     const int64_t *step;
@@ -57,28 +58,29 @@ typedef struct CpuStoreBox {
     int32_t start_count;
 } CpuStoreBox;
 
-// Elementwise: target(box(i)) := value(i), for `count` pairs with equal dims. `trim` (or NULL) cuts the domain to
-// [trim[2 * d], trim[2 * d + 1]). A target may be the array of its value itself; without a box, a target of NULL stores
-// nothing: later values of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation for a type, or
-// a value reads another place of a target than its own; HLO_ABORTED with `failure` set when an array needs a buffer
-// first.
+// Emits an elementwise loop: target(box(i)) := value(i), for `count` pairs with equal dims. `trim` (or NULL) restricts
+// the domain to [trim[2 * d], trim[2 * d + 1]). A target may be the array of its value itself; without a box, a target
+// of NULL stores nothing: later values of the loop read that one. UNIMPLEMENTED when the loop engine lacks an operation
+// for a type, or a value reads another element of a target than its own; HLO_ABORTED with `failure` set when an array
+// needs a buffer first.
 HLO_NODISCARD HloStatus cpu_emit_elementwise(HloArena *arena, CpuFeatures features, int32_t count,
                                              CpuArray *const *values, CpuArray *const *targets, const CpuStoreBox *box,
                                              const int64_t *trim, CpuFusedLoop *result, CpuEmitFailure *failure);
 
-// target(i) := scalar.
+// Emits target(i) := scalar.
 HLO_NODISCARD HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar, CpuArray *target,
                                       CpuFusedLoop *result, CpuEmitFailure *failure);
 
-// The reduction `node` (HLO_OP_REDUCE) into its results.
+// Emits the reduction `node` (HLO_OP_REDUCE) into its results.
 HLO_NODISCARD HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node,
                                         CpuFusedLoop *result, CpuEmitFailure *failure);
 
-// A loop over rows: the elementwise or reducing `node` with a row_shape, and the reductions of rows in its expression.
+// Emits a loop over rows: the elementwise or reducing `node` with a row_shape, and the reductions of rows in its
+// expression.
 HLO_NODISCARD HloStatus cpu_emit_rows(HloArena *arena, CpuFeatures features, CpuNode *node, CpuFusedLoop *result,
                                       CpuEmitFailure *failure);
 
-// A matrix product as a plain loop, where no kernel fits.
+// Emits a matrix product as a plain loop, where no kernel fits.
 HLO_NODISCARD HloStatus cpu_emit_dot(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuPrecision precision,
                                      CpuFusedLoop *result, CpuEmitFailure *failure);
 

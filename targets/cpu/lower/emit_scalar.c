@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computations of scalars (what reductions, sorts, maps and scatters call) inside of loops. A tuple is its leaves, a
-// call is its callee's operations, a conditional is a selection among the results of all its branches: nothing here has
-// effects or traps, so computing too much changes nothing.
+// Emits computations of scalars (as reductions, sorts, maps and scatters call them) inside loops. A tuple is its
+// leaves, a call is its callee's operations, a conditional is a selection among the results of all its branches: these
+// operations have no effects or traps, so computing too much is harmless.
 #include <assert.h>
 #include <string.h>
 
 #include "targets/cpu/lower/emit.h"
 
-// Calls of scalar computations nest a few levels; more than this is left to the evaluator.
+// Calls of scalar computations nest a few levels; deeper ones are left to the evaluator.
 enum { kMaximumDepth = 16 };
 
-// Operations on a scalar that give the same scalar.
+// Whether the operation on a scalar returns the same scalar.
 static bool is_identity(const HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_COPY:
@@ -23,7 +23,7 @@ static bool is_identity(const HloInstruction *instruction) {
     }
 }
 
-// A shape of scalars, tuples included; a tuple of nothing is none.
+// Whether the shape is a scalar or a tuple of such shapes; an empty tuple is not.
 static bool is_of_scalars(const HloShape *shape) {
     if (!hlo_shape_is_tuple(shape)) return hlo_shape_is_scalar(shape);
     bool all = shape->element_count > 0;
@@ -33,9 +33,9 @@ static bool is_of_scalars(const HloShape *shape) {
 
 static bool can_inline(const HloComputation *computation, int depth);
 
-// What cpu_emit_computation() can write into a loop, element by element: scalars, and tuples of them, for which nothing
-// is emitted. Calls are inlined, and both sides of a conditional are computed and selected from, which is right since
-// nothing here has effects; can_inline() bounds how deep that goes.
+// Whether cpu_emit_computation() can emit the instruction into a loop, element by element: scalars, and tuples of them,
+// for which nothing is emitted. Calls are inlined, and both sides of a conditional are computed and selected from,
+// which is correct since these operations have no effects; can_inline() limits the depth.
 static bool can_inline_instruction(const HloInstruction *instruction, int depth) {
     if (!is_of_scalars(instruction->shape)) return false;
     switch (instruction->opcode) {
@@ -72,11 +72,11 @@ bool cpu_emit_can_inline_computation(const HloComputation *computation) {
 
 // ---- emission
 
-// The values of one instantiation of a computation: those of an instruction's leaves stand one after the other.
+// The values of one instantiation of a computation; those of an instruction's leaves are consecutive.
 typedef struct Scalars {
     HloArena *arena;
     CpuLoopBuilder *builder;
-    HloIntMap first;  // by address of the instruction: where its values begin
+    HloIntMap first;  // by address of the instruction: the index of its first value
     HLO_VECTOR(CpuValue) values;
 } Scalars;
 
@@ -86,12 +86,12 @@ static const CpuValue *values_of(const Scalars *scalars, const HloInstruction *i
     return scalars->values.items + *found;
 }
 
-// The leaves of all operands from `begin` on.
+// Concatenates the leaves of all operands from `begin` on.
 static CpuValue *operand_values(const Scalars *scalars, const HloInstruction *instruction, int32_t begin) {
     int64_t count = 0;
     for (int32_t i = begin; i < instruction->operand_count; i++)
         count += hlo_shape_leaf_count(instruction->operands[i]->shape);
-    CpuValue *all = HLO_ARENA_NEW(scalars->arena, CpuValue, count + 3);  // operations look at three operands
+    CpuValue *all = HLO_ARENA_NEW(scalars->arena, CpuValue, count + 3);  // operations read three operands
     for (int32_t i = begin, to = 0; i < instruction->operand_count; i++) {
         const CpuValue *values = values_of(scalars, instruction->operands[i]);
         for (int64_t k = 0; k < hlo_shape_leaf_count(instruction->operands[i]->shape); k++) all[to++] = values[k];
@@ -99,15 +99,15 @@ static CpuValue *operand_values(const Scalars *scalars, const HloInstruction *in
     return all;
 }
 
-// Where the leaves of parameter `number` begin among those of all parameters.
+// Returns the index of the first leaf of parameter `number` among those of all parameters.
 static int64_t first_parameter_leaf(const HloComputation *computation, int64_t number) {
     int64_t first = 0;
     for (int64_t i = 0; i < number; i++) first += hlo_shape_leaf_count(computation->parameters.items[i]->shape);
     return first;
 }
 
-// All branches, and the choice among their results: by a predicate (true first), or by a number, where all that is out
-// of range means the last branch.
+// Emits all branches, and the selection among their results: by a predicate (true first), or by a number, where any
+// value out of range selects the last branch.
 static void emit_conditional(const Scalars *scalars, const HloInstruction *instruction, CpuValue *results) {
     CpuLoopBuilder *builder = scalars->builder;
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);
@@ -127,7 +127,7 @@ static void emit_conditional(const Scalars *scalars, const HloInstruction *instr
     }
 }
 
-// One instruction of a computation on scalars, as values of the loop; tuples are lists of their leaves.
+// Emits one instruction of a computation on scalars as values of the loop; tuples are lists of their leaves.
 static void emit_instruction(const Scalars *scalars, const HloInstruction *instruction, const CpuValue *parameters,
                              CpuValue *results) {
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);

@@ -15,14 +15,15 @@ const CpuFallbackRow *cpu_fallback_rows(int64_t *count) {
     return kRows;
 }
 
-// A dozen rows: searched in order.
+// Searches linearly, as there are a dozen rows.
 bool cpu_fallback_is_listed(HloOpcode opcode) {
     for (size_t i = 0; i < HLO_COUNT_OF(kRows); i++)
         if (kRows[i].opcode == opcode) return true;
     return false;
 }
 
-// Number `index` among those that the evaluator computes, in the order of custom_calls.def; NULL behind the last.
+// Returns number `index` among those that the evaluator computes, in the order of custom_calls.def; NULL after the
+// last.
 const char *cpu_fallback_custom_call(int64_t index) {
     static const struct {
         const char *target, *kernel;

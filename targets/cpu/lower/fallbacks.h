@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has no compiled form: the ops and custom calls that the reference evaluator runs (fallbacks.def).
+// Ops and custom calls without a compiled form, which the reference evaluator runs (fallbacks.def).
 #ifndef MESHLO_TARGETS_CPU_LOWER_FALLBACKS_H_
 #define MESHLO_TARGETS_CPU_LOWER_FALLBACKS_H_
 
@@ -16,11 +16,12 @@ typedef struct CpuFallbackRow {
     const char *when;
 } CpuFallbackRow;
 
-// The ops that the evaluator runs in some cases; `count` gets how many. Static storage, any thread.
+// The ops that the evaluator runs in some cases; `count` receives their number. Static storage, any thread.
 const CpuFallbackRow *cpu_fallback_rows(int64_t *count);
 // Whether the op has a row.
 bool cpu_fallback_is_listed(HloOpcode opcode);
-// Target number `index` of the custom calls that the evaluator runs whatever their types; NULL behind the last.
+// The target of number `index` among the custom calls that the evaluator runs whatever their types; NULL after the
+// last.
 const char *cpu_fallback_custom_call(int64_t index);
 
 HLO_END_C

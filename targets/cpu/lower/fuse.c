@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fusion. Walks each region backwards, so that the users of an array are decided before the array
-// is: an array whose loop users all end in one loop joins it; an array that others need in memory
-// gets a buffer and a loop of its own.
+// Fusion. Walks each region backwards, so that the users of an array are decided before the array. An array whose loop
+// users all end in one loop is fused into it; an array that others need in memory gets a buffer and a separate loop.
 //
 //     %e = exp(%x); %s = reduce(%e) over rows; %b = broadcast(%s); %r = divide(%e, %b)
-//     backwards: %r has a loop; %b and %e are used by it alone and join; %s reduces the rows that the loop runs over,
-//     and all its users are in it, so it joins too: one loop over rows, nothing but %x and %r in memory
+//     backwards: %r has a loop; only %r uses %b and %e, so they are fused into it; %s reduces the rows that the loop
+//     runs over, and all its users are in it, so it is fused too: one loop over rows, only %x and %r in memory
 //
-// What stops an array from joining: a user that reads memory (kernels, regions, dynamic slices,
-// results), two loops that would both compute it unless it is light (cheap, and reading nothing
-// large), a broadcast that would compute it again for every copy, or a loop that is full
-// (kMaximumNodes).
+// An array is not fused if a user reads memory (kernels, regions, dynamic slices, results), if two loops would both
+// compute it, unless it is rematerialisable (cheap, and reading nothing large), if a broadcast would recompute it per
+// copy, or if the loop already has kMaximumNodes nodes.
 //
-// A reduction that was counted on and cannot join after all is marked, and everything is decided
-// anew (`again`): each round marks at least one. A round is linear in the program, but for the
-// bounded searches for rows.
+// A reduction that was expected to be fused but cannot be is marked, and everything is decided again (`again`). Each
+// pass marks at least one. A pass is linear in the program, except for the bounded searches for rows.
 //
-// What comes out are CpuArray.materialized and .light, and CpuNode.row_shape, .row_kept of loops
-// over rows; emit.c makes the loops.
+// The results are CpuArray.materialized and .light, and CpuNode.row_shape, .row_kept of loops over rows; emit.c makes
+// the loops.
 #include "targets/cpu/lower/fuse.h"
 
 #include <assert.h>
@@ -26,11 +23,11 @@
 #include "targets/cpu/graph/match.h"
 #include "targets/cpu/lower/lower.h"
 
-// More nodes than this do not go into one loop. A loop's registers may outgrow the first-level cache long before, but
-// even then they cost less than arrays in memory.
+// Loops are limited to this many nodes. A loop's registers may exceed the first-level cache long before, but even then
+// they cost less than arrays in memory.
 enum { kMaximumNodes = 400, kLightDepth = 6 };
 
-// What is known about an array from its users.
+// Facts about an array that follow from its users.
 typedef struct Use {
     CpuNode *root;  // the loop that computes it, NULL before the first use
     bool several;   // more than one such loop
@@ -42,15 +39,15 @@ typedef struct Fusion {
     Use *uses;        // by array id
     int32_t *sizes;   // nodes in the loop of a root, by node order
     int8_t *depths;   // of light arrays
-    int64_t *looked;  // by array id: in which search for rows, and with how many steps left, it was looked at last
+    int64_t *looked;  // by array id: the last search for rows that visited it, and with how many steps left
     int64_t search;
-    bool again;  // a reduction was found not to join the loop that counted on it
+    bool again;  // a reduction could not be fused into the loop that expected it
 } Fusion;
 
-// ---- light arrays
+// ---- rematerialisable arrays
 
-// Depth of the expression if it reads nothing large, else -1.
-// Costly operations count as large, whatever they read.
+// Returns the depth of the expression if it reads nothing large, else -1. Costly operations count as large, whatever
+// they read.
 static int light_depth(const Fusion *fusion, const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node) return array->elements <= 1 ? 0 : -1;
@@ -69,7 +66,7 @@ static int light_depth(const Fusion *fusion, const CpuArray *array) {
     return depth < kLightDepth ? depth + 1 : -1;
 }
 
-// In the order of the program: operands have their depths.
+// Walks in program order, so that operands already have their depths.
 static void find_light(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = 0; i < region->parameters.count; i++) {
         CpuArray *array = region->parameters.items[i];
@@ -90,7 +87,7 @@ static void find_light(Fusion *fusion, CpuRegion *region) {
 
 enum { kLongestRow = 1 << 16, kFewestRows = 8, kRowSearchDepth = 12 };
 
-// A reduction of whole rows of memory by one of the loop engine's own operations.
+// Whether the node reduces whole rows of memory by one of the loop engine's own operations.
 static bool reduces_rows(const CpuNode *node) {
     CpuReduceOp op;
     if (node->opcode != HLO_OP_REDUCE || node->operand_count != 2 || node->state != CPU_NODE_NORMAL || node->row_alone)
@@ -113,7 +110,7 @@ static bool same_dims(const HloShape *a, const HloShape *b) {
     return true;
 }
 
-// The loop of `root` runs over the rows that `node` reduces, or can be made to.
+// Whether the loop of `root` runs over the rows that `node` reduces, or can be made to.
 static bool joins_rows(const CpuNode *node, const CpuNode *root) {
     const HloShape *rows = node->operands[0]->shape;
     const int32_t kept = (int32_t)node->results[0]->shape->rank;
@@ -125,9 +122,9 @@ static bool joins_rows(const CpuNode *node, const CpuNode *root) {
            root->results[0]->elements == node->results[0]->elements;
 }
 
-// True if the array, one element a row, comes from a reduction of rows of this shape that may yet join a loop. What has
-// been looked at with as many steps left is not looked at again: values that are used twice, one behind the other, have
-// 2^depth ways through them.
+// Whether the array, one element per row, comes from a reduction of rows of this shape that may still be fused into a
+// loop. An array that was visited with as many steps left is not visited again: in a chain of values that are each used
+// twice, there are 2^depth paths.
 static bool search_rows(Fusion *fusion, const CpuArray *array, const HloShape *rows, int depth) {
     assert(depth >= 0 && depth <= kRowSearchDepth);
     const CpuNode *node = array->producer;
@@ -143,7 +140,7 @@ static bool search_rows(Fusion *fusion, const CpuArray *array, const HloShape *r
     return false;
 }
 
-// A search of its own each time: `looked` knows searches by their number.
+// Starts a new search each time: `looked` identifies searches by number.
 static bool comes_from_rows(Fusion *fusion, const CpuArray *array, const HloShape *rows) {
     fusion->search++;
     return search_rows(fusion, array, rows, kRowSearchDepth);
@@ -151,7 +148,7 @@ static bool comes_from_rows(Fusion *fusion, const CpuArray *array, const HloShap
 
 // ---- decisions
 
-// The array must be in memory; of a view, what it looks at.
+// Marks the array as needed in memory; for a view, the array it views.
 static void need(Fusion *fusion, CpuArray *array) {
     for (; array; array = array->view) {
         fusion->uses[array->id].needed = true;
@@ -159,14 +156,14 @@ static void need(Fusion *fusion, CpuArray *array) {
     }
 }
 
-// Counted by loops, not by operands.
+// Counts a use, by loops rather than by operands.
 static void add_use(Fusion *fusion, CpuArray *array, CpuNode *root, bool several) {
     Use *use = &fusion->uses[array->id];
     use->several |= several || (use->root && use->root != root);
     use->root = root;
 }
 
-// What no loop can compute: parameters, results of kernels, constants of many numbers.
+// Whether no loop can compute the array: parameters, results of kernels, constants of many numbers.
 static bool must_be_in_memory(const CpuArray *array) {
     const CpuNode *node = array->producer;
     if (!node || (cpu_emit_role(node) == CPU_ROLE_NONE && !reduces_rows(node)) || node->state == CPU_NODE_ALONE)
@@ -174,7 +171,7 @@ static bool must_be_in_memory(const CpuArray *array) {
     return node->opcode == HLO_OP_CONSTANT && !array->splat;
 }
 
-// True if the node's array stays inside the loops that use it.
+// Whether the node's array stays inside the loops that use it.
 static bool stays_inside(Fusion *fusion, const CpuNode *node) {
     const CpuArray *array = node->results[0];
     const Use *use = &fusion->uses[array->id];
@@ -186,15 +183,15 @@ static bool stays_inside(Fusion *fusion, const CpuNode *node) {
     return true;
 }
 
-// A broadcast that repeats elements would compute a costly operand once a copy.
-// In a loop over rows what exists once a row is computed once.
+// Whether a broadcast that repeats elements would recompute a costly operand per copy. In a loop over rows, a value
+// that exists once per row is computed once.
 static bool repeats_work(Fusion *fusion, const CpuNode *node) {
     const CpuArray *operand = node->operands[0];
     return node->opcode == HLO_OP_BROADCAST && operand->elements > 1 && !operand->light &&
            node->results[0]->elements > operand->elements && !comes_from_rows(fusion, operand, node->results[0]->shape);
 }
 
-// Of a node that is computed within the loop of `root`.
+// Records the operands' uses by a node that is computed within the loop of `root`.
 static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool several) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
@@ -205,13 +202,13 @@ static void use_loop_operands(Fusion *fusion, CpuNode *node, CpuNode *root, bool
     }
 }
 
-// Operands that a node's loops compute themselves: the values of reductions, the pieces of concatenations and pads, the
-// update of a dynamic-update-slice. All others are read from memory.
+// Whether a node's loops compute the operand themselves: the values of reductions, the pieces of concatenations and
+// pads, the update of a dynamic-update-slice. All others are read from memory.
 static bool takes_expression(const CpuNode *node, int32_t operand) {
     assert(operand >= 0 && operand < node->operand_count);
     bool largest;
     if (node->state != CPU_NODE_NORMAL) return false;
-    if (cpu_match_argminmax(node, &largest)) return operand == 1;  // which its kernel does not read
+    if (cpu_match_argminmax(node, &largest)) return operand == 1;  // its kernel does not read this one
     switch (node->opcode) {
         case HLO_OP_REDUCE: return cpu_emit_can_inline_computation(node->instruction->called[0]);
         case HLO_OP_CONCATENATE:
@@ -221,7 +218,7 @@ static bool takes_expression(const CpuNode *node, int32_t operand) {
     }
 }
 
-// Of a node that has a step of its own.
+// Records the operands' uses by a node that has its own step.
 static void use_step_operands(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->operand_count; i++) {
         CpuArray *operand = node->operands[i];
@@ -232,7 +229,7 @@ static void use_step_operands(Fusion *fusion, CpuNode *node) {
     }
 }
 
-// A reduction of rows all of whose users are in one loop over the same rows joins it.
+// Fuses a reduction of rows whose users are all in one loop over the same rows into that loop.
 static bool joins_users(Fusion *fusion, CpuNode *node) {
     if (!reduces_rows(node)) return false;
     const CpuArray *array = node->results[0];
@@ -253,8 +250,7 @@ static bool joins_users(Fusion *fusion, CpuNode *node) {
 
 static void fuse_region(Fusion *fusion, CpuRegion *region);
 
-// In order: join the users' loop over rows, stay inside of the users' loop, or get a buffer and
-// begin a loop.
+// Tries in order: fuse into the users' loop over rows, stay inside the users' loop, or get a buffer and begin a loop.
 static void fuse_node(Fusion *fusion, CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
     if (joins_users(fusion, node)) return;
@@ -273,14 +269,14 @@ static void fuse_node(Fusion *fusion, CpuNode *node) {
     for (int32_t i = 0; i < node->region_count; i++) fuse_region(fusion, node->regions[i]);
 }
 
-// Results and parameters of a region are read and written by others, and stand in memory.
+// Results and parameters of a region are read and written by other steps, so they are in memory.
 static void fuse_region(Fusion *fusion, CpuRegion *region) {
     for (int64_t i = 0; i < region->results.count; i++) need(fusion, region->results.items[i]);
     for (int64_t i = 0; i < region->parameters.count; i++) need(fusion, region->parameters.items[i]);
     for (int64_t i = region->nodes.count; i-- > 0;) fuse_node(fusion, region->nodes.items[i]);
 }
 
-// Before each round; `all` also forgets which reductions could not join.
+// Resets the row fields before each pass; `all` also clears which reductions could not be fused.
 static void forget_rows(CpuRegion *region, bool all) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         CpuNode *node = region->nodes.items[i];
@@ -290,7 +286,7 @@ static void forget_rows(CpuRegion *region, bool all) {
     }
 }
 
-// Once more with every round's discoveries: each marks at least one more reduction, so rounds end.
+// Repeats with the discoveries of each pass. Each marks at least one more reduction, so this terminates.
 void cpu_fuse(CpuProgram *program) {
     assert(program);
     HloArena *arena = program->arena;

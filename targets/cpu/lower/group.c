@@ -1,59 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several results from one loop: elementwise nodes over the same dims that read the same arrays, or
-// each other, become one step, which reads what they share once. A result that only the loop's
-// other results use is not stored at all.
+// Combines several results into one loop: elementwise nodes over the same dims that read the same arrays, or each
+// other, become one step, which reads shared arrays once. A result that only the loop's other results use is not stored
+// at all.
 //
 //     %u = add(%p, %g); %v = multiply(%p, %p)      both over f32[4096], both read %p
 //     one loop: load %p, load %g, add, store %u, multiply, store %v
 //
-// A group runs where its last member stands. It is closed as soon as another step reads one of its
-// results, and by every step that is not elementwise, so that no member moves past one that may
-// overwrite its operands.
+// A group runs at the position of its last member. It is closed as soon as another step reads one of its results, and
+// by every step that is not elementwise, so that no member moves past one that may overwrite its operands.
 //
-// Nodes are taken in order and put into the first open group that they fit: same dims, same width,
-// an array of the result's size in common, and within the limits below. An expression's arrays are
-// found by a walk that looks at each node once (`seen` by stamps). A group whose loop cannot be
-// emitted is dissolved (`ungrouped`) and lowering starts again.
+// Nodes are taken in order and put into the first open group that they fit: same dims, same width, an array of the
+// result's size in common, and within the limits below. An expression's arrays are found by a walk that visits each
+// node once (`seen` by stamps). A group whose loop cannot be emitted is dissolved (`ungrouped`) and lowering starts
+// again.
 #include <assert.h>
 
 #include "targets/cpu/lower/lower.h"
 
-// More results or operands would outgrow the first-level cache, which has to hold a block of each.
+// More results or operands would exceed the first-level cache, which has to hold a block of each.
 enum { kMostMembers = 6, kMostInputs = 12, kMostNodes = 60, kOpenGroups = 16 };
 
 typedef struct CpuGrouping Grouping;
 
 struct CpuGroup {
-    Grouping *grouping;  // whose walks it shares
+    Grouping *grouping;  // provides the walks
     int64_t last;        // index of the last member in its region
     int32_t count, input_count, nodes;
     CpuNode *members[kMostMembers];
     CpuArray *inputs[kMostInputs];
 };
 
-// What the expression of one node reads from memory.
+// The arrays that the expression of one node reads from memory.
 typedef struct Walk {
     CpuArray *inputs[kMostInputs];
     int32_t input_count, nodes;
-    bool fits;  // in the limits, with nothing in it that a loop of several results cannot have
+    bool fits;  // within the limits, and without ops that a loop of several results cannot have
 } Walk;
 
 struct CpuGrouping {
     HloArena *arena;
-    int32_t *seen;  // by array id: the stamp of the last walk that met it
+    int32_t *seen;  // by array id: the stamp of the last walk that visited it
     int32_t stamp;
     CpuGroup *open[kOpenGroups];
     int32_t open_count;
 };
 
-// By identity.
+// Compares by identity.
 static bool contains(CpuArray *const *list, int32_t count, const CpuArray *array) {
     for (int32_t i = 0; i < count; i++)
         if (list[i] == array) return true;
     return false;
 }
 
-// Views count as what they look at.
+// A view counts as the array it views.
 static bool is_in_memory(const CpuArray *array) {
     return array->materialized || (array->view && cpu_array_root((CpuArray *)(uintptr_t)array)->materialized);
 }
@@ -62,7 +61,7 @@ static bool is_in_memory(const CpuArray *array) {
 
 static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk);
 
-// Ends at arrays in memory, which are the expression's inputs.
+// Stops at arrays in memory, which are the expression's inputs.
 static void walk_array(Grouping *grouping, CpuArray *array, Walk *walk) {
     if (!walk->fits || grouping->seen[array->id] == grouping->stamp) return;
     grouping->seen[array->id] = grouping->stamp;
@@ -82,7 +81,7 @@ static void walk_operands(Grouping *grouping, const CpuNode *node, Walk *walk) {
     for (int32_t i = 0; i < node->operand_count && walk->fits; i++) walk_array(grouping, node->operands[i], walk);
 }
 
-// A stamp of its own, so that `seen` need not be cleared.
+// Uses a new stamp, so that `seen` need not be cleared.
 static Walk walk_node(Grouping *grouping, const CpuNode *node) {
     Walk walk = {.fits = true, .nodes = 1};
     grouping->stamp++;
@@ -90,16 +89,16 @@ static Walk walk_node(Grouping *grouping, const CpuNode *node) {
     return walk;
 }
 
-// ---- who may join
+// ---- membership
 
-// Has a loop of its own and stores one array.
+// Whether the node has its own loop and stores one array.
 static bool is_eligible(const CpuNode *node) {
     const CpuLoopRole role = cpu_emit_role(node);
     return (role == CPU_ROLE_CHEAP || role == CPU_ROLE_COSTLY) && node->state == CPU_NODE_NORMAL && !node->row_shape &&
            !node->ungrouped && !node->results[0]->view && node->results[0]->materialized;
 }
 
-// One loop, and one map for all stores: same dims and width.
+// Whether one loop, and one map for all stores, serves both arrays: same dims and width.
 static bool same_frame(const CpuArray *a, const CpuArray *b) {
     if (a->shape->rank != b->shape->rank || hlo_type_bytes(a->shape->type) != hlo_type_bytes(b->shape->type))
         return false;
@@ -108,7 +107,7 @@ static bool same_frame(const CpuArray *a, const CpuArray *b) {
     return true;
 }
 
-// Of an earlier member: then the group computes it itself.
+// Whether the array is a result of an earlier member: then the group computes it itself.
 static bool is_result(const CpuGroup *group, const CpuArray *array) {
     for (int32_t i = 0; i < group->count; i++)
         if (group->members[i]->results[0] == array) return true;
@@ -121,7 +120,7 @@ static bool reads_result(const CpuGroup *group, const Walk *walk) {
     return false;
 }
 
-// Joining pays where an array of the result's size is read once instead of twice.
+// Grouping pays if an array of the result's size is read once instead of twice.
 static bool may_join(const CpuGroup *group, const CpuNode *node, const Walk *walk) {
     const CpuArray *result = node->results[0];
     int32_t added = 0, shared = 0;
@@ -136,7 +135,7 @@ static bool may_join(const CpuGroup *group, const CpuNode *node, const Walk *wal
     return shared > 0 && group->input_count + added <= kMostInputs;
 }
 
-// `at` is the node's index in its region.
+// Adds the node to the group; `at` is its index in its region.
 static void join(CpuGroup *group, CpuNode *node, const Walk *walk, int64_t at) {
     assert(group->count < kMostMembers);  // may_join() or a new group
     for (int32_t i = 0; i < walk->input_count; i++)
@@ -147,18 +146,18 @@ static void join(CpuGroup *group, CpuNode *node, const Walk *walk, int64_t at) {
     group->last = at;
 }
 
-// The last open group takes its number.
+// Closes a group; the last open group takes its number.
 static void close_group(Grouping *grouping, int32_t number) {
     grouping->open[number] = grouping->open[--grouping->open_count];
 }
 
-// Groups whose results the node reads from memory must have run before it.
+// Finds a group for the node. Groups whose results the node reads from memory must have run before it.
 static CpuGroup *place(Grouping *grouping, CpuNode *node, int64_t at) {
     const Walk walk = walk_node(grouping, node);
     CpuGroup *group = NULL;
     for (int32_t i = 0; i < grouping->open_count && walk.fits && !group; i++)
         if (may_join(grouping->open[i], node, &walk)) group = grouping->open[i];
-    if (!walk.fits) grouping->open_count = 0;  // what it reads is not known in full
+    if (!walk.fits) grouping->open_count = 0;  // its inputs are not all known
     for (int32_t i = grouping->open_count; i-- > 0;)
         if (grouping->open[i] != group && reads_result(grouping->open[i], &walk)) close_group(grouping, i);
     if (!walk.fits) return NULL;
@@ -171,7 +170,8 @@ static CpuGroup *place(Grouping *grouping, CpuNode *node, int64_t at) {
     return group;
 }
 
-// One for all regions: it has a number for each array of the program, which may have a region in every tenth.
+// Makes one grouping for all regions: it has an entry per array of the program, and programs may have a region for
+// every ten arrays.
 static Grouping *new_grouping(const CpuLowering *lowering) {
     Grouping *grouping = HLO_ARENA_NEW(lowering->arena, Grouping, 1);
     grouping->arena = lowering->arena;
@@ -204,10 +204,10 @@ bool cpu_group_ends(const CpuGroup *group, int64_t at) {
 
 // ---- lowering
 
-// All nodes of the members' expressions, users before what they use.
+// All nodes of the members' expressions, users before their operands.
 typedef struct Expressions {
     const CpuNode *nodes[kMostNodes];
-    bool inside[kMostNodes];  // nothing but the members' expressions has a use for its result
+    bool inside[kMostNodes];  // only the members' expressions use its result
     int32_t count;
 } Expressions;
 
@@ -226,8 +226,8 @@ static void collect(Expressions *expressions, Grouping *grouping, const CpuNode 
     }
 }
 
-// True if the array is used by the members' expressions alone, and by no part of them that another step computes too:
-// what two loops need of a value that is not in memory, each computes from what is.
+// Whether the array is used by the members' expressions only, and by no part of them that another step computes too: if
+// two loops need a value that is not in memory, each computes it.
 static bool stays_inside(const Expressions *expressions, const CpuArray *array) {
     int32_t uses = 0;
     for (int32_t i = 0; i < expressions->count; i++) {
@@ -242,27 +242,28 @@ static bool stays_inside(const Expressions *expressions, const CpuArray *array) 
     return uses == array->use_count;
 }
 
-// Users come before what they use, so that a value's users are judged before it is.
+// Users come before their operands, so that a value's users are decided before the value.
 static Expressions expressions_of(const CpuGroup *group) {
     Expressions expressions = {.count = 0};
     group->grouping->stamp++;
     for (int32_t i = 0; i < group->count; i++) collect(&expressions, group->grouping, group->members[i]);
     for (int32_t i = 0; i < expressions.count; i++) {
         const CpuArray *result = expressions.nodes[i]->results[0];
-        // A member computes its result here whoever reads it; its own users are asked when it is stored.
+        // A member computes its result here whatever reads it; whether other users need it is checked when it is
+        // stored.
         expressions.inside[i] = is_result(group, result) || stays_inside(&expressions, result);
     }
     return expressions;
 }
 
-// The members get steps of their own in the next round.
+// Marks the members so that they get separate steps in the next pass.
 static void ungroup(CpuLowering *lowering, const CpuGroup *group) {
     for (int32_t i = 0; i < group->count; i++) group->members[i]->ungrouped = true;
     lowering->retry = true;
 }
 
-// One loop with several results, stored only where somebody else reads them. Where such a loop cannot be (it would read
-// elements of its own results, or needs more registers than there are), the members go back to loops of their own.
+// Emits one loop with several results, stored only if other steps read them. If such a loop is impossible (it would
+// read elements of its own results, or needs too many registers), the members go back to separate loops.
 HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep *step) {
     CpuArray *values[kMostMembers], *targets[kMostMembers];
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);

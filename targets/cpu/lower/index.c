@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gather and scatter.
-// Only describes: dimension numbers are copied from the instruction into the form that kernels/gather.h and scatter.h
-// take, in the program's arena, since the module is gone when they run. Types do not matter to a gather (bytes move); a
-// scatter combines with an operation that its kernel knows or else calls the compiled computation for each element.
+// Lowers gather and scatter. This only describes them: dimension numbers are copied from the instruction into the form
+// of kernels/gather.h and scatter.h, in the program's arena, since the module is gone at run time. Types do not matter
+// to a gather (bytes move). A scatter combines with an operation that its kernel supports, or else calls the compiled
+// computation for each element.
 #include <assert.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void describe(HloArena *arena, const HloShape *operand, const HloShape *i
 typedef struct GatherKernel {
     CpuIndexing indexing;
     int width;
-    int64_t unread;  // bytes of a result that slices without elements leave zero; 0 where there are elements to gather
+    int64_t unread;  // bytes of a result that empty slices leave zero; 0 if there are elements to gather
 } GatherKernel;
 
 static HloStatus run_gather(const void *data, void *const *arguments, CpuPool *pool) {
@@ -77,8 +77,8 @@ static bool is_assignment(const HloComputation *computation) {
     return computation->parameters.count == 2 && computation->root == computation->parameters.items[1];
 }
 
-// What a scatter's computation does, where the kernel has it built in. An assignment is the computation that returns
-// its second parameter.
+// Finds the kernel's built-in operation for a scatter's computation. An assignment is the computation that returns its
+// second parameter.
 static bool scatter_op(const HloComputation *computation, CpuScatterOp *op) {
     if (is_assignment(computation)) return *op = CPU_SCATTER_ASSIGN, true;
     switch (hlo_computation_binary_opcode(computation)) {
@@ -90,7 +90,7 @@ static bool scatter_op(const HloComputation *computation, CpuScatterOp *op) {
     }
 }
 
-// Types whose adds and so on the kernel knows; others are combined by the scalar function.
+// Whether the kernel has the operation built in for the type; other types are combined by the scalar function.
 static bool has_builtin(HloType type, CpuScatterOp op) {
     if (op == CPU_SCATTER_ASSIGN) return true;
     return type != HLO_PRED && !hlo_type_is_complex(type) && hlo_type_info(type)->bits >= 8 &&
@@ -111,7 +111,7 @@ static void describe_scatter(CpuLowering *lowering, const CpuNode *node, int cou
     indexing->indices_batching_dims = copy_list(arena, from->scatter_indices_batching_dims, &ignored);
 }
 
-// A scatter of one run of elements: see CpuSmallKernel.
+// Runs a scatter of one run of elements: see CpuSmallKernel.
 static void run_small_scatter(void *result, const void *operand, const void *indices, const void *updates, int64_t n,
                               int64_t data) {
     (void)n;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms, Cholesky factors, triangular systems. Kernels exist for f32, f64 and complex numbers; bf16 and
-// f16 matrices are widened to f32, solved there and rounded once, which is more exact than rounding at each step. What
-// no kernel does is given up to the evaluator.
+// Lowers Fourier transforms, Cholesky factors and triangular systems. Kernels exist for f32, f64 and complex numbers;
+// bf16 and f16 matrices are widened to f32, solved there and rounded once, which is more exact than rounding at each
+// step. Anything else is left to the evaluator.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -48,7 +48,7 @@ HloStatus cpu_lower_fft(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
 // ---- matrices
 
 typedef struct MatrixKernel {
-    HloType type;    // that the kernel computes in
+    HloType type;    // computation type of the kernel
     HloType stored;  // narrower than that: arrays are widened and the result is rounded once
     CpuKernelFunction *run;
     int64_t operand_elements[2], result_elements;
@@ -61,12 +61,12 @@ static bool has_kernel(HloType type) {
     return type == HLO_F32 || type == HLO_F64 || type == HLO_C64 || type == HLO_C128;
 }
 
-// The type that matrices of this one are computed in.
+// Returns the type that matrices of this type are computed in.
 static HloType held_type(HloType type) {
     return hlo_type_is_float(type) && hlo_type_bytes(type) < 4 ? HLO_F32 : type;
 }
 
-// For matrices in the last two dimensions; all before them are the batch.
+// Makes a kernel for matrices in the last two dimensions; all dimensions before them are the batch.
 static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
     MatrixKernel *kernel = HLO_ARENA_NEW(lowering->arena, MatrixKernel, 1);
     kernel->stored = shape->type;
@@ -78,7 +78,7 @@ static MatrixKernel *new_kernel(CpuLowering *lowering, const HloShape *shape) {
     return kernel;
 }
 
-// Runs a kernel of f32 on copies of narrower arrays.
+// Runs an f32 kernel on copies of narrower arrays.
 static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *pool) {
     const MatrixKernel *kernel = data;
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
@@ -97,8 +97,8 @@ static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *
     return status;
 }
 
-// The cost, by which the scheduler decides what is worth threads, grows with the rows: each element of the result takes
-// as many products.
+// The cost, by which the scheduler decides about threads, grows with the rows: each element of the result takes that
+// many products.
 static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run,
                           MatrixKernel *kernel) {
     kernel->run = run;
@@ -113,7 +113,7 @@ static bool is_nan(HloType real, const char *at) {
     return real == HLO_F64 ? isnan(*(const double *)(const void *)at) : isnan(*(const float *)(const void *)at);
 }
 
-// NaN everywhere; of complex numbers in the real parts, as XLA's are, which are converted.
+// Fills with NaN; for complex numbers in the real parts only, as in XLA, which converts them from real NaNs.
 static void fill_nan(HloType type, char *matrix, int64_t count) {
     const HloType real = hlo_type_real_part(type);
     const double wide[2] = {NAN, 0};
@@ -123,8 +123,8 @@ static void fill_nan(HloType type, char *matrix, int64_t count) {
         memcpy(matrix + (size_t)i * bytes, real == HLO_F64 ? (const void *)wide : (const void *)narrow, bytes);
 }
 
-// A pivot that is not positive makes all rows from it on NaN, so that the last one tells; the rows before it are no
-// factor of anything either.
+// A pivot that is not positive makes all rows from it on NaN, so that the last row shows failure. The rows before it
+// are not a valid factor either, so the whole result becomes NaN.
 static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {
     const MatrixKernel *kernel = data;
     const int64_t n = kernel->rows, width = hlo_type_bytes(kernel->type);

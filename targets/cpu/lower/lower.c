@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes to steps: loops, structure and what has no form of its own.
+// Lowers nodes to steps: loops, structure and ops without a form of their own.
 //
-// A step is what runs: fused loops, a kernel on whole arrays, a collective, a nested list.
-// lower_region() goes through the nodes of a region; nodes whose values are computed inside other
-// loops have no step. What can stand in a loop becomes one (lower_elementwise), other opcodes have
-// a row in kLowerRows, and the rest is run by the evaluator (lower_fallback).
+// A step is a unit of execution: fused loops, a kernel on whole arrays, a collective, a nested list. lower_region()
+// walks the nodes of a region; nodes whose values are computed inside other loops have no step. Ops that loops support
+// become one (lower_elementwise), other opcodes have a row in kLowerRows, and the evaluator runs the rest
+// (lower_fallback).
 //
 //     %m = multiply(%a, %b); %s = add(%m, %c); %r = reduce(%s)
-//     fuse.c gives buffers to %r alone: one step, a loop that multiplies, adds and reduces
+//     fuse.c gives a buffer only to %r: one step, a loop that multiplies, adds and reduces
 //
-// Fusion decides without having tried, so emitting may fail: an array turns out to need a buffer,
-// or a node a loop of its own. Then it is marked and lowering starts again (`retry`). Every round
-// marks something that was not marked before, so the rounds end.
+// Fusion decides without emitting, so emitting may fail: an array turns out to need a buffer, or a node a loop of its
+// own. Then it is marked and lowering starts again (`retry`). Every pass marks something that was not marked before, so
+// this terminates.
 #include "targets/cpu/lower/lower.h"
 #include "hlo/analysis/loop.h"
 #include "hlo/base/arithmetic.h"
@@ -28,14 +28,14 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
 
 // ---- the evaluator
 
-// The cost only guides scheduling: the evaluator is taken for 50 times dearer an element than a kernel.
+// The cost only guides scheduling: the evaluator is assumed to be 50 times slower per element than a kernel.
 static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    // "mhlo.tan" of integers: only the verifier of an op refuses types, a custom call may have any.
+    // "mhlo.tan" of integers: only an op's verifier rejects types, a custom call may have any.
     const bool by_name = hlo_is(node->instruction, HLO_OP_CUSTOM_CALL) && node->opcode != HLO_OP_CUSTOM_CALL;
     HLO_FAIL_IF(by_name, HLO_UNIMPLEMENTED, "%%%s: %s of %s", node->instruction->name, hlo_op_text(node->opcode),
                 hlo_type_text(node->results[0]->shape->type));
-    // Programs come here too: one that sets a size and says that its result has none. tests/cpu/test_every_op.c holds
-    // the table to all others.
+    // Programs can also get here, such as one that sets a size of an array whose result shape has none.
+    // tests/cpu/test_every_op.c checks that the table lists all others.
     HLO_FAIL_IF(!cpu_fallback_is_listed(node->opcode), HLO_UNIMPLEMENTED, "%%%s: %s in this form",
                 node->instruction->name, hlo_op_text(node->opcode));
     step->kind = CPU_STEP_FALLBACK;
@@ -47,7 +47,7 @@ static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *s
 
 // ---- loops
 
-// Emission functions fill loops[i]; this ends a step of one loop.
+// Completes a step from the `count` loops that emission functions have filled in, or handles their failure.
 static HloStatus end_loops(CpuLowering *lowering, CpuNode *node, CpuStep *step, HloStatus emitted,
                            const CpuEmitFailure *failure, const CpuFusedLoop *loops, int32_t count) {
     HloStatus status;
@@ -55,7 +55,7 @@ static HloStatus end_loops(CpuLowering *lowering, CpuNode *node, CpuStep *step, 
     return status;
 }
 
-// A transpose of an array in memory.
+// Transposes an array in memory.
 typedef struct TransposeKernel {
     int rank, width;
     const int64_t *sizes, *to, *from;
@@ -67,15 +67,15 @@ static HloStatus run_transpose(const void *data, void *const *arguments, CpuPool
     return HLO_SUCCESS;
 }
 
-// In elements.
+// Returns strides in elements.
 static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) {
     int64_t *strides = HLO_ARENA_NEW(arena, int64_t, shape->rank);
     for (int64_t d = shape->rank, stride = 1; d-- > 0; stride *= shape->dims[d]) strides[d] = stride;
     return strides;
 }
 
-// A loop over a transposed operand would touch another cache line with every element; the copy kernel goes block by
-// block. Small arrays fit in the cache, and are better fused with what reads them.
+// A loop over a transposed operand would touch another cache line with every element; the copy kernel works block by
+// block. Small arrays fit in the cache, and are better fused with their readers.
 static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step);
     const HloInts permutation = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
@@ -91,7 +91,7 @@ static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
-// Where that fails, the reductions of the rows get loops of their own.
+// If this fails, the reductions of the rows get separate loops.
 static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
@@ -99,8 +99,8 @@ static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
-// Only for results that need a buffer: what they are made of without needing one is computed inside of the same loop
-// and has no step of its own.
+// Lowers results that need a buffer only: intermediate values without one are computed inside the same loop and have no
+// step of their own.
 static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     enum { kWorthBlocking = 4096 };
     if (node->row_shape) return lower_rows(lowering, node, step);
@@ -114,7 +114,7 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
-// A reduction whose computation has a loop of its own cannot stand inside of one of ours; the evaluator has it.
+// A reduction whose computation contains a loop cannot be emitted inside a fused loop; the evaluator runs it.
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
     if (cpu_match_argminmax(node, &largest)) return cpu_lower_argminmax(lowering, node, step);
@@ -126,7 +126,7 @@ static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *ste
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
-// One loop a piece.
+// Emits one loop per piece.
 static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step && node->result_count == 1);
     CpuFusedLoop *loops = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, node->operand_count);
@@ -146,7 +146,7 @@ static HloStatus lower_concatenate(CpuLowering *lowering, CpuNode *node, CpuStep
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
-// The part of the operand that lands in the result; false when nothing does.
+// Finds the part of the operand that ends up in the result; returns false if there is none.
 static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const HloShape *to, int64_t *trim) {
     assert(from->rank == to->rank && trim);
     bool some = true;
@@ -161,7 +161,7 @@ static bool pad_trim(const HloPadDimension *padding, const HloShape *from, const
     return some;
 }
 
-// First the whole result is the padding value, then the operand is stored over it in a box with gaps for interior
+// Fills the whole result with the padding value, then stores the operand over it in a box with gaps for interior
 // padding.
 static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count == 2);
@@ -187,7 +187,7 @@ static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
-// Whether two slices begin at the same place whatever the indices are.
+// Whether two slices begin at the same position whatever the indices are.
 static bool same_starts(const CpuDynamicStart *a, const CpuDynamicStart *b, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         const bool same = cpu_array_root(a[i].index) == cpu_array_root(b[i].index) && a[i].limit == b[i].limit &&
@@ -197,7 +197,7 @@ static bool same_starts(const CpuDynamicStart *a, const CpuDynamicStart *b, int3
     return true;
 }
 
-// True if the loop reads of the array only the elements that it overwrites, each in the iteration that does:
+// Whether the loop reads only the elements of the array that it overwrites, each in the iteration that does:
 // x.at[i].set(where(valid, y, x[i])).
 static bool updates_what_it_reads(const CpuFusedLoop *loop, const CpuArray *array, const CpuStoreBox *box) {
     for (int32_t i = 0; i < loop->buffer_count; i++) {
@@ -211,7 +211,7 @@ static bool updates_what_it_reads(const CpuFusedLoop *loop, const CpuArray *arra
     return true;
 }
 
-// The operand moves into the result's place (often it is there already), then the update is written over it.
+// Moves the operand to the result's memory (often it is already there), then writes the update over it.
 static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count >= 2);
     CpuArray *operand = node->operands[0], *update = node->operands[1];
@@ -242,17 +242,17 @@ static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node
 
 // ---- structure
 
-// How often a loop is taken to run where nothing tells: dear enough that a body of some size is not run on the thread
-// of a caller who wants to go on, cheap enough that a loop over a few scalars still is.
+// Assumed iterations of a loop whose trip count is unknown: enough that a body of some size does not run on the thread
+// of a caller who wants to continue, few enough that a loop over a few scalars still does.
 enum { kUnknownRounds = 1000 };
 
-// The trip count where it can be read off the loop.
+// Returns the trip count if it can be derived from the loop.
 static double rounds_of(const CpuNode *node) {
     const int64_t known = node->opcode == HLO_OP_WHILE ? hlo_trip_count(node->instruction) : 1;
     return known < 0 ? kUnknownRounds : (double)known;
 }
 
-// Of a conditional all branches are counted, though one of them runs.
+// The cost of a conditional counts all branches, though only one of them runs.
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     cpu_step_operands(lowering, node, step);
@@ -272,7 +272,7 @@ static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
-// The factor stands for the generator's work; it only guides scheduling.
+// The factor represents the generator's work; it only guides scheduling.
 static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuDraw *draw = HLO_ARENA_NEW(lowering->arena, CpuDraw, 1);
     draw->shape = hlo_shape_copy(lowering->arena, node->results[0]->shape);
@@ -288,14 +288,14 @@ static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return HLO_SUCCESS;
 }
 
-// Feeds have channels of their own, which no program can name.
+// Infeed and outfeed have channels of their own, which no program can name.
 static int64_t channel_of(const CpuNode *node) {
     if (node->opcode == HLO_OP_INFEED) return CPU_CHANNEL_INFEED;
     if (node->opcode == HLO_OP_OUTFEED) return CPU_CHANNEL_OUTFEED;
     return HLO_ATTRIBUTES(node->instruction, Transfer)->channel_id;
 }
 
-// Transfers between devices are in p2p.c.
+// Lowers host transfers; transfers between devices are in p2p.c.
 static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const bool feed = node->opcode == HLO_OP_INFEED || node->opcode == HLO_OP_OUTFEED;
     if (!feed && !hlo_transfer_is_host(node->instruction))
@@ -320,7 +320,7 @@ typedef struct LowerRow {
     CpuLowerFunction *lower;
 } LowerRow;
 
-// Opcodes that are not named here and do not stand in loops are run by the evaluator.
+// The evaluator runs opcodes that are neither listed here nor supported in loops.
 static const LowerRow kLowerRows[] = {
     {HLO_OP_REDUCE, lower_reduce},
     {HLO_OP_CONCATENATE, lower_concatenate},
@@ -362,7 +362,7 @@ static const LowerRow kLowerRows[] = {
     {HLO_OP_RAGGED_ALL_TO_ALL, cpu_lower_collective},
 };
 
-// In order: what failed before, what can stand in loops, the table.
+// Chooses in order: nodes that failed before, ops that loops support, the table.
 static CpuLowerFunction *lower_function(const CpuNode *node) {
     if (node->state == CPU_NODE_FALLBACK) return lower_fallback;
     if (cpu_emit_role(node) != CPU_ROLE_NONE) return lower_elementwise;
@@ -371,7 +371,7 @@ static CpuLowerFunction *lower_function(const CpuNode *node) {
     return lower_fallback;
 }
 
-// True if nothing has to run for the node: views, tokens, constants, and what is computed inside other loops.
+// Whether nothing has to run for the node: views, tokens, constants, and values computed inside other loops.
 static bool needs_no_step(const CpuNode *node) {
     if (node->opcode == HLO_OP_AFTER_ALL) return true;
     if (node->opcode == HLO_OP_CONSTANT)
@@ -382,7 +382,7 @@ static bool needs_no_step(const CpuNode *node) {
     return one && !node->results[0]->materialized;
 }
 
-// The same question in the form that cpu_lower_groups() asks.
+// The negation, as the callback of cpu_lower_groups().
 static bool needs_step(const CpuNode *node) {
     return !needs_no_step(node);
 }
@@ -404,7 +404,7 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
     return HLO_SUCCESS;
 }
 
-// Every round either succeeds or marks at least one node or array, so rounds end.
+// Every pass either succeeds or marks at least one node or array, so this terminates.
 HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps) {
     assert(steps);
     do {

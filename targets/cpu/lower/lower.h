@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lowering: the program graph to steps.
+// Lowering of the program graph to steps.
 #ifndef MESHLO_TARGETS_CPU_LOWER_LOWER_H_
 #define MESHLO_TARGETS_CPU_LOWER_LOWER_H_
 
@@ -9,7 +9,7 @@ HLO_BEGIN_C
 
 typedef struct CpuLowering {
     CpuProgram *program;
-    HloArena *arena;  // loops and what kernels keep live here
+    HloArena *arena;  // owns loops and the data of kernels
     CpuFeatures features;
     bool tpu_numerics;
     bool retry;  // something was marked in the program: lower again
@@ -20,17 +20,18 @@ typedef struct CpuLowering {
 // Lowers the whole program: *steps are the entry's.
 HLO_NODISCARD HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps);
 
-// Turns one node into one step, whose kind, reads, writes and data it fills in. A node that it cannot lower it leaves
-// in the state FALLBACK and sets `retry`.
+// Turns one node into one step, and fills in its kind, reads, writes and data. Puts a node that it cannot lower into
+// the state FALLBACK and sets `retry`.
 typedef HloStatus CpuLowerFunction(CpuLowering *lowering, CpuNode *node, CpuStep *step);
 
-// How a product of the node's first two operands is rounded: under a TPU's numerics f32 operands, also beside bf16
-// ones, go through the matrix unit in as many bf16 passes as the algorithm or the precisions ask for; a matrix times a
-// vector does not, unless an algorithm says so. The evaluator's rule (hlo_eval_passes()).
+// Returns how a product of the node's first two operands is rounded. Under a TPU's numerics f32 operands, also with a
+// bf16 one on the other side, go through the matrix unit in as many bf16 passes as the algorithm or the precisions
+// request. A matrix times a vector does not, unless an algorithm requires it. This is the evaluator's rule
+// (hlo_eval_passes()).
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector);
 
-// The kernels' lowerings, one a topic.
+// The lowerings of kernels, one per topic.
 CpuLowerFunction cpu_lower_dot;
 CpuLowerFunction cpu_lower_ragged_dot;
 CpuLowerFunction cpu_lower_bitcast;
@@ -54,34 +55,36 @@ CpuLowerFunction cpu_lower_approximate_top_k;
 CpuLowerFunction cpu_lower_argminmax;
 // The custom calls PadToStatic and SliceToDynamic.
 CpuLowerFunction cpu_lower_pad_to_static, cpu_lower_slice_to_dynamic;
-// Between devices.
+// Transfers between devices.
 CpuLowerFunction cpu_lower_send, cpu_lower_recv, cpu_lower_recv_done;
 
 // Elementwise nodes that become one step of several results (group.c).
 typedef struct CpuGroup CpuGroup;
-// By the index of a node in the region: the group that it belongs to, or NULL. `needs_step` tells the nodes that run.
+// Returns, by the index of a node in the region, the group that it belongs to, or NULL. `needs_step` selects the nodes
+// that run.
 CpuGroup **cpu_lower_groups(CpuLowering *lowering, const CpuRegion *region, bool (*needs_step)(const CpuNode *));
-// True for the group's last member in the region's order, where the group's step stands; `at` is the index of a member.
+// Whether `at` is the index of the group's last member in the region's order, where the group's step runs; `at` is the
+// index of a member.
 bool cpu_group_ends(const CpuGroup *group, int64_t at);
-// The step of the group; where a loop cannot have it, its members are marked and `retry` is set.
+// Lowers the group to one step; if no loop can compute it, marks its members and sets `retry`.
 HLO_NODISCARD HloStatus cpu_lower_group(CpuLowering *lowering, const CpuGroup *group, CpuStep *step);
 
 // Leaves the node to the evaluator.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node);
 
-// The dims of a shape, in `arena`.
+// Copies the dims of a shape to `arena`.
 static inline const int64_t *cpu_copy_dims(HloArena *arena, const HloShape *shape) {
     return hlo_arena_copy(arena, shape->dims, sizeof(int64_t) * (size_t)shape->rank);
 }
 
-// A step that reads all operands and writes all results by calling `run` with `kernel`.
+// Makes a step that reads all operands and writes all results by calling `run` with `kernel`.
 void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run, const void *kernel);
-// Lets a step read all operands and write all results, at the cost of their elements.
+// Lets a step read all operands and write all results, with their number of elements as its cost.
 void cpu_step_operands(CpuLowering *lowering, CpuNode *node, CpuStep *step);
-// A step of `count` loops: reads and writes are those of the loops.
+// Makes a step of `count` loops: reads and writes are those of the loops.
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count);
-// Handles what an emission returned: true if the loop is there; false when the node was marked and must be tried again.
-// Real errors (out of memory) come back in *status.
+// Handles the result of an emission. Returns true if there is a loop; false if the node was marked and must be tried
+// again. Real errors (out of memory) are returned in *status.
 bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
                        HloStatus *status);
 

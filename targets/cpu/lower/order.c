@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sort and top-k. Comparators that compare one key are recognised; others are called.
-// A comparator is read backwards from its root. If it compares one operand's elements, as they are or made canonical as
-// JAX does, the sort works on keys (kernels/sort_keys.h), twenty times as fast as calling a computation for every
-// comparison.
+// Lowers sort and top-k. Comparators that compare one key are recognised; others are called. A comparator is read
+// backwards from its root. If it compares one operand's elements, as they are or made canonical as JAX does, the sort
+// works on keys (kernels/sort_keys.h), twenty times as fast as calling a computation for every comparison.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -26,15 +25,15 @@ static bool is_nan(double x) {
     return x != x && !signbit(x);  // a negative one is below all numbers in the total order
 }
 
-// What is left of a key when nothing of it is replaced.
+// Returns the key itself if it replaces no values.
 static const HloInstruction *plain_key(const HloInstruction *key) {
     while (key->opcode == HLO_OP_SELECT) key = key->operands[2];
     return key;
 }
 
-// JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical tells whether it did. The
-// tests must be of the key itself: where another value decides, the key is no longer a number of one array. They must
-// also be of numbers: in the total order no NaN differs from itself and -0 is not 0, so that nothing is made canonical.
+// JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical is set if so. The tests
+// must be of the key itself: if another value decides, the key is no longer a number of one array. They must also use
+// partial order: in the total order no NaN differs from itself and -0 is not 0, so that nothing is made canonical.
 static const HloInstruction *strip_canonical(const HloInstruction *key, bool *canonical) {
     const HloInstruction *plain = plain_key(key);
     int found = 0;
@@ -54,8 +53,8 @@ static const HloInstruction *strip_canonical(const HloInstruction *key, bool *ca
     return found == 0 || found == 3 ? key : NULL;
 }
 
-// compare(key(left i), key(right i)) or the other way round, strictly: the key of operand i. Floats in their partial
-// order, which says nothing of NaN, are sorted with NaN above infinity.
+// Reads the key of operand i from compare(key(left i), key(right i)) or the reverse; the comparison must be strict.
+// Floats compared in partial order, which leaves NaN unordered, are sorted with NaN above infinity.
 static bool read_key(const HloInstruction *compare, CpuSortKey *key) {
     if (compare->opcode != HLO_OP_COMPARE) return false;
     const HloCompareAttributes *attributes = HLO_ATTRIBUTES(compare, Compare);
@@ -83,7 +82,7 @@ static HloStatus run_sort(const void *data, void *const *arguments, CpuPool *poo
     return cpu_sort(pool, sort, arguments + sort->count, (const void *const *)arguments);
 }
 
-// How the first `count` operands are sorted along a dimension; NULL when the comparator has no compiled form.
+// Describes how the first `count` operands are sorted along a dimension; NULL when the comparator has no compiled form.
 static CpuSort *new_sort(CpuLowering *lowering, const CpuNode *node, int32_t count, int64_t dimension) {
     assert(count > 0 && dimension >= 0);
     const HloShape *shape = node->operands[0]->shape;
@@ -130,7 +129,7 @@ static HloStatus run_top_k(const void *data, void *const *arguments, CpuPool *po
                      arguments[2], arguments[0]);
 }
 
-// Places are s32, by the definition of the op.
+// Indices are s32, by the definition of the op.
 static HloStatus check_top_k(const CpuNode *node, int64_t length) {
     HLO_FAIL_IF(length > INT32_MAX, HLO_UNIMPLEMENTED, "%%%s: the places of %lld elements are no s32",
                 node->instruction->name, (long long)length);
@@ -153,7 +152,7 @@ HloStatus cpu_lower_top_k(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     return HLO_SUCCESS;
 }
 
-// The custom call: k and the order follow from the result and the comparator, as the evaluator reads them.
+// Lowers the custom call: k and the order follow from the result and the comparator, as in the evaluator.
 HloStatus cpu_lower_top_k_call(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloInstruction *call = node->instruction;
     const HloShape *shape = node->operands[0]->shape;
@@ -182,7 +181,7 @@ typedef struct ApproximateKernel {
     int64_t k;
 } ApproximateKernel;
 
-// Rows next to each other by one key: the positions of the first k, then every array's elements there.
+// Sorts neighbouring rows by one key: finds the indices of the first k, then copies every array's elements at these.
 static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
                            const void *const *inputs) {
     const CpuSort *sort = kernel->sort;
@@ -202,7 +201,7 @@ static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void 
     return status;
 }
 
-// All other cases: sorts copies and keeps their beginnings.
+// Handles all other cases: sorts copies and keeps their beginnings.
 static HloStatus sort_and_cut(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
                               const void *const *inputs) {
     const CpuSort *sort = kernel->sort;
@@ -236,7 +235,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
     return sort_and_cut(pool, kernel, outputs, inputs);
 }
 
-// Whether the results are the operands with less along at most one dimension, which becomes *dimension.
+// Whether the results equal the operands' shapes except along at most one dimension, *dimension, which is shorter.
 static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
     assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// send, recv and recv-done between devices: a send leaves a message (graph/mail.h), the recv-done takes it.
+// Lowers send, recv and recv-done between devices: a send leaves a message (graph/mail.h), the recv-done takes it.
 #include <assert.h>
 
 #include "targets/cpu/graph/p2p.h"
@@ -21,7 +21,7 @@ static HloStatus run_nothing(const void *kernel, void *const *arguments, CpuPool
     return HLO_SUCCESS;
 }
 
-// The start only names memory: what comes is the result of the done.
+// The start only names memory; the received data is the result of the done.
 HloStatus cpu_lower_recv(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     cpu_step_kernel(lowering, node, step, run_nothing, NULL);
     return HLO_SUCCESS;

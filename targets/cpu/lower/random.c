@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random bits (rng-bit-generator): the algorithm, the state's length and the result's sizes as random.h takes them.
-// Bits are functions of state and place and must be XLA's to the last one, since programs are tested by their seeds; so
-// whatever algorithm is asked for is one of the two that have a definition, Threefry by name and Philox for all else,
-// as XLA:CPU chooses too. States of other lengths than these have are refused by name here, before anything runs.
+// Lowers random bits (rng-bit-generator): the algorithm, the state's length and the result's sizes in the form of
+// random.h. Bits are functions of state and index, and must equal XLA's exactly, since programs are tested by their
+// seeds. Of the two algorithms that have a definition, Threefry is used by name and Philox for all other requests,
+// which is XLA:CPU's choice too. States of other lengths than theirs are rejected by name here, before anything runs.
 #include "targets/cpu/kernels/random.h"
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/lower/lower.h"

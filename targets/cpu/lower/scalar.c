@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar computations as loops over one element.
+// Compiles scalar computations as loops over one element.
 //
 // A computation of scalars (the comparator of a sort, the reducer of a scatter) is compiled as a loop over a domain of
-// one element, or of as many as there are lanes side by side, whose loads and stores are the parameters and results. So
-// there is one compiler for all arithmetic, and a comparator rounds as a fused loop does.
+// one element, or of several adjacent lanes, whose loads and stores are the parameters and results. So there is one
+// compiler for all arithmetic, and a comparator rounds as a fused loop does.
 #include "targets/cpu/lower/scalar.h"
 
 #include <assert.h>
 #include <string.h>
 
-// A tuple's elements are results of their own.
+// Counts the results; a tuple's elements count separately.
 static int32_t result_count(const HloComputation *computation) {
     const HloShape *shape = computation->root->shape;
     return hlo_shape_is_tuple(shape) ? shape->element_count : 1;
@@ -24,8 +24,8 @@ const CpuScalarFunction *cpu_scalar_compile(CpuLowering *lowering, const HloComp
     return cpu_scalar_compile_lanes(lowering, computation, 1);
 }
 
-// NULL for computations that cannot be inlined (calls, loops) or have more parameters and results than
-// CPU_SCALAR_LIMIT: the caller has another way for them.
+// Returns NULL for computations that cannot be inlined (calls, loops) or have more parameters and results than
+// CPU_SCALAR_LIMIT: the caller has another way to compute them.
 const CpuScalarFunction *cpu_scalar_compile_lanes(CpuLowering *lowering, const HloComputation *computation,
                                                   int64_t lanes) {
     assert(lowering && computation && lanes > 0);
@@ -53,13 +53,13 @@ const CpuScalarFunction *cpu_scalar_compile_lanes(CpuLowering *lowering, const H
     return status ? NULL : function;
 }
 
-// A loop over one element needs no memory beyond what its first run kept, so this cannot fail but for that.
+// A loop over one element needs only the memory that its first run has allocated, so only a first run can fail.
 void cpu_scalar_call(const CpuScalarFunction *function, void *const *addresses) {
     const HloStatus status = cpu_loop_run(function->loop, NULL, addresses);
     HLO_BUG_IF(status != NULL);
 }
 
-// Results go to memory of their own first: a later result may read the target of an earlier one.
+// Writes results to temporary memory first: a later result may read the target of an earlier one.
 void cpu_scalar_combine(void *context, int count, void *const *targets, const void *const *updates) {
     const CpuScalarFunction *function = context;
     _Alignas(16) char results[CPU_SCALAR_LIMIT][16];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps: what the program graph is lowered to before buffers are known. A step is one unit of work of a region; it
-// names the arrays it reads and writes. Addresses come later (thunk/buffers.c), then thunks (thunk/thunk.h).
+// Steps: the form to which the program graph is lowered before buffers are known. A step is one unit of work of a
+// region, with the arrays it reads and writes. Addresses come later (thunk/buffers.c), then thunks (thunk/thunk.h).
 #ifndef MESHLO_TARGETS_CPU_LOWER_STEP_H_
 #define MESHLO_TARGETS_CPU_LOWER_STEP_H_
 
@@ -28,14 +28,14 @@ typedef struct CpuLoopBuffer {
     int32_t start_count;
 } CpuLoopBuffer;
 
-// A fused loop with the buffers it names.
+// A fused loop with the buffers it uses.
 typedef struct CpuFusedLoop {
     CpuLoop *loop;
     const CpuLoopBuffer *buffers;
     int32_t buffer_count;
 } CpuFusedLoop;
 
-// Random numbers that depend on what the device has drawn before.
+// Random numbers that depend on the device's earlier draws.
 typedef struct CpuDraw {
     const HloShape *shape;  // of the result
     bool normal;            // rng: else uniform
@@ -45,7 +45,7 @@ typedef struct CpuDraw {
 
 typedef enum CpuStepKind {
     CPU_STEP_LOOPS,       // fused loops, one after the other
-    CPU_STEP_COPY_LOOPS,  // results[0] := operand 0 (nothing where they share memory), then the loops
+    CPU_STEP_COPY_LOOPS,  // results[0] := operand 0 (no copy if they share memory), then the loops
     CPU_STEP_KERNEL,      // one call of a kernel thunk: see `kernel`
     CPU_STEP_WHILE,
     CPU_STEP_CONDITIONAL,
@@ -81,23 +81,23 @@ typedef struct CpuStep {
     int32_t read_count;
     CpuArray **writes;
     int32_t write_count;
-    // The operand number (in reads) whose memory writes[0] should take over when it dies here; -1 for none.
+    // The operand (index in reads) whose memory writes[0] should take over if it dies here; -1 for none.
     int32_t update_in_place;
     const CpuFusedLoop *loops;
     int32_t loop_count;
     CpuKernelFunction *run;          // of a kernel step
-    CpuSmallKernel *small;           // of one that is so small, or NULL
-    const CpuSmallProduct *product;  // what `small` computes if that is a product, else NULL
+    CpuSmallKernel *small;           // its small form, or NULL
+    const CpuSmallProduct *product;  // what `small` computes if it is a product, else NULL
     const void *kernel;
-    CpuSteps *regions;   // of while and conditional: one a region of the node
-    double cost;         // rough number of elementary operations: no product of sizes overflows
+    CpuSteps *regions;  // of while and conditional: one per region of the node
+    double cost;  // approximate number of elementary operations; a double, so that products of sizes cannot overflow
     int64_t begin, end;  // positions in the whole program (thunk/buffers.c); end > begin for nested steps
 } CpuStep;
 
 struct CpuSteps {
     HLO_VECTOR(CpuStep) steps;
     CpuRegion *region;
-    int64_t begin, end;  // positions of its beginning, and at which its results are read (thunk/buffers.c)
+    int64_t begin, end;  // positions where it begins, and where its results are read (thunk/buffers.c)
 };
 
 HLO_END_C

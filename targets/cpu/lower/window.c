@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows: reduce-window (prefix sums among them) and select-and-scatter. Three ways to run a reduce-window, best
-// first: as a scan along one dimension where the window covers everything up to each element (cumulative sums are
-// written so), one operation an element instead of one a window place; by a kernel with the operation built in; by
-// calling the computation for each element of each window, whose cost is stated so that the scheduler shares it out.
+// Lowers windows: reduce-window (prefix sums among them) and select-and-scatter. A reduce-window runs in one of three
+// ways, best first: as a scan along one dimension if the window covers everything up to each element (as in cumulative
+// sums), with one operation per element instead of one per window position; by a kernel with the operation built in; by
+// calling the computation for each element of each window, with a cost that lets the scheduler divide the work.
 #include <assert.h>
 
 #include "hlo/ir/infer/support.h"
@@ -20,13 +20,14 @@ typedef struct WindowKernel {
     CpuLoopOp select;
     const CpuScalarFunction *function;  // NULL: the operation above
     const CpuScalarFunction *chooser;   // of select-and-scatter, where the functions are not operations
-    int64_t outer, length, inner;       // of a prefix scan
-    int64_t lanes;                      // columns that a scan by the function takes at once
+    int64_t outer, length, inner;       // for a prefix scan
+    int64_t lanes;                      // columns that a scan by the function processes together
     bool reverse;
 } WindowKernel;
 
-// An instruction without a window has one of size 1 everywhere. Places that lie in padding everywhere are left out
-// here, once for all kernels: they would be walked for each element, and the more of them the plainer a window looks.
+// Copies the window. An instruction without a window has one of size 1 in every dimension. Window positions that are
+// always in padding are dropped here, once for all kernels: otherwise each element would visit them, and even a simple
+// window may have many.
 static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window, const HloShape *in,
                                        const HloShape *windowed) {
     CpuWindowDim *dims = HLO_ARENA_NEW(arena, CpuWindowDim, in->rank);
@@ -42,13 +43,13 @@ static const CpuWindowDim *copy_window(HloArena *arena, const HloWindow *window,
     return dims;
 }
 
-// Types whose arithmetic the window kernels have built in.
+// Whether the window kernels have the type's arithmetic built in.
 static bool has_builtin(HloType type) {
     return type != HLO_PRED && !hlo_type_is_complex(type) && hlo_type_info(type)->bits >= 8 &&
            !(hlo_type_is_float(type) && hlo_type_info(type)->bits < 16);
 }
 
-// A window that covers everything up to (or from) each element along one dimension is a prefix scan.
+// Recognises a prefix scan: a window that covers everything up to (or from) each element along one dimension.
 static bool read_scan(const CpuWindowDim *window, const HloShape *shape, WindowKernel *kernel) {
     int64_t along = -1;
     for (int64_t d = 0; d < shape->rank; d++) {
@@ -104,7 +105,8 @@ static HloStatus run_scan_call(const void *data, void *const *arguments, CpuPool
     return cpu_scan_lanes(pool, &scan, inputs + k->count, arguments + 2 * k->count, inputs);
 }
 
-// `windowed` is the array with one element a window: the result of a reduce-window, the source of a select-and-scatter.
+// Makes a kernel. `windowed` is the array with one element per window: the result of a reduce-window, the source of a
+// select-and-scatter.
 static WindowKernel *new_kernel(CpuLowering *lowering, const CpuNode *node, const HloShape *windowed) {
     HloArena *arena = lowering->arena;
     WindowKernel *kernel = HLO_ARENA_NEW(arena, WindowKernel, 1);
@@ -123,15 +125,16 @@ static int64_t window_elements(const WindowKernel *kernel) {
     return product;
 }
 
-// A plain sum or product may be said in another type than the elements have (hlo_eval_check_types()). Called as it is,
-// it would read elements of that type.
+// Whether the computation is of this type. A plain sum or product may be declared in another type than the elements
+// have (hlo_eval_check_types()). Called unchanged, it would read elements of that type.
 static bool is_of(const HloComputation *computation, HloType type) {
     return computation->parameters.items[0]->shape->type == type;
 }
 
-// A scan by a computation that is no operation of a kernel. Windows that reach back are the definition's to the bit; of
-// those that reach ahead the definition begins anew at each place, so a scan from the far end associates otherwise, as
-// HLO allows and XLA does: short ones, which cost little, are left to the definition.
+// Lowers a scan by a computation that is not an operation of a kernel. For windows that reach back, the scan equals the
+// definition bit by bit. For windows that reach ahead, the definition starts again at each position, so a scan from the
+// far end associates differently, as HLO allows and XLA does. Short ones, which cost little, are left to the
+// definition.
 static bool lower_scan_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
     enum { kLanes = 128, kShort = 32 };
     if (!read_scan(kernel->window, node->operands[0]->shape, kernel)) return false;
@@ -145,9 +148,9 @@ static bool lower_scan_call(CpuLowering *lowering, CpuNode *node, WindowKernel *
     return true;
 }
 
-// In order of speed: running totals by a built-in op, which need one operation an element however long the window is;
-// windows by a built-in op; running totals by the compiled computation; and for all else a call of it for each element
-// of each window.
+// Tries in order of speed: running totals by a built-in op, which need one operation per element however long the
+// window is; windows by a built-in op; running totals by the compiled computation; otherwise a call of it for each
+// element of each window.
 HloStatus cpu_lower_reduce_window(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     const HloComputation *computation = node->instruction->called[0];
     WindowKernel *kernel = new_kernel(lowering, node, node->results[0]->shape);
@@ -192,7 +195,7 @@ static HloStatus run_select_call(const void *data, void *const *arguments, CpuPo
                                        (void *)(uintptr_t)k->function);
 }
 
-// Two computations, either of which may be any: both are compiled and called.
+// Compiles and calls both computations, either of which may be any.
 static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowKernel *kernel, CpuStep *step) {
     if (!is_of(node->instruction->called[1], kernel->type)) return cpu_lower_give_up(lowering, node);
     kernel->chooser = cpu_scalar_compile(lowering, node->instruction->called[0]);
@@ -203,7 +206,7 @@ static HloStatus lower_select_call(CpuLowering *lowering, CpuNode *node, WindowK
     return HLO_SUCCESS;
 }
 
-// compare(parameter 0, parameter 1) with GE or LE.
+// Recognises compare(parameter 0, parameter 1) with GE or LE.
 static bool select_op(const HloComputation *computation, CpuLoopOp *op) {
     const HloInstruction *root = computation->root;
     if (root->opcode != HLO_OP_COMPARE || root->operands[0] != computation->parameters.items[0] ||
