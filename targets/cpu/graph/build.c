@@ -287,7 +287,7 @@ static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, 
 static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const int64_t dimension = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
     const HloShape *operand = instruction->operands[0]->shape;
-    assert(dimension >= 0 && dimension < operand->rank); /* the verifier asks for it */
+    assert(dimension >= 0 && dimension < operand->rank); /* the verifier checks it */
     HloLiteral *size = hlo_literal_in_arena(frame->program->arena, instruction->shape);
     hlo_literal_set_int64(size, 0, operand->dims[dimension]);
     CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
@@ -378,7 +378,7 @@ static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *ins
     const int64_t index = HLO_ATTRIBUTES(instruction, TupleIndex)->index;
     const int64_t first = hlo_shape_first_leaf(shape, index);
     const int64_t count = hlo_shape_leaf_count(shape->elements[index]);
-    assert(first + count <= leaves.count); /* a start, which has fewer, is used by its end alone: the verifier asks */
+    assert(first + count <= leaves.count); /* the verifier: only its done may use a start, which has fewer */
     *result = (Leaves){leaves.items + first, count};
     return HLO_SUCCESS;
 }
@@ -468,8 +468,8 @@ static HloStatus inline_state(Frame *frame, const HloComputation *computation, L
 }
 
 // Unrolls a loop completely while its condition folds to a constant; a loop of a few short iterations then takes part
-// in fusion. *done is false, and nothing has changed, if the loop exceeds the limit. In that case the nodes built so
-// far are removed; their arrays stay in the program, unused.
+// in fusion. *done is false, and nothing has changed, if the condition does not fold or the loop exceeds the limits. In
+// that case the nodes built so far are removed; their arrays stay in the program, unused.
 static HloStatus write_out(Frame *frame, const HloInstruction *instruction, Leaves *result, bool *done) {
     enum { kRounds = 8, kInstructions = 640 };
     const int64_t begin = frame->region->nodes.count;
@@ -663,7 +663,7 @@ static CpuArray *new_token(const Frame *frame, const HloInstruction *instruction
 static HloStatus build_infeed(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HloArena *arena = frame->program->arena;
     const int64_t count = hlo_shape_leaf_count(instruction->shape);
-    assert(count > 0); /* the token is there whatever is fed */
+    assert(count > 0); /* the token is always there */
     *result = new_leaves(frame->program, count);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *leaf = hlo_shape_leaf(instruction->shape, i);

@@ -80,6 +80,6 @@ HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instructi
     collective->group_count = builder.groups.count;
     collective->group_of = group_of;
     collective->member_of = member_of;
-    for (int64_t d = 0; d < devices; d++) assert(group_of[d] >= 0); /* expand_groups() gives each number once */
+    for (int64_t d = 0; d < devices; d++) assert(group_of[d] >= 0); /* expand_groups() returns each number once */
     return HLO_SUCCESS;
 }

@@ -7,8 +7,8 @@
 //     load bf16 %v[j]      level full, register u16: the bits as in memory
 //     decode               level full, register f32
 //     constant f32 2       level uniform
-//     multiply             level full, register f32, then round to bf16 (narrow results are rounded after every
-//     operation) store bf16           encode to u16 first
+//     multiply             level full, register f32, then round to bf16 (as all narrow results, after every operation)
+//     store bf16           encode to u16 first
 //
 // Operands of one operation are raised to the highest level among them: a value of a row is repeated over its elements
 // (EXPAND), a uniform one serves every level as it is. Narrow integers are computed in a byte and wrapped. Operations
@@ -327,8 +327,8 @@ static CpuValue divide_by_power(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, Cpu
 }
 
 // Whether complex x orders before y: by the real parts, and where those are equal, by the imaginary ones. With
-// `or_equal`, also where both are equal: if the real parts are equal, the result is true unless y's imaginary part is
-// smaller (hlo/base/complex.h).
+// `or_equal`, x also orders before y if their real parts are equal, unless y's imaginary part is smaller; so NaN there
+// counts as equal (hlo/base/complex.h).
 static CpuValue complex_before(CpuLoopBuilder *b, CpuValue x, CpuValue y, bool or_equal) {
     const CpuValue x_re = cpu_loop_op(b, CPU_OP_REAL, x, -1, -1), y_re = cpu_loop_op(b, CPU_OP_REAL, y, -1, -1);
     const CpuValue x_im = cpu_loop_op(b, CPU_OP_IMAG, x, -1, -1), y_im = cpu_loop_op(b, CPU_OP_IMAG, y, -1, -1);

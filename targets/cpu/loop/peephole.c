@@ -176,8 +176,9 @@ static void find_four_rounds(CpuLoopBuilder *b, CpuValue last, const int *uses) 
     }
 }
 
-// Rewrites x + u + v as x + (u + v), where u and v exist once per loop. The new sum replaces whichever of v and x + u
-// comes later. If that is v, x + u must then hold the other one, and v must be a constant that has no other user.
+// Rewrites x + u + v as x + (u + v), where u and v exist once per loop. The new sum takes the position of v or x + u,
+// whichever comes later. If that is v, the position of x + u takes v's value, so v must be a constant that has no other
+// user.
 static void find_sum_with_uniforms(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     if (!is_operation(b, value, CPU_OP_ADD, CPU_REGISTER_U32) || value->level == CPU_LEVEL_UNIFORM) return;
     const int second = is_uniform(b, value->operands[0]);
@@ -214,8 +215,8 @@ static bool is_half_and_uniform(const CpuLoopBuilder *b, CpuValue sum, CpuValue 
            is_uniform(b, *uniform);
 }
 
-// Merges four rounds with the part of the key that is added before them; the result works on the register of the four
-// rounds before.
+// Merges four rounds that follow four others with the part of the key that is added in between; the kernel reads the
+// register of the earlier four.
 static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, const int *uses) {
     CpuValue uniforms[2];
     if (value->kind != CPU_VALUE_KERNEL || value->kernel != b->kernels->mix_four_times) return;

@@ -486,7 +486,8 @@ static void run_row_blocks(const CpuLoop *loop, void *const *buffers, int64_t be
 
 // ---- reductions in two passes
 
-// Partials are stored as [reduction][segment][kept index], with 16 bytes per element, the maximum width of a reduction.
+// Partials are stored as [reduction][segment][kept index]. Each reduction has room for 16 bytes per element, the
+// maximum width.
 static char *partial_at(const Frame *frame, int partial, int64_t segment, int64_t kept) {
     const CpuLoop *loop = frame->loop;
     const int width = loop->values[loop->reductions.items[partial]].width;
@@ -525,7 +526,7 @@ static void start_from_inits(Frame *frame) {
 static void combine_generic(Frame *frame) {
     const CpuLoop *loop = frame->loop;
     bind_accumulators(frame);
-    assert(!loop->combine_in_order || loop->segments <= 1); /* plan.c cuts no row then */
+    assert(!loop->combine_in_order || loop->segments <= 1); /* plan.c then divides no row */
     if (loop->combine_in_order && loop->segments == 1) {
         for (int i = 0; i < loop->combine_count; i++)
             memcpy(frame->registers[loop->accumulators[i]], partial_at(frame, i, 0, frame->kept_start),

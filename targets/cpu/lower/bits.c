@@ -94,7 +94,7 @@ static HloStatus run_bitcast(const void *data, void *const *arguments, CpuPool *
 
 HloStatus cpu_lower_bitcast(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     BitcastKernel *kernel = HLO_ARENA_NEW(lowering->arena, BitcastKernel, 1);
-    assert(node->operand_count == 1 && node->result_count == 1); /* tuples are leaves by now */
+    assert(node->operand_count == 1 && node->result_count == 1); /* tuples are already leaves */
     kernel->instruction = node->instruction;                     // in the copy of the module that the executable keeps
     cpu_step_kernel(lowering, node, step, run_bitcast, kernel);
     step->cost *= 16;

@@ -40,7 +40,7 @@ static HloStatus run_pad_to_static(const void *data, void *const *arguments, Cpu
     const HloShape *shape = data;
     const int32_t *given = cpu_buffer_sizes(shape, arguments[0]);
     int32_t sizes[64];
-    assert(shape->rank <= (int32_t)HLO_COUNT_OF(sizes)); /* lowering has looked */
+    assert(shape->rank <= (int32_t)HLO_COUNT_OF(sizes)); /* checked by lowering */
     for (int32_t d = 0; d < shape->rank; d++)
         *(int32_t *)arguments[2 + d] = sizes[d] = within(given[d], shape->dims[d]);
     char *dense = arguments[0], *bounded = arguments[1];

@@ -317,7 +317,7 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
     assert(dimensions.count >= 0);
     CpuCollective *collective = context->collective;
     const CpuNode *node = context->node;
-    assert(node->operand_count == node->result_count); /* the verifier asks */
+    assert(node->operand_count == node->result_count); /* the verifier checks it */
     CpuCollectiveArray *arrays = HLO_ARENA_NEW(context->lowering->arena, CpuCollectiveArray, node->operand_count);
     for (int32_t i = 0; i < node->operand_count; i++) {
         const HloShape *operand = hlo_shape_copy(context->lowering->arena, node->operands[i]->shape);
@@ -384,7 +384,7 @@ static HloStatus read_ragged(const CollectiveLowering *context) {
     enum { kOperands = 6 };
     const CpuNode *node = context->node;
     CpuCollective *collective = context->collective;
-    assert(node->operand_count == kOperands && node->result_count == 1); /* the verifier asks */
+    assert(node->operand_count == kOperands && node->result_count == 1); /* the verifier checks it */
     const HloShape *input = node->operands[0]->shape, *output = node->operands[1]->shape;
     const int64_t entries = node->operands[2]->elements;
     bool fits = input->rank > 0 && input->rank == output->rank && input->type == output->type &&
@@ -452,7 +452,7 @@ HloStatus cpu_lower_collective(CpuLowering *lowering, CpuNode *node, CpuStep *st
     HLO_TRY(check_groups(&context));
     bool known;
     HLO_TRY(lower_kind(&context, &known));
-    assert(known); /* every opcode of the table that is a collective and no half of one */
+    assert(known); /* the table has every collective opcode except starts and dones */
     cpu_step_kernel(lowering, node, step, NULL, collective);
     step->kind = CPU_STEP_COLLECTIVE;
     return HLO_SUCCESS;

@@ -56,9 +56,9 @@ typedef struct DotKernel {
     const CpuSmallMatmul *small;  // for one small product, or NULL
 } DotKernel;
 
-// Appends a dimension, merging it into the last one if that one's step is exactly this one's extent. The order within a
-// role is that of the dimension numbers, so a dimension can only merge with the one before it, which is all that
-// row-major arrays can offer.
+// Appends a dimension, merging it into the last one if that one's stride is this one's stride times its size in all
+// three arrays. The order within a role is that of the dimension numbers, so a dimension can only merge with the one
+// before it, which is all that row-major arrays can offer.
 static void append(DotDims *dims, DotDim dim) {
     if (dim.size == 1) return;
     DotDim *last = dims->count ? &dims->items[dims->count - 1] : NULL;

@@ -82,7 +82,7 @@ typedef struct Scalars {
 
 static const CpuValue *values_of(const Scalars *scalars, const HloInstruction *instruction) {
     const int64_t *found = hlo_int_map_find(&scalars->first, (uint64_t)(uintptr_t)instruction);
-    assert(found); /* operands stand before their users */
+    assert(found); /* operands come before their users */
     return scalars->values.items + *found;
 }
 
@@ -113,7 +113,7 @@ static void emit_conditional(const Scalars *scalars, const HloInstruction *instr
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);
     const CpuValue chooser = *values_of(scalars, instruction->operands[0]);
     CpuValue *branch = HLO_ARENA_NEW(scalars->arena, CpuValue, leaves);
-    assert(instruction->called_count > 0); /* the verifier asks for a branch */
+    assert(instruction->called_count > 0); /* the verifier requires a branch */
     for (int32_t b = instruction->called_count; b-- > 0;) {
         const bool last = b + 1 == instruction->called_count;
         cpu_emit_computation(scalars->arena, builder, instruction->called[b],

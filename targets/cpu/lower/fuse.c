@@ -38,7 +38,7 @@ typedef struct Fusion {
     CpuProgram *program;
     Use *uses;        // by array id
     int32_t *sizes;   // nodes in the loop of a root, by node order
-    int8_t *depths;   // of light arrays
+    int8_t *depths;   // of rematerialisable arrays
     int64_t *looked;  // by array id: the last search for rows that visited it, and with how many steps left
     int64_t search;
     bool again;  // a reduction could not be fused into the loop that expected it

@@ -34,8 +34,8 @@ static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *s
     const bool by_name = hlo_is(node->instruction, HLO_OP_CUSTOM_CALL) && node->opcode != HLO_OP_CUSTOM_CALL;
     HLO_FAIL_IF(by_name, HLO_UNIMPLEMENTED, "%%%s: %s of %s", node->instruction->name, hlo_op_text(node->opcode),
                 hlo_type_text(node->results[0]->shape->type));
-    // Programs can also get here, such as one that sets a size of an array whose result shape has none.
-    // tests/cpu/test_every_op.c checks that the table lists all others.
+    // Some programs get here too, such as a set-dimension-size whose result has no dynamic size. For all others,
+    // tests/cpu/test_every_op.c checks the table.
     HLO_FAIL_IF(!cpu_fallback_is_listed(node->opcode), HLO_UNIMPLEMENTED, "%%%s: %s in this form",
                 node->instruction->name, hlo_op_text(node->opcode));
     step->kind = CPU_STEP_FALLBACK;
@@ -302,7 +302,7 @@ static HloStatus lower_transfer(CpuLowering *lowering, CpuNode *node, CpuStep *s
         return (node->opcode == HLO_OP_SEND ? cpu_lower_send : cpu_lower_recv)(lowering, node, step);
     CpuTransfer *transfer = HLO_ARENA_NEW(lowering->arena, CpuTransfer, 1);
     const bool to_host = node->opcode == HLO_OP_SEND || node->opcode == HLO_OP_OUTFEED;
-    assert(node->operand_count == (to_host ? 1 : 0)); /* graph/build.c makes one node an array */
+    assert(node->operand_count == (to_host ? 1 : 0)); /* graph/build.c makes one node per array */
     *transfer = (CpuTransfer){
         .channel = channel_of(node),
         .shape = hlo_shape_without_layout(

@@ -181,7 +181,8 @@ typedef struct ApproximateKernel {
     int64_t k;
 } ApproximateKernel;
 
-// Sorts neighbouring rows by one key: finds the indices of the first k, then copies every array's elements at these.
+// Handles contiguous rows that are sorted by one key: finds the indices of the first k, then copies every array's
+// elements at these.
 static HloStatus pick_rows(CpuPool *pool, const ApproximateKernel *kernel, void *const *outputs,
                            const void *const *inputs) {
     const CpuSort *sort = kernel->sort;
@@ -235,7 +236,7 @@ static HloStatus run_approximate_top_k(const void *data, void *const *arguments,
     return sort_and_cut(pool, kernel, outputs, inputs);
 }
 
-// Whether the results equal the operands' shapes except along at most one dimension, *dimension, which is shorter.
+// Whether the results have the operands' shapes, except that one dimension, *dimension, may be shorter.
 static bool cut_dimension(const CpuNode *node, int32_t count, int64_t *dimension) {
     assert(count > 0 && dimension);
     const HloShape *whole = node->operands[0]->shape;

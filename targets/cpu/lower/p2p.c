@@ -6,7 +6,7 @@
 #include "targets/cpu/lower/lower.h"
 
 HloStatus cpu_lower_send(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
-    assert(node->operand_count == 1); /* build.c leaves the token out */
+    assert(node->operand_count == 1); /* build.c drops the token */
     const CpuPeer *peer;
     HLO_TRY(cpu_peer_of(lowering->arena, lowering->program, node, node->operands[0]->bytes, &peer));
     cpu_step_kernel(lowering, node, step, NULL, peer);

@@ -77,7 +77,8 @@ void cpu_scalar_combine_lanes(void *context, int count, const void *const *accum
                               void *const *results) {
     const CpuScalarFunction *function = context;
     void *addresses[CPU_SCALAR_LIMIT] = {0};
-    assert(function->parameter_count == 2 * count && function->result_count == count); /* as reductions are verified */
+    assert(function->parameter_count == 2 * count &&
+           function->result_count == count); /* the verifier checks reductions */
     for (int i = 0; i < count; i++) {
         addresses[i] = (void *)(uintptr_t)accumulators[i];
         addresses[count + i] = (void *)(uintptr_t)elements[i];

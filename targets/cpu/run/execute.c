@@ -104,7 +104,7 @@ static void run_draw(CpuDevice *device, const CpuThunk *thunk) {
         hlo_draw_state(&device->draws, draw->delta, out, hlo_shape_bytes(draw->shape));
         return;
     }
-    assert(thunk->read_count == 2); /* the verifier asks for two operands */
+    assert(thunk->read_count == 2); /* the verifier requires two operands */
     hlo_draw_numbers(&device->draws, draw->shape, draw->normal, address(device, thunk->slices[0]),
                      address(device, thunk->slices[1]), out);
 }
