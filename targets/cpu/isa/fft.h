@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fourier transforms of as many lines at once as a vector has lanes, per instruction set and precision; kernels/fft.c
-// drives them.
+// Fourier transforms of as many lines side by side as a vector has lanes, per instruction set and precision;
+// kernels/fft.c drives them.
 //
-// A block of lines stands as [point][re, im][lane]: every operation of a transform is one on whole vectors, whatever
-// the length. An inverse transform is a forward one with the parts exchanged on the way in and out (`swap`). Strides
-// are in real numbers.
+// A block of lines is stored as [point][re, im][lane]: every operation of a transform is one on whole vectors, whatever
+// the length. An inverse transform is a forward one with the parts exchanged before and after (`swap`). Strides are in
+// real numbers.
 #ifndef MESHLO_TARGETS_CPU_ISA_FFT_H_
 #define MESHLO_TARGETS_CPU_ISA_FFT_H_
 
@@ -14,8 +14,8 @@
 
 enum { CPU_FFT_FACTORS = 64, CPU_FFT_LARGEST_RADIX = 31 };
 
-// How lines of `n` points are transformed: Stockham's self-sorting passes, or Bluestein's convolution with a chirp. All
-// tables hold pairs (re, im) of the precision.
+// The transform of lines of `n` points: Stockham's self-sorting passes, or Bluestein's convolution with a chirp. All
+// tables contain pairs (re, im) of the precision.
 typedef struct CpuFftPlan {
     int64_t n;
     int factor_count;
@@ -29,21 +29,22 @@ typedef struct CpuFftPlan {
 
 typedef struct CpuFftKernels {
     int lanes;
-    // Transforms a block in `x`; returns where the result stands, x or `spare`. Both have room for n points, spare for
-    // two convolutions where the plan has one.
+    // Transforms a block in `x`; returns the address of the result, x or `spare`. Both have room for n points, spare
+    // for two convolutions if the plan has one.
     void *(*transform)(const CpuFftPlan *plan, void *x, void *spare);
-    // Lines whose points are neighbours in memory (rows), and lines that are neighbours of each other (columns).
+    // Loads lines whose points are contiguous in memory (rows), and lines that are contiguous with each other
+    // (columns).
     void (*load_rows)(void *x, const void *from, int64_t n, int lines, int64_t line_stride, int swap);
     void (*load_columns)(void *x, const void *from, int64_t n, int lines, int64_t point_stride, int swap);
-    // Times `scale`; columns also times `factors` (NULL: none), which lie as the target does.
+    // Store lines multiplied by `scale`; columns also by `factors` (NULL: none), which have the target's layout.
     void (*store_rows)(const void *x, void *to, int64_t n, int lines, int64_t line_stride, int swap, double scale);
     void (*store_columns)(const void *x, void *to, int64_t n, int lines, int64_t point_stride, int swap, double scale,
                           const void *factors);
-    // Rows of real numbers, as the real (part 0) or imaginary parts (part 1) of a block.
+    // Loads rows of real numbers as the real (part 0) or imaginary parts (part 1) of a block.
     void (*load_reals)(void *x, const void *from, int64_t n, int lines, int64_t line_stride, int part);
     void (*store_reals)(const void *x, void *to, int64_t n, int lines, int64_t line_stride, int part, double scale);
-    // The spectra (n / 2 + 1 points) a and b of the two real lines whose complex line has the transform z; and back,
-    // with the parts of z exchanged.
+    // Computes the spectra (n / 2 + 1 points) a and b of the two real lines whose complex line has the transform z; and
+    // back, with the parts of z exchanged.
     void (*split)(const void *z, int64_t n, void *a, void *b);
     void (*join)(void *z, int64_t n, const void *a, const void *b);
 } CpuFftKernels;
@@ -54,7 +55,7 @@ extern const CpuFftKernels cpu_fft_f32_avx2, cpu_fft_f64_avx2;
 extern const CpuFftKernels cpu_fft_f32_avx512, cpu_fft_f64_avx512;
 #endif
 
-// The kernels for a set, for f64 or f32.
+// Returns the kernels for an instruction set, for f64 or f32.
 const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The product kernels of one instruction set for all elements. Tiles fill the registers: 28 accumulators of 32, 12 of
-// 16, and what SSE2 holds.
+// 16, and as many as SSE2 has.
 #include <stdint.h>
 #include <string.h>
 

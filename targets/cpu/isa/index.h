@@ -8,24 +8,24 @@
 
 HLO_BEGIN_C
 
-// What says where slices stand in the operand.
+// The form in which the slices' positions in the operand are given.
 typedef enum CpuIndexKind {
-    CPU_INDEX_S32,     // one index a slice, of this type
+    CPU_INDEX_S32,     // one index per slice, of this type
     CPU_INDEX_U32,     // the same
-    CPU_INDEX_PLACES,  // int64_t element offsets that somebody worked out; those below 0 are dropped by scatters
+    CPU_INDEX_PLACES,  // precomputed int64_t element offsets; scatters drop those below 0
     CPU_INDEX_KIND_COUNT
 } CpuIndexKind;
 
-// Slices number 0 to `count`, of which each is a run of `columns` elements. Strides are in elements.
+// Slices number 0 to `count`, each a run of `columns` elements. Strides are in elements.
 typedef struct CpuIndexLine {
     int64_t count, columns;
     const void *indices;
     int64_t index_step;            // from one slice's index to the next one's
-    int64_t largest;               // index at which a slice still fits; PLACES: not looked at
-    int64_t stride;                // of the operand for one index; PLACES: not looked at
+    int64_t largest;               // index at which a slice still fits; PLACES: ignored
+    int64_t stride;                // of the operand for one index; PLACES: ignored
     int64_t result_step;           // from slice to slice in the gather's result or the scatter's updates
     const int64_t *result_places;  // PLACES: instead of result_step
-    int64_t ahead;  // slices that memory is asked for before they are used, 0 where caches hold the array
+    int64_t ahead;                 // number of slices to prefetch, 0 if caches hold the array
 } CpuIndexLine;
 
 typedef enum CpuIndexOp {
@@ -55,7 +55,7 @@ extern const CpuIndexKernels cpu_index_kernels_baseline;
 extern const CpuIndexKernels cpu_index_kernels_avx2, cpu_index_kernels_avx512;
 #endif
 
-// The kernels for a set.
+// Returns the kernels for an instruction set.
 const CpuIndexKernels *cpu_isa_index_kernels(CpuFeatures features);
 
 HLO_END_C

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers and scatters of short runs: one loop reads the index, finds the place and moves or combines the slice.
+// Gathers and scatters of short runs: one loop reads the index, finds the position and moves or combines the slice.
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
@@ -9,9 +9,9 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-// ---- places
+// ---- positions
 
-// Index number i of each kind; those of 32 bits as wide ones, so that nothing below overflows.
+// Read index number i of each kind; 32-bit ones are widened, so that nothing below overflows.
 #define INDEX_S32(line, i) (int64_t)((const int32_t *)(line)->indices)[(i) * (line)->index_step]
 #define INDEX_U32(line, i) (int64_t)((const uint32_t *)(line)->indices)[(i) * (line)->index_step]
 #define INDEX_PLACES(line, i) ((const int64_t *)(line)->indices)[i]
@@ -21,7 +21,7 @@ ALWAYS_INLINE int64_t clamped(const CpuIndexLine *line, int64_t index) {
     return (low > line->largest ? line->largest : low) * line->stride;
 }
 
-// Below 0 where the slice does not fit.
+// Returns a number below 0 if the slice does not fit.
 ALWAYS_INLINE int64_t dropped(const CpuIndexLine *line, int64_t index) {
     return (uint64_t)index > (uint64_t)line->largest ? -1 : index * line->stride;
 }
@@ -38,7 +38,7 @@ ALWAYS_INLINE int64_t dropped(const CpuIndexLine *line, int64_t index) {
 
 // ---- gather
 
-// A run of `bytes` bytes, a constant or at least one move: the last two moves may overlap.
+// Copies a run of `bytes` bytes, a constant or at least one move: the last two moves may overlap.
 ALWAYS_INLINE void move_run(char *to, const char *from, int64_t bytes) {
     enum { kMove = 16 };
     if (bytes < kMove) {
@@ -54,7 +54,7 @@ ALWAYS_INLINE void ask_for(const char *from, int64_t bytes) {
     for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(from + at, 0, 2);
 }
 
-// Stores of bytes may be taken for changes of the line: it is copied, so that loops keep it in registers.
+// The compiler may take stores of bytes for changes of the line: it is copied, so that loops keep it in registers.
 #define GATHER_RUNS(KIND)                                                                                  \
     ALWAYS_INLINE void gather_runs_##KIND(const CpuIndexLine *all, int64_t width, int64_t bytes, char *to, \
                                           const char *from) {                                              \
@@ -90,7 +90,7 @@ GATHER_RUNS(PLACES)
 
 // ---- scatter
 
-// to[at] = expression of x, which stands there, and y, which comes in.
+// Sets to[at] to the expression of x, the value there, and y, the update.
 #define SCATTER_KERNEL(name, T, KIND, expression)                                                  \
     static void name##_##KIND(const CpuIndexLine *all, int64_t begin, int64_t end, void *operand,  \
                               const void *updates) {                                               \
@@ -125,8 +125,8 @@ GATHER_RUNS(PLACES)
     SCATTER_KERNEL(name, T, U32, expression) \
     SCATTER_KERNEL(name, T, PLACES, expression)
 
-// As the block kernels have them: NaN wins, -0 is below +0. The processor's own maximum of two zeros, or beside a NaN,
-// is the second operand: both orders of operands, anded, are the larger zero; ored, the smaller one.
+// As in the block kernels: NaN wins, -0 is below +0. The processor's own maximum of two zeros, or with a NaN, is the
+// second operand: both orders of operands, anded, are the larger zero; ored, the smaller one.
 #define EXTREMES(T, S)                                                      \
     ALWAYS_INLINE T larger_##S(T x, T y) {                                  \
         const T one = x > y ? x : y, other = y > x ? y : x;                 \

@@ -11,8 +11,8 @@
 #include "targets/cpu/isa/triangle.h"
 #include "targets/cpu/isa/vector.h"
 
-// The tables of one name for the best set that the features have: every topic is compiled for the same three on x86,
-// and elsewhere once, for whatever the compiler takes for granted there.
+// Chooses the table of a name for the best set among the features: every topic is compiled for the same three on x86,
+// and elsewhere once, for the features that the compiler assumes there.
 #if defined(__x86_64__)
 #define BEST(features, name)                              \
     ((features) >= CPU_FEATURES_AVX512 ? &(name##_avx512) \
@@ -68,7 +68,7 @@ const CpuFftKernels *cpu_isa_fft_kernels(CpuFeatures features, int is_double) {
     return is_double ? BEST(features, cpu_fft_f64) : BEST(features, cpu_fft_f32);
 }
 
-// Tiles are the exception: they want instructions of their own, without which there are none.
+// Tiles are the exception: they require special instructions, without which there are no kernels.
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features) {
 #if defined(__x86_64__)
     if (features >= CPU_FEATURES_AMX) return &cpu_tile_kernels_amx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels that are compiled once per instruction set. The build (cmake/rooms.cmake) compiles each TOPIC.isa.c with
 // CPU_ISA defined as the set's name: baseline, avx2, avx512. Each compilation defines one table of the types below, and
-// the functions cpu_isa_..._kernels() choose among them. Files that end with a set's name exist for that set alone.
+// the functions cpu_isa_TOPIC_kernels() choose among them. Files whose names end with a set exist only for that set.
 #ifndef MESHLO_TARGETS_CPU_ISA_ISA_H_
 #define MESHLO_TARGETS_CPU_ISA_ISA_H_
 
@@ -11,7 +11,7 @@
 
 HLO_BEGIN_C
 
-// How a value is held in a block register. Narrower HLO types are held in the next wider of these.
+// The register form of values in a block. Narrower HLO types use the next wider of these.
 typedef enum CpuRegisterType {
     CPU_REGISTER_PRED,  // one byte, 0 or 1
     CPU_REGISTER_S8,
@@ -29,20 +29,20 @@ typedef enum CpuRegisterType {
     CPU_REGISTER_COUNT
 } CpuRegisterType;
 
-// dst[i] = f(a[i], b[i], c[i]) for i below n. dst may be equal to a, b or c where the widths are. `immediate` is the
-// instruction's own constant.
+// Computes dst[i] = f(a[i], b[i], c[i]) for i below n. dst may be equal to a, b or c if the widths are equal.
+// `immediate` is the instruction's own constant.
 typedef void CpuBlockKernel(void *dst, const void *a, const void *b, const void *c, int64_t n, int64_t immediate);
 
-// dst[r] = reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of loop_reduce.inc; the
-// operation's identity for n = 0.
+// Sets dst[r] to the reduction of source[r * n .. r * n + n) for r below rows, in the fixed tree of loop_reduce.inc; to
+// the operation's identity for n = 0.
 typedef void CpuReduceKernel(void *dst, const void *source, int64_t rows, int64_t n);
 
-// Where the best of n > 0 elements stands: the first NaN, else the first of the largest (or smallest).
+// Returns the index of the best of n > 0 elements: the first NaN, else the first of the largest (or smallest).
 typedef int64_t CpuArgKernel(const void *source, int64_t n);
 
-// memcpy by this thread with stores past the caches, which spare the reading of lines that are overwritten whole. Other
-// threads may read the target only after the `streamed` of the same table on this one, which waits for all stores
-// before it. (A core of Zen 3 copies 64 MB in 3.7 ms with stores of 32 bytes and in 4.7 with stores of 16.)
+// Does memcpy on this thread with stores past the caches, which avoid reading lines that are overwritten whole. Other
+// threads may read the target only after the `streamed` of the same table on this one, which waits for all earlier
+// stores. (A core of Zen 3 copies 64 MB in 3.7 ms with stores of 32 bytes and in 4.7 with stores of 16.)
 typedef void CpuStreamKernel(void *target, const void *source, size_t bytes);
 
 // Elements of one leaf of the reduction tree, and leaves of one segment (see loop_reduce.inc).
@@ -63,7 +63,7 @@ typedef enum CpuPairOuter {
     CPU_PAIR_OUTER_COUNT
 } CpuPairOuter;
 
-// Which operands of a pair are one element for all instead of n, such as a row's mean.
+// The operands of a pair that are one element for all instead of n, such as a row's mean.
 typedef enum CpuOnes { CPU_ONES_NONE, CPU_ONES_SECOND, CPU_ONES_THIRD, CPU_ONES_BOTH, CPU_ONES_COUNT } CpuOnes;
 
 // One instruction set's kernels of the fused-loop engine. A NULL entry: the type does not have the operation.
@@ -72,23 +72,23 @@ typedef struct CpuLoopKernels {
     CpuBlockKernel *convert[CPU_REGISTER_COUNT][CPU_REGISTER_COUNT];  // [from][to]
     CpuBlockKernel *decode[HLO_TYPE_COUNT];                           // stored narrow float -> f32
     CpuBlockKernel *encode[HLO_TYPE_COUNT];                           // f32 -> stored narrow float
-    CpuBlockKernel *round[HLO_TYPE_COUNT];                            // f32 -> f32 that the narrow type can hold
+    CpuBlockKernel *round[HLO_TYPE_COUNT];                            // f32 -> f32 that the narrow type can represent
     CpuBlockKernel *wrap[HLO_TYPE_COUNT];                             // s8/u8 -> s8/u8 of fewer bits
     CpuBlockKernel *reduce_precision[CPU_REGISTER_COUNT];             // immediate: exponent << 8 | mantissa bits
     CpuReduceKernel *reduce[CPU_REDUCE_COUNT][CPU_REGISTER_COUNT];
     CpuArgKernel *arg[2][CPU_REGISTER_COUNT];  // [largest?]
     CpuStreamKernel *stream;
     void (*streamed)(void);
-    // What loop/peephole.c makes of several operations.
+    // The merged operations that loop/peephole.c emits.
     CpuBlockKernel *pair[CPU_PAIR_INNER_COUNT][CPU_PAIR_OUTER_COUNT][CPU_ONES_COUNT];
     CpuBlockKernel *by_one[CPU_OP_COUNT];  // f32 operations whose second operand is one element for all, or NULL
     CpuBlockKernel *rotate;                // u32 a turned left by `immediate` (1 to 31) bits
     CpuBlockKernel *xor_rotate;            // u32 a ^ (b turned left by `immediate` bits)
     // Four times a += b, b = a ^ (b turned left by one of the bytes of `immediate`, from the lowest on): writes n
-    // numbers a and behind them n numbers b. Not in place.
+    // numbers a, followed by n numbers b. Not in place.
     CpuBlockKernel *mix_four_times;
-    // The same of what it has written, a, in place or not, after all n first numbers have grown by b[0] and the others
-    // by c[0].
+    // Does the same to the numbers that it has written (operand a), in place or not, after adding b[0] to the n first
+    // ones and c[0] to the others.
     CpuBlockKernel *add_and_mix_four_times;
     void (*ramp)(int32_t *to, int32_t first, int32_t step, int64_t n);  // to[i] = first + i * step, wrapping
 } CpuLoopKernels;
@@ -98,8 +98,8 @@ typedef struct CpuLoopKernels {
 #define CPU_ISA_PASTE(name, isa) CPU_ISA_PASTE_(name, isa)
 #define CPU_ISA_NAME(name) CPU_ISA_PASTE(name, CPU_ISA)
 
-// Tells the compiler that iterations of the next loop do not depend on each other: kernels may run in place, where dst
-// and an operand are the same array, but never on arrays that overlap otherwise.
+// Asserts to the compiler that iterations of the next loop do not depend on each other: kernels may run in place, where
+// dst and an operand are the same array, but never on arrays that overlap otherwise.
 #if defined(__clang__)
 #define CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -118,9 +118,9 @@ extern const CpuLoopKernels cpu_loop_kernels_one_avx2;
 extern const CpuLoopKernels cpu_loop_kernels_one_avx512;
 #endif
 
-// The fused-loop kernels for a set.
+// Returns the fused-loop kernels for an instruction set.
 const CpuLoopKernels *cpu_isa_loop_kernels(CpuFeatures features);
-// The same for blocks of exactly one element, with the same bits; without reductions.
+// Returns kernels for blocks of exactly one element, with the same bits; without reductions.
 const CpuLoopKernels *cpu_isa_loop_kernels_one(CpuFeatures features);
 
 HLO_END_C

@@ -43,7 +43,7 @@
     [CPU_REGISTER_##TYPE] = {AT(PRED, convert_##type##_pred), INTEGER_ROW(convert_##type), FLOAT_ROW(convert_##type), \
                              COMPLEX_ROW(convert_##type)}
 
-// Formats that are stored narrower than they are held.
+// Formats whose stored form is narrower than their register form.
 #define NARROW_FLOATS(X)                                                                                         \
     X(BF16, bf16), X(F16, f16), X(F8E5M2, f8e5m2), X(F8E4M3, f8e4m3), X(F8E3M4, f8e3m4), X(F8E4M3FN, f8e4m3fn),  \
     X(F8E4M3B11FNUZ, f8e4m3b11fnuz), X(F8E5M2FNUZ, f8e5m2fnuz), X(F8E4M3FNUZ, f8e4m3fnuz), X(F4E2M1FN, f4e2m1fn), \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operations kernels exist for. The tables of isa.h are indexed by these numbers.
+// The operations for which kernels exist. The tables of isa.h are indexed by these numbers.
 #ifndef MESHLO_TARGETS_CPU_ISA_OPS_H_
 #define MESHLO_TARGETS_CPU_ISA_OPS_H_
 

@@ -8,15 +8,15 @@
 #include "targets/cpu/host/features.h"
 
 typedef struct CpuRandomKernels {
-    // y = threefry(key, x) on `count` pairs; in place allowed.
+    // Computes y = threefry(key, x) on `count` pairs; in place allowed.
     void (*threefry_pairs)(const uint32_t key[2], int64_t count, const uint32_t *x0, const uint32_t *x1, uint32_t *y0,
                            uint32_t *y1);
-    // Blocks of the counters first + i, which must share their high word; low_first: the low word is word 0.
+    // Computes blocks of the counters first + i, which must share their high word; low_first: the low word is word 0.
     void (*threefry_counters)(const uint32_t key[2], uint64_t first, int64_t count, int low_first, uint32_t *y0,
                               uint32_t *y1);
-    // Both output words exclusive-ored; the high word of the counter is word 0.
+    // Computes the exclusive or of both output words; the high word of the counter is word 0.
     void (*threefry_counters_xor)(const uint32_t key[2], uint64_t first, int64_t count, uint32_t *out);
-    // out[word][i] of the 128-bit counters (low + i, high) with carry.
+    // Computes out[word][i] of the 128-bit counters (low + i, high) with carry.
     void (*philox_counters)(const uint32_t key[2], uint64_t low, uint64_t high, int64_t count, uint32_t *const out[4]);
 } CpuRandomKernels;
 
@@ -26,7 +26,7 @@ extern const CpuRandomKernels cpu_random_kernels_avx2;
 extern const CpuRandomKernels cpu_random_kernels_avx512;
 #endif
 
-// The generators' kernels for a set.
+// Returns the generators' kernels for an instruction set.
 const CpuRandomKernels *cpu_isa_random_kernels(CpuFeatures features);
 
 #endif

@@ -43,8 +43,8 @@ static void threefry_pairs(const uint32_t key[2], int64_t count, const uint32_t 
     }
 }
 
-// Blocks of consecutive 64-bit counters with a common high word: [first, first + count) must not cross 2^32.
-// `low_first` says which word of the counter is the block's word 0.
+// Computes blocks of consecutive 64-bit counters with a common high word: [first, first + count) must not cross 2^32.
+// `low_first`: the low word of the counter is the block's word 0.
 static void threefry_counters(const uint32_t key[2], uint64_t first, int64_t count, int low_first, uint32_t *y0,
                               uint32_t *y1) {
     const uint32_t k0 = key[0], k1 = key[1], high = (uint32_t)(first >> 32), low = (uint32_t)first;
@@ -64,7 +64,7 @@ static void threefry_counters_xor(const uint32_t key[2], uint64_t first, int64_t
     }
 }
 
-// Philox-4x32, 10 rounds, of the 128-bit counters (low + i, high) with carry; out[word][i].
+// Computes Philox-4x32, 10 rounds, of the 128-bit counters (low + i, high) with carry; out[word][i].
 static void philox_counters(const uint32_t key[2], uint64_t low, uint64_t high, int64_t count, uint32_t *const out[4]) {
     uint32_t *o0 = out[0], *o1 = out[1], *o2 = out[2], *o3 = out[3];
     CPU_INDEPENDENT for (int64_t i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums of several rows at once, per instruction set: kernels/scan.c drives them.
+// Running sums of several rows side by side, per instruction set: kernels/scan.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_SCAN_H_
 #define MESHLO_TARGETS_CPU_ISA_SCAN_H_
 
@@ -9,9 +9,9 @@
 #include "targets/cpu/host/features.h"
 
 typedef struct CpuScanKernels {
-    int rows;  // that sums() takes at once
-    // out[r][i] = init + in[r][0] + ... + in[r][i], added in this order (from the other end where `reverse`), for rows
-    // of f32 that lie `length` apart.
+    int rows;  // number of rows per call of sums()
+    // Computes out[r][i] = init + in[r][0] + ... + in[r][i], added in this order (from the other end if `reverse`), for
+    // rows of f32 that are `length` apart.
     void (*sums)(const float *in, float *out, int64_t length, bool reverse, float init);
 } CpuScanKernels;
 
@@ -20,7 +20,7 @@ extern const CpuScanKernels cpu_scan_kernels_baseline;
 extern const CpuScanKernels cpu_scan_kernels_avx2, cpu_scan_kernels_avx512;
 #endif
 
-// The kernels for a set.
+// Returns the kernels for an instruction set.
 const CpuScanKernels *cpu_isa_scan_kernels(CpuFeatures features);
 
 #endif

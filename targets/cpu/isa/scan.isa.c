@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running sums of as many rows as a vector has lanes: squares are turned in registers, so that one addition of vectors
-// goes on in all rows.
+// Running sums of as many rows as a vector has lanes: squares are transposed in registers, so that one addition of
+// vectors advances all rows.
 #include <string.h>
 
 #include "targets/cpu/isa/interleave.inc"
@@ -54,7 +54,7 @@ static void whole_square(const float *in, float *out, int64_t length, bool rever
     for (int r = 0; r < LANES; r++) memcpy(out + r * length, &rows[r], sizeof rows[r]);
 }
 
-// `count` columns of all rows, one after the other.
+// Sums `count` columns of all rows, one after the other.
 static void single_columns(const float *in, float *out, int64_t length, int64_t count, bool reverse, Vector *sum) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = reverse ? count - 1 - i : i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of weighted rows, per instruction set: what convolutions of few features are made of, which have no matrix
-// products to fill vectors with. kernels/convolution_direct.c drives them.
+// Sums of weighted rows, per instruction set, for convolutions of few features, which have no matrix products that
+// would fill vectors. kernels/convolution_direct.c drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_TAPS_H_
 #define MESHLO_TARGETS_CPU_ISA_TAPS_H_
 
@@ -9,9 +9,10 @@
 
 #include "targets/cpu/host/features.h"
 
-// The sums of one precision: `count` elements of y are set to, or raised by (`accumulate`), the sum of `taps` products.
-// Each element is one chain of fused multiply-adds in the order of the taps, from zero or from what y holds: so it
-// depends neither on its place in the row nor on how the taps are cut into calls. y overlaps no input.
+// The sums of one precision: `count` elements of y are set to the sum of `taps` products, or incremented by it
+// (`accumulate`). Each element is one chain of fused multiply-adds in the order of the taps, from zero or from the
+// value in y: so it depends neither on its position in the row nor on how the taps are divided into calls. y overlaps
+// no input.
 typedef struct CpuTapType {
     // y[i] = sum over t of weights[t] * inputs[t][i]
     void (*by_number)(int64_t count, void *y, int64_t taps, const void *const *inputs, const void *weights,
@@ -33,7 +34,7 @@ extern const CpuTapKernels cpu_tap_kernels_baseline;
 extern const CpuTapKernels cpu_tap_kernels_avx2, cpu_tap_kernels_avx512;
 #endif
 
-// The kernels for a set.
+// Returns the kernels for an instruction set.
 const CpuTapKernels *cpu_isa_tap_kernels(CpuFeatures features);
 
 #endif

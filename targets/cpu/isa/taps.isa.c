@@ -16,7 +16,7 @@
 #define IS_DOUBLE 1
 #include "targets/cpu/isa/taps_type.inc"
 
-// In pieces of which the last overlaps the one before it, or is cut.
+// Copies pieces, of which the last overlaps the one before it or is shortened.
 enum { kPiece = 32 };
 
 static void copy_rows(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t rows, int64_t bytes) {

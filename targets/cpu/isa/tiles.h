@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner parts of products of narrow numbers: bf16 pairs summed in f32 and 8-bit fours summed in s32, by AMX tiles
-// or by AVX-512's dot-product instructions, 8-bit numbers widened to 16-bit pairs by AVX2; dense/tiles.c drives them.
+// The inner parts of products of narrow numbers: bf16 pairs summed in f32 and groups of four 8-bit numbers summed in
+// s32, by AMX tiles or by AVX-512's dot-product instructions, and 8-bit numbers widened to 16-bit pairs by AVX2;
+// dense/tiles.c drives them.
 //
-// Packed operands are panels of 32 lanes (rows of the left side, columns of the right) cut along the depth into chunks
-// of 64 bytes a lane. A chunk holds its parts one after the other, a part two tiles of 16 lanes and 1 KB:
+// Packed operands are panels of 32 lanes (rows of the left side, columns of the right), split along the depth into
+// chunks of 64 bytes per lane. A chunk contains its parts one after the other, each part two tiles of 16 lanes and 1
+// KB:
 //   left    [16 lanes][64 bytes]
 //   right   [16 groups of 4 bytes][16 lanes][4 bytes]
 // Lanes and depth that do not exist are zeros.
@@ -18,8 +20,9 @@
 // Lanes of a panel; bytes of a lane in one chunk; bytes of one part of a panel's chunk.
 enum { CPU_TILE_LANES = 32, CPU_TILE_CHUNK = 64, CPU_TILE_BYTES = CPU_TILE_LANES * CPU_TILE_CHUNK };
 
-// What is packed. F32_n: f32 numbers as n parts of bf16, each of which is what the parts before it left, rounded to
-// nearest even: the parts of product.c. Three parts are the whole number. WIDE: bytes as 16-bit numbers, groups of two.
+// The packed form. F32_n: f32 numbers as n parts of bf16, each of which is the remainder after the previous parts,
+// rounded to nearest even: the parts of matmul_serial.c. Three parts are exact. WIDE: bytes as 16-bit numbers, groups
+// of two.
 typedef enum CpuTileSource {
     CPU_TILE_F32_1,
     CPU_TILE_F32_2,
@@ -31,8 +34,8 @@ typedef enum CpuTileSource {
     CPU_TILE_WIDE_U8
 } CpuTileSource;
 
-// Magnitudes met while packing floats, as bits of f32: the largest one, and of the lanes' largest ones that are not
-// zero the smallest, less 1. Infinities and NaN count where numbers are split into several parts, and nowhere else.
+// Magnitudes found while packing floats, as bits of f32: the largest one, and the smallest of the lanes' largest ones
+// that are not zero, less 1. Infinities and NaN count only if numbers are split into several parts.
 typedef struct CpuTileRange {
     uint32_t largest, faintest;
 } CpuTileRange;
@@ -42,17 +45,16 @@ typedef struct CpuTileKernels {
     // and widens *range (float sources; a fresh one is {0, UINT32_MAX}).
     void (*pack)(void *to, CpuTileSource source, bool right, const void *from, int64_t lanes, int64_t depth,
                  int64_t lane_stride, int64_t depth_stride, CpuTileRange *range);
-    // Around the calls of multiply() on one thread.
+    // Called before and after the calls of multiply() on one thread.
     void (*begin)(void);
     void (*end)(void);
-    // c[32][32] (row stride ldc, of f32 or s32) is set to or raised by the product of `chunks` chunks of two panels.
-    // Parts are multiplied with those parts of the other side with which they have at least the weight of the last
-    // part.
+    // Sets c[32][32] (row stride ldc, of f32 or s32) to the product of `chunks` chunks of two panels, or adds it. Parts
+    // are multiplied with those parts of the other side with which they have at least the weight of the last part.
     void (*multiply)(CpuTileSource left, CpuTileSource right, int64_t chunks, const void *a, const void *b, void *c,
                      int64_t ldc, bool accumulate);
 } CpuTileKernels;
 
-// Parts of a source, elements of one lane in a chunk.
+// Return the parts of a source, and the elements of one lane in a chunk.
 static inline int cpu_tile_parts(CpuTileSource source) {
     return source <= CPU_TILE_F32_3 ? (int)source + 1 : 1;
 }
@@ -64,7 +66,7 @@ static inline int cpu_tile_depth(CpuTileSource source) {
 extern const CpuTileKernels cpu_tile_kernels_avx2, cpu_tile_kernels_avx512bf16, cpu_tile_kernels_amx;
 #endif
 
-// The kernels for a set; NULL where it has none. Those below AVX-512 BF16 take WIDE sources and no others.
+// Returns the kernels for an instruction set; NULL if it has none. Those below AVX-512 BF16 support only WIDE sources.
 const CpuTileKernels *cpu_isa_tile_kernels(CpuFeatures features);
 
 #endif

@@ -15,8 +15,7 @@ typedef struct TileConfiguration {
 static void begin(void) {
     static const TileConfiguration configuration = {
         .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
-    // gcc 12's header tells the compiler that 8 bytes are read, not 64: a constant is in memory as a whole all the
-    // same.
+    // gcc 12's header declares that 8 bytes are read, not 64; a constant is stored whole anyway.
     _tile_loadconfig(&configuration);
 }
 
@@ -43,7 +42,8 @@ static void end(void) {
         dot(3, 5, 7); \
     } while (0)
 
-// Bytes of either sign on either side: AMX has an instruction for each of the four pairs, with exact sums in s32.
+// Multiplies bytes of either sign on either side: AMX has an instruction for each of the four pairs, with exact sums in
+// s32.
 static void multiply_integers(CpuTileSource left, CpuTileSource right, int64_t chunks, const char *a, const char *b) {
     for (int64_t k = 0; k < chunks; k++, a += CPU_TILE_BYTES, b += CPU_TILE_BYTES) {
         LOAD_LEFT(0);
@@ -59,9 +59,9 @@ static void multiply_integers(CpuTileSource left, CpuTileSource right, int64_t c
     }
 }
 
-// An f32 is a sum of two or three bf16 (parts), of which part 0 is the most significant. Products of parts (i, j) too
-// small to matter are left out: with three parts those with i + j > 2, with two (1, 1). All are added to the same sums
-// one after the other, so their order is part of the result's bits.
+// Multiplies f32, each a sum of two or three bf16 (parts), of which part 0 is the most significant. Products of parts
+// (i, j) too small to matter are skipped: with three parts those with i + j > 2, with two (1, 1). All are added to the
+// same sums one after the other, so their order is part of the result's bits.
 static void multiply_floats(int parts, int64_t chunks, const char *a, const char *b) {
     const int64_t step = (int64_t)parts * CPU_TILE_BYTES;
     for (int64_t k = 0; k < chunks; k++, a += step, b += step) {
@@ -90,8 +90,8 @@ static void multiply_floats(int parts, int64_t chunks, const char *a, const char
     }
 }
 
-// A square of 2 x 2 tiles, 32 rows by 32 columns, which stay in registers for the whole depth: each pair of loads then
-// feeds two products, and the eight tiles that there are (four sums, two and two of the sides) are all in use.
+// Multiplies a square of 2 x 2 tiles, 32 rows by 32 columns, which stay in registers for the whole depth: each pair of
+// loads then feeds two products, and all eight tiles (four sums, two and two of the sides) are in use.
 static void multiply(CpuTileSource left, CpuTileSource right, int64_t chunks, const void *a, const void *b, void *c,
                      int64_t ldc, bool accumulate) {
     char *to = c;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of bytes by AVX2: packed as 16-bit numbers, of which neighbours in depth are multiplied and added as pairs.
-// Sums are those of 32-bit integers in any order.
+// Sums are of 32-bit integers in any order.
 #include "targets/cpu/isa/tiles.h"
 
 #if defined(__x86_64__)
@@ -14,7 +14,7 @@ static inline __m256i widened(CpuTileSource source, const void *bytes) {
     return source == CPU_TILE_WIDE_S8 ? _mm256_cvtepi8_epi16(some) : _mm256_cvtepu8_epi16(some);
 }
 
-// Numbers of a chunk by lane and depth; what does not exist is zero.
+// Numbers of a chunk by lane and depth; missing ones are zero.
 static void gather(uint8_t block[CPU_TILE_LANES][kDepth], const uint8_t *from, int64_t lanes, int64_t depth,
                    int64_t lane_stride, int64_t depth_stride) {
     if (lanes < CPU_TILE_LANES || depth < kDepth) memset(block, 0, (size_t)CPU_TILE_LANES * kDepth);
@@ -33,7 +33,7 @@ static void pack_left(char *to, CpuTileSource source, uint8_t block[CPU_TILE_LAN
     }
 }
 
-// A pair of depths of half a panel, whose lanes are neighbours.
+// Packs a pair of depths of half a panel, whose lanes are contiguous.
 static inline void pack_pair(char *to, CpuTileSource source, __m128i first, __m128i second) {
     const __m128i low = _mm_unpacklo_epi8(first, second), high = _mm_unpackhi_epi8(first, second);
     _mm256_storeu_si256((__m256i *)(void *)to, widened(source, &low));
@@ -51,7 +51,7 @@ static void pack_right(char *to, CpuTileSource source, uint8_t block[CPU_TILE_LA
                       _mm_loadu_si128((const __m128i *)(const void *)&turned[k + 1][half * kHalf]));
 }
 
-// Rows of the right side as they mostly lie: whole lanes that are neighbours.
+// Packs rows of the right side in their usual layout: whole lanes that are contiguous.
 static void pack_right_rows(char *to, CpuTileSource source, const uint8_t *from, int64_t depth, int64_t depth_stride) {
     for (int half = 0; half < 2; half++)
         for (int64_t k = 0; k < kDepth; k += 2) {
@@ -88,7 +88,7 @@ static void nothing(void) {}
 
 enum { kRows = 4, kVectors = 2, kVectorLanes = 8 };
 
-// kRows rows and half a panel of columns, which stay in registers.
+// Multiplies kRows rows and half a panel of columns, which stay in registers.
 static void multiply_rows(int64_t chunks, const char *a, const char *b, int32_t *c, int64_t ldc, bool accumulate) {
     __m256i sum[kRows][kVectors];
     for (int i = 0; i < kRows; i++)

@@ -31,7 +31,7 @@ static inline __attribute__((always_inline)) void dot_floats(const char *a, cons
     }
 }
 
-// c's rows are set to the sums, or raised by them.
+// Sets c's rows to the sums, or adds the sums to them.
 static inline __attribute__((always_inline)) void put(float *c, int64_t ldc, __m512 sum[kRows][2], bool raise) {
     for (int r = 0; r < kRows; r++)
         for (int h = 0; h < 2; h++) {
@@ -49,9 +49,9 @@ static void whole_rows(int64_t chunks, const char *a, const char *b, float *c, i
     put(c, ldc, sum, false);
 }
 
-// A product of lower parts is too small to be seen beside a long sum: 2^-16 of a number is lost beside a few hundred
-// such numbers, and where the numbers are alike all are lost to the same side. So a chunk is summed from zero, the
-// least parts first, and added once.
+// A product of lower parts is too small beside a long sum: 2^-16 of a number is lost beside a few hundred such numbers,
+// and if the numbers are alike all are lost in the same direction. So a chunk is summed from zero, the least parts
+// first, and added once.
 static void rows_of_parts(int parts, int64_t chunks, const char *a, const char *b, float *c, int64_t ldc,
                           bool accumulate) {
     for (int64_t k = 0; k < chunks; k++) {
@@ -66,7 +66,7 @@ static void rows_of_parts(int parts, int64_t chunks, const char *a, const char *
 }
 
 // The instruction takes unsigned bytes on one side and signed ones on the other. A signed right side is raised by 128,
-// and 128 times the sum of the left side is taken off at the end.
+// and 128 times the sum of the left side is subtracted at the end.
 static void integer_rows(bool raised, int64_t chunks, const char *a, const char *b, int32_t *c, int64_t ldc,
                          bool accumulate) {
     const __m512i ones = _mm512_set1_epi8(1), raise = raised ? _mm512_set1_epi8((char)0x80) : _mm512_setzero_si512();

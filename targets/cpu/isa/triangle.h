@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Factors of, and systems with, small triangles, per instruction set: the parts of blocked algorithms that are no
+// Factors of, and systems with, small triangles, per instruction set: the parts of blocked algorithms that are not
 // matrix products. dense/cholesky.c and dense/lu_qr.c drive them.
 #ifndef MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
 #define MESHLO_TARGETS_CPU_ISA_TRIANGLE_H_
@@ -9,17 +9,17 @@
 
 #include "targets/cpu/host/features.h"
 
-// Rows of the largest triangle: its rows stay in the first-level cache while it is worked on.
+// Rows of the largest triangle: its rows stay in the first-level cache during the work on it.
 enum { CPU_TRIANGLE = 32 };
 
 // The operations of one element type; strides are in elements, n is at most CPU_TRIANGLE.
 typedef struct CpuTriangleType {
-    // The upper factor W, W^H W = a, of the Hermitian matrix whose upper triangle stands in a: in place; the lower
-    // triangle is neither read nor written. From the first pivot on that is not positive all rows are NaN.
+    // Computes the upper factor W, W^H W = a, of the Hermitian matrix whose upper triangle is stored in a: in place;
+    // the lower triangle is neither read nor written. From the first pivot on that is not positive all rows are NaN.
     void (*factor)(int64_t n, void *a, int64_t stride);
-    // y := M^-1 y for the lower triangle M whose diagonal (ones where `unit` is set, then not read) and whose negative
-    // off-diagonal elements stand in m. y has n rows of `count` elements. An element's arithmetic does not depend on
-    // count.
+    // Computes y := M^-1 y for the lower triangle M whose diagonal (ones if `unit` is set, then not read) and whose
+    // negated off-diagonal elements are stored in m. y has n rows of `count` elements. An element's arithmetic does not
+    // depend on count.
     void (*solve)(int64_t n, const void *m, int64_t m_stride, bool unit, int64_t count, void *y, int64_t y_stride);
 } CpuTriangleType;
 
@@ -32,7 +32,7 @@ extern const CpuTriangleKernels cpu_triangle_kernels_baseline;
 extern const CpuTriangleKernels cpu_triangle_kernels_avx2, cpu_triangle_kernels_avx512;
 #endif
 
-// The kernels for a set.
+// Returns the kernels for an instruction set.
 const CpuTriangleKernels *cpu_isa_triangle_kernels(CpuFeatures features);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operations on rows that dense decompositions are made of, per instruction set; dense/matrix.h drives them.
+// Row operations for dense decompositions, per instruction set; dense/matrix.h drives them.
 #ifndef MESHLO_TARGETS_CPU_ISA_VECTOR_H_
 #define MESHLO_TARGETS_CPU_ISA_VECTOR_H_
 
@@ -14,16 +14,16 @@ typedef struct CpuRotation {
     int64_t row;
 } CpuRotation;
 
-// The operations of one element type. Scalars are double complex whatever the type is (their imaginary part is nothing
-// to real types); elements follow each other in memory.
+// The operations of one element type. Scalars are double complex whatever the type (real types ignore their imaginary
+// part); elements are contiguous in memory.
 typedef struct CpuVectorType {
     void (*axpy)(int64_t n, double _Complex a, const void *x, void *y);  // y += a x
     // y += a x + b z
     void (*axpy_pair)(int64_t n, double _Complex a, const void *x, double _Complex b, const void *z, void *y);
     double _Complex (*dot)(int64_t n, const void *x, const void *y);  // the sum of conj(x) y
-    // `count` rotations, in order, of rows of n elements that start `stride` elements apart.
+    // Applies `count` rotations, in order, to rows of n elements that start `stride` elements apart.
     void (*rotate)(int64_t count, const CpuRotation *rotations, int64_t n, void *rows, int64_t stride);
-    // to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
+    // Sets to[j * to_stride + i] = from[i * from_stride + j] for i below rows and j below columns.
     void (*turn)(int64_t rows, int64_t columns, void *to, int64_t to_stride, const void *from, int64_t from_stride);
 } CpuVectorType;
 
@@ -37,7 +37,7 @@ extern const CpuVectorKernels cpu_vector_kernels_avx2;
 extern const CpuVectorKernels cpu_vector_kernels_avx512;
 #endif
 
-// The row operations for a set.
+// Returns the row operations for an instruction set.
 const CpuVectorKernels *cpu_isa_vector_kernels(CpuFeatures features);
 
 #endif

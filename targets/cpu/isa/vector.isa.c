@@ -60,7 +60,7 @@
 #define SWAP(v) SWAPPED_F64(v)
 #include "targets/cpu/isa/vector_type.inc"
 
-// A complex element is as wide as something that is turned already, or as two.
+// A complex element is as wide as a unit that can be transposed, or as two.
 static void turn_c128(int64_t rows, int64_t columns, void *to, int64_t to_stride, const void *from,
                       int64_t from_stride) {
     for (int64_t i = 0; i < rows; i++)
