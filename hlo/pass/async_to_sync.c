@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The halves of asynchronous ops become one op, where the second half stood: partitioning writes its own.
+// Merges the halves of asynchronous ops into one op, at the position of the second half; partitioning makes new ones.
 //
-// A start and its done are two instructions only so that something may run between them. Before partitioning nothing is
-// known yet about what that will be, shardings are easier to follow through one op than through the tuple between two,
-// and the partitioner splits what it makes itself. Halves that anything but their own chain refers to (a second user,
-// control edges) stay as they are.
+// A start and its done are two instructions only so that something can run between them. Before partitioning it is not
+// yet known what that will be, shardings are easier to follow through one op than through the tuple between two, and
+// the partitioner splits its own ops. Halves with references from outside their chain (a second user, control edges)
+// stay unchanged.
 //
 //   s = (f32[4], f32[8]) all-gather-start(x)
 //   d = f32[8] all-gather-done(s)              ->   d = f32[8] all-gather(x)
@@ -12,7 +12,7 @@
 
 #include "hlo/pass/support.h"
 
-// The op that a start and its done are together; HLO_OPCODE_COUNT for what has no halves.
+// The synchronous op for a done; HLO_OPCODE_COUNT for other ops.
 static HloOpcode whole_of(HloOpcode done) {
     switch (done) {
         case HLO_OP_ALL_GATHER_DONE: return HLO_OP_ALL_GATHER;
@@ -24,7 +24,7 @@ static HloOpcode whole_of(HloOpcode done) {
     }
 }
 
-// Edges order one half among other instructions, which one op in the place of both could not keep.
+// Control edges order one half relative to other instructions, which a single op in place of both could not preserve.
 static bool has_control_edges(const HloInstruction *instruction) {
     return instruction->control_predecessors.count || instruction->control_successors.count;
 }
@@ -37,8 +37,8 @@ HloInstruction *hlo_pass_async_start_of(const HloInstruction *done) {
     return plain && hlo_op_is(at->opcode, HLO_OP_IS_ASYNC_START) ? at : NULL;
 }
 
-// The async form calls a computation, so the whole is a plain call; the dedicated forms have the attributes of their
-// family on the start.
+// The async form calls a computation, so the merged op is a plain call; the dedicated forms have the attributes of
+// their family on the start.
 bool hlo_pass_join_async(HloInstruction *done) {
     HloOpcode opcode = whole_of(done->opcode);
     HloInstruction *start = hlo_pass_async_start_of(done);
@@ -62,7 +62,7 @@ bool hlo_pass_join_async(HloInstruction *done) {
 HloStatus hlo_pass_async_to_sync(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     for (int64_t c = 0; c < module->computations.count; c++) {
-        // What is removed stands before the instruction at hand, never behind it.
+        // Removed instructions are always before the current one, never after it.
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
             *changed |= hlo_pass_join_async(at);

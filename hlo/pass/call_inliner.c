@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls: the body takes the place of the call. A call that says inlineable="false", one to another thread of execution,
-// one with control edges, and one that the partitioner must see stay.
+// Inlines calls: the body replaces the call. These calls stay: those with inlineable="false", calls to another thread
+// of execution, calls with control edges, and those that the partitioner must see.
 //
-// Callees come first, so a body that is copied holds no calls any more, and every copy is made once.
+// Callees are processed first, so a body that is copied contains no calls any more, and every copy is made once.
 //
 //   r = f32[4] call(x), to_apply={ p = parameter(0), ROOT add(p, p) }   ->   r = f32[4] add(x, x)
 #include <assert.h>
@@ -11,7 +11,7 @@
 #include "hlo/analysis/calls.h"
 #include "hlo/pass/support.h"
 
-// A sharding on the call is no obstacle: it moves to the value that takes its place.
+// A sharding on the call is no obstacle: it moves to the value that replaces it.
 static bool may_inline(const HloInstruction *call) {
     if (call->opcode != HLO_OP_CALL || call->called_count != 1) return false;
     if (call->control_predecessors.count || call->control_successors.count) return false;
@@ -22,7 +22,7 @@ static bool may_inline(const HloInstruction *call) {
     return !thread || strcmp(thread, "main") == 0;
 }
 
-// The calls of one computation, bodies first because callees were done before.
+// Inlines the calls of one computation; their bodies have no calls, because callees were processed first.
 static void inline_calls(HloComputation *computation, const HloPassEnv *env, bool *changed) {
     assert(env->scratch);
     for (HloInstruction *i = computation->first, *next; i; i = next) {

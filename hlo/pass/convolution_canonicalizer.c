@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions in one form: input and result as batch x spatial... x features, the kernel as spatial... x input
-// features x output features. Other orders are transposed into it, and the result back.
+// Brings convolutions into one form: input and result as batch x spatial... x features, the kernel as spatial... x
+// input features x output features. Other orders are transposed into it, and the result back.
 //
-// It is the order in which kernels of CPUs and TPUs take their arrays: a run of features lies together, so that each
-// step of a window is a product of a matrix of kernel weights. XLA's CPU pipeline brings convolutions into this form
-// too. Windows and groups speak of spatial dimensions by their number and of features by their position, neither of
-// which changes; so the window and the counts of groups are kept as they are.
+// Kernels of CPUs and TPUs take their arrays in this order: features are contiguous, so that each step of a window is a
+// product with a matrix of kernel weights. XLA's CPU pipeline brings convolutions into this form too. Windows and
+// groups refer to spatial dimensions by their number and to features by their position, neither of which changes; so
+// the window and the group counts are kept unchanged.
 //
 //   convolution(x, k), dim_labels=bf01_oi01->bf01
 //   ->  transpose(convolution(transpose(x), transpose(k)), dim_labels=b01f_01io->b01f)
@@ -13,7 +13,7 @@
 
 #include "hlo/pass/support.h"
 
-// first, then spatial..., then second; or spatial..., first, second for a kernel.
+// The order first, spatial..., second; or spatial..., first, second for a kernel.
 static HloInts order_of(const HloInstruction *like, int64_t first, HloInts spatial, int64_t second, bool is_kernel) {
     int64_t *order = hlo_pass_ints(like, spatial.count + 2), at = 0;
     if (!is_kernel) order[at++] = first;
@@ -45,8 +45,8 @@ static HloConvolutionLabels *canonical_labels(const HloInstruction *like, int64_
     return labels;
 }
 
-// Decides before it makes anything. The sharding of the old convolution moves to the last transpose, whose dimensions
-// it is about; the new convolution must not claim it for its own.
+// Checks everything before it creates anything. The sharding of the old convolution moves to the last transpose, whose
+// dimensions it refers to; the new convolution must not inherit it.
 static bool canonicalize(HloInstruction *convolution) {
     if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
     if (hlo_shape_is_dynamic(convolution->shape)) return false;

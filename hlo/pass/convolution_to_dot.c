@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Convolutions that are dots: those in which every spatial dimension is one of
+// Turns convolutions into dots if every spatial dimension is one of
 //   rows      the kernel has size 1:                               out[o] = in[o] * kernel[0]
 //   terms     the window covers all of the input, once:            out[0] = sum of in[i] * kernel[i]
 //   columns   the input has size 1, padded for the whole kernel:   out[o] = in[0] * kernel[o]
 //   batch     size=n stride=n-1 lhs_dilate=n, n > 1:               out[o] = in[o] * kernel[o]
 // TPU pipelines write dots in these forms, and 1x1 convolutions are the first one.
 //
-// The four roles of a spatial dimension are the four things that an index of a product can be. `rows` and `columns` are
-// free dimensions of the left and of the right side, `terms` are summed over, `batch` stands on both sides and in the
-// result. In a batch dimension the window of size n walks by n - 1 over an input that is spread out by n: of the n
-// positions that it sees at output o only number o holds an element, which is element o. The feature dimensions are
-// terms (input feature) and a column (output feature), the batch is a row.
+// The four roles of a spatial dimension correspond to the four kinds of indices of a dot. `rows` and `columns` are free
+// dimensions of the left and the right side, `terms` are contracted, `batch` is on both sides and in the result. In a
+// batch dimension the window of size n moves by n - 1 over an input that is dilated by n: of its n positions at output
+// o only number o is on an element, which is element o. The feature dimensions are terms (input feature) and a column
+// (output feature), the batch is a row.
 //
 //   convolution(f32[8,16,16,32] x, f32[1,1,32,64] k), dim_labels=b01f_01io->b01f
 //   ->  dot(x, f32[32,64] reshape(k)), lhs_contracting_dims={3}, rhs_contracting_dims={0}
@@ -20,8 +20,8 @@
 
 typedef enum Role { ROLE_NONE, ROLE_ROWS, ROLE_TERMS, ROLE_COLUMNS, ROLE_BATCH } Role;
 
-// `input` and `output` are the sizes of the dimension in the input and in the result. A size-1 window that is dilated,
-// or a stride over one output, means nothing: neither is asked for.
+// `input` and `output` are the sizes of the dimension in the input and in the result. The dilation of a window of size
+// 1 and the stride over one output have no effect, so neither is checked.
 static Role role_of(const HloWindowDimension *w, int64_t input, int64_t output) {
     bool plain = w->base_dilation == 1 && w->padding_low == 0 && w->padding_high == 0;
     if (plain && w->size == 1 && w->stride == 1) return ROLE_ROWS;
@@ -39,10 +39,10 @@ typedef struct Plan {
     const HloConvolutionLabels *labels;
     const HloWindow *window;
     Role *roles;                     // by spatial dimension
-    int64_t *lhs_index, *rhs_index;  // numbers of the kept dimensions of input and kernel, -1 if left out
+    int64_t *lhs_index, *rhs_index;  // numbers of the kept dimensions of input and kernel, -1 if dropped
 } Plan;
 
-// Fills in the roles; false if some dimension has none. Groups are convolutions side by side, and no single dot.
+// Fills in the roles; false if some dimension has none. Grouped convolutions are several dots, not one.
 static bool find_roles(Plan *plan, HloArena *scratch) {
     assert(scratch);
     const HloConvolutionAttributes *attributes = HLO_ATTRIBUTES(plan->convolution, Convolution);
@@ -60,7 +60,7 @@ static bool find_roles(Plan *plan, HloArena *scratch) {
     return true;
 }
 
-// Dimensions of size 1 that the dot does not need are dropped from `operand`; `index` gets the numbers of the others.
+// Drops dimensions of size 1 that the dot does not need from `operand`; sets `index` to the numbers of the others.
 static HloInstruction *drop(const Plan *plan, HloInstruction *operand, HloInts spatial, Role dropped, int64_t *index) {
     const HloShape *shape = operand->shape;
     int64_t *dims = hlo_pass_ints(plan->convolution, shape->rank), rank = 0;
@@ -76,7 +76,7 @@ static HloInstruction *drop(const Plan *plan, HloInstruction *operand, HloInts s
     return rank == shape->rank ? operand : hlo_pass_reshape(plan->convolution, operand, (HloInts){dims, rank});
 }
 
-// Kernels are read backwards in some forms: terms with reversal, columns without.
+// Reverses the kernel in the forms that read it backwards: terms with reversal, columns without.
 static HloInstruction *turned_kernel(const Plan *plan, HloInstruction *kernel) {
     int64_t *dimensions = hlo_pass_ints(plan->convolution, kernel->shape->rank), count = 0;
     for (int64_t s = 0; s < plan->labels->kernel_spatial.count; s++) {
@@ -133,7 +133,7 @@ static void append_free(const Plan *plan, bool left, int64_t *outputs, int64_t *
     }
 }
 
-// Brings the dot's dimensions in the order of the convolution's result; what the terms leave are dimensions of size 1.
+// Transposes the dot's dimensions into the order of the convolution's result; terms become dimensions of size 1.
 static HloInstruction *arrange(const Plan *plan, HloInstruction *dot) {
     assert(hlo_is(dot, HLO_OP_DOT));
     const HloInstruction *convolution = plan->convolution;
@@ -155,8 +155,8 @@ static HloInstruction *arrange(const Plan *plan, HloInstruction *dot) {
     return hlo_pass_reshape(convolution, ordered, hlo_shape_dims(convolution->shape));
 }
 
-// Drops what has size 1 on either side, multiplies, and puts the dimensions of the product where the convolution has
-// them. Everything is decided before anything is made.
+// Drops dimensions of size 1 on either side, multiplies, and moves the dimensions of the product to their positions in
+// the convolution. Everything is checked before anything is created.
 static bool rewrite(HloInstruction *convolution, HloArena *scratch) {
     if (convolution->opcode != HLO_OP_CONVOLUTION || !hlo_pass_may_replace(convolution)) return false;
     if (hlo_shape_is_dynamic(convolution->shape) || hlo_shape_elements(convolution->shape) == 0) return false;

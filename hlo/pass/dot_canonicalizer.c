@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dots in one form: batch dimensions first, then at most one of rows and one of terms on the left, one of terms and at
-// most one of columns on the right. Other forms are transposed and reshaped into it, and the result back.
+// Brings dots into one form: batch dimensions first, then at most one of rows and one of terms on the left, one of
+// terms and at most one of columns on the right. Other forms are transposed and reshaped into it, and the result back.
 //
-// The left side becomes [batch..., rows, terms] and the right side [batch..., terms, columns], each of rows, terms and
-// columns one dimension, the product of those that were there: a product of matrices, batch by batch. Order inside of a
-// group is free as long as both sides agree: terms keep the order of the attribute lists, which pair them, batch and
-// free dimensions keep the one in which the result has them.
+// The left side becomes [batch..., rows, terms] and the right side [batch..., terms, columns], where rows, terms and
+// columns are each one dimension, the product of the original ones: a product of matrices for each batch. The order
+// within a group is arbitrary as long as both sides agree: terms keep the order of the attribute lists, which pair
+// them; batch and free dimensions keep their order in the result.
 //
 //   dot(f32[8,4,16] a, f32[16,2,3] b), lhs_contracting_dims={2}, rhs_contracting_dims={0}
 //   ->  f32[8,4,2,3] reshape(dot(f32[32,16] reshape(a), f32[16,6] reshape(b)))
@@ -13,7 +13,7 @@
 
 #include "hlo/pass/support.h"
 
-// One side: its dimensions in canonical order, and the sizes of the parts.
+// One side: its dimensions in canonical order, and the sizes of the groups.
 typedef struct Side {
     HloInstruction *operand;
     HloInts batch, contracting;
@@ -23,12 +23,12 @@ typedef struct Side {
     int64_t free_size, contracting_size;  // products
 } Side;
 
-// order[*at...] = dimensions, in their order.
+// Sets order[*at...] to the dimensions, in their order.
 static void append(int64_t *order, int64_t *at, HloInts dimensions) {
     for (int64_t i = 0; i < dimensions.count; i++) order[(*at)++] = dimensions.items[i];
 }
 
-// False when a product of sizes overflows, which an array without elements may bring about.
+// False if a product of sizes overflows, which is possible for an array without elements.
 static bool fill_side(Side *side, HloArena *scratch) {
     assert(scratch);
     const HloShape *shape = side->operand->shape;
@@ -50,7 +50,7 @@ static bool fill_side(Side *side, HloArena *scratch) {
     return true;
 }
 
-// True if the side has the wanted form without any transpose or reshape.
+// True if the side has the canonical form without any transpose or reshape.
 static bool is_canonical(const Side *side) {
     if (side->contracting.count != 1 || side->free_count > 1) return false;
     for (int64_t d = 0; d < side->operand->shape->rank; d++) {
@@ -59,8 +59,8 @@ static bool is_canonical(const Side *side) {
     return true;
 }
 
-// The side transposed into its canonical order, with the dimensions of each group joined. Batch dimensions stay apart:
-// joining them would gain nothing and cost their shardings.
+// The side transposed into its canonical order, with the dimensions of each group merged. Batch dimensions stay
+// separate: merging them would gain nothing and lose their shardings.
 static HloInstruction *canonical_operand(const HloInstruction *like, const Side *side) {
     const HloShape *shape = side->operand->shape;
     int64_t *dims = hlo_pass_ints(like, side->batch.count + 2), rank = 0;
@@ -72,8 +72,8 @@ static HloInstruction *canonical_operand(const HloInstruction *like, const Side 
     return hlo_pass_reshape(like, ordered, (HloInts){dims, rank});
 }
 
-// A dot between sides in canonical form, reshaped back to the dimensions of the old one. Attributes that say how to
-// multiply (precision, algorithm) come along unchanged.
+// Replaces the dot by one between sides in canonical form, reshaped back to the dimensions of the old one. Attributes
+// that determine how to multiply (precision, algorithm) are kept.
 static bool canonicalize(HloInstruction *dot, HloArena *scratch) {
     if (dot->opcode != HLO_OP_DOT || dot->operand_count != 2 || !hlo_pass_may_replace(dot)) return false;
     HloDotAttributes attributes = *HLO_ATTRIBUTES(dot, Dot);

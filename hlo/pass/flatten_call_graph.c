@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The call graph as a tree: a computation that several calls, loops or branches use is copied for each but the first.
-// Reducers, comparators and fused computations stay shared; they are no code of their own.
+// Turns the call graph into a tree: a computation that several calls, loops or branches use is copied for each except
+// the first. Reducers, comparators and fused computations stay shared; they are not separate code.
 //
-// Passes that move code across calls, and a partitioner that gives a computation one plan, need to know that what they
-// change in a computation concerns one caller only. Copies are made breadth first from the entry, so that the first
+// Passes that move code across calls, and a partitioner that has one plan per computation, rely on the fact that a
+// change in a computation affects only one caller. Copies are made breadth first from the entry, so that the first
 // caller in program order keeps the original and its name.
 //
 //   a = call(x), to_apply=f;  b = call(y), to_apply=f   ->   a = call(x), to_apply=f;  b = call(y), to_apply=f.1
@@ -14,11 +14,11 @@
 
 typedef struct Flattening {
     const HloPassEnv *env;
-    HloIntMap owned;  // computations that a caller has taken, by id
+    HloIntMap owned;  // computations that already have a caller, by id
     bool changed;
 } Flattening;
 
-// Gives `caller` copies of what it does not own.
+// Gives `caller` copies of the called computations that it does not own.
 static void flatten(Flattening *flattening, HloInstruction *caller) {
     HloArena *scratch = flattening->env->scratch;
     HloComputation **called = HLO_ARENA_NEW(scratch, HloComputation *, caller->called_count);
@@ -39,7 +39,7 @@ static void flatten(Flattening *flattening, HloInstruction *caller) {
 HloStatus hlo_pass_flatten_call_graph(HloModule *module, const HloPassEnv *env, bool *changed) {
     HLO_TRY(hlo_check_call_copies(module, env->scratch));
     Flattening flattening = {.env = env};
-    // Callers before callees: copies are then walked too, because they stand behind in the list of computations.
+    // Callers before callees: copies are appended to the list of computations, so they are visited too.
     HLO_VECTOR(HloComputation *) todo = {0};
     hlo_vector_push(env->scratch, &todo, module->entry);
     for (int64_t n = 0; n < todo.count; n++) {

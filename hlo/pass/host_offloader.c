@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays that are filled and read a slice at a time by loops, and whose slices were asked to lie in the host's memory,
-// lie there as a whole: what activation offloading means. XLA has a pass of this name for TPUs.
+// Moves whole arrays into host memory if loops write and read them one slice at a time and the slices are annotated
+// with host memory: this implements activation offloading. XLA has a pass of this name for TPUs.
 //
-// JAX writes offloading per value: a copy into host memory (a layout with S(5)), which a loop puts into a stack by
-// dynamic-update-slice, and later a dynamic-slice of that stack followed by a copy back. Taken by the letter the stack
-// itself stays on the device, which is the memory that the user wanted to save. So from each such dynamic-update-slice
-// the stack is followed to all places that share its buffer: through tuples, loops and barriers, forward to users and
-// back to where it is made. If every one of them can lie in host memory, they get its space in their layouts, the
-// buffer is made there, and the two accesses become asynchronous transfers between device and host
-// (dynamic-update-slice-start, dynamic-slice-start). If one cannot, because it computes with the stack, leaves the
-// program or goes into a call, nothing of that stack is changed: slower than asked, but right.
+// JAX annotates offloading per value: a copy into host memory (a layout with S(5)), which a loop writes into a stack by
+// dynamic-update-slice, and later a dynamic-slice of that stack followed by a copy back. Taken literally, the stack
+// itself stays in device memory, which the user wanted to save. So from each of these dynamic-update-slices the stack
+// is followed to all places that share its buffer: through tuples, loops and barriers, forward to users and back to its
+// origin. If all of them can be in host memory, their layouts get its space, the buffer is created there, and the two
+// accesses become asynchronous transfers between device and host (dynamic-update-slice-start, dynamic-slice-start). If
+// one cannot, because it computes with the stack, leaves the program or is passed to a call, nothing of that stack is
+// changed: slower than requested, but correct.
 //
-// A place is an instruction and a leaf of its shape. Each place is looked at once, so the work is linear in the places
+// A place is an instruction and a leaf of its shape. Each place is visited once, so the work is linear in the places
 // times their users.
 //
 //   in a loop:  h = f32[1,8]{1,0:S(5)} copy(x);  stack = dynamic-update-slice(stack, h, i, 0)
 //   ->          s = dynamic-update-slice-start(stack, x, i, 0) ..  stack = dynamic-update-slice-done(s)
-//               where the stack is made as f32[n,8]{1,0:S(5)} in front of the loop
+//               where the stack is created as f32[n,8]{1,0:S(5)} before the loop
 #include <assert.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ typedef struct Place {
     int64_t leaf;
 } Place;
 
-// Operand `operand` of `user` is made on the device, and must be made in host memory for this one use.
+// An edge to rewrite: operand `operand` of `user` is created on the device, and must be in host memory for this use.
 typedef struct Edge {
     HloInstruction *user;
     int64_t operand;
@@ -39,12 +39,12 @@ typedef HLO_VECTOR(Edge) Edges;
 typedef struct Offloader {
     HloModule *module;
     HloArena *scratch;
-    HloIntMap spaces;  // of the places that lie in host memory, by key_of()
+    HloIntMap spaces;  // of the places in host memory, by key_of()
     Places places;     // these places, in the order in which they were found
     Edges edges;
 } Offloader;
 
-// The places of one stack, while it is not known yet whether all of them can move.
+// The places of one stack, while it is not yet known whether all of them can move.
 typedef struct Region {
     Offloader *offloader;
     int64_t space;
@@ -53,14 +53,14 @@ typedef struct Region {
     Edges edges;
 } Region;
 
-// 40 bits of instruction, 24 of leaf.
+// A key of 40 bits for the instruction and 24 for the leaf.
 static uint64_t key_of(Place place) {
     assert(place.leaf >= 0 && place.leaf < (1 << 24)); /* both are kept in one number */
     return (uint64_t)place.at->id << 24 | (uint64_t)place.leaf;
 }
 
-// Another name for the same elements in the same order, as which an offloaded value gets the rank of its stack. JAX
-// adds a dimension of size 1 by a broadcast.
+// True for an op that reinterprets the same elements in the same order, by which an offloaded value gets the rank of
+// its stack. JAX adds a dimension of size 1 by a broadcast.
 static bool is_view(const HloInstruction *at) {
     if (hlo_is(at, HLO_OP_RESHAPE)) return true;
     return hlo_is(at, HLO_OP_BROADCAST) &&
@@ -70,7 +70,7 @@ static bool is_view(const HloInstruction *at) {
 
 // ---- following a stack
 
-// False when the place is taken by a stack of another memory.
+// Adds a place; false if it belongs to a stack in another memory space.
 static bool reach(Region *region, HloInstruction *at, int64_t leaf) {
     const Place place = {at, leaf};
     const int64_t *taken = hlo_int_map_find(&region->offloader->spaces, key_of(place));
@@ -81,7 +81,7 @@ static bool reach(Region *region, HloInstruction *at, int64_t leaf) {
     return true;
 }
 
-// Whether a value shares its buffer with others, which must be followed; all else makes a buffer.
+// True if a value shares its buffer with others, which must be followed; all other ops create a buffer.
 static bool shares_buffer(const HloInstruction *at) {
     switch (at->opcode) {
         case HLO_OP_PARAMETER: return at->parent != at->parent->module->entry;
@@ -95,24 +95,25 @@ static bool shares_buffer(const HloInstruction *at) {
     }
 }
 
-// The place that operand `operand` of `user` comes from must lie in host memory too.
+// Adds the place from which operand `operand` of `user` comes; it must be in host memory too.
 static bool reach_operand(Region *region, HloInstruction *user, int64_t operand, int64_t leaf) {
     HloInstruction *value = user->operands[operand];
     if (shares_buffer(value)) return reach(region, value, leaf);
-    if (!hlo_shape_is_array(value->shape)) return false;  // a call, a branch: what is inside is not followed
+    if (!hlo_shape_is_array(value->shape)) return false;  // a call, a branch: their computations are not followed
     const Edge edge = {user, operand};
     if (hlo_shape_memory_space(value->shape) != region->space)
         hlo_vector_push(region->offloader->scratch, &region->edges, edge);
     return true;
 }
 
-// The only loop that runs this computation, or NULL: what several share would have to move for all of them.
+// The only loop that runs this computation, or NULL: a computation shared by several would have to move for all of
+// them.
 static HloInstruction *only_loop(const HloComputation *computation) {
     if (computation->callers.count != 1 || !hlo_is(computation->callers.items[0], HLO_OP_WHILE)) return NULL;
     return computation->callers.items[0];
 }
 
-// A loop's state is one buffer: before it, in its condition, in its body and behind it.
+// Follows the state of a loop, which is one buffer: before it, in its condition, in its body and after it.
 static bool follow_loop(Region *region, HloInstruction *loop, int64_t leaf) {
     for (int32_t c = 0; c < loop->called_count; c++) {
         if (only_loop(loop->called[c]) != loop) return false;
@@ -123,7 +124,7 @@ static bool follow_loop(Region *region, HloInstruction *loop, int64_t leaf) {
     return root && reach_operand(region, loop, 0, leaf);
 }
 
-// Which operand of a tuple a leaf of it comes from; *leaf becomes the leaf of that operand.
+// The operand of a tuple that contains one of its leaves; *leaf becomes the leaf of that operand.
 static int64_t element_of(const HloInstruction *tuple, int64_t *leaf) {
     int64_t element = 0;
     for (int64_t count; *leaf >= (count = hlo_shape_leaf_count(tuple->operands[element]->shape)); element++)
@@ -131,7 +132,7 @@ static int64_t element_of(const HloInstruction *tuple, int64_t *leaf) {
     return element;
 }
 
-// Back to where a place gets its buffer from.
+// Follows a place back to the origin of its buffer.
 static bool follow_source(Region *region, Place place) {
     HloInstruction *at = place.at;
     int64_t leaf = place.leaf;
@@ -145,11 +146,11 @@ static bool follow_source(Region *region, Place place) {
         case HLO_OP_GET_TUPLE_ELEMENT:
             leaf += hlo_shape_first_leaf(at->operands[0]->shape, HLO_ATTRIBUTES(at, TupleIndex)->index);
             return reach_operand(region, at, 0, leaf);
-        default: return reach_operand(region, at, 0, leaf);  // those of shares_buffer() whose operand 0 it is
+        default: return reach_operand(region, at, 0, leaf);  // the ops of shares_buffer() that share operand 0
     }
 }
 
-// On to one use of a place, as operand `operand` of `user`; false if that use cannot be of host memory.
+// Follows a place to one use, as operand `operand` of `user`; false if that use cannot read host memory.
 static bool follow_use(Region *region, HloInstruction *user, int64_t operand, int64_t leaf) {
     switch (user->opcode) {
         case HLO_OP_TUPLE: return reach(region, user, hlo_shape_first_leaf(user->shape, operand) + leaf);
@@ -181,7 +182,7 @@ static bool follow_users(Region *region, Place place) {
     return loop && reach(region, loop, place.leaf);
 }
 
-// Takes the stack that `update` writes to into host memory, if all of it can be there.
+// Moves the stack that `update` writes to into host memory, if all of it can be there.
 static void take_stack(Offloader *offloader, HloInstruction *update, int64_t space) {
     Region region = {.offloader = offloader, .space = space};
     if (!hlo_pass_may_replace(update) || !reach(&region, update, 0)) return;
@@ -195,7 +196,7 @@ static void take_stack(Offloader *offloader, HloInstruction *update, int64_t spa
         hlo_vector_push(offloader->scratch, &offloader->edges, region.edges.items[i]);
 }
 
-// From a value in host memory to the stacks that it is put into.
+// Moves the stacks that a value in host memory is written into.
 static void take_stacks_of(Offloader *offloader, HloInstruction *value, int64_t space) {
     for (int64_t i = 0; i < value->users.count; i++) {
         HloInstruction *user = value->users.items[i];
@@ -218,7 +219,7 @@ static const HloShape *array_in_space(HloArena *arena, const HloShape *array, in
     return hlo_shape_with_layout(arena, shape, layout);
 }
 
-// The shape of a place's instruction with all of its leaves where they belong; *leaf counts through them.
+// The shape of a place's instruction with the memory spaces of all its leaves; *leaf counts through them.
 static const HloShape *placed_shape(const Offloader *offloader, HloInstruction *at, const HloShape *shape,
                                     int64_t *leaf) {
     HloArena *arena = offloader->module->arena;
@@ -232,7 +233,7 @@ static const HloShape *placed_shape(const Offloader *offloader, HloInstruction *
     return hlo_shape_tuple(arena, elements, shape->element_count);
 }
 
-// A wide tuple is rebuilt once, for the first of its leaves that is met.
+// Rebuilds a wide tuple once, at the first of its leaves.
 static void place_shapes(const Offloader *offloader) {
     HloIntMap done = {0};
     for (int64_t i = 0; i < offloader->places.count; i++) {
@@ -244,7 +245,7 @@ static void place_shapes(const Offloader *offloader) {
     }
 }
 
-// What is the same everywhere is made in host memory at once; anything else is copied there.
+// Creates constant arrays directly in host memory; anything else is copied there.
 static void make_in_host_memory(HloModule *module, Edge edge, int64_t space) {
     HloInstruction *value = edge.user->operands[edge.operand], *made;
     const HloShape *shape = array_in_space(module->arena, value->shape, space);
@@ -256,8 +257,8 @@ static void make_in_host_memory(HloModule *module, Edge edge, int64_t space) {
     hlo_instruction_set_operand(edge.user, edge.operand, made);
 }
 
-// The value that was copied to host memory, in its shape behind the views: host memory is the stack's now, and the
-// slice goes straight from the device into it. A view becomes a reshape, which moves nothing.
+// The value that was copied to host memory, in its shape after the views: host memory now belongs to the stack, and the
+// slice is transferred directly from the device into it. A view becomes a reshape, which moves no data.
 static HloInstruction *on_device(HloInstruction *value, HloInstruction *user) {
     HloInstruction *source = value;
     while (is_view(source)) source = source->operands[0];
@@ -274,8 +275,8 @@ static bool uses(const HloInstruction *user, const HloInstruction *value) {
     return false;
 }
 
-// Moves views and the arithmetic of an index as far up as their own operands let them, so that a transfer need not wait
-// for what happens to stand between.
+// Moves views and index arithmetic up as far as their operands allow, so that a transfer need not wait for unrelated
+// instructions before them.
 static void hoist(HloInstruction *value) {
     HloInstruction *first = value;
     const bool is_cheap =
@@ -286,8 +287,8 @@ static void hoist(HloInstruction *value) {
     if (first != value) hlo_instruction_move_before(value, first);
 }
 
-// The two halves as far apart as operands and users allow, so that what stands between them hides the transfer. What
-// reads the stack stays in front of what writes to it: behind it, it would need a copy of the whole.
+// Moves the two halves as far apart as operands and users allow, so that the instructions between them hide the
+// transfer. Reads of the stack stay before its writes: after them, a read would need a copy of the whole stack.
 static void spread(HloInstruction *start, HloInstruction *done, const HloInstruction *op) {
     HloInstruction *first = start, *last = done;
     for (int32_t k = 0; k < op->operand_count; k++) hoist(op->operands[k]);
@@ -298,7 +299,7 @@ static void spread(HloInstruction *start, HloInstruction *done, const HloInstruc
     if (last != done) hlo_instruction_move_after(done, last);
 }
 
-// The op as a start and a done.
+// Replaces the op by a start and a done.
 static HloInstruction *make_asynchronous(HloInstruction *op) {
     HloModule *module = op->parent->module;
     HloComputation *wrapped = hlo_computation_new(module, "host_transfer");
@@ -329,7 +330,7 @@ static HloInstruction *make_asynchronous(HloInstruction *op) {
     return done;
 }
 
-// The copies that asked for a slice on the device: it arrives there.
+// Removes the copies that moved a slice back to the device: it now arrives there.
 static void drop_returns(HloInstruction *value) {
     for (int64_t i = value->users.count; i-- > 0;) {
         HloInstruction *user = value->users.items[i];

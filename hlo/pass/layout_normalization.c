@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts as dimension orders: every array becomes row-major and untiled, in the default memory space. Layouts mean
-// nothing to any op but bitcast, which reads memory in another shape; it becomes the transposes and the reshape that do
-// the same. Modules with bitcasts that change what stands in which tile stay as they are: all or nothing, because a
-// bitcast that stays needs the layouts of its operand and of itself.
+// Normalises layouts: every array becomes row-major and untiled, in the default memory space. Layouts have no meaning
+// for any op except bitcast, which reinterprets memory as another shape; it becomes the equivalent transposes and
+// reshape. Modules with bitcasts that move elements between tiles stay unchanged: all or nothing, because a bitcast
+// that stays needs the layouts of its operand and of itself.
 #include "hlo/pass/bitcast.h"
 
-// True when a layout is only an order of dimensions.
+// True if a layout is only an order of dimensions.
 static bool is_plain(const HloShape *shape) {
     if (!hlo_shape_is_array(shape)) return false;
     const HloLayout *layout = shape->layout;
     return !layout || (layout->tile_count == 0 && !layout->physical_shape && layout->element_size_in_bits == 0);
 }
 
-// The order that an array has without a layout.
+// True for the order of an array without a layout.
 static bool is_row_major(const HloShape *shape) {
     for (int64_t i = 0; shape->layout && i < shape->rank; i++) {
         if (shape->layout->minor_to_major.items[i] != shape->rank - 1 - i) return false;
@@ -20,7 +20,7 @@ static bool is_row_major(const HloShape *shape) {
     return true;
 }
 
-// Asked before anything is changed: see the head of the file.
+// Checked before anything is changed: see the top of the file.
 static bool all_bitcasts_plain(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
@@ -30,7 +30,7 @@ static bool all_bitcasts_plain(const HloModule *module) {
     return true;
 }
 
-// True when something about a layout is not the default.
+// True if any property of a layout is not the default.
 static bool is_special(const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
         for (int32_t i = 0; i < shape->element_count; i++) {
@@ -42,8 +42,8 @@ static bool is_special(const HloShape *shape) {
     return !is_plain(shape) || !is_row_major(shape) || shape->layout->memory_space != 0;
 }
 
-// Bitcasts are the only op whose meaning depends on layouts: they are spelled out as transposes and reshapes first,
-// after which every layout can be the default one. A module with one that cannot be spelled out stays as it is.
+// Bitcasts are the only op whose meaning depends on layouts: they are expanded to transposes and reshapes first, after
+// which every layout can be the default one. A module with a bitcast that cannot be expanded stays unchanged.
 HloStatus hlo_pass_layout_normalization(HloModule *module, const HloPassEnv *env, bool *changed) {
     (void)env;
     if (!all_bitcasts_plain(module)) return HLO_SUCCESS;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between memories (layouts with different S(n)) become copy-start and copy-done, so that what lies between them
-// can run meanwhile: offloading to the host is a copy of this kind.
+// Splits copies between memory spaces (layouts with different S(n)) into copy-start and copy-done, so that the
+// instructions between them can run meanwhile: offloading to the host is a copy of this kind.
 //
 //   c = f32[8]{0:S(5)} copy(x)   ->   s = (f32[8]{0:S(5)}, f32[8]{0}, u32[]) copy-start(x);  c = copy-done(s)
 #include <assert.h>
 
 #include "hlo/pass/support.h"
 
-// A copy of one array into another memory, free to be moved.
+// True for a copy of one array into another memory space that may be replaced.
 static bool is_candidate(const HloInstruction *at) {
     return at->opcode == HLO_OP_COPY && hlo_shape_is_array(at->shape) &&
            hlo_shape_memory_space(at->shape) != hlo_shape_memory_space(at->operands[0]->shape) &&
            hlo_pass_may_replace(at);
 }
 
-// The start's tuple is (destination, source, context) as XLA writes it: the context is a number that means nothing
-// here. The two halves stand where the copy stood; moving them apart is a scheduler's work.
+// The start's tuple is (destination, source, context) as in XLA: the context is a number without a meaning here. The
+// two halves are adjacent, at the position of the copy; moving them apart is a scheduler's work.
 static void split(HloInstruction *copy) {
     assert(hlo_is(copy, HLO_OP_COPY));
     HloArena *arena = copy->parent->module->arena;

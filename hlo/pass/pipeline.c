@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The registry of passes, and the pipelines made of them.
 //
-// A pipeline is a list of names that is run in rounds until a round changes nothing. The order within a round matters
-// for how many rounds are needed, not for the result: calls go first so that everything behind sees one body; tuples
-// and empty arrays next, because they hide what goes in where; dead code last, once for all that became unused.
+// A pipeline is a list of names that is run repeatedly until an iteration changes nothing. The order affects only the
+// number of iterations, not the result: calls come first, so that everything after them sees one body; then tuples and
+// empty arrays, because they hide the data flow; dead code last, to remove everything that became unused.
 #include <string.h>
 
 #include "hlo/pass/pass.h"
@@ -14,7 +14,7 @@ static const HloPass passes[] = {
 #undef HLO_PASS
 };
 
-// What makes any program smaller without changing its shape for the partitioner.
+// The passes that make any program smaller without changing its shape for the partitioner.
 static const char *const simplify[] = {
     "call-inliner",
     "tuple-simplifier",
@@ -27,8 +27,8 @@ static const char *const simplify[] = {
     "cse",
     "dce",
 };
-// The same without touching the call structure, which sharding propagation reads. Equal values stay apart too: made
-// one, they would have to be cut alike for all their users. Their equal parts are made one after partitioning.
+// As `simplify`, without changing the call structure, which sharding propagation reads. Equal values are not merged
+// either: a merged value would need one sharding for all its users. Their equal shards are merged after partitioning.
 static const char *const simplify_before_partitioning[] = {
     "tuple-simplifier",
     "algebraic-simplifier",
@@ -39,7 +39,8 @@ static const char *const expand[] = {
     "batch-norm-expander", "rng-expander", "gather-expander", "scatter-expander", "dce",
 };
 
-// What annotated placements ask for. Copies come last: of a stack that moves they have gone.
+// The passes that implement annotated memory spaces. memory-copies runs last: host-offloader has already removed the
+// copies of stacks that it moved.
 static const char *const offload[] = {"host-offloader", "dce", "memory-copies"};
 
 static const HloPipeline pipelines[] = {
@@ -50,7 +51,7 @@ static const HloPipeline pipelines[] = {
      simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},
 };
 
-// Lists are short and names are looked up once a run: a linear search is enough.
+// Lists are short and names are looked up once per run: a linear search suffices.
 const HloPass *hlo_pass_at(int64_t index) {
     return index >= 0 && index < (int64_t)HLO_COUNT_OF(passes) ? &passes[index] : NULL;
 }

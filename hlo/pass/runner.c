@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The runner: verifies, times, dumps and checks, so that passes need not.
 //
-// A pass is a function that says whether it changed something. Around it the runner measures its time, puts the lists
-// of computations in order again (passes append), verifies the module, and compares hashes where the pass says that
-// nothing changed. Everything that allocates from an arena runs under hlo_protect(), which is why the steps are
-// functions of one argument.
+// A pass is a function that reports whether it changed something. The runner measures its time, restores the order of
+// the lists of computations (passes append), verifies the module, and compares hashes if the pass reports no change.
+// Everything that allocates from an arena runs under hlo_protect(), which is why the steps are functions of one
+// argument.
 #include <assert.h>
 #include <regex.h>
 
@@ -23,11 +23,11 @@ typedef struct Run {
     regex_t pattern;
     bool has_pattern;
     int64_t number;  // runs of passes so far
-    uint64_t hash;   // of the module as it is now, if `has_hash`
+    uint64_t hash;   // of the current module, if `has_hash`
     bool has_hash;
 } Run;
 
-// Names are those of XLA's --xla_dump_to, so that people's scripts find them.
+// Names are those of XLA's --xla_dump_to, so that existing scripts find them.
 static HloStatus dump(const Run *run, const char *stage) {
     assert(run->module && stage);
     HloText path = {0}, text = {0};
@@ -43,7 +43,7 @@ static HloStatus dump(const Run *run, const char *stage) {
     return status;
 }
 
-// The dump behind one pass, where the user's pattern asks for it.
+// Dumps the module after one pass, if the user's pattern matches it.
 static HloStatus dump_after(const Run *run, const char *pass) {
     if (!run->options.dump_folder || !run->has_pattern || regexec(&run->pattern, pass, 0, NULL, 0) != 0) {
         return HLO_SUCCESS;
@@ -63,7 +63,7 @@ typedef struct PassCall {
     bool changed;
 } PassCall;
 
-// The pass itself, with a scratch arena that lives as long as it runs.
+// Runs the pass itself, with a scratch arena that lives as long as it runs.
 static HloStatus pass_body(void *argument) {
     PassCall *call = argument;
     call->env.scratch = hlo_arena_scratch_new();
@@ -72,8 +72,8 @@ static HloStatus pass_body(void *argument) {
     return status;
 }
 
-// True when operands and control predecessors stand first; `passed` has a mark for every id of the module. Passes
-// append what they make and leave the order to the runner; looking is much cheaper than sorting.
+// True if operands and control predecessors come first; `passed` has a mark for every id of the module. Passes append
+// their new instructions and leave the order to the runner; checking is much cheaper than sorting.
 static bool is_in_order(const HloComputation *computation, bool *passed) {
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         for (int64_t k = 0; k < i->operand_count; k++) {
@@ -87,7 +87,7 @@ static bool is_in_order(const HloComputation *computation, bool *passed) {
     return true;
 }
 
-// Only lists that are out of order are sorted: most passes touch one computation of many, or none.
+// Sorts only lists that are out of order: most passes touch one computation of many, or none.
 static HloStatus sort_body(void *argument) {
     HloModule *module = argument;
     HloArena *scratch = hlo_arena_scratch_new();
@@ -104,15 +104,15 @@ typedef struct HashCall {
     uint64_t hash;
 } HashCall;
 
-// The hash over all that printing shows but names.
+// Computes the hash of everything that printing shows except names.
 static HloStatus hash_body(void *argument) {
     HashCall *call = argument;
     call->hash = hlo_module_hash(call->module);
     return HLO_SUCCESS;
 }
 
-// A pass that lies about having changed nothing would end a pipeline's rounds too early, or skip the verifier. The hash
-// makes it a failure of the first test that runs into it.
+// A pass that wrongly reports no change would end a pipeline's iterations too early, or skip the verifier. The hash
+// makes the first test in which that happens fail.
 static HloStatus after_pass(Run *run, const PassCall *call) {
     assert(call && run->module);
     if (!call->changed) {
@@ -127,13 +127,13 @@ static HloStatus after_pass(Run *run, const PassCall *call) {
     if (run->options.skip_verify) return HLO_SUCCESS;
     HloStatus status = hlo_verify(run->module);
     if (!status) return HLO_SUCCESS;
-    // What was valid before the pass and is not after it is our mistake, not the user's.
+    // If the module was valid before the pass and is not after it, the error is ours, not the user's.
     HloStatus internal = hlo_error(HLO_INTERNAL, "the pass broke the module: %s", hlo_status_message(status));
     hlo_status_free(status);
     return internal;
 }
 
-// The hash of the module before a pass. A pass that changed nothing leaves that of the pass before it.
+// Computes the hash of the module before a pass. A pass that changed nothing keeps the previous hash.
 static HloStatus find_hash(Run *run) {
     HashCall before = {.module = run->module};
     if (run->has_hash || run->options.skip_verify) return HLO_SUCCESS;
@@ -143,7 +143,7 @@ static HloStatus find_hash(Run *run) {
     return HLO_SUCCESS;
 }
 
-// One pass with everything around it; errors say which pass it was.
+// Runs one pass with everything around it; errors name the pass.
 static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     assert(pass && pass->run && changed);
     PassCall call = {.pass = pass,
@@ -165,12 +165,12 @@ static HloStatus run_one(Run *run, const HloPass *pass, bool *changed) {
     return HLO_SUCCESS;
 }
 
-// Iterates until nothing changes, but not for ever: two passes that undo each other must not hang a compilation. The
-// last iteration ends at the pass that made the last change: those after it have seen the module as it is.
+// Iterates until nothing changes, but not forever: two passes that undo each other must not hang a compilation. The
+// last iteration ends at the pass that made the last change: those after it have already seen the current module.
 static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     assert(pipeline);
     run->pipeline = pipeline->name;
-    int32_t unchanged = 0;  // passes in a row that found nothing to do
+    int32_t unchanged = 0;  // consecutive passes that changed nothing
     for (int32_t n = 0; n < pipeline->rounds * pipeline->count && unchanged < pipeline->count; n++) {
         bool changed = false;
         HLO_TRY(run_one(run, hlo_pass_find(pipeline->passes[n % pipeline->count]), &changed));
@@ -179,7 +179,7 @@ static HloStatus run_pipeline(Run *run, const HloPipeline *pipeline) {
     return HLO_SUCCESS;
 }
 
-// A run with its options filled in. The pattern is compiled before anything runs, since it is the user's.
+// Starts a run, with its options filled in. The pattern is compiled before anything runs, since it is the user's.
 static HloStatus start(Run *run, HloModule *module, const HloPassOptions *options) {
     *run = (Run){.module = module, .pipeline = "passes"};
     if (options) run->options = *options;
@@ -193,12 +193,12 @@ static HloStatus start(Run *run, HloModule *module, const HloPassOptions *option
     return HLO_SUCCESS;
 }
 
-// The dumps at both ends, which a folder alone asks for.
+// Writes the dumps before the first and after the last pass, for which a folder suffices.
 static HloStatus dump_if_wanted(const Run *run, const char *stage) {
     return run->options.dump_folder ? dump(run, stage) : HLO_SUCCESS;
 }
 
-// Names in order: a pipeline with its rounds, or a single pass.
+// Runs names in order: each is a pipeline with its iterations, or a single pass.
 static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
     assert(count >= 0);
     HLO_TRY(dump_if_wanted(run, "before_optimizations"));
@@ -214,7 +214,7 @@ static HloStatus run_names(Run *run, const char *const *names, int64_t count) {
     return dump_if_wanted(run, "after_optimizations");
 }
 
-// All names are looked up before anything runs, so that a typing error in the last one leaves the module as it was.
+// All names are looked up before anything runs, so that a misspelt name at the end leaves the module unchanged.
 HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t count, const HloPassOptions *options) {
     assert(module && count >= 0 && (names || count == 0));
     for (int64_t i = 0; i < count; i++) {
@@ -228,7 +228,7 @@ HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t co
     return status;
 }
 
-// For callers that have the passes themselves: no names, no dumps at both ends.
+// For callers that have the passes themselves: no names, no dumps before the first and after the last pass.
 HloStatus hlo_run_pass_list(HloModule *module, const HloPass *const *passes, int64_t count,
                             const HloPassOptions *options, bool *changed) {
     assert(module && count >= 0 && (passes || count == 0));

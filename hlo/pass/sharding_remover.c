@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings on one device mean nothing: annotations go, and the custom calls that only carry one pass their operand on.
+// Removes shardings, which have no meaning on one device: annotations are deleted, and custom calls that only have an
+// annotation are replaced by their operand.
 //
 //   y = f32[8] custom-call(x), custom_call_target="Sharding"   ->   x in place of y
 #include <string.h>
@@ -7,13 +8,13 @@
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/support.h"
 
-// Custom calls that compute nothing: constraints, and the boundaries of manual regions.
+// True for custom calls that compute nothing: constraints, and the boundaries of manual regions.
 static bool carries_sharding(const HloInstruction *instruction) {
     if (instruction->operand_count != 1) return false;
     return hlo_custom_call_kind(instruction) == HLO_CALL_SHARDING || hlo_custom_call_is_region_boundary(instruction);
 }
 
-// Shardy writes its shardings as frontend attributes.
+// Removes shardings that Shardy writes as frontend attributes.
 static bool drop_sharding_attributes(HloInstruction *instruction) {
     HloKeyValues *attributes = &instruction->frontend_attributes;
     HloKeyValue *kept = HLO_ARENA_NEW(instruction->parent->module->arena, HloKeyValue, attributes->count);
@@ -26,7 +27,7 @@ static bool drop_sharding_attributes(HloInstruction *instruction) {
     return true;
 }
 
-// The annotation goes in any case; the call goes where its operand can stand for it.
+// Always removes the annotation, and the call if its operand can replace it.
 static bool clean(HloInstruction *instruction) {
     bool changed = instruction->sharding != NULL;
     instruction->sharding = NULL;
@@ -36,7 +37,7 @@ static bool clean(HloInstruction *instruction) {
         return changed;
     }
     HloInstruction *operand = instruction->operands[0];
-    // A manual region has smaller shapes inside when the program is for several devices: it stays.
+    // If the program is for several devices, a manual region has smaller shapes inside: it stays.
     if (!hlo_shape_equal(operand->shape, instruction->shape, HLO_COMPARE_IGNORE_LAYOUT)) return changed;
     hlo_instruction_replace_uses(instruction, operand);
     hlo_instruction_remove(instruction);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Making, replacing and recognising instructions; see support.h.
+// Creating, replacing and recognising instructions; see support.h.
 //
-// Instructions are made in the computation of one that is `like` them, at the end of its list, with its metadata, so
-// that errors and profiles of what a pass made still name the user's line. Shapes come from the same inference that the
-// verifier uses: a pass never writes a result shape, and one that asks for something impossible is a bug and not an
-// error of the user's.
+// Instructions are created in the computation of the instruction `like`, at the end of its list, with its metadata, so
+// that errors and profiles of the new instructions still name the user's line. Shapes come from the same inference that
+// the verifier uses: a pass never writes a result shape, and an impossible request is a bug, not an error of the user.
 #include "hlo/pass/support.h"
 
 #include <assert.h>
@@ -16,13 +15,13 @@ static HloArena *arena_of(const HloInstruction *like) {
     return like->parent->module->arena;
 }
 
-// True when an array of the shape has a layout: modules carry them everywhere or nowhere.
+// True if an array of the shape has a layout: modules have them everywhere or nowhere.
 static bool has_layout(const HloShape *shape) {
     while (hlo_shape_is_tuple(shape) && shape->element_count > 0) shape = shape->elements[0];
     return shape->layout != NULL;
 }
 
-// Attributes are copied into the module's arena, so callers may fill them in on their stack.
+// Attributes are copied into the module's arena, so callers may build them on their stack.
 HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest *request) {
     assert(like->parent && request);
     HloModule *module = like->parent->module;
@@ -46,7 +45,7 @@ HloInstruction *hlo_pass_make(const HloInstruction *like, const HloBuildRequest 
     return made;
 }
 
-// An op whose shape follows from its operands.
+// Makes an op whose shape follows from its operands.
 static HloInstruction *make(const HloInstruction *like, HloOpcode opcode, HloInstruction *const *operands,
                             int64_t count, const void *attributes) {
     return hlo_pass_make(
@@ -79,7 +78,7 @@ HloInstruction *hlo_pass_convert(const HloInstruction *like, HloInstruction *x, 
         like, &(HloBuildRequest){.opcode = HLO_OP_CONVERT, .operands = &x, .operand_count = 1, .type = type});
 }
 
-// An op whose sizes do not follow from its operands.
+// Makes an op whose sizes do not follow from its operands.
 static HloInstruction *sized(const HloInstruction *like, HloOpcode opcode, HloInstruction *x, HloInts dims,
                              const void *attributes) {
     return hlo_pass_make(like, &(HloBuildRequest){.opcode = opcode,
@@ -115,7 +114,7 @@ HloInstruction *hlo_pass_tuple(const HloInstruction *like, HloInstruction *const
     return make(like, HLO_OP_TUPLE, operands, count, NULL);
 }
 
-// A constant that keeps the literal, which lives in the module's arena.
+// Makes a constant that keeps the literal, which lives in the module's arena.
 static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral *literal) {
     return make(like, HLO_OP_CONSTANT, NULL, 0, &(HloConstantAttributes){literal});
 }
@@ -156,12 +155,12 @@ HloInts hlo_pass_inverse(const HloInstruction *like, HloInts permutation) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Walking
 
-// Computations that are made on the way are behind those that there were: the count is taken once.
+// New computations are appended after the existing ones: the count is taken once.
 HloPassWalk hlo_pass_walk(const HloModule *module) {
     return (HloPassWalk){.module = module, .computation = -1, .computation_count = module->computations.count};
 }
 
-// The last instruction is noted when a computation begins, because a pass appends behind it.
+// The last instruction is recorded when a computation begins, because a pass appends after it.
 HloInstruction *hlo_pass_next(HloPassWalk *walk) {
     while (!walk->next) {
         if (++walk->computation >= walk->computation_count) return NULL;
@@ -178,8 +177,8 @@ HloInstruction *hlo_pass_next(HloPassWalk *walk) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Replacing
 
-// Control edges say that this very instruction is ordered against others; halves of asynchronous ops only mean
-// something together.
+// Control edges order this particular instruction relative to others; halves of asynchronous ops only have a meaning
+// together.
 bool hlo_pass_may_replace(const HloInstruction *instruction) {
     if (instruction->control_predecessors.count || instruction->control_successors.count) return false;
     if (hlo_op_is(instruction->opcode, HLO_OP_IS_ASYNC_START | HLO_OP_IS_ASYNC_DONE | HLO_OP_IS_SIDE_EFFECT)) {
@@ -188,7 +187,7 @@ bool hlo_pass_may_replace(const HloInstruction *instruction) {
     return !hlo_instruction_has_side_effect(instruction);
 }
 
-// Moves the sharding of `old` to its replacement; false when that would change what the replacement says already.
+// Moves the sharding of `old` to its replacement; false if the replacement already has a different one.
 static bool move_sharding(const HloInstruction *old, HloInstruction *replacement) {
     assert(old != replacement);
     if (!old->sharding || hlo_sharding_equal(old->sharding, replacement->sharding)) return true;
@@ -198,7 +197,7 @@ static bool move_sharding(const HloInstruction *old, HloInstruction *replacement
     return true;
 }
 
-// Moves frontend attributes to a new replacement. Those of XLA and Shardy mean something to the partitioner: false when
+// Moves frontend attributes to a new replacement. Those of XLA and Shardy have a meaning for the partitioner: false if
 // they would be lost.
 static bool move_frontend_attributes(const HloInstruction *old, HloInstruction *replacement) {
     if (old->frontend_attributes.count == 0) return true;
@@ -210,7 +209,7 @@ static bool move_frontend_attributes(const HloInstruction *old, HloInstruction *
     return hlo_pass_same_frontend_attributes(old, replacement) || !hlo_pass_has_partitioner_attributes(old);
 }
 
-// Keys are read by their prefix: Shardy adds new ones from version to version.
+// Keys are matched by their prefix: Shardy adds new ones from version to version.
 bool hlo_pass_has_partitioner_attributes(const HloInstruction *instruction) {
     for (int64_t i = 0; i < instruction->frontend_attributes.count; i++) {
         const char *key = instruction->frontend_attributes.items[i].key;
@@ -219,7 +218,7 @@ bool hlo_pass_has_partitioner_attributes(const HloInstruction *instruction) {
     return false;
 }
 
-// In order, as they are written: the same producer writes the same order.
+// Compares in the written order: the same producer writes the same order.
 bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruction *b) {
     if (a->frontend_attributes.count != b->frontend_attributes.count) return false;
     for (int64_t i = 0; i < a->frontend_attributes.count; i++) {
@@ -229,8 +228,8 @@ bool hlo_pass_same_frontend_attributes(const HloInstruction *a, const HloInstruc
     return true;
 }
 
-// Everything that could forbid the replacement is asked before anything is changed. A replacement that nobody uses yet
-// was made for this purpose and takes over the old shape with its layout.
+// Everything that could forbid the replacement is checked before anything is changed. A replacement without users was
+// created for this purpose and takes over the old shape with its layout.
 bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
     assert(old != replacement);
     assert(old->parent == replacement->parent);
@@ -246,8 +245,8 @@ bool hlo_pass_replace(HloInstruction *old, HloInstruction *replacement) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Constants
 
-// Reshapes and broadcasts keep what is repeated. The literal may be larger than a scalar: all of its elements are
-// equal.
+// Follows reshapes and broadcasts, which preserve a repeated value. The literal may be larger than a scalar: all of its
+// elements are equal.
 bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **literal) {
     assert(literal);
     while (instruction->opcode == HLO_OP_BROADCAST || instruction->opcode == HLO_OP_RESHAPE) {
@@ -258,7 +257,7 @@ bool hlo_pass_is_splat(const HloInstruction *instruction, const HloLiteral **lit
     return *literal && !(*literal)->elided && (*literal)->data && hlo_literal_is_splat(*literal);
 }
 
-// Bits are compared, not numbers: -0 equals 0 and NaN equals nothing, and rules are about bits.
+// Compares bits, not numbers: -0 equals 0 and NaN equals nothing, and rules are about bits.
 bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
     const HloLiteral *literal;
     if (!hlo_pass_is_splat(instruction, &literal)) return false;
@@ -269,7 +268,8 @@ bool hlo_pass_is_all(const HloInstruction *instruction, double value) {
     return memcmp(data, literal->data, (size_t)hlo_type_bytes(scalar.type)) == 0;
 }
 
-// Values are held in 64 bits, signed ones extended: all ones are -1 there, or the largest unsigned number of the width.
+// Values are stored in 64 bits, signed ones extended: all ones are -1 there, or the largest unsigned number of the
+// width.
 bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
     const HloLiteral *literal;
     if (!hlo_pass_is_splat(instruction, &literal)) return false;
@@ -282,7 +282,7 @@ bool hlo_pass_is_all_ones(const HloInstruction *instruction) {
     return value == (INT64_C(1) << bits) - 1;
 }
 
-// A u64 beyond 2^63 has no int64_t, and is not known here.
+// A u64 of 2^63 or more does not fit in an int64_t, and is not recognised here.
 bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
     assert(value);
     const HloLiteral *literal;
@@ -296,14 +296,15 @@ bool hlo_pass_integer_value(const HloInstruction *instruction, int64_t *value) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Inlining
 
-// What the instruction of the body has become.
+// The copy of an instruction of the body.
 static HloInstruction *copy_of(const HloIntMap *copies, const HloInstruction *instruction) {
     int64_t *found = hlo_int_map_find(copies, (uint64_t)instruction->id);
-    HLO_BUG_IF(!found);  // a body is a list with operands first
+    HLO_BUG_IF(!found);  // in a body's list operands come first
     return (HloInstruction *)(uintptr_t)*found;
 }
 
-// Edges between instructions of the body. Parameters become arguments, which stand before everything that is copied.
+// Copies the edges between instructions of the body. Parameters become arguments, which come before everything that is
+// copied.
 static void copy_control_edges(const HloComputation *body, const HloIntMap *copies) {
     for (const HloInstruction *i = body->first; i; i = i->next) {
         if (i->opcode == HLO_OP_PARAMETER) continue;
@@ -313,7 +314,7 @@ static void copy_control_edges(const HloComputation *body, const HloIntMap *copi
     }
 }
 
-// One walk in list order: operands are copied before their users. Names are made unique by the clone.
+// Walks once in list order: operands are copied before their users. The clone makes names unique.
 HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body, HloInstruction *const *arguments,
                                 HloArena *scratch) {
     assert(like->parent && body->root && like->parent != body);
@@ -326,7 +327,7 @@ HloInstruction *hlo_pass_inline(HloInstruction *like, const HloComputation *body
             HloInstruction **operands = HLO_ARENA_NEW(scratch, HloInstruction *, i->operand_count);
             for (int64_t k = 0; k < i->operand_count; k++) operands[k] = copy_of(&copies, i->operands[k]);
             copy = hlo_instruction_clone(like->parent, i, i->shape, operands, i->operand_count);
-            // In a schedule the copies stand where the call stood.
+            // In a schedule the copies take the position of the call.
             hlo_instruction_move_before(copy, like);
         }
         hlo_int_map_set(scratch, &copies, (uint64_t)i->id, (int64_t)(uintptr_t)copy);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every shape of a copy of the module gets the wide types, and what the narrow types are written into besides shapes
-// follows: constants, the names of LAPACK's routines, the algorithms of dots. The verifier has the last word, so that
-// an op which cannot have the wide type is an error and not another program.
+// Every shape in a copy of the module gets the wide types, and everything else that names the narrow types follows:
+// constants, the names of LAPACK's routines, the algorithms of dots. Finally the module is verified, so that an op that
+// cannot have the wide type gives an error instead of a different program.
 #include "hlo/pass/wide_floats.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@ static bool has_narrow(const HloShape *shape) {
     return hlo_wide_float_type(shape->type) != shape->type;
 }
 
-// Layouts stay: they order dimensions, whatever the type.
+// Layouts are kept: they order dimensions, whatever the type.
 static const HloShape *widened(HloArena *arena, const HloShape *shape) {
     if (!shape || !has_narrow(shape)) return shape;
     if (!hlo_shape_is_tuple(shape)) return hlo_shape_with_type(arena, shape, hlo_wide_float_type(shape->type));
@@ -120,12 +120,12 @@ static void widen_instruction(HloArena *arena, HloInstruction *i) {
     }
 }
 
-// Bits of integers become the narrow float that they mean, and that is converted.
+// Reinterprets the bits of integers as the narrow float, and converts that.
 static void convert_bits(HloInstruction *i, const HloShape *narrow) {
     HloInstruction *bits = hlo_pass_make(
         i, &(HloBuildRequest){.opcode = i->opcode, .operands = i->operands, .operand_count = 1, .shape = narrow});
     hlo_instruction_replace_uses(i, hlo_pass_convert(i, bits, i->shape->type));
-    i->shape = narrow;  // unused now, but the verifier looks at it
+    i->shape = narrow;  // unused now, but still verified
 }
 
 static HloStatus widen_module(HloModule *module) {
