@@ -245,7 +245,7 @@ static void place_shapes(const Offloader *offloader) {
     }
 }
 
-// Creates constant arrays directly in host memory; anything else is copied there.
+// Creates broadcasts directly in host memory; anything else is copied there.
 static void make_in_host_memory(HloModule *module, Edge edge, int64_t space) {
     HloInstruction *value = edge.user->operands[edge.operand], *made;
     const HloShape *shape = array_in_space(module->arena, value->shape, space);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The algebraic simplifier: a work list over the rules of the other files here.
 //
-// Every instruction is looked at once, operands first, and again whenever something that it reads was replaced, so that
-// one run reaches a fixed point of all rules together. Of several rules that apply the first one in the tables wins;
-// the order of the tables decides which form of a program is preferred, never what it computes.
+// Every instruction is visited once, operands first, and again whenever one of its operands was replaced, so that one
+// run reaches a fixed point of all rules together. If several rules apply, the first one in the tables is used; the
+// order of the tables determines which form of a program is preferred, never what it computes.
 //
-// What rules make is appended to the computation and stands behind its users for a while: the runner sorts at the end
-// of the pass, and no rule may rely on the order of the list.
+// New instructions of rules are appended to the computation and so are temporarily after their users: the runner sorts
+// at the end of the pass, and no rule may rely on the order of the list.
 //
-//   z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: the two negations, then, visited again, the sum
+//   z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: first the two negations, then, visited again,
+//   the sum
 #include <assert.h>
 
 #include "hlo/pass/simplify/simplify.h"
@@ -17,11 +18,11 @@ typedef struct Simplifier {
     HloArena *scratch;
     HloSimplifyFunction *const *rules[HLO_OPCODE_COUNT];  // of each opcode, in the order of the tables; NULL at the end
     HloInstructionVector todo;
-    int64_t budget;  // rewrites that are left: an end in case two rules undo each other
+    int64_t budget;  // remaining rewrites: a limit in case two rules undo each other
     bool changed;
 } Simplifier;
 
-// Rules read sizes off shapes, which are only bounds where a dimension is dynamic: such instructions are left to the
+// Rules read sizes from shapes, which are only bounds if a dimension is dynamic: these instructions are left to the
 // padder.
 static bool is_static(const HloInstruction *instruction) {
     if (hlo_shape_is_dynamic(instruction->shape)) return false;
@@ -41,7 +42,7 @@ static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *ins
     return NULL;
 }
 
-// Sorts the rules of all tables by opcode, once a run: programs have many more instructions than there are rules.
+// Sorts the rules of all tables by opcode, once per run: programs have many more instructions than there are rules.
 static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
     static const HloSimplifyTable none = {0};
     const HloSimplifyTable products = env->before_partitioning ? none : hlo_simplify_products();
@@ -72,19 +73,20 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
     }
 }
 
-// An instruction may stand in the list several times, and may be gone when its turn comes: removed ones have no parent.
+// An instruction may be in the list several times, and may have been removed before its turn: removed ones have no
+// parent.
 static void push(Simplifier *simplifier, HloInstruction *instruction) {
     hlo_vector_push(simplifier->scratch, &simplifier->todo, instruction);
 }
 
-// Nothing reads it any more. (Parameters and effects were sorted out before.)
+// True if nothing uses it any more. (Parameters and effects were excluded before.)
 static bool is_dead(const HloInstruction *instruction) {
     return instruction->users.count == 0 && !hlo_instruction_is_root(instruction) &&
            instruction->opcode != HLO_OP_PARAMETER;
 }
 
-// Looks at one instruction. Dead ones go at once: a value that takes the place of others collects their users, and if
-// the dead among these stayed, each replacement would look at all that were there before it.
+// Visits one instruction. Dead ones are removed immediately: a value that replaces others collects their users, and if
+// dead users stayed, each replacement would visit all previous ones again.
 static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     if (!instruction->parent || !is_static(instruction) || !hlo_pass_may_replace(instruction)) return;
     if (is_dead(instruction)) {
@@ -95,8 +97,8 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     HloInstruction *last = instruction->parent->last;
     HloInstruction *replacement = simpler(simplifier, instruction);
     if (!replacement) return;
-    // New instructions stand behind `last`; the rules may apply to them too, and to whoever sees the replacement for
-    // the first time. Not to all of its users: one value that takes the place of n others would be n^2 visits.
+    // New instructions are after `last`; the rules may apply to them too, and to the users that see the replacement for
+    // the first time. But not to all of its users: one value that replaces n others would cause n^2 visits.
     const HloInstructionVector users = instruction->users;
     bool made = instruction->parent->last != last;
     for (HloInstruction *i = last->next; i; i = i->next) push(simplifier, i);
@@ -108,13 +110,13 @@ static void visit(Simplifier *simplifier, HloInstruction *instruction) {
     for (int64_t u = 0; u < users.count; u++) push(simplifier, users.items[u]);
 }
 
-// The rules on one computation, until none applies or the budget is used up. Twenty rewrites an instruction are far
-// more than any program was seen to need; the bound is there for pairs of rules that undo each other.
+// Applies the rules to one computation until none matches or the budget is used up. Twenty rewrites per instruction are
+// far more than any known program needs; the bound is for pairs of rules that undo each other.
 static void simplify(Simplifier *simplifier, HloComputation *computation) {
     assert(computation && !computation->removed);
     simplifier->todo = (HloInstructionVector){0};
     simplifier->budget = 20 * computation->instruction_count + 100;
-    // Operands first: the end of the list is taken first.
+    // Operands first: the list is popped from its end.
     for (HloInstruction *i = computation->last; i; i = i->previous) push(simplifier, i);
     while (simplifier->todo.count && simplifier->budget > 0) {
         visit(simplifier, simplifier->todo.items[--simplifier->todo.count]);

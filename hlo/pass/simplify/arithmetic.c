@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for sums, products and the like.
 //
-// Integers form a ring modulo 2^width, so they may be reordered at will; floats may not: x + 0 is not x for -0, x - x
-// is not 0 for infinities, x * 0 is not 0 for NaN. What is left for floats are rules in which both forms round the same
-// exact value. Complex numbers are left out almost everywhere, since their products are several operations with an
-// order of their own.
+// Integers form a ring modulo 2^width, so they may be reordered freely; floats may not: x + 0 is not x for -0, x - x is
+// not 0 for infinities, x * 0 is not 0 for NaN. Rules for floats are therefore limited to those in which both forms
+// round the same exact value. Complex numbers are excluded almost everywhere, since their products consist of several
+// operations in a particular order.
 #include <assert.h>
 #include <math.h>
 
 #include "hlo/pass/simplify/simplify.h"
 
-// What the rules ask of the type of an instruction's result.
+// Predicates of the rules on the type of an instruction's result.
 static bool is_float(const HloInstruction *i) {
     return hlo_type_is_float(i->shape->type);
 }
@@ -32,7 +32,7 @@ static HloInstruction *integers_like(const HloInstruction *i, int64_t value) {
     return i->shape->rank == 0 ? scalar : hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// The value that changes nothing when added: 0 for integers and pred, -0 for floats (0 would turn -0 into 0).
+// True for the identity of addition: 0 for integers and pred, -0 for floats (0 would turn -0 into 0).
 static bool adds_nothing(const HloInstruction *value) {
     if (is_float(value)) return hlo_pass_is_all(value, -0.0);
     return !hlo_type_is_complex(value->shape->type) && hlo_pass_is_all(value, 0);
@@ -52,18 +52,18 @@ static HloInstruction *add_negative(HloInstruction *i) {
     return NULL;
 }
 
-// The ops of integers that commute and associate, bit by bit or modulo 2^64.
+// The integer ops that commute and associate, bit by bit or modulo 2^64.
 static uint64_t combine(HloOpcode opcode, uint64_t c, uint64_t d) {
     switch (opcode) {
         case HLO_OP_ADD: return c + d;
         case HLO_OP_MULTIPLY: return c * d;
         case HLO_OP_AND: return c & d;
         case HLO_OP_OR: return c | d;
-        default: assert(opcode == HLO_OP_XOR); return c ^ d;  // no row has another one
+        default: assert(opcode == HLO_OP_XOR); return c ^ d;  // the only other opcode in the tables
     }
 }
 
-// (x op c) op d = x op (c op d) of integers, for sums, products and bits.
+// (x op c) op d = x op (c op d) for integers: sums, products and bit operations.
 static HloInstruction *merge_constants(HloInstruction *i) {
     HloInstruction *inner = i->operands[0];
     int64_t outer_value, inner_value, value;
@@ -71,12 +71,12 @@ static HloInstruction *merge_constants(HloInstruction *i) {
         !hlo_pass_integer_value(inner->operands[1], &inner_value)) {
         return NULL;
     }
-    // Modulo 2^64 and then, by the type, modulo its width: the same as in two steps.
+    // Computed modulo 2^64 and then, by the type, modulo its width: the same as in two steps.
     value = (int64_t)combine(i->opcode, (uint64_t)inner_value, (uint64_t)outer_value);
     return hlo_pass_binary(i, i->opcode, inner->operands[0], integers_like(i, value));
 }
 
-// Constants of commuting integer ops stand on the right, where merge_constants() looks for them.
+// Moves constants of commuting integer ops to the right, where merge_constants() expects them.
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
     int64_t value;
     if (!is_integer(i) || !hlo_pass_integer_value(i->operands[0], &value)) return NULL;
@@ -84,7 +84,7 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
     return hlo_pass_binary(i, i->opcode, i->operands[1], i->operands[0]);
 }
 
-// a * c + b * c = (a + b) * c and a * c - b * c = (a - b) * c of integers, where one multiplication is saved.
+// a * c + b * c = (a + b) * c and a * c - b * c = (a - b) * c for integers, if that saves a multiplication.
 static HloInstruction *factor_out(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_ADD) || hlo_is(i, HLO_OP_SUBTRACT));
     HloInstruction *x = i->operands[0], *y = i->operands[1];
@@ -98,7 +98,7 @@ static HloInstruction *factor_out(HloInstruction *i) {
     return NULL;
 }
 
-// x - c = x + -c of integers, so that constants of sums and differences meet.
+// x - c = x + -c for integers, so that constants of sums and differences can be merged.
 static HloInstruction *subtract_constant(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SUBTRACT));
     int64_t value, other;
@@ -108,7 +108,7 @@ static HloInstruction *subtract_constant(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_ADD, i->operands[0], negative);
 }
 
-// (c - x) + d = (c + d) - x of integers.
+// (c - x) + d = (c + d) - x for integers.
 static HloInstruction *add_to_difference(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_ADD));
     HloInstruction *x = i->operands[0];
@@ -119,7 +119,7 @@ static HloInstruction *add_to_difference(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_SUBTRACT, sum, x->operands[1]);
 }
 
-// An integer times a truth value is itself or 0. (Not of floats: infinity times 0 is NaN.)
+// An integer times a truth value is itself or 0. (Not for floats: infinity times 0 is NaN.)
 static HloInstruction *multiply_by_truth(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MULTIPLY));
     for (int k = 0; k < 2 && is_integer(i); k++) {
@@ -130,7 +130,7 @@ static HloInstruction *multiply_by_truth(HloInstruction *i) {
     return NULL;
 }
 
-// x - 0 = x for every float too: -0 - 0 is -0.
+// x - 0 = x, for all floats too: -0 - 0 is -0.
 static HloInstruction *subtract_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SUBTRACT));
     HloInstruction *b = i->operands[1];
@@ -138,7 +138,7 @@ static HloInstruction *subtract_nothing(HloInstruction *i) {
     return NULL;
 }
 
-// Not of floats: infinity less itself is NaN.
+// x - x = 0. Not for floats: infinity minus infinity is NaN.
 static HloInstruction *subtract_same(HloInstruction *i) {
     return is_integer(i) && i->operands[0] == i->operands[1] ? zeros_like(i) : NULL;
 }
@@ -149,7 +149,7 @@ static HloInstruction *subtract_negative(HloInstruction *i) {
     return b->opcode == HLO_OP_NEGATE ? hlo_pass_binary(i, HLO_OP_ADD, i->operands[0], b->operands[0]) : NULL;
 }
 
-// Not of floats: 0 - 0 is 0, and -0 is its negation.
+// 0 - x = -x. Not for floats: 0 - 0 is 0, and its negation is -0.
 static HloInstruction *subtract_from_zero(HloInstruction *i) {
     if (!is_integer(i) || !hlo_pass_is_all(i->operands[0], 0)) return NULL;
     return hlo_pass_unary(i, HLO_OP_NEGATE, i->operands[1]);
@@ -162,7 +162,7 @@ static HloInstruction *multiply_one(HloInstruction *i) {
     return hlo_pass_is_all(i->operands[0], 1) ? i->operands[1] : NULL;
 }
 
-// Not of floats: infinity times 0 is NaN, and -1 times 0 is -0.
+// x * 0 = 0. Not for floats: infinity times 0 is NaN, and -1 times 0 is -0.
 static HloInstruction *multiply_zero(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MULTIPLY));
     if (!is_integer(i)) return NULL;
@@ -182,21 +182,21 @@ static int power_of_two(const HloInstruction *i) {
     return __builtin_ctzll((uint64_t)value);
 }
 
-// (x / c) / d = x / (c * d) of integers, where the type holds the product: both round towards zero.
+// (x / c) / d = x / (c * d) for integers, if the type can represent the product: both truncate towards zero.
 static HloInstruction *divide_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
     const HloInstruction *x = i->operands[0];
     int64_t c, d, product;
     if (!is_integer(i) || x->opcode != HLO_OP_DIVIDE) return NULL;
     if (!hlo_pass_integer_value(x->operands[1], &c) || !hlo_pass_integer_value(i->operands[1], &d)) return NULL;
-    // Unsigned numbers beyond 2^63 look negative here, and have no product that fits.
+    // Unsigned numbers of 2^63 or more look negative here, and have no product that fits.
     if (c <= 0 || d <= 0 || __builtin_mul_overflow(c, d, &product)) return NULL;
     const int value_bits = hlo_type_info(i->shape->type)->bits - !is_unsigned(i);
     if (value_bits < 63 && product >> value_bits) return NULL;
     return hlo_pass_binary(i, HLO_OP_DIVIDE, x->operands[0], integers_like(i, product));
 }
 
-// Types whose numbers all have a negative.
+// True for types whose numbers all have a negative.
 static bool is_signed_float(const HloInstruction *i) {
     const HloType type = i->shape->type;
     return type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
@@ -223,7 +223,7 @@ static HloInstruction *multiply_negative(HloInstruction *i) {
     return NULL;
 }
 
-// x * -1 = -x. The -1 of integers, unsigned ones too, has all its bits set.
+// x * -1 = -x. The -1 of integers, including unsigned ones, has all its bits set.
 static HloInstruction *multiply_minus_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MULTIPLY));
     for (int k = 0; k < 2; k++) {
@@ -235,7 +235,7 @@ static HloInstruction *multiply_minus_one(HloInstruction *i) {
     return NULL;
 }
 
-// Unsigned only: a shift of a negative number rounds down, a division towards zero.
+// x / 2^k = x >> k. Unsigned only: a shift of a negative number rounds down, a division truncates.
 static HloInstruction *divide_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DIVIDE));
     int power = is_unsigned(i) ? power_of_two(i->operands[1]) : -1;
@@ -257,7 +257,7 @@ static HloInstruction *divide_by_float_power(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_MULTIPLY, i->operands[0], inverse);
 }
 
-// What is left behind the shift. Anything is divisible by one, also when it is negative.
+// x % 2^k = x & (2^k - 1). Every number is divisible by one, including negative ones.
 static HloInstruction *remainder_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER));
     int power = is_integer(i) ? power_of_two(i->operands[1]) : -1;
@@ -267,12 +267,12 @@ static HloInstruction *remainder_by_power(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_AND, i->operands[0], integers_like(i, mask));
 }
 
-// An op that undoes itself: op(op(x)) = x.
+// op(op(x)) = x for an op that is its own inverse.
 static HloInstruction *undone(HloInstruction *i) {
     return i->operands[0]->opcode == i->opcode ? i->operands[0]->operands[0] : NULL;
 }
 
-// An op that changes nothing the second time: op(op(x)) = op(x).
+// op(op(x)) = op(x) for an idempotent op.
 static HloInstruction *idempotent(HloInstruction *i) {
     return i->operands[0]->opcode == i->opcode ? i->operands[0] : NULL;
 }
@@ -291,7 +291,8 @@ static bool is_extreme(const HloInstruction *value, bool least) {
     return hlo_literal_get_int64(literal, 0) == (least ? lowest : -(lowest + 1));
 }
 
-// max(x, least) = x and max(x, greatest) = greatest, and the same of minima. The second not of floats, for NaN.
+// max(x, least) = x and max(x, greatest) = greatest, and likewise for minima. The latter not for floats, because of
+// NaN.
 static HloInstruction *bounded_by_all(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     bool least = i->opcode == HLO_OP_MAXIMUM;
@@ -303,7 +304,7 @@ static HloInstruction *bounded_by_all(HloInstruction *i) {
     return NULL;
 }
 
-// x^0 is 1 even for NaN, as C's pow() has it and XLA with it.
+// x^0 is 1 even for NaN, as in C's pow() and in XLA.
 static HloInstruction *small_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_POWER));
     HloInstruction *x = i->operands[0];

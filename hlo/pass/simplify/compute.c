@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for reductions, products, maps, sorts, collectives and tuples.
+// Rules for reductions, dots, maps, sorts, collectives and tuples.
 //
-// Reductions are rewritten only where their order cannot show: minima, maxima, bits and integer sums. A sum of floats
-// in another order is another sum, so those rules leave floats alone. Initial values must be neutral wherever a rule
-// lets one take part a different number of times.
+// Reductions are rewritten only if their order does not affect the result: minima, maxima, bits and integer sums. A sum
+// of floats in another order has a different result, so those rules do not apply to floats. Initial values must be
+// neutral if a rule changes how often one is included.
 #include <assert.h>
 #include <math.h>
 #include <string.h>
 
 #include "hlo/pass/simplify/simplify.h"
 
-// True when `value` changes nothing under `opcode`, for every element and with the same bits.
+// True if `value` changes nothing under `opcode`, for every element and with the same bits.
 static bool is_neutral(HloOpcode opcode, const HloInstruction *value) {
     HloType type = value->shape->type;
     bool is_float = hlo_type_is_float(type), exact = hlo_type_is_integer(type) || type == HLO_PRED;
@@ -27,7 +27,7 @@ static bool is_neutral(HloOpcode opcode, const HloInstruction *value) {
     }
 }
 
-// True when the order of the reduced elements does not matter to the bits.
+// True if the order of the reduced elements does not affect the bits of the result.
 static bool is_order_free(HloOpcode opcode, HloType type) {
     switch (opcode) {
         case HLO_OP_MAXIMUM:
@@ -46,7 +46,7 @@ static HloOpcode reducer_of(const HloInstruction *i) {
     return i->called_count == 1 ? hlo_computation_binary_opcode(i->called[0]) : HLO_OPCODE_COUNT;
 }
 
-// One array whose reduced dimensions all have size 1, from a neutral initial value.
+// A reduction of one array whose reduced dimensions all have size 1, from a neutral initial value, is a reshape.
 static HloInstruction *reduce_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInts dimensions = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
@@ -59,7 +59,7 @@ static HloInstruction *reduce_nothing(HloInstruction *i) {
     return dimensions.count == 0 ? x : hlo_pass_reshape(i, x, hlo_shape_dims(i->shape));
 }
 
-// Reducing no elements leaves the initial value.
+// A reduction of no elements is the initial value.
 static HloInstruction *reduce_of_empty(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *initial = i->operands[1];
@@ -80,15 +80,15 @@ static HloInstruction *reduced_over(const HloInstruction *i, HloInstruction *x, 
                                                .called_count = 1});
 }
 
-// Reducing a transposed array reduces other dimensions of the array, if those that stay keep their order; of sums of
-// floats those that are reduced too.
+// Reducing a transposed array reduces other dimensions of the array, if the kept dimensions stay in order; for sums of
+// floats the reduced ones must stay in order too.
 static HloInstruction *reduce_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
     if (i->operand_count != 2 || x->opcode != HLO_OP_TRANSPOSE) return NULL;
     HloInts reduced = HLO_ATTRIBUTES(i, Dimensions)->dimensions;
     HloInts permutation = HLO_ATTRIBUTES(x, Dimensions)->dimensions;
-    int64_t last[2] = {-1, -1};  // of the dimensions that stay, and of those that are reduced
+    int64_t last[2] = {-1, -1};  // of the kept dimensions, and of the reduced ones
     bool same_order = true;
     for (int64_t d = 0; d < permutation.count; d++) {
         const bool is_reduced = hlo_ints_contain(reduced, d);
@@ -106,7 +106,7 @@ static HloInstruction *reduce_of_transpose(HloInstruction *i) {
     return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
-// A window of one element everywhere, without padding and gaps, from a neutral value.
+// A reduction over windows of one element, without padding and gaps, from a neutral value, is its operand.
 static HloInstruction *window_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
     const HloWindow *window = HLO_ATTRIBUTES(i, Window)->window;
@@ -118,7 +118,7 @@ static HloInstruction *window_of_one(HloInstruction *i) {
     return i->operands[0]->shape->type == i->shape->type ? i->operands[0] : NULL;
 }
 
-// A sum of no products.
+// A dot over no terms is zero.
 static HloInstruction *dot_of_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DOT));
     const HloDotAttributes *dot = HLO_ATTRIBUTES(i, Dot);
@@ -137,7 +137,7 @@ static HloInts before_transpose(const HloInstruction *i, HloInts dimensions, Hlo
     return (HloInts){before, dimensions.count};
 }
 
-// True when the free dimensions of a side stand in the same order before its transpose as behind it.
+// True if the free dimensions of a side have the same order before its transpose as after it.
 static bool keeps_free_order(const HloInstruction *transpose, HloInts batch, HloInts contracting) {
     HloInts permutation = HLO_ATTRIBUTES(transpose, Dimensions)->dimensions;
     int64_t last = -1;
@@ -149,7 +149,7 @@ static bool keeps_free_order(const HloInstruction *transpose, HloInts batch, Hlo
     return true;
 }
 
-// Transposed operands are read in their own order instead.
+// A dot reads transposed operands directly, through other dimension numbers.
 static HloInstruction *dot_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DOT));
     HloDotAttributes dot = *HLO_ATTRIBUTES(i, Dot);
@@ -174,12 +174,12 @@ static HloInstruction *dot_of_transpose(HloInstruction *i) {
     return product;
 }
 
-// The dimensions of one side of a dot that are neither batch nor contracting ones.
+// The number of dimensions of one side of a dot that are neither batch nor contracting dimensions.
 static int64_t free_count(const HloInstruction *side, HloInts batch, HloInts contracting) {
     return side->shape->rank - batch.count - contracting.count;
 }
 
-// A product whose rows and columns are exchanged is one of exchanged operands.
+// A transpose that swaps the rows and columns of a dot is a dot with swapped operands.
 static HloInstruction *transpose_of_dot(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
@@ -223,7 +223,7 @@ static HloInstruction *map_of_op(HloInstruction *i) {
     return hlo_pass_binary(i, opcode, i->operands[first], i->operands[1 - first]);
 }
 
-// Nothing to sort along the dimension.
+// A sort along a dimension with nothing to sort is its operand.
 static HloInstruction *sort_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SORT));
     int64_t dimension = HLO_ATTRIBUTES(i, Sort)->dimensions.items[0];
@@ -231,16 +231,16 @@ static HloInstruction *sort_of_one(HloInstruction *i) {
     return i->operand_count == 1 ? i->operands[0] : hlo_pass_tuple(i, i->operands, i->operand_count);
 }
 
-// Collectives of groups of one device.
+// A collective over groups of one device is its operand.
 static HloInstruction *alone(HloInstruction *i) {
     const HloCollectiveAttributes *attributes = HLO_ATTRIBUTES(i, Collective);
     const HloModule *module = i->parent->module;
     int64_t size = attributes->replica_groups ? hlo_replica_groups_size(attributes->replica_groups) : 0;
     bool empty = size == 0 && (!attributes->replica_groups || attributes->replica_groups->count == 0);
-    // Without global ids a group of one replica still has all its partitions.
+    // Without global ids, a group of one replica still contains all its partitions.
     bool by_device = attributes->channel_id == 0 || attributes->use_global_device_ids;
     bool single = module->replica_count * module->num_partitions == 1 && empty;
-    // Whom a broadcast does not name gets zeros.
+    // Devices that a broadcast does not name receive zeros.
     const bool some = hlo_is(i, HLO_OP_COLLECTIVE_BROADCAST) && !empty && size == 1 &&
                       attributes->replica_groups->count != module->replica_count * module->num_partitions;
     if (some) return NULL;
@@ -249,13 +249,14 @@ static HloInstruction *alone(HloInstruction *i) {
     return hlo_pass_tuple(i, i->operands, i->operand_count);
 }
 
-// Programs wrap and unwrap at every border of a computation; inlined, both fall away.
+// get-tuple-element(tuple(...)) is the operand. Programs wrap and unwrap values at every boundary of a computation;
+// after inlining, both disappear.
 static HloInstruction *element_of_tuple(HloInstruction *i) {
     const HloInstruction *tuple = i->operands[0];
     return tuple->opcode == HLO_OP_TUPLE ? tuple->operands[HLO_ATTRIBUTES(i, TupleIndex)->index] : NULL;
 }
 
-// A reduction of a reduction by the same op, whose order does not matter, is one over all dimensions of both.
+// A reduction of a reduction by the same op is a reduction over the dimensions of both, if order does not matter.
 static HloInstruction *reduce_of_reduce(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     HloOpcode reducer = reducer_of(i);
@@ -273,7 +274,7 @@ static HloInstruction *reduce_of_reduce(HloInstruction *i) {
     return reduced_over(i, x->operands[0], (HloInts){dimensions, count});
 }
 
-// Pairs up dimensions of two forms of an array: *from and *to leave at the ends of the next shortest runs of equal
+// Pairs up dimensions of two forms of an array: advances *from and *to to the ends of the next shortest runs of equal
 // products. False at the end.
 static bool next_run(const HloShape *a, const HloShape *b, int64_t *from, int64_t *to) {
     if (*from == a->rank || *to == b->rank) return false;
@@ -290,7 +291,8 @@ static bool next_run(const HloShape *a, const HloShape *b, int64_t *from, int64_
     return true;
 }
 
-// The dimensions of `before` that stand where `reduced` do in `after`; -1 when the reshape joins or splits one of them.
+// Finds the dimensions of `before` that correspond to `reduced` in `after`; -1 if the reshape merges or splits one of
+// them.
 static int64_t reduced_before(const HloShape *before, const HloShape *after, HloInts reduced, int64_t *dimensions) {
     int64_t from = 0, to = 0, count = 0, first = 0, start = 0;
     while (next_run(before, after, &from, &to)) {
@@ -304,7 +306,7 @@ static int64_t reduced_before(const HloShape *before, const HloShape *after, Hlo
     return from == before->rank && to == after->rank && first == to && start == from ? count : -1;
 }
 
-// A reshape that only joins or splits dimensions that stay can follow the reduction, which leaves it less to do.
+// A reshape that only merges or splits kept dimensions can follow the reduction, which makes it smaller.
 static HloInstruction *reduce_of_reshape(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
@@ -324,13 +326,13 @@ static HloInstruction *reduce_of_reshape(HloInstruction *i) {
     return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
 }
 
-// The number of the next dimension of `shape` from `d` on that is not 1, or its rank.
+// The number of the next dimension of `shape` from `d` on whose size is not 1, or its rank.
 static int32_t next_proper(const HloShape *shape, int32_t d) {
     while (d < shape->rank && shape->dims[d] == 1) d++;
     return d;
 }
 
-// A reshape that only adds and drops dimensions of one element can follow the reduction too.
+// A reshape that only adds and drops dimensions of size 1 can follow the reduction too.
 static HloInstruction *reduce_of_thin(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     const HloInstruction *reshape = i->operands[0];
@@ -349,7 +351,7 @@ static HloInstruction *reduce_of_thin(HloInstruction *i) {
     return hlo_pass_reshape(i, sum, hlo_shape_dims(i->shape));
 }
 
-// Two constants with equal bits, or one instruction: NaN equals itself here, and 0 does not equal -0.
+// True for two constants with equal bits, or the same instruction: NaN equals itself here, and 0 does not equal -0.
 static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     const HloLiteral *first, *second;
     if (a == b) return true;
@@ -358,16 +360,16 @@ static bool same_splat(const HloInstruction *a, const HloInstruction *b) {
     return memcmp(first->data, second->data, (size_t)hlo_type_bytes(a->shape->type)) == 0;
 }
 
-// True if taking `value` once more changes nothing in a reduction that began with it: it is neutral, or the op takes
-// twice as once, or it is 0 in a sum of floats, which is never -0 if it began with 0.
+// True if including `value` once more changes nothing in a reduction that began with it: it is neutral, or the op is
+// idempotent, or it is 0 in a sum of floats, which is never -0 if it began with 0.
 static bool may_repeat(HloOpcode opcode, const HloInstruction *value) {
     bool idempotent =
         opcode == HLO_OP_MAXIMUM || opcode == HLO_OP_MINIMUM || opcode == HLO_OP_AND || opcode == HLO_OP_OR;
     return idempotent || is_neutral(opcode, value) || (opcode == HLO_OP_ADD && hlo_pass_is_all(value, 0));
 }
 
-// A window leaves its own padding out, so elements padded on beforehand may be left out too, if they equal the initial
-// value and that makes no difference: a sum from 1 would lose the ones that were padded on.
+// A window omits its own padding, so elements of an explicit pad before it may be omitted too, if they equal the
+// initial value and that makes no difference: a sum starting from 1 would lose the padded ones.
 static HloInstruction *window_of_pad(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_WINDOW));
     HloInstruction *x = i->operands[0];

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditionals whose choice is known, and those whose branches are one and the same: the branch takes their place.
+// Replaces conditionals whose choice is known, or whose branches are the same, by the branch.
 //
-// Branches are chosen as HLO defines it: `true` takes the first of two, an index out of range takes the last. Only the
-// branch that runs is kept, with its effects; the others are dropped with theirs, which would not have happened either.
-// A conditional with control edges stays, since the instructions of a branch could not all inherit them.
+// The choice follows HLO's definition: `true` selects the first of two, an index out of range the last. Only the branch
+// that runs is kept, with its effects; the others are dropped with theirs, which would not have happened either. A
+// conditional with control edges stays, since the instructions of a branch could not all inherit them.
 //
 //   r = conditional(pred[] constant(true), a, b), true_computation=f, false_computation=g   ->   the body of f, with a
 #include <assert.h>
 
 #include "hlo/pass/support.h"
 
-// The branch that runs whatever happens, or -1.
+// The branch that always runs, or -1.
 static int64_t known_branch(const HloInstruction *conditional) {
     assert(hlo_is(conditional, HLO_OP_CONDITIONAL));
     const HloInstruction *index = conditional->operands[0];
@@ -28,8 +28,8 @@ static int64_t known_branch(const HloInstruction *conditional) {
     return 0;
 }
 
-// Puts the branch that always runs in the place of the conditional. Branches see their operand alone, so nothing else
-// of the conditional has to be looked at.
+// Replaces the conditional by the branch that always runs. A branch reads only its operand, so nothing else of the
+// conditional matters.
 static bool simplify(HloInstruction *conditional, const HloPassEnv *env) {
     if (conditional->opcode != HLO_OP_CONDITIONAL) return false;
     if (conditional->control_predecessors.count || conditional->control_successors.count) return false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constant folding: ops on constants are evaluated (hlo/eval/) once and for all. Elementwise ops on repeated scalars
-// fold to a repeated scalar, whatever their size; other results are limited in size, and ops that do much work for
-// their size are folded only when they are small and so is that work.
+// Constant folding: evaluates ops on constants (hlo/eval/) at compile time. Elementwise ops on repeated scalars fold to
+// a repeated scalar, whatever their size; other results are limited in size, and ops that do a lot of work for their
+// size are folded only if both their size and their work are small.
 //
-// The evaluator is the oracle, so folding changes no bit of any result; what it refuses (an unknown custom call, a
-// mixture of types) stays in the program and is refused again where it runs, by name. Results are bounded because a
-// constant is stored, printed and sent: `f32[65536,65536] iota` is a line, its value is 16 GiB.
+// The evaluator is the reference, so folding changes no bit of any result; what it refuses (an unknown custom call, a
+// mixture of types) stays in the program and is refused again, by name, when it runs. Results are bounded because a
+// constant is stored, printed and sent: `f32[65536,65536] iota` is one line, its value is 16 GiB.
 //
 //   multiply(s32[] constant(3), s32[] constant(4))                ->   s32[] constant(12)
 //   exponential(f32[1000000] broadcast(f32[] constant(0)))        ->   f32[1000000] broadcast(f32[] constant(1))
@@ -16,10 +16,10 @@
 #include "hlo/eval/eval.h"
 #include "hlo/pass/support.h"
 
-enum { SMALL = 65536 };        // elements that an op of more than linear work may have in and out
-enum { STEPS = 4 * 1048576 };  // operations that it may do: hundredths of a second
+enum { SMALL = 65536 };        // maximum elements in and out of an op with more than linear work
+enum { STEPS = 4 * 1048576 };  // maximum number of its operations: hundredths of a second
 
-// True for products, which a machine may round in its own way.
+// True for products, which machines may round differently.
 static bool is_rounded_by_machine(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_DOT:
@@ -30,7 +30,7 @@ static bool is_rounded_by_machine(const HloInstruction *i) {
     }
 }
 
-// True for ops that are worth folding: pure, of bounded work, and no mere spelling of a constant.
+// True for ops that are worth folding: pure, of bounded work, and not merely another form of a constant.
 static bool may_fold(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_CONSTANT:
@@ -53,7 +53,8 @@ static bool may_fold(const HloInstruction *i) {
         case HLO_OP_SET_DIMENSION_SIZE:
         case HLO_OP_PARTITION_ID:
         case HLO_OP_REPLICA_ID: return false;
-        // A repeated constant is shorter as it is, but one that only gets dimensions of one element is the same array.
+        // A repeated constant is already in its shortest form, but one that only gets dimensions of size 1 is the same
+        // array.
         case HLO_OP_BROADCAST:
             if (i->operands[0]->shape->rank == 0 || hlo_shape_is_dynamic(i->shape)) return false;
             if (hlo_shape_elements(i->shape) != hlo_shape_elements(i->operands[0]->shape)) return false;
@@ -65,15 +66,15 @@ static bool may_fold(const HloInstruction *i) {
            hlo_pass_may_replace(i);
 }
 
-// The value of a constant that has one. Elided constants, printed as {...}, look like constants but must not be
-// computed with: their numbers are invented later.
+// The value of a constant, or NULL. Elided constants, printed as {...}, look like constants but must not be computed
+// with: their numbers are invented later.
 static const HloLiteral *known_literal(const HloInstruction *i) {
     if (i->opcode != HLO_OP_CONSTANT || !hlo_shape_is_array(i->shape)) return NULL;
     const HloLiteral *literal = hlo_constant_literal(i);
     return literal && !literal->elided && literal->data ? literal : NULL;
 }
 
-// Elements that an instruction reads and writes.
+// The number of elements that an instruction reads and writes.
 static int64_t elements_touched(const HloInstruction *i) {
     int64_t total = hlo_shape_elements(i->shape);
     for (int64_t k = 0; k < i->operand_count; k++) total += hlo_shape_elements(i->operands[k]->shape);
@@ -86,7 +87,8 @@ static double window_steps(const HloWindow *window) {
     return steps;
 }
 
-// How often an element counts. Of other ops SMALL bounds the work, too: a window may be much larger than its array.
+// The number of operations per element. For other ops SMALL bounds the work as well: a window may be much larger than
+// its array.
 static double steps_of_each(const HloInstruction *i) {
     double steps = 1;
     switch (i->opcode) {
@@ -97,7 +99,7 @@ static double steps_of_each(const HloInstruction *i) {
             return window_steps(attributes->window) *
                    (double)i->operands[1]->shape->dims[attributes->labels->kernel_input_feature];
         }
-        case HLO_OP_FFT: {  // of a prime length it is quadratic
+        case HLO_OP_FFT: {  // quadratic for a prime length
             const HloInts lengths = HLO_ATTRIBUTES(i, Fft)->length;
             for (int64_t d = 0; d < lengths.count; d++) steps += (double)lengths.items[d];
             return steps;
@@ -106,8 +108,8 @@ static double steps_of_each(const HloInstruction *i) {
     }
 }
 
-// The operations that a called computation does for an element. Those that call others are not looked through: they may
-// do so for ever.
+// The number of operations of a called computation per element. Computations that call others are not analysed: they
+// may run forever.
 static double steps_of_calls(const HloInstruction *i) {
     double steps = 1;
     for (int32_t c = 0; c < i->called_count; c++) {
@@ -117,8 +119,8 @@ static double steps_of_calls(const HloInstruction *i) {
     return steps;
 }
 
-// Linear ops may touch as many elements as the environment allows; products, sorts and windows do more work than they
-// touch elements, and the evaluator is slow: they get a smaller, fixed bound.
+// Linear ops may touch as many elements as the environment allows; dots, sorts and windows do more work than they touch
+// elements, and the evaluator is slow: they get a smaller, fixed bound.
 static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
     assert(env->fold_elements >= 0);
     int64_t touched = elements_touched(i);
@@ -130,7 +132,7 @@ static bool is_small_enough(const HloInstruction *i, const HloPassEnv *env) {
     return touched <= SMALL && (double)touched * steps_of_each(i) * steps_of_calls(i) <= STEPS;
 }
 
-// Evaluates `i` on `operands` into `target` (of its shape). False when it cannot be evaluated.
+// Evaluates `i` on `operands` into `target` (of its shape). False if it cannot be evaluated.
 static HloStatus evaluate(const HloInstruction *i, const HloLiteral *const *operands, HloLiteral *target, bool *done) {
     assert(i && target && done);
     HloLiteral *result = NULL;
@@ -146,7 +148,7 @@ static HloStatus evaluate(const HloInstruction *i, const HloLiteral *const *oper
     return HLO_SUCCESS;
 }
 
-// A constant beside `like`; it takes the literal as it is, which lives in the module's arena.
+// Makes a constant next to `like`; it takes the literal as it is, which lives in the module's arena.
 static HloInstruction *constant_of(const HloInstruction *like, const HloLiteral *literal) {
     return hlo_pass_make(
         like, &(HloBuildRequest){.opcode = HLO_OP_CONSTANT, .attributes = &(HloConstantAttributes){literal}});
@@ -158,7 +160,7 @@ static HloInstruction *repeated_scalar(HloInstruction *i) {
     return i->shape->rank == 0 && known_literal(i) ? i : NULL;
 }
 
-// The value of an operand: a constant, or an array that repeats one, which is written out in scratch memory.
+// The value of an operand: a constant, or an array that repeats one, which is expanded in scratch memory.
 static const HloLiteral *operand_value(HloInstruction *operand, const HloPassEnv *env) {
     const HloLiteral *known = known_literal(operand);
     const HloInstruction *scalar = known ? NULL : repeated_scalar(operand);
@@ -171,21 +173,21 @@ static const HloLiteral *operand_value(HloInstruction *operand, const HloPassEnv
     return array;
 }
 
-// Most instructions fail here, at their first operand.
+// Most instructions fail this test at their first operand.
 static bool has_known_operands(const HloInstruction *i) {
     for (int64_t k = 0; k < i->operand_count; k++)
         if (!known_literal(i->operands[k]) && !repeated_scalar(i->operands[k])) return false;
     return i->operand_count > 0;
 }
 
-// Where all operands repeat scalars, the result does too, and is not written out.
+// If all operands repeat scalars, the result does too, and is not expanded.
 static bool has_constant_array(const HloInstruction *i) {
     for (int64_t k = 0; k < i->operand_count; k++)
         if (known_literal(i->operands[k])) return true;
     return false;
 }
 
-// Folds an op all of whose operands are constants into a constant of the whole result.
+// Folds an op whose operands are all constants into a constant of the whole result.
 static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     HloArena *arena = i->parent->module->arena;
     if (!has_constant_array(i) || !is_small_enough(i, env)) return HLO_SUCCESS;
@@ -198,7 +200,7 @@ static HloStatus fold_arrays(HloInstruction *i, const HloPassEnv *env, bool *cha
     return HLO_SUCCESS;
 }
 
-// Elementwise ops on repeated scalars: the op on the scalars, repeated.
+// Folds elementwise ops on repeated scalars: applies the op to the scalars and repeats the result.
 static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     assert(changed);
     HloModule *module = i->parent->module;
@@ -223,7 +225,8 @@ static HloStatus fold_scalars(HloInstruction *i, const HloPassEnv *env, bool *ch
     return HLO_SUCCESS;
 }
 
-// The scalar form first: it folds arrays of any size, and leaves the repeated scalar to the rules that look for one.
+// Tries the scalar form first: it folds arrays of any size, and leaves the repeated scalar to the rules that look for
+// it.
 static HloStatus fold(HloInstruction *i, const HloPassEnv *env, bool *changed) {
     if (!has_known_operands(i) || !may_fold(i) || (env->keep_products && is_rounded_by_machine(i))) return HLO_SUCCESS;
     HLO_TRY(fold_scalars(i, env, changed));

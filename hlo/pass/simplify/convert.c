@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for conversions and copies.
 //
-// A conversion that loses nothing can be skipped on the way to a third type. Whether it does is decided by exponent and
-// mantissa widths of hlo/ir/types.def and not by names; the 8-bit floats are left out, since several of them have no
-// infinity or one zero only and saturate in their own ways.
+// A lossless conversion can be skipped on the way to a third type. Exponent and mantissa widths of hlo/ir/types.def,
+// not names, determine whether it is lossless; the 8-bit floats are excluded, since several of them have no infinity or
+// only one zero and saturate in different ways.
 //
-//   f16 convert(f32 convert(bf16 x))   ->   f16 convert(x): what bf16 holds, f32 holds too
+//   f16 convert(f32 convert(bf16 x))   ->   f16 convert(x): f32 represents every bf16
 #include <assert.h>
 
 #include "hlo/pass/simplify/simplify.h"
 
-// The IEEE formats and bf16, which differ in widths only.
+// True for the IEEE formats and bf16, which differ only in widths.
 static bool is_plain_float(HloType type) {
     return type == HLO_F16 || type == HLO_BF16 || type == HLO_F32 || type == HLO_F64;
 }
 
-// True when every value of `from` is one of `to`.
+// True if every value of `from` is a value of `to`.
 static bool is_lossless(HloType from, HloType to) {
     const HloTypeInfo *a = hlo_type_info(from), *b = hlo_type_info(to);
     if (from == to) return true;
@@ -35,7 +35,7 @@ static HloInstruction *convert_same(HloInstruction *i) {
     return i->shape->type == i->operands[0]->shape->type ? i->operands[0] : NULL;
 }
 
-// a -> b -> c is a -> c when a -> b loses nothing.
+// a -> b -> c is a -> c if a -> b is lossless.
 static HloInstruction *convert_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONVERT));
     HloInstruction *inner = i->operands[0];
@@ -44,15 +44,15 @@ static HloInstruction *convert_twice(HloInstruction *i) {
     if (!is_lossless(x->shape->type, inner->shape->type)) return NULL;
     bool known = hlo_type_is_integer(i->shape->type) || is_plain_float(i->shape->type) || i->shape->type == HLO_PRED;
     if (!known) return NULL;
-    // Integers wrap around where the floats between would have been cut off at the ends.
+    // Integers wrap around where the intermediate floats would have saturated.
     bool wraps = hlo_type_is_integer(x->shape->type) && hlo_type_is_float(inner->shape->type) &&
                  hlo_type_is_integer(i->shape->type) && !is_lossless(x->shape->type, i->shape->type);
     if (wraps) return NULL;
     return x->shape->type == i->shape->type ? x : hlo_pass_convert(i, x, i->shape->type);
 }
 
-// There and back again, or nowhere at all. (Not by way of pred, which is left with nothing but whether any bit was
-// set.)
+// A bitcast-convert to the same type, or to another one and back, is its operand. (Not by way of pred, which keeps only
+// whether any bit was set.)
 static HloInstruction *bitcast_convert_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BITCAST_CONVERT));
     HloInstruction *x = i->operands[0];
@@ -61,7 +61,7 @@ static HloInstruction *bitcast_convert_same(HloInstruction *i) {
     return hlo_shape_equal(x->operands[0]->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? x->operands[0] : NULL;
 }
 
-// Rounding to a format at least as wide in both respects.
+// Rounding to a format that is at least as wide in both respects changes nothing.
 static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE_PRECISION));
     const HloReducePrecisionAttributes *attributes = HLO_ATTRIBUTES(i, ReducePrecision);
@@ -70,8 +70,8 @@ static HloInstruction *reduce_precision_nothing(HloInstruction *i) {
     return keeps ? i->operands[0] : NULL;
 }
 
-// A copy to the same layout and memory. One behind a parameter or before the root may be there for the sake of
-// aliasing, but means nothing for the values.
+// A copy to the same layout and memory space is its operand. A copy after a parameter or before the root may be
+// intended for aliasing, but does not affect the values.
 static HloInstruction *copy_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COPY));
     HloInstruction *x = i->operands[0];

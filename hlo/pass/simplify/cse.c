@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-// Common subexpressions: within a computation, equal instructions with equal operands are computed once.
+// Common subexpression elimination: within a computation, equal instructions with equal operands are computed once.
 //
-// What is applied to elements (the `to_apply` of reductions, comparators of sorts) comes first: StableHLO writes a
-// region at every use, so that equal reductions call different computations of one text. All are made to call the first
-// such. Bodies of loops and branches are not: passes treat them as their caller's own.
+// Computations that are applied to elements (the `to_apply` of reductions, comparators of sorts) are merged first:
+// StableHLO writes a region at every use, so that equal reductions call different but identical computations. All of
+// them are changed to call the first one. Bodies of loops and branches are not merged: passes treat them as belonging
+// to their caller.
 //
-// Only instructions with the very same operands are compared, in list order, so that whole trees that are equal fall
-// together from the leaves up. Effects, random numbers, control edges and Shardy's constraints keep their instruction
-// apart; so do different shardings, because the partitioner reads each of them.
+// Only instructions with the very same operands are compared, in list order, so that equal trees are merged from the
+// leaves up. Instructions with effects, random numbers, control edges or Shardy's constraints are not merged; nor are
+// those with different shardings, because the partitioner reads each of them.
 //
 // Numbering values by what they compute (global value numbering) would find more across reassociation, but that is the
 // algebraic simplifier's work, which brings equal values into equal forms first. Here one walk with one map is enough:
-// linear in the program, as hashes take in attributes and called computations too.
+// linear in the program, as hashes include attributes and called computations.
 //
 //   a = add(x, y); b = add(x, y); c = multiply(a, b)   ->   a = add(x, y); c = multiply(a, a)
 #include "hlo/pass/support.h"
 
-// Parameters are distinct by nature; a domain marks a border in the graph that must stay where it is.
+// Parameters are distinct by nature; a domain marks a boundary in the graph that must stay where it is.
 static bool may_share(const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_PARAMETER || instruction->opcode == HLO_OP_DOMAIN) return false;
     if (hlo_instruction_is_nondeterministic(instruction)) return false;
     return hlo_pass_may_replace(instruction);
 }
 
-// Equal instructions have equal hashes. Names, metadata and users are no part of what an instruction is.
+// Hashes an instruction: equal ones have equal hashes. Names, metadata and users are not included.
 static uint64_t hash_of(const HloInstruction *instruction) {
     HloFamily family = hlo_op_info(instruction->opcode)->family;
     uint64_t hash = hlo_hash_mix((uint64_t)instruction->opcode, hlo_shape_hash(instruction->shape));
     uint64_t sum = 0;
     for (int64_t i = 0; i < instruction->operand_count; i++) {
         uint64_t id = (uint64_t)instruction->operands[i]->id + 1;
-        // Ops that commute hash the same with their operands swapped.
+        // Ops that commute have the same hash with their operands swapped.
         if (hlo_op_is(instruction->opcode, HLO_OP_IS_COMMUTES))
             sum += hlo_hash_mix(17, id);
         else
             hash = hlo_hash_mix(hash, id);
     }
-    // Reductions of one array by many computations would meet in one place of the map otherwise.
+    // Otherwise reductions of one array by many computations would all collide in the map.
     for (int32_t i = 0; i < instruction->called_count; i++) {
         hash = hlo_hash_mix(hash, (uint64_t)instruction->called[i]->id + 1);
     }
@@ -44,15 +45,15 @@ static uint64_t hash_of(const HloInstruction *instruction) {
     return hlo_hash_mix(hash, sum);
 }
 
-// a + b against b + a, which hlo_instruction_identical() does not know about.
+// Compares a + b with b + a, which hlo_instruction_identical() does not treat as equal.
 static bool swapped_twin(const HloInstruction *a, const HloInstruction *b) {
     return hlo_op_is(a->opcode, HLO_OP_IS_COMMUTES) && a->opcode == b->opcode && a->operands[0] == b->operands[1] &&
            a->operands[1] == b->operands[0] && hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_ALL) &&
            hlo_sharding_equal(a->sharding, b->sharding);
 }
 
-// One walk over a computation. The map goes from hash to the first instruction that has it; collisions are resolved by
-// probing the next number, which is why nothing is ever taken out of it.
+// Walks once over a computation. The map goes from a hash to the first instruction that has it; collisions are resolved
+// by probing the next number, which is why nothing is ever removed from it.
 static bool share(HloComputation *computation, const HloPassEnv *env) {
     HloIntMap known = {0};  // hash -> the first instruction with it
     bool changed = false;
@@ -60,7 +61,7 @@ static bool share(HloComputation *computation, const HloPassEnv *env) {
         next = i->next;
         if (!may_share(i)) continue;
         uint64_t hash = hash_of(i);
-        // Two different instructions may have one hash: the next place is tried then.
+        // Two different instructions may have the same hash: then the next number is tried.
         for (int64_t *found; (found = hlo_int_map_find(&known, hash)); hash++) {
             HloInstruction *twin = (HloInstruction *)(intptr_t)*found;
             bool same = hlo_instruction_identical(i, twin) || swapped_twin(i, twin);
@@ -95,7 +96,7 @@ static bool is_applied(const HloComputation *computation) {
     return computation->callers.count > 0;
 }
 
-// The places of instructions in the lists of their computations.
+// The positions of instructions in the lists of their computations.
 typedef int32_t *Places;
 
 static uint64_t hash_of_computation(const HloComputation *computation, Places places) {
@@ -111,7 +112,7 @@ static uint64_t hash_of_computation(const HloComputation *computation, Places pl
     return hash;
 }
 
-// True if two computations are the same text but for names. Control edges and effects keep them apart.
+// True if two computations are identical except for names. Ones with control edges or effects are never identical.
 static bool same_computation(const HloComputation *a, const HloComputation *b, const int32_t *places) {
     if (a->instruction_count != b->instruction_count || places[a->root->id] != places[b->root->id]) return false;
     const HloInstruction *y = b->first;
@@ -124,7 +125,7 @@ static bool same_computation(const HloComputation *a, const HloComputation *b, c
     return true;
 }
 
-// Every caller of `from` calls `to`. Callers leave the list of `from` as they go.
+// Makes every caller of `from` call `to`. Callers leave the list of `from` on the way.
 static void move_callers(HloComputation *from, HloComputation *to, HloArena *scratch) {
     while (from->callers.count) {
         HloInstruction *caller = from->callers.items[from->callers.count - 1];
@@ -135,10 +136,10 @@ static void move_callers(HloComputation *from, HloComputation *to, HloArena *scr
     }
 }
 
-// Of equal applied computations all callers call the first; dead code elimination takes the others away. Where two
-// different ones have one hash, the second and its equals are left as they are.
+// Makes all callers of equal applied computations call the first; dead code elimination removes the others. If two
+// different ones have the same hash, the second and its equals stay unchanged.
 static bool share_computations(HloModule *module, HloArena *scratch) {
-    HloIntMap known = {0};  // hash -> place of the first computation with it
+    HloIntMap known = {0};  // hash -> position of the first computation with it
     Places places = HLO_ARENA_NEW(scratch, int32_t, module->instruction_limit);
     bool changed = false;
     for (int64_t c = 0; c < module->computations.count; c++) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dead code: instructions without users that are not the root, a parameter, or an effect; computations that the entry
-// does not reach.
+// Dead code elimination: removes instructions without users that are not the root, a parameter, or an effect, and
+// computations that are not reachable from the entry.
 //
-// One walk from the end of each list finds everything, because operands stand before their users (the runner sees to
-// that after every pass): when an instruction is looked at, all that could have used it was looked at before. A work
-// list would find the same in any order, but costs memory for programs of millions of instructions. Computations go
-// last: the caller that kept one alive may have been dead.
+// One walk from the end of each list finds everything, because operands come before their users (the runner ensures
+// that after every pass): when an instruction is visited, all its possible users have been visited. A work list would
+// find the same in any order, but takes memory for programs of millions of instructions. Computations are removed last,
+// because the caller that kept one alive may have been dead.
 #include "hlo/pass/pass.h"
 
-// Control edges keep an instruction alive: somebody wants to be ordered against it.
+// Control edges keep an instruction alive: something is ordered relative to it.
 static bool is_dead(const HloInstruction *instruction) {
     if (instruction->users.count || hlo_instruction_is_root(instruction)) return false;
     if (instruction->opcode == HLO_OP_PARAMETER) return false;
@@ -16,7 +16,7 @@ static bool is_dead(const HloInstruction *instruction) {
     return !hlo_instruction_has_side_effect(instruction);
 }
 
-// Users stand behind their operands, so one walk from the end finds everything.
+// Users come after their operands, so one walk from the end finds everything.
 static bool remove_dead(HloComputation *computation) {
     bool changed = false;
     for (HloInstruction *i = computation->last, *previous; i; i = previous) {
@@ -28,7 +28,8 @@ static bool remove_dead(HloComputation *computation) {
     return changed;
 }
 
-// True if some computation has no caller. There is no recursion, so where all but the entry have one, all are reached.
+// True if some computation has no caller. There is no recursion, so if all except the entry have one, all are
+// reachable.
 static bool has_uncalled(const HloModule *module) {
     for (int64_t i = 0; i < module->computations.count; i++) {
         const HloComputation *computation = module->computations.items[i];

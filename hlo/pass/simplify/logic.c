@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for bits, comparisons and choices.
+// Rules for bits, comparisons and selections.
 //
-// Predicates are integers of one bit here: all ones is `true`. Rules that look at order hold for integers only where
-// NaN would break them, and say so.
+// Predicates are treated as integers of one bit: all ones is `true`. Rules about order apply only to integers if NaN
+// would break them, and their comments state it.
 #include <assert.h>
 
 #include "hlo/pass/simplify/simplify.h"
 
-// +0 in every element: -0 compares equal to it, but has other bits.
+// True if every element is +0: -0 compares equal to it, but has other bits.
 static bool is_zero(const HloInstruction *i) {
     return hlo_pass_is_all(i, 0);
 }
-// Types without NaN and without two zeros.
+// True for types without NaN and without two zeros.
 static bool is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
@@ -21,7 +21,7 @@ static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
 
-// and: 0 wins, all ones change nothing. or: the other way around.
+// x and 0 = 0, x and -1 = x; for `or` the other way around.
 static HloInstruction *with_constant(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_AND) || hlo_is(i, HLO_OP_OR));
     bool is_and = i->opcode == HLO_OP_AND;
@@ -47,7 +47,7 @@ static HloInstruction *simplify_xor(HloInstruction *i) {
     return NULL;
 }
 
-// The comparison that holds exactly where this one does not, among numbers that can be ordered.
+// The comparison that is true exactly where this one is false, among ordered numbers.
 static int32_t opposite(int32_t direction) {
     static const int32_t opposites[] = {
         [HLO_ComparisonDirection_EQ] = HLO_ComparisonDirection_NE,
@@ -60,7 +60,7 @@ static int32_t opposite(int32_t direction) {
     return opposites[direction];
 }
 
-// not(not(x)) = x; not(a < b) = a >= b where there are no NaN.
+// not(not(x)) = x; not(a < b) = a >= b for types without NaN.
 static HloInstruction *simplify_not(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_NOT));
     HloInstruction *x = i->operands[0];
@@ -76,12 +76,12 @@ static HloInstruction *simplify_not(HloInstruction *i) {
                .opcode = HLO_OP_COMPARE, .operands = x->operands, .operand_count = 2, .attributes = &attributes});
 }
 
-// All three shifts.
+// A shift by 0 of any kind is its operand.
 static HloInstruction *shift_by_nothing(HloInstruction *i) {
     return is_zero(i->operands[1]) ? i->operands[0] : NULL;
 }
 
-// Not of floats: NaN is not even equal to itself.
+// x == x is true, x != x false. Not for floats: NaN does not equal itself.
 static HloInstruction *compare_same(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     if (i->operands[0] != i->operands[1] || !is_exact(i->operands[0])) return NULL;
@@ -90,7 +90,7 @@ static HloInstruction *compare_same(HloInstruction *i) {
                             direction == HLO_ComparisonDirection_LE);
 }
 
-// x == true is x, x == false is not x; and so on for !=.
+// x == true is x, x == false is not x; and likewise for !=.
 static HloInstruction *compare_with_pred(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *x = i->operands[0], *constant = i->operands[1];
@@ -102,17 +102,18 @@ static HloInstruction *compare_with_pred(HloInstruction *i) {
     return zero != equal ? x : hlo_pass_unary(i, HLO_OP_NOT, x);
 }
 
-// A predicate that is the same everywhere, or two equal choices.
+// A select with a constant predicate or two equal choices is one of them.
 static HloInstruction *select_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
-    if (!hlo_shape_is_array(i->shape)) return NULL;  // between tuples, which XLA does not have: refused later, by name
+    if (!hlo_shape_is_array(i->shape))
+        return NULL;  // a select of tuples, which XLA does not have: refused later, by name
     HloInstruction *predicate = i->operands[0];
     if (i->operands[1] == i->operands[2]) return i->operands[1];
     if (is_zero(predicate)) return i->operands[2];
     return hlo_pass_is_all_ones(predicate) ? i->operands[1] : NULL;
 }
 
-// The choices change places; the negation may then go.
+// select(not(p), a, b) = select(p, b, a); the negation may then become unused.
 static HloInstruction *select_of_not(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
@@ -120,7 +121,7 @@ static HloInstruction *select_of_not(HloInstruction *i) {
     return hlo_pass_select(i, predicate->operands[0], i->operands[2], i->operands[1]);
 }
 
-// A choice between true and false is the predicate itself.
+// select(p, true, false) = p.
 static HloInstruction *select_of_truth(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];
@@ -131,7 +132,7 @@ static HloInstruction *select_of_truth(HloInstruction *i) {
     return NULL;
 }
 
-// select(p, select(p, a, b), c) = select(p, a, c), and the same on the other side.
+// select(p, select(p, a, b), c) = select(p, a, c), and likewise on the other side.
 static HloInstruction *select_again(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0], *yes = i->operands[1], *no = i->operands[2];

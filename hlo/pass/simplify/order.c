@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for comparisons, bounds and signs: what is known of two numbers without knowing them.
+// Rules for comparisons, bounds and signs: facts about two numbers that are known without their values.
 //
-// Knowledge is asked for where it is used, a few ops up (FAR), instead of being kept as ranges for every instruction: a
-// table would have to be mended after each rewrite, and nearly all questions end at a count (iota), a constant or a
-// square. A comparison that is known goes, and with it often a mask or the guard of a loop that a frontend wrote for
-// sizes which did not turn out to vary.
+// Facts are derived on demand, from a few ops up (FAR), instead of being kept as ranges for every instruction: a table
+// would have to be updated after each rewrite, and nearly all derivations end at an iota, a constant or a square. A
+// comparison with a known result is removed, and often with it a mask or the guard of a loop that a frontend wrote for
+// sizes which turned out to be constant.
 //
-// Of floats a rule may only use what holds for NaN as well: "not below zero" is said of what is NaN too, so it may
-// answer x < 0 (false either way), never x >= 0. Numbers are compared as doubles, hence integers from 2^53 on are not
-// known here (real_value()).
+// For floats a rule may only use facts that also hold for NaN: "not below zero" includes NaN, so it may decide x < 0
+// (false either way), but never x >= 0. Numbers are compared as doubles, so integers from 2^53 on are treated as
+// unknown (real_value()).
 #include <assert.h>
 #include <math.h>
 
@@ -39,7 +39,7 @@ static HloInstruction *pred_like(const HloInstruction *i, bool value) {
     return hlo_pass_splat(i, HLO_PRED, hlo_shape_dims(i->shape), value);
 }
 
-// In the total order of floats -0 stands below 0 and NaN at the ends: the rules below mean the natural one.
+// In the total order of floats -0 is below 0 and NaN at the ends: the rules below are for the natural order.
 static bool is_natural(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Compare)->type != HLO_ComparisonType_TOTALORDER ||
            !hlo_type_is_float(i->operands[0]->shape->type);
@@ -48,7 +48,7 @@ static bool is_natural(const HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Signs
 
-// True when no element can be below zero, or be -0.
+// True if no element can be below zero, or be -0.
 static bool is_nonnegative(const HloInstruction *i, int depth) {
     HloType type = i->shape->type;
     if (depth == 0) return false;
@@ -81,16 +81,16 @@ static bool is_nonnegative(const HloInstruction *i, int depth) {
     }
 }
 
-enum { FAR = 6 };  // how many ops up a sign is looked for
+enum { FAR = 6 };  // maximum number of ops to follow up when deriving a sign
 
-// |x| = x; the type differs for complex numbers only.
+// |x| = x; the type differs only for complex numbers.
 static HloInstruction *abs_of_nonnegative(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_ABS));
     HloInstruction *x = i->operands[0];
     return x->shape->type == i->shape->type && is_nonnegative(x, FAR) ? x : NULL;
 }
 
-// |x| * |x| = x * x, modulo the width of integers too.
+// |x| * |x| = x * x, for integers too (modulo their width).
 static HloInstruction *square_of_abs(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MULTIPLY));
     HloInstruction *x = i->operands[0];
@@ -101,7 +101,7 @@ static HloInstruction *square_of_abs(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Comparisons
 
-// max(a, b) > a says that b > a, and a > min(a, b) that a > b: with NaN both sides say no.
+// max(a, b) > a is b > a, and a > min(a, b) is a > b: with NaN both sides are false.
 static HloInstruction *compare_with_extreme_of(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *larger = i->operands[0], *smaller = i->operands[1];
@@ -123,7 +123,7 @@ static HloInstruction *compare_with_extreme_of(HloInstruction *i) {
     return NULL;
 }
 
-// Integers against a bound of their type: nothing is beyond it, and what reaches it equals it.
+// Integers against a bound of their type: nothing is beyond it, and reaching it means equality.
 static HloInstruction *compare_with_bound(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *x = i->operands[0], *bound = i->operands[1];
@@ -147,7 +147,7 @@ static HloInstruction *compare_with_bound(HloInstruction *i) {
     return hlo_pass_compare(i, x, bound, direction == LE || direction == GE ? EQ : NE);
 }
 
-// Numbers counted up to a size are below every bound from there on.
+// An iota over a size is below every bound from that size on.
 static HloInstruction *compare_iota(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     const HloInstruction *x = i->operands[0];
@@ -155,12 +155,12 @@ static HloInstruction *compare_iota(HloInstruction *i) {
     int64_t bound;
     if (x->opcode != HLO_OP_IOTA || !is_integer(x) || !hlo_pass_integer_value(i->operands[1], &bound)) return NULL;
     const int64_t size = x->shape->dims[HLO_ATTRIBUTES(x, Iota)->dimension];
-    const int64_t least = direction == LT || direction == GE ? size : size - 1;  // of the bounds that tell nothing
+    const int64_t least = direction == LT || direction == GE ? size : size - 1;  // the smallest bound that decides
     if (direction == EQ || direction == NE || !is_nonnegative(x, FAR) || bound < least) return NULL;
     return pred_like(i, direction == LT || direction == LE);
 }
 
-// Floats: nothing is beyond infinity, and what cannot be negative is not below zero. NaN neither.
+// For floats: nothing is beyond infinity, and non-negative values are not below zero. This includes NaN.
 static HloInstruction *compare_beyond(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     const HloInstruction *x = i->operands[0];
@@ -173,7 +173,7 @@ static HloInstruction *compare_beyond(HloInstruction *i) {
     return below || (direction == GT && bound == INFINITY) ? pred_like(i, false) : NULL;
 }
 
-// Constants of comparisons stand on the right, where other rules look for them.
+// Moves constants of comparisons to the right, where other rules expect them.
 static HloInstruction *constant_to_the_right(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     const HloLiteral *literal;
@@ -186,7 +186,7 @@ static HloInstruction *constant_to_the_right(HloInstruction *i) {
                .opcode = HLO_OP_COMPARE, .operands = operands, .operand_count = 2, .attributes = &attributes});
 }
 
-// The comparison of two constants, as the op makes it: false with a NaN on either side, but for "not equal".
+// Compares two constants as the op does: false with a NaN on either side, except for "not equal".
 static bool compare_numbers(Direction direction, double a, double b) {
     switch (direction) {
         case EQ: return a == b;
@@ -198,7 +198,7 @@ static bool compare_numbers(Direction direction, double a, double b) {
     }
 }
 
-// A real splat that a double holds exactly.
+// Sets *value for a real splat that a double represents exactly.
 static bool real_value(const HloInstruction *i, double *value) {
     const HloLiteral *literal;
     if (hlo_type_is_complex(i->shape->type) || !hlo_pass_is_splat(i, &literal)) return false;
@@ -206,7 +206,7 @@ static bool real_value(const HloInstruction *i, double *value) {
     return hlo_type_is_float(i->shape->type) || fabs(*value) < 0x1p53;
 }
 
-// A comparison of one of two constants with a third is the predicate that chose, or its opposite, or nothing.
+// A comparison of select(p, constant, constant) with a third constant is p, its negation, or constant.
 static HloInstruction *compare_of_select(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_COMPARE));
     HloInstruction *x = i->operands[0];
@@ -220,7 +220,7 @@ static HloInstruction *compare_of_select(HloInstruction *i) {
     return if_yes ? predicate : hlo_pass_unary(i, HLO_OP_NOT, predicate);
 }
 
-// x < 10 and x < 100: only one of two bounds on the same side counts. Integers.
+// x < 10 and x < 100: only one of two bounds on the same side matters. Integers only.
 static HloInstruction *join_bounds(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_AND) || hlo_is(i, HLO_OP_OR));
     HloInstruction *a = i->operands[0], *b = i->operands[1];
@@ -237,7 +237,7 @@ static HloInstruction *join_bounds(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Choices
 
-// Where a equals b, either will do. Not for floats: 0 equals -0.
+// select(a == b, a, b) = b and the like: where they are equal, either will do. Not for floats: 0 equals -0.
 static HloInstruction *select_of_equal(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     const HloInstruction *predicate = i->operands[0];
@@ -249,8 +249,8 @@ static HloInstruction *select_of_equal(HloInstruction *i) {
     return direction_of(predicate) == NE ? yes : NULL;
 }
 
-// min(max(x, low), high) and max(min(x, high), low) are clamps, as long as low <= high. Zeros of floats may differ in
-// sign by the order of operands.
+// min(max(x, low), high) and max(min(x, high), low) are clamps if low <= high. The sign of float zeros may depend on
+// the order of operands.
 static HloInstruction *two_bounds(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     HloOpcode other = i->opcode == HLO_OP_MINIMUM ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM;
@@ -273,7 +273,7 @@ static HloInstruction *two_bounds(HloInstruction *i) {
     return NULL;
 }
 
-// max(min(x, low), high) = high where low <= high, and the other way around. Of integers: NaN goes through both.
+// max(min(x, low), high) = high if low <= high, and the other way around. For integers: NaN passes through both.
 static HloInstruction *crossed_bounds(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     const HloOpcode other = i->opcode == HLO_OP_MINIMUM ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM;
@@ -291,7 +291,7 @@ static HloInstruction *crossed_bounds(HloInstruction *i) {
     return NULL;
 }
 
-// Between two equal integers there is one.
+// A clamp between two equal integers is that integer.
 static HloInstruction *clamp_to_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CLAMP));
     HloInstruction *low = i->operands[0], *high = i->operands[2];
@@ -303,7 +303,7 @@ static HloInstruction *clamp_to_one(HloInstruction *i) {
                : hlo_pass_broadcast(i, high, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// max(x, 0) = x of what is not negative.
+// max(x, 0) = x for non-negative x.
 static HloInstruction *maximum_of_nonnegative(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM));
     double bound;
@@ -314,7 +314,8 @@ static HloInstruction *maximum_of_nonnegative(HloInstruction *i) {
     return NULL;
 }
 
-// min(min(x, y), y) and min(x, min(x, y)), of floats too: with the operands in their old places ties go the same way.
+// min(min(x, y), y) = min(x, y), and min(x, min(x, y)). For floats too: with the operands in the same positions ties
+// are resolved in the same way.
 static HloInstruction *bound_again(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_MAXIMUM) || hlo_is(i, HLO_OP_MINIMUM));
     HloInstruction *a = i->operands[0], *b = i->operands[1];
@@ -325,14 +326,14 @@ static HloInstruction *bound_again(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Remainders
 
-// (x % y) % y = x % y: what is left of a division is too small for another one.
+// (x % y) % y = x % y: the remainder is smaller than the divisor.
 static HloInstruction *remainder_again(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER));
     HloInstruction *x = i->operands[0];
     return x->opcode == HLO_OP_REMAINDER && x->operands[1] == i->operands[1] ? x : NULL;
 }
 
-// Numbers counted up to a size are below all divisors from there on: nothing is divided, and all of them is left.
+// An iota over a size is below all divisors from that size on: the quotient is 0, and the remainder the iota itself.
 static HloInstruction *divide_iota(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER) || hlo_is(i, HLO_OP_DIVIDE));
     HloInstruction *x = i->operands[0];

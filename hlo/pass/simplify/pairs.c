@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for two ops of which one undoes, repeats or hides the other.
 //
-// Nobody writes -(-x); such pairs come out of other rules, of inlining, and of frontends that put a conversion or an
-// update around everything. A rule looks one operand down and no further, so that a visit takes constant time and long
-// chains fall together link by link, each link being visited again after the last one was replaced.
+// No one writes -(-x); these pairs result from other rules, from inlining, and from frontends that wrap everything in a
+// conversion or an update. A rule looks only one operand down, so that a visit takes constant time and long chains
+// collapse link by link, each link being visited again after the previous one was replaced.
 //
-// Most rules ask for exact types, because floats break them in three ways: NaN is above and below nothing (absorption,
-// merging of bounds), zeros have signs (differences, repeated extremes), and a sum is rounded (x + y - y). What is left
-// for floats only moves signs, repeats a rounding to whole numbers, or selects.
+// Most rules require exact types, because floats break them in three ways: NaN compares with nothing (absorption,
+// merging of bounds), zeros have signs (differences, repeated extrema), and a sum is rounded (x + y - y). The remaining
+// rules for floats only move signs, repeat a rounding to whole numbers, or select.
 #include "hlo/pass/simplify/simplify.h"
 
-// Types without NaN and without two zeros.
+// True for types without NaN and without two zeros.
 static bool is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
@@ -20,7 +20,7 @@ static HloInstruction *inside(const HloInstruction *i, HloOpcode opcode) {
     return i->opcode == opcode ? i->operands[0] : NULL;
 }
 
-// A splat of zeros, or of ones in every bit, with the shape of `i`, which is_exact().
+// A splat of zeros, or of ones in every bit, with the shape of `i`, for which is_exact() is true.
 static HloInstruction *bits_like(const HloInstruction *i, bool ones) {
     assert(is_exact(i));
     HloInstruction *scalar = hlo_pass_integer(i, i->shape->type, ones ? i->shape->type == HLO_PRED ? 1 : -1 : 0);
@@ -30,28 +30,28 @@ static HloInstruction *bits_like(const HloInstruction *i, bool ones) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Arithmetic
 
-// f(f(x)) = f(x) of roundings, absolute values and signs. Not for signs of complex numbers, which lie on the unit
-// circle but for rounding: the second one rounds once more.
+// f(f(x)) = f(x) for roundings, absolute values and signs. Not for signs of complex numbers, which are on the unit
+// circle only up to rounding: the second sign rounds once more.
 static HloInstruction *same_again(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     if (hlo_type_is_complex(i->shape->type)) return NULL;
     return x->opcode == i->opcode && x->shape->type == i->operands[0]->operands[0]->shape->type ? x : NULL;
 }
 
-// |-x| = |x|, of complex numbers too.
+// |-x| = |x|, for complex numbers too.
 static HloInstruction *abs_of_negative(HloInstruction *i) {
     HloInstruction *x = inside(i->operands[0], HLO_OP_NEGATE);
     return x ? hlo_pass_unary(i, HLO_OP_ABS, x) : NULL;
 }
 
-// clamp(a, clamp(a, x, b), b) is the inner one.
+// clamp(a, clamp(a, x, b), b) = clamp(a, x, b).
 static HloInstruction *clamp_again(HloInstruction *i) {
     HloInstruction *x = i->operands[1];
     bool same = x->opcode == HLO_OP_CLAMP && x->operands[0] == i->operands[0] && x->operands[2] == i->operands[2];
     return same ? x : NULL;
 }
 
-// (-x) op (-y) = x op y. Not for quotients of integers: the least one is its own negative.
+// (-x) op (-y) = x op y. Not for quotients of integers: the least integer is its own negative.
 static HloInstruction *of_negatives(HloInstruction *i) {
     HloInstruction *x = inside(i->operands[0], HLO_OP_NEGATE), *y = inside(i->operands[1], HLO_OP_NEGATE);
     bool holds = hlo_type_is_float(i->shape->type) || (is_exact(i) && i->opcode == HLO_OP_MULTIPLY);
@@ -66,7 +66,7 @@ static HloInstruction *subtract_what_was_added(HloInstruction *i) {
     return sum->operands[0] == y ? sum->operands[1] : NULL;
 }
 
-// x - (x + y) = -y, x - (x - y) = y and (x - y) - x = -y of integers.
+// x - (x + y) = -y, x - (x - y) = y and (x - y) - x = -y for integers.
 static HloInstruction *subtract_from_part(HloInstruction *i) {
     HloInstruction *a = i->operands[0], *b = i->operands[1];
     if (!hlo_type_is_integer(i->shape->type)) return NULL;
@@ -76,7 +76,7 @@ static HloInstruction *subtract_from_part(HloInstruction *i) {
     return hlo_pass_unary(i, HLO_OP_NEGATE, b->operands[b->operands[0] == a]);
 }
 
-// (x - y) + y = x of integers.
+// (x - y) + y = x for integers.
 static HloInstruction *add_what_was_subtracted(HloInstruction *i) {
     if (!hlo_type_is_integer(i->shape->type)) return NULL;
     for (int k = 0; k < 2; k++) {
@@ -88,14 +88,14 @@ static HloInstruction *add_what_was_subtracted(HloInstruction *i) {
     return NULL;
 }
 
-// -(x - y) = y - x of integers: of floats the zero of equal ones would change its sign.
+// -(x - y) = y - x for integers: for floats, the zero of equal operands would change its sign.
 static HloInstruction *negate_difference(HloInstruction *i) {
     const HloInstruction *x = i->operands[0];
     if (!hlo_type_is_integer(i->shape->type) || x->opcode != HLO_OP_SUBTRACT) return NULL;
     return hlo_pass_binary(i, HLO_OP_SUBTRACT, x->operands[1], x->operands[0]);
 }
 
-// Whole numbers stay as they are when they are rounded.
+// Rounding a whole number changes nothing.
 static HloInstruction *round_of_whole(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     switch (x->opcode) {
@@ -121,17 +121,17 @@ static HloInstruction *even_function(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Bits and order
 
-// The op that a lattice has beside this one: x and (x or y) is x, in both pairs.
+// The other op of the lattice: x and (x or y) = x, in both pairs.
 static HloOpcode dual_of(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_AND: return HLO_OP_OR;
         case HLO_OP_OR: return HLO_OP_AND;
         case HLO_OP_MAXIMUM: return HLO_OP_MINIMUM;
-        default: assert(opcode == HLO_OP_MINIMUM); return HLO_OP_MAXIMUM;  // no row has another one
+        default: assert(opcode == HLO_OP_MINIMUM); return HLO_OP_MAXIMUM;  // the only other opcode in the table
     }
 }
 
-// max(x, min(x, y)) = x and the like: the inner op never gives more than the outer one takes. Not of floats, for NaN.
+// max(x, min(x, y)) = x and the like: the inner op never exceeds x. Not for floats, because of NaN.
 static HloInstruction *absorb(HloInstruction *i) {
     if (!is_exact(i)) return NULL;
     for (int k = 0; k < 2; k++) {
@@ -142,7 +142,7 @@ static HloInstruction *absorb(HloInstruction *i) {
     return NULL;
 }
 
-// max(max(x, c), d) = max(x, the greater of c and d), of integers.
+// max(max(x, c), d) = max(x, the greater of c and d), for integers.
 static HloInstruction *merge_bounds(HloInstruction *i) {
     HloInstruction *inner = i->operands[0];
     int64_t c, d;
@@ -154,8 +154,7 @@ static HloInstruction *merge_bounds(HloInstruction *i) {
     return hlo_pass_binary(i, i->opcode, inner->operands[0], outer ? i->operands[1] : inner->operands[1]);
 }
 
-// x op (x op y) = x op y, of ops that take what they have taken already for nothing. Of floats the order of zeros
-// counts.
+// x op (x op y) = x op y, for idempotent ops. For floats the order of zeros matters.
 static HloInstruction *once_more(HloInstruction *i) {
     if (!is_exact(i)) return NULL;
     for (int k = 0; k < 2; k++) {
@@ -165,19 +164,19 @@ static HloInstruction *once_more(HloInstruction *i) {
     return NULL;
 }
 
-// x and not x is nothing, x or not x everything.
+// x and not x is all zeros, x or not x all ones.
 static HloInstruction *with_complement(HloInstruction *i) {
     bool complement =
         inside(i->operands[0], HLO_OP_NOT) == i->operands[1] || inside(i->operands[1], HLO_OP_NOT) == i->operands[0];
     return is_exact(i) && complement ? bits_like(i, i->opcode == HLO_OP_OR) : NULL;
 }
 
-// Shifts by the width or more leave no bit; the arithmetic one leaves the sign.
+// Shifts by the width or more leave no bit; the arithmetic one leaves copies of the sign.
 static HloInstruction *shift_out(HloInstruction *i) {
     int64_t count, bits = hlo_type_info(i->shape->type)->bits;
     const HloInstruction *by =
         i->operands[1]->opcode == HLO_OP_BROADCAST ? i->operands[1]->operands[0] : i->operands[1];
-    // Counts are unsigned: a negative one is beyond every width.
+    // Counts are unsigned: a negative one is larger than every width.
     bool known = by->shape->rank == 0 && hlo_pass_integer_value(by, &count);
     return known && is_exact(i) && (count < 0 || count >= bits) ? bits_like(i, false) : NULL;
 }
@@ -187,7 +186,8 @@ static HloInstruction *shift_of_nothing(HloInstruction *i) {
     return is_exact(i) && hlo_pass_is_all(i->operands[0], 0) ? i->operands[0] : NULL;
 }
 
-// Two shifts in the same direction are one by the sum, or by the last that keeps the sign; none where no bit is left.
+// Two shifts in the same direction are one by the sum of the counts; if that leaves no bit, it is zero, or the largest
+// shift that keeps the sign.
 static HloInstruction *shift_twice(HloInstruction *i) {
     const HloInstruction *x = i->operands[0];
     int64_t first, second, bits = hlo_type_info(i->shape->type)->bits;
@@ -216,7 +216,7 @@ static HloInstruction *compare_of_converted(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Parts of arrays
 
-// Whether the start operands from `a_first` and `b_first` on are the same instructions.
+// True if the start operands from `a_first` and `b_first` on are the same instructions.
 static bool same_place(const HloInstruction *a, int64_t a_first, const HloInstruction *b, int64_t b_first) {
     if (a->operand_count - a_first != b->operand_count - b_first) return false;
     for (int64_t k = 0; a_first + k < a->operand_count; k++) {
@@ -225,7 +225,7 @@ static bool same_place(const HloInstruction *a, int64_t a_first, const HloInstru
     return true;
 }
 
-// What is written over at once, by as much, need not be written.
+// An update that is overwritten at the same position by one of the same size is removed.
 static HloInstruction *update_twice(HloInstruction *i) {
     const HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE || !same_place(i, 2, x, 2)) return NULL;
@@ -238,34 +238,34 @@ static HloInstruction *update_twice(HloInstruction *i) {
                .opcode = HLO_OP_DYNAMIC_UPDATE_SLICE, .operands = operands, .operand_count = i->operand_count});
 }
 
-// Writing back what was read from the same place.
+// Writing back the part that was read from the same position changes nothing.
 static HloInstruction *update_with_own(HloInstruction *i) {
     const HloInstruction *update = i->operands[1];
     bool own = update->opcode == HLO_OP_DYNAMIC_SLICE && update->operands[0] == i->operands[0];
     return own && same_place(i, 2, update, 1) ? i->operands[0] : NULL;
 }
 
-// Reading what was just written: both starts are moved inside by the same rule.
+// Reading the part that was just written gives the update: both starts are clamped in the same way.
 static HloInstruction *slice_of_update(HloInstruction *i) {
     const HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_DYNAMIC_UPDATE_SLICE || !same_place(i, 1, x, 2)) return NULL;
     return hlo_same_dims(i->shape, x->operands[1]->shape) ? x->operands[1] : NULL;
 }
 
-// Nothing to scatter.
+// A scatter of no updates is its operand.
 static HloInstruction *scatter_nothing(HloInstruction *i) {
     bool empty = i->operand_count == 3 && hlo_shape_elements(i->operands[2]->shape) == 0;
     return empty ? i->operands[0] : NULL;
 }
 
-// The size of an array that is not dynamic is known.
+// The size of an array that is not dynamic is a constant.
 static HloInstruction *known_size(HloInstruction *i) {
     const HloShape *shape = i->operands[0]->shape;
     int64_t dimension = HLO_ATTRIBUTES(i, Dimensions)->dimensions.items[0];
     return hlo_pass_integer(i, i->shape->type, shape->dims[dimension]);
 }
 
-// The size that an array has all the same.
+// Setting the size that an array already has changes nothing.
 static HloInstruction *set_known_size(HloInstruction *i) {
     const HloShape *shape = i->operands[0]->shape;
     int64_t dimension = HLO_ATTRIBUTES(i, Dimensions)->dimensions.items[0], size;
@@ -273,7 +273,7 @@ static HloInstruction *set_known_size(HloInstruction *i) {
     return same && hlo_same_dims(shape, i->shape) ? i->operands[0] : NULL;
 }
 
-// Every device sends to itself. Whom no pair names gets zeros.
+// A permutation in which every device sends to itself is its operand. Devices that no pair names receive zeros.
 static HloInstruction *permute_to_self(HloInstruction *i) {
     const HloPermuteAttributes *permute = HLO_ATTRIBUTES(i, Permute);
     const HloModule *module = i->parent->module;
@@ -290,7 +290,7 @@ static HloInstruction *permute_to_self(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Conversions
 
-// One reading of the bits as another type is enough, where all three types have the same width.
+// Of two reinterpretations of the bits only the last is needed, if all three types have the same width.
 static HloInstruction *bitcast_twice(HloInstruction *i) {
     HloInstruction *x = inside(i->operands[0], HLO_OP_BITCAST_CONVERT);
     if (!x || !hlo_same_dims(x->shape, i->shape) || !hlo_same_dims(i->operands[0]->shape, i->shape)) return NULL;
@@ -301,7 +301,7 @@ static HloInstruction *bitcast_twice(HloInstruction *i) {
                .opcode = HLO_OP_BITCAST_CONVERT, .operands = &x, .operand_count = 1, .type = i->shape->type});
 }
 
-// Integers lose their upper bits in one step as in two.
+// Integers lose the same upper bits in one step as in two.
 static HloInstruction *narrow_twice(HloInstruction *i) {
     HloInstruction *inner = i->operands[0], *x = inside(inner, HLO_OP_CONVERT);
     if (!x || !hlo_type_is_integer(x->shape->type) || !hlo_type_is_integer(inner->shape->type)) return NULL;
@@ -310,7 +310,7 @@ static HloInstruction *narrow_twice(HloInstruction *i) {
     return narrows && x->shape->type != i->shape->type ? hlo_pass_convert(i, x, i->shape->type) : NULL;
 }
 
-// What has few bits already keeps them where more are allowed.
+// A second rounding to a wider format changes nothing.
 static HloInstruction *reduce_precision_twice(HloInstruction *i) {
     HloInstruction *x = i->operands[0];
     if (x->opcode != HLO_OP_REDUCE_PRECISION) return NULL;

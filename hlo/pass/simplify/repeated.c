@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for what is there several times: ops on broadcasts are done once and then repeated, and what only repeats or
-// pads is said so.
+// Rules for repeated values: ops on broadcasts are done once and then repeated, and ops that only repeat or pad become
+// broadcasts or pads.
 //
-// A program says `broadcast` early, because its author thinks in whole arrays; doing an op once and repeating the
-// result is then as many times cheaper as the broadcast repeats. Elementwise ops are pure functions of their elements,
-// so this changes no bit.
+// Programs broadcast early, because their authors think in whole arrays; doing an op once and repeating the result is
+// cheaper by the factor of the broadcast. Elementwise ops are pure functions of their elements, so this changes no bit.
 //
 //   add(broadcast(f32[8] x), broadcast(f32[8] y))        ->   broadcast(add(x, y))
 //   concatenate(x, x, x), dimensions={0}, x of size 1    ->   broadcast(reshape(x))
@@ -17,12 +16,12 @@ static HloInts dimensions_of(const HloInstruction *i) {
     return HLO_ATTRIBUTES(i, Dimensions)->dimensions;
 }
 
-// Types in which the sum of n equal numbers is n times one of them, whatever the order.
+// True for types in which the sum of n equal numbers is n times one of them, in any order.
 static bool is_exact(const HloInstruction *i) {
     return i->shape->type == HLO_PRED || hlo_type_is_integer(i->shape->type);
 }
 
-// One number repeated everywhere: it agrees with every other broadcast.
+// True for one number repeated everywhere: it is compatible with every other broadcast.
 static bool is_scalar_broadcast(const HloInstruction *i) {
     return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
 }
@@ -32,7 +31,7 @@ static bool is_scalar_broadcast(const HloInstruction *i) {
 
 enum { MOST_OPERANDS = 3 };
 
-// The broadcast whose source the op can be applied to: all operands repeat along the same dimensions, or are scalars.
+// The broadcast to whose source the op can be applied: all operands repeat along the same dimensions, or are scalars.
 // NULL if there is none.
 static HloInstruction *common_broadcast(const HloInstruction *i) {
     HloInstruction *widest = NULL;
@@ -46,7 +45,7 @@ static HloInstruction *common_broadcast(const HloInstruction *i) {
     return widest;
 }
 
-// False where float types mix, which the result's type cannot be inferred from.
+// False if float types mix, since the result's type then cannot be inferred from the operands.
 static bool has_one_type(const HloInstruction *i) {
     HloType type = i->operands[i->operand_count - 1]->shape->type;
     for (int32_t k = i->opcode == HLO_OP_SELECT; k < i->operand_count; k++) {
@@ -62,7 +61,7 @@ static HloInstruction *broadcast_later(HloInstruction *i) {
     const HloInstruction *widest = common_broadcast(i);
     if (!widest || !has_one_type(i)) return NULL;
     HloInts dims = hlo_shape_dims(widest->operands[0]->shape), mapping = dimensions_of(widest);
-    if (mapping.count == i->shape->rank) return NULL;  // that one only permutes
+    if (mapping.count == i->shape->rank) return NULL;  // it only permutes
     HloInstruction *sources[MOST_OPERANDS];
     for (int32_t k = 0; k < i->operand_count; k++) {
         HloInstruction *x = i->operands[k], *source = x->shape->rank == 0 ? x : x->operands[0];
@@ -82,7 +81,7 @@ static HloInstruction *broadcast_later(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Slices, reductions, transposes
 
-// Only the dimensions that the broadcast does not repeat along need to be cut.
+// Only the dimensions along which the broadcast does not repeat need to be sliced.
 static HloInstruction *dynamic_slice_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInstruction *x = i->operands[0];
@@ -108,7 +107,7 @@ static HloInstruction *dynamic_slice_of_broadcast(HloInstruction *i) {
     return hlo_pass_broadcast(i, source, sizes, mapping);
 }
 
-// What `opcode` makes of `count` equal integers: themselves, or as many times one, or NULL.
+// The combination of `count` equal integers under `opcode`: one of them, or `count` times one, or NULL.
 static HloInstruction *combine_equal(const HloInstruction *i, HloOpcode opcode, HloInstruction *x, int64_t count) {
     switch (opcode) {
         case HLO_OP_MAXIMUM:
@@ -124,8 +123,9 @@ static HloInstruction *combine_equal(const HloInstruction *i, HloOpcode opcode, 
     return hlo_pass_binary(i, HLO_OP_MULTIPLY, x, times);
 }
 
-// Whether a reduction by `opcode` from `initial` gives the bits of one element where all are equal: of exact types, and
-// of extremes of floats, which are not rounded, from beyond all of them (zeros of both signs would be a tie).
+// True if a reduction by `opcode` from `initial` over equal elements gives the bits of one of them: for exact types,
+// and for extrema of floats, which are not rounded, from an initial value beyond all of them (zeros of both signs would
+// tie).
 static bool keeps_bits(HloOpcode opcode, const HloInstruction *initial) {
     if (is_exact(initial)) return true;
     if (!hlo_type_is_float(initial->shape->type)) return false;
@@ -133,8 +133,8 @@ static bool keeps_bits(HloOpcode opcode, const HloInstruction *initial) {
            (opcode == HLO_OP_MINIMUM && hlo_pass_is_all(initial, (double)INFINITY));
 }
 
-// A reduction of integers, or to extremes, along dimensions that a broadcast repeats along. (Sums of floats would be
-// rounded otherwise.)
+// A reduction along dimensions along which a broadcast repeats, for integers or extrema. (Sums of floats would be
+// rounded differently.)
 static HloInstruction *reduce_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REDUCE));
     HloInstruction *x = i->operands[0];
@@ -173,7 +173,7 @@ static HloInstruction *broadcast_is_transpose(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Concatenations and gathers
 
-// The same array over and over along a dimension of size 1 is a broadcast.
+// The same array repeated along a dimension of size 1 is a broadcast.
 static HloInstruction *concatenate_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloInstruction *x = i->operands[0];
@@ -192,7 +192,7 @@ static HloInstruction *concatenate_of_one(HloInstruction *i) {
     return hlo_pass_broadcast(i, without, hlo_shape_dims(i->shape), (HloInts){mapping, count});
 }
 
-// Starts are moved inside: of one element there is only one to take.
+// A gather along dimensions of size 1 reads the only element: starts are clamped.
 static HloInstruction *gather_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_GATHER));
     HloInstruction *x = i->operands[0];

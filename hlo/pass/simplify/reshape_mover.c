@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reshapes and transposes behind elementwise ops: when all arrays that go into one are reshaped from equal sizes (or
-// transposed alike), the op is done first and its result reshaped. They meet others there and vanish.
+// Moves reshapes and transposes after elementwise ops: if all array operands of an op are reshaped from equal sizes (or
+// transposed alike), the op is done first and its result reshaped. There they can cancel with others.
 //
-// A rearrangement is worth moving only if one of those above goes away by it (its only user is this op); else the
+// Moving a rearrangement is worthwhile only if one of the original ones disappears (its only user is this op); else the
 // program would rearrange as often as before. Sharded instructions stay where the user put them: the partitioner reads
 // the sharding at that very value.
 //
@@ -16,7 +16,7 @@ static bool rearrange_alike(const HloInstruction *a, const HloInstruction *b) {
     return a->opcode == HLO_OP_RESHAPE || hlo_attributes_equal(HLO_FAMILY_Dimensions, a->attributes, b->attributes);
 }
 
-// A scalar repeated everywhere can have any sizes.
+// True for a scalar repeated everywhere, which can have any sizes.
 static bool repeats_scalar(const HloInstruction *i) {
     return i->opcode == HLO_OP_BROADCAST && i->operands[0]->shape->rank == 0;
 }
@@ -38,8 +38,8 @@ static const HloInstruction *common_rearrangement(const HloInstruction *i) {
     return saves ? first : NULL;
 }
 
-// Does the op on what stood before the rearrangements, in those sizes, and rearranges its result. The clone keeps
-// attributes and metadata; scalars that are repeated are repeated to the other sizes.
+// Does the op on the values before the rearrangements, with those sizes, and rearranges its result. The clone keeps
+// attributes and metadata; repeated scalars are repeated to the new sizes.
 static bool move(HloInstruction *i, const HloPassEnv *env) {
     if (!hlo_op_is(i->opcode, HLO_OP_IS_ELEMENTWISE) || i->opcode == HLO_OP_COPY || i->sharding) return false;
     if (i->shape->rank == 0 || hlo_shape_is_dynamic(i->shape) || !hlo_pass_may_replace(i)) return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules for reshapes, transposes, broadcasts, reversals, concatenations and padding.
 //
-// None of these ops computes anything: they say where the elements of the result come from. Two of them in a row are
-// one such map after another, and most rules here compose the two; what remains is the shortest way to say the same
-// map. Sharded instructions and those with control edges are kept out by hlo_pass_replace().
+// None of these ops computes anything: they map elements of the operands to elements of the result. Two of them in a
+// row are two such maps, and most rules here compose them; the result is the shortest form of the same map. Sharded
+// instructions and those with control edges are excluded by hlo_pass_replace().
 //
 //   transpose(transpose(x), {1,2,0}), {1,2,0}   ->   transpose(x), {2,0,1}
 #include <assert.h>
@@ -23,7 +23,7 @@ static HloInstruction *reshape_twice(HloInstruction *i) {
     return x->opcode == HLO_OP_RESHAPE ? hlo_pass_reshape(i, x->operands[0], hlo_shape_dims(i->shape)) : NULL;
 }
 
-// One value everywhere has no order.
+// A reshape of a splat is a broadcast: equal values have no order.
 static HloInstruction *reshape_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_RESHAPE));
     HloInstruction *x = i->operands[0];
@@ -50,7 +50,7 @@ static HloInstruction *transpose_twice(HloInstruction *i) {
     return hlo_pass_transpose(i, x->operands[0], (HloInts){both, outer.count});
 }
 
-// The broadcast names other dimensions instead: moved[m] is where dimension mapping[m] has gone.
+// The broadcast gets other dimension numbers instead: moved[m] is the new position of dimension mapping[m].
 static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
@@ -65,7 +65,7 @@ static HloInstruction *transpose_of_broadcast(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){moved, mapping.count});
 }
 
-// Moving dimensions of size 1 only is a reshape.
+// A transpose that only moves dimensions of size 1 is a reshape.
 static HloInstruction *transpose_of_ones(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInts permutation = dimensions_of(i);
@@ -80,14 +80,15 @@ static HloInstruction *transpose_of_ones(HloInstruction *i) {
     return hlo_pass_reshape(i, i->operands[0], hlo_shape_dims(i->shape));
 }
 
-// The place of each dimension of size other than 1 among those; -1 for the rest. Returns how many there are.
+// Numbers the dimensions whose size is not 1; -1 for the rest. Returns how many there are.
 static int64_t number_wide(const HloShape *shape, int64_t *numbers) {
     int64_t count = 0;
     for (int64_t d = 0; d < shape->rank; d++) numbers[d] = shape->dims[d] == 1 ? -1 : count++;
     return count;
 }
 
-// A reshape that only adds or takes dimensions of size 1 goes behind the transpose, where it meets other reshapes.
+// A reshape that only adds or removes dimensions of size 1 moves after the transpose, where it can be merged with
+// others.
 static HloInstruction *transpose_of_reshape(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_TRANSPOSE));
     HloInstruction *x = i->operands[0];
@@ -118,13 +119,13 @@ static HloInstruction *transpose_of_reshape(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Broadcast and iota
 
-// Nothing is repeated and nothing moves.
+// A broadcast that repeats and moves nothing is its operand.
 static HloInstruction *broadcast_same(HloInstruction *i) {
     bool same = hlo_pass_is_identity(dimensions_of(i)) && hlo_same_dims(i->shape, i->operands[0]->shape);
     return same ? i->operands[0] : NULL;
 }
 
-// Repeating what is repeated: the mappings of dimensions follow one after the other.
+// A broadcast of a broadcast is one broadcast, with composed dimension mappings.
 static HloInstruction *broadcast_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
@@ -135,8 +136,8 @@ static HloInstruction *broadcast_twice(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){both, inner.count});
 }
 
-// A reshape that only adds or takes dimensions of size 1 need not be there before a broadcast. Fills `mapping` (one
-// entry a dimension of the reshape's operand) or says no.
+// True if a reshape only adds or removes dimensions of size 1, and so is not needed before a broadcast. Fills `mapping`
+// (one entry per dimension of the reshape's operand).
 static bool skips_ones(const HloShape *from, const HloShape *to, HloInts outer, int64_t *mapping) {
     int64_t a = 0, b = 0;
     while (a < from->rank || b < to->rank) {
@@ -152,7 +153,7 @@ static bool skips_ones(const HloShape *from, const HloShape *to, HloInts outer, 
     return true;
 }
 
-// Asked twice, without a list first, because a rule must make nothing when it does not apply.
+// Checked twice, first without a list, because a rule must create nothing if it does not apply.
 static HloInstruction *broadcast_of_reshape(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_BROADCAST));
     HloInstruction *x = i->operands[0];
@@ -177,7 +178,7 @@ static HloInstruction *broadcast_of_iota(HloInstruction *i) {
                                                .has_dims = true});
 }
 
-// Counting along a dimension of size one (or none) gives zeros.
+// An iota along a dimension of size one (or zero) is zeros.
 static HloInstruction *iota_of_one(HloInstruction *i) {
     if (i->shape->dims[HLO_ATTRIBUTES(i, Iota)->dimension] > 1) return NULL;
     return hlo_pass_splat(i, i->shape->type, hlo_shape_dims(i->shape), 0);
@@ -186,7 +187,7 @@ static HloInstruction *iota_of_one(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Reverse
 
-// A reversal of x along these dimensions; x itself where there are none.
+// A reversal of x along these dimensions; x itself if there are none.
 static HloInstruction *reverse_dims(const HloInstruction *i, HloInstruction *x, HloInts dimensions) {
     if (dimensions.count == 0) return x;
     return hlo_pass_make(i, &(HloBuildRequest){.opcode = HLO_OP_REVERSE,
@@ -195,7 +196,7 @@ static HloInstruction *reverse_dims(const HloInstruction *i, HloInstruction *x, 
                                                .attributes = &(HloDimensionsAttributes){dimensions}});
 }
 
-// Dimensions of size 1, and those that a broadcast repeats along, look the same from both ends.
+// Dimensions of size 1, and those along which a broadcast repeats, are the same when reversed.
 static HloInstruction *reverse_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REVERSE));
     HloInstruction *x = i->operands[0];
@@ -209,7 +210,7 @@ static HloInstruction *reverse_nothing(HloInstruction *i) {
     return count == dimensions.count ? NULL : reverse_dims(i, x, (HloInts){kept, count});
 }
 
-// A dimension that is reversed in both stands as it was.
+// A dimension that is reversed twice is not reversed.
 static HloInstruction *reverse_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REVERSE));
     HloInstruction *x = i->operands[0];
@@ -225,7 +226,7 @@ static HloInstruction *reverse_twice(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Concatenate
 
-// A concatenation like `i` of other operands; a single one needs none.
+// A concatenation of other operands like `i`; a single operand needs none.
 static HloInstruction *concatenate(const HloInstruction *i, HloInstruction *const *operands, int64_t count) {
     if (count == 1) return operands[0];
     return hlo_pass_make(
@@ -238,7 +239,7 @@ static bool is_empty(const HloInstruction *i) {
     return hlo_shape_elements(i->shape) == 0;
 }
 
-// Operands without elements go; operands that are concatenations along the same dimension are taken apart.
+// Removes operands without elements; flattens operands that are concatenations along the same dimension.
 static HloInstruction *concatenate_flat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloArena *arena = i->parent->module->arena;
@@ -260,7 +261,7 @@ static HloInstruction *concatenate_flat(HloInstruction *i) {
     return changed ? concatenate(i, flat.items, flat.count) : NULL;
 }
 
-// All operands repeat one scalar: so does the whole.
+// A concatenation whose operands all repeat one scalar repeats that scalar.
 static HloInstruction *concatenate_splats(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
     HloInstruction *scalar = NULL;
@@ -274,7 +275,7 @@ static HloInstruction *concatenate_splats(HloInstruction *i) {
     return hlo_pass_broadcast(i, scalar, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// True when slice `b` begins where slice `a` of the same array ends, along `dimension`, and both are equal elsewhere.
+// True if slice `b` begins where slice `a` of the same array ends, along `dimension`, and both are equal elsewhere.
 static bool continues(const HloInstruction *a, const HloInstruction *b, int64_t dimension) {
     if (a->opcode != HLO_OP_SLICE || b->opcode != HLO_OP_SLICE || a->operands[0] != b->operands[0]) return false;
     const HloSliceAttributes *x = HLO_ATTRIBUTES(a, Slice), *y = HLO_ATTRIBUTES(b, Slice);
@@ -286,8 +287,8 @@ static bool continues(const HloInstruction *a, const HloInstruction *b, int64_t 
     return x->limits.items[dimension] == y->starts.items[dimension];
 }
 
-// Neighbouring operands that are neighbouring slices of one array are one slice. All runs at once: one at a time, a
-// concatenation of n slices would be made n times.
+// Adjacent operands that are adjacent slices of one array become one slice. All runs in one step: one at a time, a
+// concatenation of n slices would be rebuilt n times.
 static HloInstruction *concatenate_slices(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_CONCATENATE));
     int64_t dimension = dimensions_of(i).items[0], count = 0;
@@ -314,7 +315,7 @@ static HloInstruction *concatenate_slices(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Pad
 
-// Equal dims do not suffice: padding by 1 in front and -1 behind shifts.
+// Equal dims do not suffice: low padding of 1 and high padding of -1 shift the elements.
 static HloInstruction *pad_nothing(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_PAD));
     return hlo_same_dims(i->shape, i->operands[0]->shape) &&
@@ -336,7 +337,7 @@ static HloInstruction *pad_of_splat(HloInstruction *i) {
     return hlo_pass_broadcast(i, value, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// Padding by nothing or less everywhere takes a slice.
+// Padding by zero or negative amounts everywhere is a slice.
 static HloInstruction *pad_less(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_PAD));
     HloPadding padding = HLO_ATTRIBUTES(i, Pad)->padding;
@@ -357,7 +358,7 @@ static HloInstruction *pad_less(HloInstruction *i) {
                           (HloInts){strides, padding.count});
 }
 
-// pad(pad(x)) with one value, growing only.
+// pad(pad(x)) with the same value is one pad, if both only grow.
 static HloInstruction *pad_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_PAD));
     HloInstruction *x = i->operands[0];

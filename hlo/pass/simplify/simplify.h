@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the algebraic simplifier. A rule looks at one instruction and returns what can stand in its place (an
-// existing instruction, or new ones made with hlo_pass_make()), or NULL when it does not apply. It must make nothing
-// when it returns NULL. Every rule gives the same bits for every input, NaN payloads aside: no x+0 for floats (-0), no
-// x*0, no reassociation but of integers.
+// Rules of the algebraic simplifier. A rule examines one instruction and returns its replacement (an existing
+// instruction, or new ones made with hlo_pass_make()), or NULL if it does not apply. It must create nothing if it
+// returns NULL. Every rule gives the same bits for every input, except for NaN payloads: no x+0 for floats (-0), no
+// x*0, no reassociation except for integers.
 #ifndef MESHLO_HLO_PASS_SIMPLIFY_SIMPLIFY_H_
 #define MESHLO_HLO_PASS_SIMPLIFY_SIMPLIFY_H_
 
@@ -25,7 +25,7 @@ static inline HloInstruction *hlo_simplify_equal_operands(HloInstruction *instru
     return instruction->operands[0] == instruction->operands[1] ? instruction->operands[0] : NULL;
 }
 
-// A rule of several tables: an op that can only select or rearrange and leaves the dims alone is its first operand.
+// A rule of several tables: an op that can only select or rearrange and does not change the dims is its first operand.
 static inline HloInstruction *hlo_simplify_to_operand_of_same_dims(HloInstruction *instruction) {
     HloInstruction *operand = instruction->operands[0];
     return hlo_same_dims(instruction->shape, operand->shape) ? operand : NULL;
@@ -37,7 +37,7 @@ HloSimplifyTable hlo_simplify_arithmetic(void);
 HloSimplifyTable hlo_simplify_logic(void);
 // Rules for comparisons, bounds and signs.
 HloSimplifyTable hlo_simplify_order(void);
-// Rules for what is repeated: broadcasts below other ops, equal operands.
+// Rules for repeated values: broadcasts below other ops, equal operands.
 HloSimplifyTable hlo_simplify_repeated(void);
 // Rules for two ops of which one undoes, repeats or hides the other.
 HloSimplifyTable hlo_simplify_pairs(void);
@@ -47,9 +47,10 @@ HloSimplifyTable hlo_simplify_convert(void);
 HloSimplifyTable hlo_simplify_shape(void);
 // Rules for slices.
 HloSimplifyTable hlo_simplify_slice(void);
-// Rules that move the dimensions of products. Sharding propagation would cut these along others, and send more.
+// Rules that move the dimensions of dots. Sharding propagation would then shard these along others, and communicate
+// more.
 HloSimplifyTable hlo_simplify_products(void);
-// Rules for reductions, products, maps, sorts, collectives and tuples.
+// Rules for reductions, dots, maps, sorts, collectives and tuples.
 HloSimplifyTable hlo_simplify_compute(void);
 
 #endif

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules for slices, and for dynamic slices whose place is known.
+// Rules for slices, and for dynamic slices with known starts.
 //
-// A slice goes down through what stands below it as far as it can, so that less is made above: through broadcasts,
-// pads, reversals, transposes, and into the one operand of a concatenation that it sees. Those that keep a use of the
-// whole (x->users.count != 1) stay where they are, since the whole is made anyway. Dynamic starts are clamped into the
-// array first (0 <= start <= size - part), in the rules as in the op.
+// A slice moves down as far as it can, so that less is computed above it: through broadcasts, pads, reversals,
+// transposes, and into the only operand of a concatenation that it reads. It stays if the whole array has another user
+// (x->users.count != 1), since the whole is computed anyway. Dynamic starts are clamped into the array first (0 <=
+// start <= size - part), in the rules as in the op.
 //
 //   slice(concatenate(f32[4] a, f32[4] b)), slice={[5:7]}   ->   slice(b), slice={[1:3]}
 #include <assert.h>
@@ -28,7 +28,7 @@ static HloInstruction *make_slice(const HloInstruction *like, HloInstruction *x,
                           (HloInts){lists->strides, lists->rank});
 }
 
-// The slice `i` taken of a part of its operand, which begins at `begin` of one dimension.
+// The slice `i` of a part of its operand, which begins at `begin` along one dimension.
 static HloInstruction *slice_of_part(const HloInstruction *i, HloInstruction *part, int64_t dimension, int64_t begin) {
     const HloSliceAttributes *slice = HLO_ATTRIBUTES(i, Slice);
     assert(dimension >= 0 && dimension < i->shape->rank);
@@ -45,7 +45,7 @@ static HloInstruction *slice_of_part(const HloInstruction *i, HloInstruction *pa
 //   slice(slice(x, [2:20:3]), [1:5:2])  ->  slice(x, [5:12:6])
 //
 // Element k of the result is element (outer.start + k * outer.stride) of the inner slice, and that one is inner.start +
-// (that) * inner.stride. The limit ends behind the last element that is taken.
+// (that) * inner.stride. The limit is after the last element taken.
 static HloInstruction *slice_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -54,7 +54,7 @@ static HloInstruction *slice_twice(HloInstruction *i) {
     SliceLists lists = new_lists(i, i->shape->rank);
     for (int64_t d = 0; d < lists.rank; d++) {
         int64_t stride = inner->strides.items[d], size = i->shape->dims[d];
-        // A stride may be any number where one element is taken, so nothing that it multiplies may be trusted to fit.
+        // A stride may be any number if only one element is taken, so its products may overflow.
         if (__builtin_mul_overflow(outer->starts.items[d], stride, &lists.starts[d])) return NULL;
         if (__builtin_add_overflow(lists.starts[d], inner->starts.items[d], &lists.starts[d])) return NULL;
         if (__builtin_mul_overflow(stride, outer->strides.items[d], &lists.strides[d])) return NULL;
@@ -65,7 +65,7 @@ static HloInstruction *slice_twice(HloInstruction *i) {
     return make_slice(i, x->operands[0], &lists);
 }
 
-// A slice of a broadcast along dimensions that it repeats is a smaller broadcast; along others the operand is cut.
+// A slice of a broadcast along the repeated dimensions is a smaller broadcast; along others the operand is sliced.
 //
 //   slice(f32[8,6] broadcast(f32[6] x), [0:3], [1:4])  ->  f32[3,3] broadcast(slice(x, [1:4]))
 static HloInstruction *slice_of_broadcast(HloInstruction *i) {
@@ -88,7 +88,7 @@ static HloInstruction *slice_of_broadcast(HloInstruction *i) {
     return hlo_pass_broadcast(i, source, hlo_shape_dims(i->shape), mapping);
 }
 
-// A slice that leaves the counted dimension alone: f32[8,6] iota along 1, [0:3], [0:6]  ->  f32[3,6] iota along 1.
+// A slice of an iota that keeps its whole dimension: f32[8,6] iota along 1, [0:3], [0:6]  ->  f32[3,6] iota along 1.
 static HloInstruction *slice_of_iota(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -145,7 +145,7 @@ static HloInstruction *slice_of_some_operands(HloInstruction *i) {
     return slice_of_part(i, part, dimension, begin);
 }
 
-// A slice that sees nothing but padding: slice(pad(x, 0, low=4), [0:3])  ->  broadcast(0).
+// A slice that reads only padding: slice(pad(x, 0, low=4), [0:3])  ->  broadcast(0).
 static HloInstruction *slice_of_padding(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -163,8 +163,8 @@ static HloInstruction *slice_of_padding(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[1], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// A slice of what was turned around is one from the other end, turned around. With a stride it has to begin at the last
-// element that was taken, not at the end of the range:
+// A slice of a reversed array is a reversed slice, counted from the other end. With a stride it has to begin at the
+// last element that was taken, not at the end of the range:
 //
 //   slice(reverse(f32[10] x), [1:8:3])   takes 1 4 7 of the reversed, which are 8 5 2 of x
 //   ->  reverse(slice(x, [2:9:3]))
@@ -189,7 +189,7 @@ static HloInstruction *slice_of_reverse(HloInstruction *i) {
                .opcode = HLO_OP_REVERSE, .operands = &cut, .operand_count = 1, .attributes = x->attributes});
 }
 
-// A slice of what was padded around, within the original: slice(pad(x, 0, low=2), [3:5])  ->  slice(x, [1:3]).
+// A slice of a padded array, within the original: slice(pad(x, 0, low=2), [3:5])  ->  slice(x, [1:3]).
 static HloInstruction *slice_of_pad(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -212,7 +212,7 @@ static HloInstruction *slice_of_pad(HloInstruction *i) {
     return make_slice(i, x->operands[0], &lists);
 }
 
-// Slices through elementwise ops are left alone; those of a transpose go below it, where they may meet other slices.
+// Moves a slice below a transpose, where it can be merged with others. (Slices of elementwise ops stay.)
 static HloInstruction *slice_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SLICE));
     HloInstruction *x = i->operands[0];
@@ -231,7 +231,7 @@ static HloInstruction *slice_of_transpose(HloInstruction *i) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Dynamic slices
 
-// The start along dimension `d`, moved inside as the op does; false when it is not known.
+// Computes the start along dimension `d`, clamped as by the op; false if it is not known.
 static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64_t size, int64_t *start) {
     const HloShape *x = i->operands[0]->shape;
     if (i->operand_count - first != x->rank || i->operands[first]->shape->rank != 0) return false;
@@ -243,8 +243,8 @@ static bool known_start(const HloInstruction *i, int64_t first, int64_t d, int64
     return true;
 }
 
-// All starts known: a plain slice, dynamic-slice(f32[10] x, 7), size 5  ->  slice(x, [5:10]), as 7 is clamped. Looked
-// at twice, since a rule makes nothing before it is sure.
+// A dynamic slice with known starts is a slice: dynamic-slice(f32[10] x, 7), size 5  ->  slice(x, [5:10]), as 7 is
+// clamped. The starts are read twice, since a rule creates nothing before it is sure to apply.
 static HloInstruction *dynamic_slice_known(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInts sizes = hlo_shape_dims(i->shape);
@@ -261,7 +261,7 @@ static HloInstruction *dynamic_slice_known(HloInstruction *i) {
     return make_slice(i, i->operands[0], &lists);
 }
 
-// Wherever it is cut, one value stands there.
+// A dynamic slice of a splat is a splat, whatever the start.
 static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInstruction *x = i->operands[0];
@@ -269,7 +269,7 @@ static HloInstruction *dynamic_slice_of_splat(HloInstruction *i) {
     return hlo_pass_broadcast(i, x->operands[0], hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// One number out of a count is its place, moved inside as the op does: what a loop over jnp.arange() reads.
+// One element of an iota is its index, clamped as by the op: a loop over jnp.arange() reads it.
 static HloInstruction *dynamic_slice_of_iota(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     const HloInstruction *x = i->operands[0];
@@ -279,7 +279,7 @@ static HloInstruction *dynamic_slice_of_iota(HloInstruction *i) {
     const HloType type = start->shape->type;
     const bool is_real = hlo_type_is_integer(i->shape->type) || hlo_type_is_float(i->shape->type);
     if (i->shape->dims[d] != 1 || start->shape->rank != 0 || !is_real) return NULL;
-    // The type of the start must hold the last place, and have no numbers that it reads as negative ones or not.
+    // The type of the start must represent the last index, and must treat the same numbers as negative.
     const int64_t last = x->shape->dims[d] - 1;
     const int bits = hlo_type_info(type)->bits;
     if (hlo_type_kind(type) != HLO_KIND_SIGNED || (bits < 64 && last >> (bits - 1))) return NULL;
@@ -290,7 +290,8 @@ static HloInstruction *dynamic_slice_of_iota(HloInstruction *i) {
     return hlo_pass_broadcast(i, place, hlo_shape_dims(i->shape), (HloInts){NULL, 0});
 }
 
-// A part of a part, where only one of the two moves along each dimension: the other takes all, and starts at 0.
+// A dynamic slice of a dynamic slice is one, if along each dimension only one of the two moves: the other takes all,
+// and starts at 0.
 static HloInstruction *dynamic_slice_twice(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     const HloInstruction *x = i->operands[0];
@@ -312,7 +313,7 @@ static HloInstruction *dynamic_slice_twice(HloInstruction *i) {
                                                .attributes = i->attributes});
 }
 
-// As slices of a transpose.
+// As slice_of_transpose(), for dynamic slices.
 static HloInstruction *dynamic_slice_of_transpose(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_SLICE));
     HloInstruction *x = i->operands[0];
@@ -334,8 +335,8 @@ static HloInstruction *dynamic_slice_of_transpose(HloInstruction *i) {
     return hlo_pass_transpose(i, cut, permutation);
 }
 
-// The start along a dimension that is taken whole is 0 whatever it says: nothing need be computed for it. `first` is
-// the first start among the operands, `size` the part that is taken or updated.
+// The start along a dimension that is taken whole is 0 whatever its operand, which need not be computed. `first` is the
+// first start among the operands, `part` the shape of the part that is taken or updated.
 static HloInstruction *forget_starts(HloInstruction *i, int64_t first, const HloShape *part) {
     assert(first < i->operand_count || part->rank == 0);
     const HloShape *x = i->operands[0]->shape;
@@ -369,7 +370,7 @@ static HloInstruction *forget_update_starts(HloInstruction *i) {
     return forget_starts(i, 2, i->operands[1]->shape);
 }
 
-// An update at a known place of an array of one value is that update, padded.
+// An update at a known position of a splat is that update, padded.
 static HloInstruction *update_of_splat(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_DYNAMIC_UPDATE_SLICE));
     HloInstruction *x = i->operands[0], *update = i->operands[1];
@@ -392,7 +393,8 @@ static HloInstruction *update_of_splat(HloInstruction *i) {
                                                .attributes = &(HloPadAttributes){{items, rank}}});
 }
 
-// Where an update is chosen or not by one truth value, choose what is written: the rest stays where it is.
+// If one truth value selects between an array and an update of it, selects the written part instead: the rest is the
+// same.
 static HloInstruction *select_of_update(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_SELECT));
     HloInstruction *predicate = i->operands[0];
@@ -422,13 +424,13 @@ static HloInstruction *select_of_update(HloInstruction *i) {
     return NULL;
 }
 
-// An update of the whole array can only begin at 0.
+// An update of the whole array can only begin at 0, and is the update itself.
 static HloInstruction *update_all(HloInstruction *i) {
     HloInstruction *update = i->operands[1];
     return hlo_shape_equal(update->shape, i->shape, HLO_COMPARE_IGNORE_LAYOUT) ? update : NULL;
 }
 
-// An update without elements.
+// An update without elements changes nothing.
 static HloInstruction *update_nothing(HloInstruction *i) {
     return hlo_shape_elements(i->operands[1]->shape) == 0 ? i->operands[0] : NULL;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tuples that are taken apart at once: an element of a tuple is the operand; a tuple of all elements of a tuple, in
+// Tuples that are taken apart immediately: an element of a tuple is the operand; a tuple of all elements of a tuple, in
 // order, is that tuple.
 //
 //   get-tuple-element(tuple(a, b)), index=1   ->   b
@@ -20,8 +20,8 @@ static HloInstruction *rebuilt(const HloInstruction *tuple) {
     return source && source->shape->element_count == tuple->operand_count ? source : NULL;
 }
 
-// A get-tuple-element of a tuple, or a tuple of all elements of another one; both may leave the tuple below without
-// users, which dead code elimination takes.
+// Simplifies a get-tuple-element of a tuple, or a tuple of all elements of another one; both may leave the inner tuple
+// without users, for dead code elimination to remove.
 static bool simplify(HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_GET_TUPLE_ELEMENT) {
         const HloInstruction *tuple = instruction->operands[0];

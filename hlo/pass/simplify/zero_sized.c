@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrays without elements: nothing needs to be computed for them.
 //
-// They come from frontends that slice at a bound, and they hide what goes in where: a concatenation with an empty part
-// is not recognised as a copy, a loop that carries one is no plain loop. So this pass stands early in the pipeline.
-// Only the result is asked; an op of empty operands whose result has elements (a reduction, a pad) is left to its own
-// rules. Dynamic arrays stay: their bound says nothing about how many elements there are.
+// They come from frontends that slice at a bound, and they obscure the data flow: a concatenation with an empty part is
+// not recognised as a copy, and a loop that carries one is not a simple loop. So this pass runs early in the pipeline.
+// Only the result is checked; an op of empty operands whose result has elements (a reduction, a pad) is left to its own
+// rules. Dynamic arrays stay: their bound does not determine how many elements there are.
 #include "hlo/pass/support.h"
 
 static bool is_empty_array(const HloShape *shape) {
     return hlo_shape_is_array(shape) && !hlo_shape_is_dynamic(shape) && hlo_shape_elements(shape) == 0;
 }
 
-// An empty broadcast stands for any empty array. Collectives stay: the other devices wait for this one whatever it
-// sends.
+// An empty broadcast replaces any empty array. Collectives stay: the other devices wait for this one whatever it sends.
 static bool eliminate(HloInstruction *instruction) {
     switch (instruction->opcode) {
         case HLO_OP_CONSTANT:
