@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Batch normalisation in plain arithmetic. Means and variances are taken over all dimensions but the feature's, the
-// variance of the differences from the mean (which loses less than the mean of squares does).
+// Expands batch normalisation to plain arithmetic. Means and variances are taken over all dimensions except the feature
+// dimension; the variance is computed from the differences from the mean (more accurate than from the mean of squares).
 //
-// The definitions are those of the operation semantics of XLA (BatchNormTraining, BatchNormInference, BatchNormGrad):
-// the variance is that of a population (divided by n, not n - 1), epsilon is added under the root. Where a dimension of
-// the batch is dynamic the number of elements is computed at run time, and the masks that the dynamic padder puts
-// around the sums keep what is not there out of them.
+// The definitions are those of XLA's operation semantics (BatchNormTraining, BatchNormInference, BatchNormGrad): the
+// variance is that of a population (divided by n, not n - 1), epsilon is added under the root. If a dimension of the
+// batch is dynamic, the number of elements is computed at run time, and the masks that the dynamic padder adds to the
+// sums exclude the elements beyond the size.
 #include "hlo/pass/support.h"
 
 typedef struct Norm {
     HloInstruction *like;
     HloInstruction *x;
     HloInts dims;     // of x
-    HloInts reduced;  // all dimensions but the feature's
+    HloInts reduced;  // all dimensions except the feature dimension
     int64_t feature;
-    double count;  // elements that one mean is of, dimensions of dynamic size left out
+    double count;  // number of elements per mean, without dimensions of dynamic size
     HloType type;
 } Norm;
 
-// What all three expansions need to know of the op: which dimensions are averaged over, and over how many elements.
+// Collects the properties of the op that all three expansions need: the averaged dimensions, and the number of
+// elements.
 static Norm describe(HloInstruction *i) {
     const HloBatchNormAttributes *attributes = HLO_ATTRIBUTES(i, BatchNorm);
     Norm norm = {.like = i, .x = i->operands[0], .feature = attributes->feature_index, .count = 1};
@@ -39,17 +40,17 @@ static HloInstruction *spread(const Norm *norm, HloInstruction *vector) {
     return hlo_pass_broadcast(norm->like, vector, norm->dims, HLO_DIMS(norm->feature));
 }
 
-// Shorthands: the expansions below are formulas, and are to be read as such.
+// Shorthands, so that the expansions below read like formulas.
 static HloInstruction *op(const Norm *norm, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
     return hlo_pass_binary(norm->like, opcode, a, b);
 }
 
-// A number as often as `as` has elements.
+// A number repeated to the size of `as`.
 static HloInstruction *constant(const Norm *norm, const HloInstruction *as, double value) {
     return hlo_pass_splat(norm->like, as->shape->type, hlo_shape_dims(as->shape), value);
 }
 
-// How many elements one mean is of, for every feature: what is there of x counts.
+// The number of elements per mean, for every feature: only elements within the size of x are counted.
 static HloInstruction *counted(const Norm *norm, const HloInstruction *as) {
     HloInstruction *count = NULL;
     for (int64_t d = 0; d < norm->dims.count; d++) {
@@ -67,7 +68,7 @@ static HloInstruction *counted(const Norm *norm, const HloInstruction *as) {
     return hlo_pass_broadcast(norm->like, count, hlo_shape_dims(as->shape), (HloInts){NULL, 0});
 }
 
-// add(a, b) of two scalars, made once a module.
+// The computation add(a, b) on two scalars, created once per module.
 static HloComputation *adder(const Norm *norm) {
     HloModule *module = norm->like->parent->module;
     HloComputation *known = hlo_computation_find_binary(module, HLO_OP_ADD, norm->type);
@@ -75,7 +76,7 @@ static HloComputation *adder(const Norm *norm) {
     return hlo_computation_new_binary(module, "add", HLO_OP_ADD, hlo_shape_scalar(module->arena, norm->type), NULL);
 }
 
-// The sums of x over all dimensions but the feature's: a vector of features.
+// The sums of x over all dimensions except the feature dimension: a vector of features.
 static HloInstruction *sum(const Norm *norm, HloInstruction *x) {
     HloComputation *add = adder(norm);
     HloInstruction *operands[] = {x, hlo_pass_scalar(norm->like, norm->type, 0)};
@@ -107,8 +108,8 @@ static HloInstruction *normalize(const Norm *norm, HloInstruction *differences, 
     return op(norm, HLO_OP_ADD, op(norm, HLO_OP_MULTIPLY, unit, spread(norm, scale)), spread(norm, offset));
 }
 
-// (normalised x, mean, variance). Differences are used twice, for the variance and for the result, so that the mean is
-// subtracted only once.
+// (normalised x, mean, variance). The differences are used twice, for the variance and for the result, so that the mean
+// is subtracted only once.
 static HloInstruction *expand_training(HloInstruction *i) {
     Norm norm = describe(i);
     HloInstruction *average = mean(&norm, norm.x);
@@ -119,14 +120,14 @@ static HloInstruction *expand_training(HloInstruction *i) {
     return hlo_pass_tuple(i, results, 3);
 }
 
-// As in training, with the mean and the variance that training has left behind.
+// As in training, with the mean and the variance computed by the training.
 static HloInstruction *expand_inference(HloInstruction *i) {
     Norm norm = describe(i);
     HloInstruction *differences = op(&norm, HLO_OP_SUBTRACT, norm.x, spread(&norm, i->operands[3]));
     return normalize(&norm, differences, i->operands[4], i->operands[1], i->operands[2]);
 }
 
-// With r = 1/sqrt(variance + epsilon) and d = x - mean, for n elements a feature:
+// With r = 1/sqrt(variance + epsilon) and d = x - mean, for n elements per feature:
 //   offset' = sum g, scale' = r sum g d, x' = scale r (g - (sum g)/n - d r^2 (sum g d)/n).
 static HloInstruction *expand_grad(HloInstruction *i) {
     Norm norm = describe(i);
@@ -146,8 +147,8 @@ static HloInstruction *expand_grad(HloInstruction *i) {
     return hlo_pass_tuple(i, results, 3);
 }
 
-// All operands must have one float type, in which everything is computed: XLA allows mixtures here, and what they
-// should be rounded to in between is nowhere said.
+// All operands must have one float type, in which everything is computed: XLA allows mixtures here, but does not
+// specify the rounding of intermediate values.
 static bool expand(HloInstruction *i) {
     bool known = i->opcode == HLO_OP_BATCH_NORM_TRAINING || i->opcode == HLO_OP_BATCH_NORM_INFERENCE ||
                  i->opcode == HLO_OP_BATCH_NORM_GRAD;
@@ -155,7 +156,7 @@ static bool expand(HloInstruction *i) {
     for (int64_t k = 0; k < i->operand_count; k++) {
         const HloShape *shape = i->operands[k]->shape;
         if (shape->type != i->operands[0]->shape->type) return false;
-        // Vectors of features are static; so is x along that dimension.
+        // Vectors of features are static, and so is x along that dimension.
         const int64_t feature = shape->rank == 1 ? 0 : HLO_ATTRIBUTES(i, BatchNorm)->feature_index;
         if (hlo_shape_dimension_is_dynamic(shape, feature)) return false;
     }

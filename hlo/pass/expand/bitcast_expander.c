@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bitcasts as the transposes and the reshape that do the same, where both layouts put the same sequence of elements
-// into memory. Where they do not, a bitcast goes through the padding of tiles and stays what it is.
+// Expands bitcasts to equivalent transposes and a reshape, if both layouts put the same sequence of elements into
+// memory. If they do not, the bitcast crosses the padding of tiles and stays.
 //
-// A bitcast says nothing about elements: it reads the bytes of one layout as those of another. If `from` has its
-// dimensions in memory in the order P and `to` in the order Q, then the elements one after the other in memory are
-// transpose(x, P); they are the elements of transpose(result, Q) in the same order, so result =
-// transpose(reshape(transpose(x, P)), inverse of Q). Types of one width are reinterpreted on the way.
+// A bitcast does not move elements: it reads the bytes of one layout as those of another. If `from` has its dimensions
+// in memory in the order P and `to` in the order Q, then the elements in memory order are transpose(x, P); they are the
+// elements of transpose(result, Q) in the same order, so result = transpose(reshape(transpose(x, P)), inverse of Q).
+// Types of the same width are reinterpreted on the way.
 //
 //   b = f32[3,2]{1,0} bitcast(f32[2,3]{0,1} x)   ->   b = transpose(x), dimensions={1,0}
 #include "hlo/pass/bitcast.h"
 
 #include "hlo/eval/layout.h"
 
-// A layout that has the elements in some order, in tiles or not, each in as many bits as its type.
+// True for a layout that has the elements in some order, tiled or not, each in as many bits as its type.
 static bool has_order_only(const HloShape *shape) {
     return !shape->layout || (!shape->layout->physical_shape && shape->layout->element_size_in_bits == 0);
 }
@@ -26,21 +26,21 @@ static HloInts major_to_minor(const HloInstruction *like, const HloShape *shape)
     return (HloInts){order, shape->rank};
 }
 
-// True if both layouts are nothing but orders of whole elements, and both have as many of them. Complex numbers are
-// never read as something else: their parts would have to be taken apart.
+// True if both layouts are only orders of whole elements, with the same number of elements. Complex numbers are never
+// reinterpreted: their parts would have to be separated.
 bool hlo_pass_can_spell_out_bitcast(const HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
     if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to) || !has_order_only(from) || !has_order_only(to))
         return false;
     if (hlo_shape_is_dynamic(from) || hlo_shape_is_dynamic(to)) return false;
     if (!hlo_layouts_same_sequence(from, to)) return false;
-    // Equal types are rearranged; equal widths are reinterpreted too.
+    // Equal types are rearranged; types of equal width are reinterpreted too.
     return hlo_type_info(from->type)->bits == hlo_type_info(to->type)->bits &&
            hlo_type_is_complex(from->type) == hlo_type_is_complex(to->type) &&
            hlo_shape_elements(from) == hlo_shape_elements(to) && hlo_pass_may_replace(bitcast);
 }
 
-// The transposes that the identity in the file's head names; those that do nothing are left to the simplifier.
+// Makes the transposes of the identity at the top of the file; those that do nothing are left to the simplifier.
 bool hlo_pass_spell_out_bitcast(HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
     if (!hlo_pass_can_spell_out_bitcast(bitcast)) return false;
@@ -57,7 +57,7 @@ bool hlo_pass_spell_out_bitcast(HloInstruction *bitcast) {
     return hlo_pass_replace(bitcast, hlo_pass_transpose(bitcast, x, hlo_pass_inverse(bitcast, order)));
 }
 
-// A bitcast that only renames dimensions is left alone: it is a reshape already.
+// True for a bitcast that only renames dimensions, which is left unchanged: it is already a reshape.
 static bool renames_only(const HloInstruction *bitcast) {
     const HloShape *from = bitcast->operands[0]->shape, *to = bitcast->shape;
     const HloInts order = major_to_minor(bitcast, from), other = major_to_minor(bitcast, to);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers as loops: one dynamic-slice an index vector, put into its row of the result.
+// Expands gathers to loops: one dynamic-slice per index vector, written to its row of the result.
 //
-// The loop makes a matrix of rows, one index vector each, whose columns are the elements of its slice in row-major
-// order; the dimensions of the result are then split and transposed out of it. Starts are moved inside by dynamic-slice
-// exactly as gather defines it, so no clamping is written here. A last resort for backends without gathers: it takes as
-// many rounds as there are index vectors.
+// The loop builds a matrix with one row per index vector, whose columns are the elements of its slice in row-major
+// order; this is then reshaped and transposed to the dimensions of the result. dynamic-slice clamps starts exactly as
+// gather defines it, so no clamping is needed here. This is a last resort for backends without gathers: it takes one
+// iteration per index vector.
 //
 //   gather(f32[100,8] table, s32[5,1] i) of rows
 //   ->  for k in 0..4:  result = dynamic-update-slice(result, dynamic-slice(table, i[k], 0), k, 0)
@@ -18,7 +18,7 @@ typedef struct GatherStep {
     HloInts row_dims;  // {1, sizes of the slice without the dropped dimensions}
 } GatherStep;
 
-// carried: the operand, the index matrix, the rows so far.
+// Copies one row. carried: the operand, the index matrix, the rows so far.
 static void copy_row(void *context, HloInstruction *row, HloInstruction **carried) {
     const GatherStep *step = context;
     HloInts sizes = HLO_ATTRIBUTES(step->gather, Gather)->slice_sizes;
@@ -40,7 +40,7 @@ static void copy_row(void *context, HloInstruction *row, HloInstruction **carrie
                                                        .operand_count = step->row_dims.count + 2});
 }
 
-// Rows (batch dims, window dims) in the order of the result.
+// Brings rows (batch dims, window dims) into the order of the result.
 static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *rows, const GatherStep *step) {
     assert(hlo_is(gather, HLO_OP_GATHER) && step);
     HloInts offsets = HLO_ATTRIBUTES(gather, Gather)->offset_dims;
@@ -53,8 +53,7 @@ static HloInstruction *arrange(const HloInstruction *gather, HloInstruction *row
     return hlo_pass_transpose(gather, split, (HloInts){permutation, rank});
 }
 
-// Empty results and slices need no loop, and immense ones could not be counted in its s64 counter's range of sizes:
-// they stay.
+// Empty results and slices need no loop, and the s64 counter cannot count immense ones: these gathers stay.
 static bool expand(HloInstruction *gather) {
     if (gather->opcode != HLO_OP_GATHER || !hlo_pass_may_replace(gather)) return false;
     if (hlo_shape_is_dynamic(gather->shape) || hlo_shape_elements(gather->shape) == 0) return false;

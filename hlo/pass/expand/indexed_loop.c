@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Index vectors in one matrix and loops over its rows, for the expanders of gather and scatter (and, for the loop
-// alone, of scan).
+// Index vectors in one matrix and loops over its rows, for the expanders of gather and scatter (and, only the loop, of
+// scan).
 //
-// Gather and scatter let the index vectors stand along any dimension of the indices, implicitly of size one if that is
-// one past the last, and let batching dimensions of the operand follow the position in the batch. Both freedoms are
-// taken out here: vectors become rows, and batching dimensions become columns that hold the position itself, so that a
-// row says all that there is to know of one slice. Everything is s64, whatever type the indices had.
+// Gather and scatter allow the index vectors along any dimension of the indices, implicitly of size one if that is one
+// past the last, and batching dimensions of the operand that follow the position in the batch. Both are normalised
+// here: vectors become rows, and batching dimensions become columns that contain the position itself, so that a row
+// fully describes one slice. Everything is s64, whatever type the indices had.
 //
 //   indices s32[2,3,1], index_vector_dim=2, one batching dimension that follows dimension 0 of the indices
 //   ->  s64[6,2]: the index, and 0 0 0 1 1 1
@@ -28,7 +28,8 @@ static HloInstruction *vectors_last(const HloInstruction *like, HloInstruction *
                                     HloInts batch_dims) {
     assert(vector >= 0 && vector <= indices->shape->rank);
     int64_t rank = indices->shape->rank;
-    if (indices->shape->type == HLO_U64) {  // what has no signed form is behind every end, and not before the beginning
+    if (indices->shape->type ==
+        HLO_U64) {  // numbers without a signed form are past every end, not before the beginning
         HloInstruction *far = hlo_pass_splat(like, HLO_U64, hlo_shape_dims(indices->shape), 0x1p62);
         indices = hlo_pass_binary(like, HLO_OP_MINIMUM, indices, far);
     }
@@ -58,7 +59,7 @@ static HloInts batch_sizes(const HloInstruction *like, const HloShape *indices, 
     return (HloInts){dims, count};
 }
 
-// Given columns first, then one column of coordinates for each batching dimension.
+// The given columns first, then one column of coordinates for each batching dimension.
 HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction *indices, int64_t index_vector_dim,
                                      HloInts to_operand, HloInts batching, HloInts index_batching) {
     assert(index_vector_dim >= 0 && index_vector_dim <= indices->shape->rank);
@@ -87,7 +88,7 @@ HloIndexMatrix hlo_pass_index_matrix(const HloInstruction *like, HloInstruction 
     return result;
 }
 
-// One row is sliced out of the matrix and taken apart into scalars, which is the form that dynamic-slice wants.
+// Slices one row out of the matrix and splits it into scalars, the form that dynamic-slice requires.
 void hlo_pass_row_starts(HloInstruction *matrix, HloInstruction *row, HloInts to_operand, int64_t rank,
                          HloInstruction **starts) {
     assert(matrix->shape->rank == 2);
@@ -115,8 +116,8 @@ static HloInstruction *new_computation(const HloInstruction *like, const char *n
     return parameter;
 }
 
-// The two computations are made beside each other in the module of `like`. `state` is used twice: for the operands of
-// the initial tuple, then for the elements inside of the body.
+// Creates the two computations in the module of `like`. `state` is used twice: for the operands of the initial tuple,
+// then for the elements inside the body.
 HloInstruction *hlo_pass_row_loop(const HloInstruction *like, int64_t rows, HloInstruction *const *carried,
                                   int64_t count, HloRowStep *step, void *context) {
     assert(rows >= 0 && count > 0 && step);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products whose result is of another kind than their operands, with the conversions written out: a float dot of s32
-// operands multiplies floats, an s32 dot of float operands adds up floats and converts the sum.
+// Makes the conversions explicit in products whose result is of another kind than their operands: a float dot of s32
+// operands multiplies floats, an s32 dot of float operands adds floats and converts the sum.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
 
-// Operands in the type that is multiplied, and the product brought from it to the result's.
+// Converts the operands to the type in which they are multiplied, and the product from it to the result's type.
 static bool spell_out(HloInstruction *product) {
     if (!hlo_product_converts(product) || !hlo_pass_may_replace(product)) return false;
     const HloType type =

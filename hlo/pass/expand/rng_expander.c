@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// rng-bit-generator in integer arithmetic: Threefry-2x32 with 20 rounds, Philox-4x32 with 10, numbered as XLA numbers
-// blocks (see hlo/eval/random.c, which this must agree with bit for bit).
+// Expands rng-bit-generator to integer arithmetic: Threefry-2x32 with 20 rounds, Philox-4x32 with 10, with blocks
+// numbered as in XLA (see hlo/eval/random.c, with which this must agree bit for bit).
 //
 // A generator makes words in blocks: threefry two of 32 bits from one 64-bit counter, philox four from one of 128 bits.
-// The expansion computes word w of all blocks at once, as a vector over blocks, and lays the words side by side
-// afterwards. How a block's words are spread over the result is XLA's choice, not the algorithm's: threefry gives
+// The expansion computes word w of all blocks at once, as a vector over blocks, and interleaves the words afterwards.
+// The distribution of a block's words over the result is defined by XLA, not by the algorithm: threefry gives
 // neighbours along one dimension (split_shape), philox neighbours of the flat array. Constants and rotations are those
 // of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 #include <assert.h>
@@ -21,7 +21,7 @@ typedef struct Bits {
     int64_t blocks;
 } Bits;
 
-// One op on every block.
+// Applies one op to every block.
 static HloInstruction *op(const Bits *bits, HloOpcode opcode, HloInstruction *a, HloInstruction *b) {
     return hlo_pass_binary(bits->like, opcode, a, b);
 }
@@ -50,7 +50,7 @@ static Words high_word(const Bits *bits, HloInstruction *wide) {
     return low_word(bits, op(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, wide, number(bits, HLO_U64, 32)));
 }
 
-// The 64 bits that two words make.
+// The 64 bits formed by two words.
 static HloInstruction *wide_word(const Bits *bits, Words low, Words high) {
     HloInstruction *upper =
         op(bits, HLO_OP_SHIFT_LEFT, hlo_pass_convert(bits->like, high, HLO_U64), number(bits, HLO_U64, 32));
@@ -66,14 +66,14 @@ static HloInstruction *block_numbers(const Bits *bits) {
                                                         .has_dims = true});
 }
 
-// To the left; a shift by 32 never happens, distances are 6 to 29.
+// Rotates to the left; a shift by 32 never happens, distances are 6 to 29.
 static Words rotate(const Bits *bits, Words x, int distance) {
     return op(bits, HLO_OP_OR, op(bits, HLO_OP_SHIFT_LEFT, x, number(bits, HLO_U32, (uint64_t)distance)),
               op(bits, HLO_OP_SHIFT_RIGHT_LOGICAL, x, number(bits, HLO_U32, (uint64_t)(32 - distance))));
 }
 
-// Twenty rounds in five groups of four, a key injected after each group; the third key is the parity of the other two
-// and Skein's constant.
+// Runs twenty rounds in five groups of four, with a key injected after each group; the third key is the parity of the
+// other two and Skein's constant.
 static void threefry(const Bits *bits, HloInstruction *key, HloInstruction *counter, Words words[2]) {
     static const int rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     Words keys[3] = {low_word(bits, key), high_word(bits, key), NULL};
@@ -92,8 +92,8 @@ static void threefry(const Bits *bits, HloInstruction *key, HloInstruction *coun
     words[1] = b;
 }
 
-// Ten rounds: each multiplies two of the words by constants, exchanges halves of the products, and moves the keys on by
-// Weyl constants.
+// Runs ten rounds: each multiplies two of the words by constants, exchanges halves of the products, and advances the
+// keys by Weyl constants.
 static void philox(const Bits *bits, HloInstruction *key, HloInstruction *low, HloInstruction *high, Words words[4]) {
     Words x[4] = {low_word(bits, low), high_word(bits, low), low_word(bits, high), high_word(bits, high)};
     Words k0 = low_word(bits, key), k1 = high_word(bits, key);
@@ -114,7 +114,7 @@ static void philox(const Bits *bits, HloInstruction *key, HloInstruction *low, H
     for (int w = 0; w < 4; w++) words[w] = x[w];
 }
 
-// Sizes around the dimension whose neighbours share a threefry block: the first even one, else the largest.
+// Splits the shape at the dimension whose neighbours share a threefry block: the first even one, else the largest.
 static void split_shape(const HloShape *shape, int64_t *outer, int64_t *size, int64_t *inner) {
     assert(hlo_shape_is_array(shape));
     int32_t split = 0;
@@ -131,7 +131,7 @@ static void split_shape(const HloShape *shape, int64_t *outer, int64_t *size, in
     *size = shape->rank > 0 ? shape->dims[split] : 1;
 }
 
-// Words 0 .. count-1 of every block, beside each other along dimension 1 of (outer, blocks, count, inner).
+// Interleaves words 0 .. count-1 of every block along dimension 1 of (outer, blocks, count, inner).
 static HloInstruction *interleave(const Bits *bits, HloInstruction *const *words, int64_t count, HloInts outer_half,
                                   int64_t inner) {
     assert(count > 0);
@@ -150,7 +150,7 @@ static HloInstruction *interleave(const Bits *bits, HloInstruction *const *words
     return hlo_pass_reshape(bits->like, joined, HLO_DIMS(outer, half * count, inner));
 }
 
-// The first `size` of dimension 1, in the sizes and type of the result.
+// The first `size` elements of dimension 1, with the sizes and type of the result.
 static HloInstruction *finish(const Bits *bits, HloInstruction *x, int64_t size, const HloShape *shape) {
     HloInts dims = hlo_shape_dims(x->shape);
     HloInstruction *part = hlo_pass_slice(bits->like, x, HLO_DIMS(0, 0, 0),
@@ -168,13 +168,13 @@ static HloInstruction *finish(const Bits *bits, HloInstruction *x, int64_t size,
                         .opcode = HLO_OP_BITCAST_CONVERT, .operands = &sized, .operand_count = 1, .type = shape->type});
 }
 
-// Whether an element takes two words.
+// True if an element takes two words.
 static bool is_wide(const HloShape *shape) {
     return hlo_type_info(shape->type)->bits == 64;
 }
 
 // Narrow results take half as many blocks as the split dimension has elements, wide ones a block each in row-major
-// order. An odd dimension has no use for the last word of its last block, which finish() cuts off.
+// order. For an odd dimension finish() drops the last word of the last block.
 static HloInstruction *threefry_bits(Bits *bits, const HloShape *shape) {
     int64_t outer, size, inner, count = is_wide(shape) ? 1 : 2;
     split_shape(shape, &outer, &size, &inner);
@@ -194,8 +194,8 @@ static HloInstruction *threefry_bits(Bits *bits, const HloShape *shape) {
     return finish(bits, interleave(bits, words, count, HLO_DIMS(outer, half), inner), size, shape);
 }
 
-// The 128-bit counter is (state[1], state[2]) of three, or (state[1], key) of two, as XLA has it; its lower half counts
-// blocks and carries into the upper one.
+// The 128-bit counter is (state[1], state[2]) of three words, or (state[1], key) of two, as in XLA; its lower half
+// counts blocks and carries into the upper one.
 static HloInstruction *philox_bits(Bits *bits, const HloShape *shape, int64_t state_size) {
     int64_t size = hlo_shape_elements(shape), count = is_wide(shape) ? 2 : 4;
     bits->blocks = hlo_divide_up(size, count);
@@ -213,7 +213,7 @@ static HloInstruction *philox_bits(Bits *bits, const HloShape *shape, int64_t st
     return finish(bits, interleave(bits, words, count, HLO_DIMS(1, bits->blocks), 1), size, shape);
 }
 
-// The state with the counter moved on by the blocks that were used.
+// The state with the counter advanced by the number of blocks used.
 static HloInstruction *next_state(Bits *bits, int64_t state_size, bool carries) {
     int64_t blocks = bits->blocks;
     bits->dims = HLO_DIMS(1);
@@ -231,8 +231,8 @@ static HloInstruction *next_state(Bits *bits, int64_t state_size, bool carries) 
                                                         .attributes = &(HloDimensionsAttributes){HLO_DIMS(0)}});
 }
 
-// States of other sizes are the default algorithm of some platform, which means nothing here. Types below a byte cannot
-// be bitcast to.
+// States of other sizes belong to the default algorithm of some platform, which is undefined here. Types below a byte
+// cannot be the result of a bitcast.
 static bool may_expand(const HloInstruction *i) {
     if (i->opcode != HLO_OP_RNG_BIT_GENERATOR || !hlo_pass_may_replace(i)) return false;
     if (!hlo_shape_is_tuple(i->shape) || hlo_shape_is_dynamic(i->shape)) return false;
@@ -242,7 +242,7 @@ static bool may_expand(const HloInstruction *i) {
            width <= 64 && hlo_shape_elements(bits) > 0 && hlo_shape_elements(bits) < HLO_PASS_MANY;
 }
 
-// The bits first: they decide how many blocks the state moves on by.
+// Makes the bits first: they determine by how many blocks the state advances.
 static bool expand(HloInstruction *i) {
     assert(i->parent);
     if (!may_expand(i)) return false;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// scaled-dot as the dot of its sides times their scales, in f32 (f64 where a side is f64).
+// Expands scaled-dot to the dot of its sides times their scales, in f32 (f64 if a side is f64).
 //
-// Scales are the block formats of "microscaling" types: one scale a block of neighbours along each dimension, whose
-// size is the side's divided by the scale's. Spread out they multiply element by element, which is what the op means;
-// multiplying blocks first and scaling sums would round elsewhere.
+// Scales are the block formats of "microscaling" types: one scale per block of neighbours along each dimension, whose
+// size is the side's divided by the scale's. Repeated over their blocks they multiply element by element, as the op is
+// defined; multiplying blocks first and scaling sums would round differently.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
 
-// The scales, one a block of neighbours, repeated to the sizes of their side.
+// The scales, one per block of neighbours, repeated to the sizes of their side.
 static HloInstruction *spread(const HloInstruction *like, HloInstruction *scale, HloInts dims) {
     const HloShape *shape = scale->shape;
     if (shape->rank == 0) return hlo_pass_broadcast(like, scale, dims, (HloInts){0});
@@ -41,7 +41,7 @@ static bool expand(HloInstruction *dot) {
         if (dot->operands[k]->shape->type == HLO_F64) type = HLO_F64;
     }
     HloDotAttributes attributes = *HLO_ATTRIBUTES(dot, Dot);
-    // What was multiplied by its scale is not to be rounded as an f32 operand of the user's is on a TPU.
+    // A TPU must not round the scaled values like f32 operands of the user's own dots.
     attributes.algorithm = HLO_DotAlgorithm_F32_F32_F32;
     HloInstruction *sides[] = {scaled(dot, dot->operands[0], dot->operands[2], type),
                                scaled(dot, dot->operands[1], dot->operands[3], type)};

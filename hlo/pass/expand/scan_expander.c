@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan as a loop over the positions of its dimension. Its state: the position, the inputs, the outputs made so far, the
-// carried values.
+// Expands scan to a loop over the positions of its dimension. Its state: the position, the inputs, the outputs so far,
+// the carried values.
 //
 // A scan applies its computation to the slices of its inputs at one position after the other: (slices, carries) to
-// (output slices, carries). Outputs are collected in arrays of zeros that every round writes one slice of; the zeros
-// never show, since every position is written.
+// (output slices, carries). Outputs are collected in arrays of zeros, of which every iteration writes one slice; no
+// zero remains, since every position is written.
 #include <assert.h>
 
 #include "hlo/pass/support.h"
@@ -17,7 +17,7 @@ typedef struct ScanLoop {
     bool is_reverse;
 } ScanLoop;
 
-// Reads how many of the operands and results are arrays along the dimension and how many are carried.
+// Counts the operands and results that are arrays along the dimension and those that are carried.
 static ScanLoop loop_of(const HloInstruction *scan) {
     assert(hlo_is(scan, HLO_OP_SCAN));
     const HloScanAttributes *attributes = HLO_ATTRIBUTES(scan, Scan);
@@ -32,7 +32,7 @@ static ScanLoop loop_of(const HloInstruction *scan) {
     return loop;
 }
 
-// Start indices of a step: `at` along the scanned dimension, zero along the others, behind `first`.
+// Start indices of a step: `at` along the scanned dimension, zero along the others, after `first` operands.
 static HloInstruction **with_starts(const ScanLoop *loop, HloInstruction *at, HloInstruction **operands, int64_t first,
                                     int64_t rank) {
     HloInstruction *zero = rank > 1 ? hlo_pass_integer(at, HLO_S64, 0) : NULL;
@@ -50,7 +50,7 @@ static HloInts step_dims(const ScanLoop *loop, const HloShape *shape, bool keep)
     return (HloInts){dims, count};
 }
 
-// The slice of an input at position `at`, without the scanned dimension, as the computation wants it.
+// The slice of an input at position `at`, without the scanned dimension, as the computation expects it.
 static HloInstruction *take_step(const ScanLoop *loop, HloInstruction *input, HloInstruction *at) {
     assert(loop && input && at);
     const HloShape *shape = input->shape;
@@ -78,7 +78,7 @@ static HloInstruction *put_step(const ScanLoop *loop, HloInstruction *output, Hl
                                                 .operand_count = shape->rank + 2});
 }
 
-// The body of the loop. In reverse the row counter still runs upwards, and the position is counted down from it.
+// Makes the body of the loop. In reverse the row counter still runs upwards, and the position is counted down from it.
 static void run_step(void *context, HloInstruction *row, HloInstruction **state) {
     const ScanLoop *loop = context;
     HloInstruction *at = row;
@@ -102,7 +102,7 @@ static void run_step(void *context, HloInstruction *row, HloInstruction **state)
     }
 }
 
-// A call takes and gives what its computation does; a scan may have floats of another precision around it.
+// A call's types are those of its computation, but a scan's floats may have another precision.
 static bool mixes_precision(const HloInstruction *scan) {
     const HloComputation *step = scan->called[0];
     for (int64_t i = 0; i < scan->operand_count; i++)
@@ -119,7 +119,7 @@ static bool mixes_precision(const HloInstruction *scan) {
     return false;
 }
 
-// `state` has room for the results behind the loop's own state.
+// `state` has room for the results after the loop's own state.
 static bool expand(HloInstruction *scan) {
     assert(scan->parent);
     if (scan->opcode != HLO_OP_SCAN || !hlo_pass_may_replace(scan) || mixes_precision(scan)) return false;

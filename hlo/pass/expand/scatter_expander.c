@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scatters of one array as loops: for each index vector, in row-major order, the window is read, combined with its
-// update and written back, unless any part of it lies outside. Scatters of several arrays at once stay.
+// Expands scatters of one array to loops: for each index vector, in row-major order, the window is read, combined with
+// its update and written back, unless any part of it is outside. Scatters of several arrays at once stay.
 //
-// In row-major order, because updates of the same element are combined one after the other: for combiners that do not
-// commute the order is part of what the evaluator computes, and this agrees with it bit for bit. A window that lies
-// outside in part is dropped as a whole. The write back happens either way, of the old window if not of the new one: a
-// branch in the loop would cost more than a copy of a window.
+// The order is row-major because updates of the same element are combined one after the other: for combiners that do
+// not commute, the evaluator's result depends on the order, and this agrees with it bit for bit. A window that is
+// partly outside is dropped as a whole. It is written back in either case, with the old values if the new ones are
+// dropped: a branch in the loop would cost more than copying a window.
 #include <assert.h>
 
 #include "hlo/pass/expand/indexed_loop.h"
@@ -16,7 +16,7 @@ typedef struct ScatterStep {
     HloInts window;  // sizes in the operand
 } ScatterStep;
 
-// start >= 0 and start + size <= limit for all dimensions that a column speaks of.
+// True where start >= 0 and start + size <= limit for all dimensions that have a column.
 static HloInstruction *is_inside(HloInstruction *row, const ScatterStep *step, HloInstruction *const *starts) {
     HloInstruction *inside = hlo_pass_integer(row, HLO_PRED, 1);
     const HloShape *operand = step->scatter->operands[0]->shape;
@@ -31,8 +31,8 @@ static HloInstruction *is_inside(HloInstruction *row, const ScatterStep *step, H
     return inside;
 }
 
-// x[starts...] of `sizes`; dynamic-slice moves starts inside, which is harmless, since what was read there is written
-// back there.
+// x[starts...] of `sizes`; dynamic-slice clamps starts, which is harmless, since the values read there are written back
+// there.
 static HloInstruction *read_window(HloInstruction *row, HloInstruction *x, HloInstruction *const *starts,
                                    HloInts sizes) {
     HloInstruction **operands = HLO_ARENA_NEW(row->parent->module->arena, HloInstruction *, sizes.count + 1);
@@ -44,7 +44,7 @@ static HloInstruction *read_window(HloInstruction *row, HloInstruction *x, HloIn
                                                  .attributes = &(HloDynamicSliceAttributes){sizes}});
 }
 
-// Row `row` of the updates (rows, window), in the sizes of the window in the operand.
+// Row `row` of the updates (rows, window), with the sizes of the window in the operand.
 static HloInstruction *read_update(HloInstruction *row, HloInstruction *updates, HloInts window) {
     HloInstruction **starts = HLO_ARENA_NEW(row->parent->module->arena, HloInstruction *, updates->shape->rank);
     int64_t *sizes = hlo_pass_ints(row, updates->shape->rank);
@@ -56,7 +56,7 @@ static HloInstruction *read_update(HloInstruction *row, HloInstruction *updates,
     return hlo_pass_reshape(row, read_window(row, updates, starts, (HloInts){sizes, updates->shape->rank}), window);
 }
 
-// The combiner over whole windows.
+// Applies the combiner to whole windows.
 static HloInstruction *combine(HloInstruction *row, const ScatterStep *step, HloInstruction *old,
                                HloInstruction *update) {
     HloInstruction *operands[] = {old, update};
@@ -70,7 +70,7 @@ static HloInstruction *combine(HloInstruction *row, const ScatterStep *step, Hlo
                                                  .called_count = 1});
 }
 
-// carried: the array, the index matrix, the updates.
+// Applies one update. carried: the array, the index matrix, the updates.
 static void update_row(void *context, HloInstruction *row, HloInstruction **carried) {
     const ScatterStep *step = context;
     int64_t rank = step->window.count;
@@ -105,7 +105,7 @@ static HloInstruction *updates_by_row(const HloInstruction *scatter, int64_t row
     return hlo_pass_reshape(scatter, ordered, (HloInts){dims, count});
 }
 
-// Sizes of an update's window in the operand's dimensions: those that updates do not have are one wide.
+// Sizes of an update's window in the operand's dimensions: those that the updates lack have size one.
 static HloInts window_sizes(const HloInstruction *scatter) {
     assert(hlo_is(scatter, HLO_OP_SCATTER));
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);
@@ -119,7 +119,7 @@ static HloInts window_sizes(const HloInstruction *scatter) {
     return (HloInts){sizes, operand->rank};
 }
 
-// True when the window can lie inside at all, and all types are one.
+// True if the window fits into the operand at all, and all types are the same.
 static bool may_expand(const HloInstruction *scatter) {
     assert(scatter->parent);
     if (scatter->opcode != HLO_OP_SCATTER || scatter->operand_count != 3 || !hlo_pass_may_replace(scatter))
@@ -136,7 +136,7 @@ static bool may_expand(const HloInstruction *scatter) {
     return !hlo_shape_is_tuple(scatter->called[0]->root->shape);
 }
 
-// The loop carries the indices and the updates along, because a body sees its state alone.
+// The loop's state includes the indices and the updates, because a body reads only its state.
 static bool expand(HloInstruction *scatter) {
     if (!may_expand(scatter)) return false;
     const HloScatterAttributes *attributes = HLO_ATTRIBUTES(scatter, Scatter);

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loop-invariant code: what a body computes from invariant elements and constants alone is computed once, before the
-// loop, and carried in as a new element of the state. Cheap ops, ops that make more data than they read, and plain
-// arithmetic with what those made are links: what moves takes along those that it needs, but none becomes an element
-// itself. So weights of eight bits that a body widens and scales are not kept as floats for the whole loop, while a
-// table of sines is computed once, also of complex numbers that were made of real ones. A second pass moves only what
-// takes long: it leaves to the body what that computes faster than it reads it from memory.
+// Loop-invariant code motion: values that a body computes only from invariant elements and constants are computed once,
+// before the loop, and passed in as new elements of the state. Cheap ops, ops that produce more data than they read,
+// and plain arithmetic on those results are links: an instruction that moves takes along the links that it needs, but
+// no link becomes an element itself. So 8-bit weights that a body widens and scales are not stored as floats for the
+// whole loop, while a table of sines is computed once, even of complex numbers made of real ones. A second pass moves
+// only expensive instructions: it leaves in the body what can be computed faster there than read from memory.
 //
-// find_invariants() marks in one walk what depends on nothing but invariant elements and constants; value_before() then
-// copies trees of those in front of the loop, each instruction once. Only the tops that something in the body still
-// reads become elements of the state, since each costs memory for as long as the loop runs. A loop that never runs
-// computes what was moved all the same: therefore nothing with an effect and no collective moves, and integer division
-// by zero, which does not trap in HLO, needs no care.
+// find_invariants() marks in one walk everything that depends only on invariant elements and constants; value_before()
+// then copies trees of these to before the loop, each instruction once. Only the roots that something in the body still
+// reads become elements of the state, since each takes memory for as long as the loop runs. If a loop never runs, the
+// moved instructions are computed nevertheless: therefore nothing with an effect and no collective moves; integer
+// division by zero does not trap in HLO and needs no special treatment.
 //
 //   body (i, w, x):  y = tanh(w);  (i + 1, w, x + y)
-//   ->               state (i, w, x, tanh(w)), made in front of the loop;  body (i, w, x, y):  (i + 1, w, x + y, y)
+//   ->               state (i, w, x, tanh(w)), created before the loop;  body (i, w, x, y):  (i + 1, w, x + y, y)
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
 #include "hlo/pass/loop/support.h"
 
-// What is known of an instruction of the body.
+// The known properties of an instruction of the body.
 typedef struct Fact {
-    HloInstruction *outside;  // the value before the loop of what is invariant (itself until there is one), or NULL
+    HloInstruction *outside;  // the value before the loop of an invariant one (itself until it is copied), or NULL
     bool grown;               // is_grown()
-    bool took_long;           // dear, or made of what is
+    bool took_long;           // expensive, or computed from an expensive value
     bool inside;              // computed in the body in any case
 } Fact;
 
 typedef struct Hoist {
     HloInstruction *loop;
     HloArena *scratch;
-    bool dear_only;              // moves nothing but what took long
-    Fact *facts;                 // by instruction id; of the body's only
+    bool dear_only;              // moves only values that took long
+    Fact *facts;                 // by instruction id; of the body's instructions only
     int64_t capacity;            // of facts
-    HloInstructionVector moved;  // invariant instructions of the body, but for elements and links
+    HloInstructionVector moved;  // invariant instructions of the body, except elements and links
 } Hoist;
 
-// Not worth an element of the state on their own.
+// True for ops that are not worth an element of the state by themselves.
 static bool is_cheap(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_CONSTANT:
@@ -53,7 +53,8 @@ static bool is_cheap(const HloInstruction *i) {
     }
 }
 
-// Takes so long (transcendental functions do) that its value is worth memory, whatever the size of what it is made of.
+// True for ops that take so long (transcendental functions do) that their value is worth memory, whatever the size of
+// their operands.
 static bool is_dear(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_POWER:
@@ -73,18 +74,18 @@ static bool is_dear(const HloInstruction *i) {
     }
 }
 
-// Its value would take more memory than the values that it is made of.
+// True if the value takes more memory than the values from which it is computed.
 static bool makes_more_than_it_reads(const HloInstruction *i) {
     int64_t read = 0;
     for (int64_t k = 0; k < i->operand_count; k++) read += hlo_shape_bytes(i->operands[k]->shape);
     return hlo_shape_bytes(i->shape) > read;
 }
 
-// Pure, and of invariant operands.
+// True for pure instructions with invariant operands.
 static bool may_hoist(const Hoist *hoist, const HloInstruction *i) {
     if (i->opcode == HLO_OP_PARAMETER || i == hoist->loop->called[1]->root || i->sharding) return false;
     if (!hlo_pass_may_replace(i) || hlo_op_is(i->opcode, HLO_OP_IS_COLLECTIVE)) return false;
-    if (hlo_instruction_is_nondeterministic(i)) return false;  // every round draws its own numbers
+    if (hlo_instruction_is_nondeterministic(i)) return false;  // every iteration draws different numbers
     for (int64_t k = 0; k < i->called_count; k++) {
         if (hlo_computation_has_effects(i->called[k])) return false;
     }
@@ -100,8 +101,8 @@ static bool took_long(const Hoist *hoist, const HloInstruction *i) {
     return longer;
 }
 
-// Larger than what it reads, or plain arithmetic with such values. Cheap ops make large values of nothing, which
-// arithmetic with other arrays of that size does not count.
+// True for a value that is larger than its operands, or plain arithmetic on such values. Large values that cheap ops
+// create from nothing do not make the arithmetic of them with other arrays of that size count as grown.
 static bool is_grown(const Hoist *hoist, const HloInstruction *i) {
     bool of_grown = false;
     for (int64_t k = 0; k < i->operand_count; k++) of_grown |= hoist->facts[i->operands[k]->id].grown;
@@ -113,7 +114,7 @@ static bool is_link(const Hoist *hoist, const HloInstruction *i) {
     return is_cheap(i) || fact->grown || (hoist->dear_only && !fact->took_long);
 }
 
-// Finds what is invariant; makes nothing yet but the values that chains need.
+// Finds the invariant instructions; creates nothing yet except the values that chains need.
 static void find_invariants(Hoist *hoist) {
     assert(hoist->loop);
     HloComputation *body = hoist->loop->called[1];
@@ -140,7 +141,7 @@ static bool is_read_inside(const Hoist *hoist, const HloInstruction *i) {
     return false;
 }
 
-// Finds what the body computes in any case: what varies, and the links that this reads.
+// Finds what the body computes in any case: varying values, and the links that they read.
 static void find_inside(Hoist *hoist) {
     for (const HloInstruction *i = hoist->loop->called[1]->last; i; i = i->previous) {
         Fact *fact = &hoist->facts[i->id];
@@ -148,7 +149,7 @@ static void find_inside(Hoist *hoist) {
     }
 }
 
-// Copies one instruction in front of the loop; the values of its operands are known.
+// Copies one instruction to before the loop; its operands already have values there.
 static HloInstruction *copy_before(const Hoist *hoist, HloInstruction *i) {
     if (i->opcode == HLO_OP_GET_TUPLE_ELEMENT && i->operands[0]->opcode == HLO_OP_PARAMETER) {
         return hlo_pass_loop_initial(hoist->loop, HLO_ATTRIBUTES(i, TupleIndex)->index);
@@ -160,8 +161,8 @@ static HloInstruction *copy_before(const Hoist *hoist, HloInstruction *i) {
     return value;
 }
 
-// The value of `top` in front of the loop: copies it and what it needs, once. With a stack of its own, since a chain in
-// the body may be longer than C's stack is deep. An instruction stays on it until its operands have their values.
+// The value of `top` before the loop: copies it and what it needs, once. Uses an explicit stack, since a chain in the
+// body may be longer than C's stack is deep. An instruction stays on it until its operands have their values.
 static HloInstruction *value_before(Hoist *hoist, HloInstruction *top) {
     assert(hoist->loop && hoist->facts[top->id].outside);
     HloInstructionVector todo = {0};
@@ -180,7 +181,7 @@ static HloInstruction *value_before(Hoist *hoist, HloInstruction *top) {
     return hoist->facts[top->id].outside;
 }
 
-// Puts `count` values behind the loop's state, and reads them in the body instead of computing them.
+// Appends `count` values to the loop's state, and reads them in the body instead of computing them.
 static void widen(Hoist *hoist, HloInstruction *const *inside, int64_t count) {
     assert(count > 0 && inside);
     HloInstruction *loop = hoist->loop, *root = loop->called[1]->root;
@@ -206,7 +207,7 @@ static void widen(Hoist *hoist, HloInstruction *const *inside, int64_t count) {
     hlo_pass_remove_unused(loop->called[1]);
 }
 
-// Readers of the whole state see the old part of it.
+// Gives readers of the whole state its old part.
 static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch) {
     assert(hlo_is(loop, HLO_OP_WHILE) && old >= 0);
     HloInstructionVector readers = {0};
@@ -229,7 +230,7 @@ static void keep_old_state(HloInstruction *loop, int64_t old, HloArena *scratch)
     if (is_root) hlo_computation_set_root(loop->parent, state);
 }
 
-// False, and nothing changed, when nothing that is read inside can leave.
+// False, and nothing changed, if nothing that is read inside can move.
 static bool hoist_from(Hoist *hoist) {
     HloInstruction *loop = hoist->loop;
     assert(hlo_is(loop, HLO_OP_WHILE) && hoist->scratch);
@@ -250,15 +251,15 @@ static bool hoist_from(Hoist *hoist) {
     return true;
 }
 
-// What was moved out of other loops has got numbers beyond those that there were. Twice as many as are needed, so that
-// many loops do not make many arrays.
+// Instructions that moved out of other loops have ids beyond the previous limit. The array gets twice the size needed,
+// so that many loops do not cause many allocations.
 static void make_room(Hoist *hoist, int64_t limit) {
     if (limit <= hoist->capacity) return;
     hoist->capacity = 2 * limit;
     hoist->facts = HLO_ARENA_NEW(hoist->scratch, Fact, hoist->capacity);
 }
 
-// Inner loops first: what leaves them may leave the outer ones too.
+// Inner loops first: instructions that leave them may leave the outer ones too.
 static HloStatus hoist_all(HloModule *module, const HloPassEnv *env, bool dear_only, bool *changed) {
     Hoist hoist = {.scratch = env->scratch, .dear_only = dear_only};
     int64_t count;
@@ -277,7 +278,7 @@ static HloStatus hoist_all(HloModule *module, const HloPassEnv *env, bool dear_o
     return HLO_SUCCESS;
 }
 
-// The state grows at its end, so element numbers that users have stay right.
+// The state grows at its end, so the element numbers of users stay valid.
 HloStatus hlo_pass_while_loop_invariant_code_motion(HloModule *module, const HloPassEnv *env, bool *changed) {
     return hoist_all(module, env, false, changed);
 }

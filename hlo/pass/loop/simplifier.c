@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loops that run at most once disappear; elements of the state that never change are read from before the loop,
-// constants among them inside it; elements that nothing reads are dropped.
+// Simplifies loops: loops that run at most once disappear; users read elements of the state that never change from
+// before the loop, and the body reads constants among them inside it; unused elements are dropped.
 //
-// Four rewrites. A loop whose trips are known to be none or one becomes its initial state or its body. Users behind a
-// loop read invariant elements from before it. Scalar constants that go around unchanged become constants inside, where
-// other rules see them. Elements that neither users, nor the condition, nor effects of the body depend on, even by way
-// of other elements in later rounds, are dropped (live_elements() is a fixed point over rounds). The unroller below
-// writes loops of a few small rounds out in full.
+// There are four rewrites. A loop with a known trip count of zero or one becomes its initial state or its body. Users
+// after a loop read invariant elements from before it. Unchanged scalar constants become constants inside, where other
+// rules see them. Elements on which neither users, nor the condition, nor effects of the body depend, even through
+// other elements in later iterations, are dropped (live_elements() is a fixed point over iterations). The unroller
+// below expands loops of a few small iterations completely.
 //
-//   state (i, w, unused, x)   ->   (i, w, x), where nothing reads `unused`; w is read from before the loop behind it
+//   state (i, w, unused, x)   ->   (i, w, x), where nothing reads `unused`; after the loop, w is read from before it
 #include <assert.h>
 
 #include "hlo/analysis/loop.h"
@@ -27,7 +27,7 @@ static bool run_at_most_once(HloInstruction *loop, const HloPassEnv *env) {
     return hlo_pass_loop_replace(loop, result);
 }
 
-// Users outside of the loop need not wait for an element that comes out as it went in.
+// Users outside of the loop need not wait for an element that the loop does not change.
 static bool read_invariants_before(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     bool changed = false;
@@ -41,7 +41,7 @@ static bool read_invariants_before(HloInstruction *loop) {
     return changed;
 }
 
-// Invariant elements that start as scalar constants are constants inside.
+// Replaces invariant elements that start as scalar constants by constants inside the loop.
 static bool sink_constants(HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     bool changed = false;
@@ -54,7 +54,7 @@ static bool sink_constants(HloInstruction *loop) {
             const HloInstruction *initial = loop->operands[0]->operands[index];
             bool constant = initial->opcode == HLO_OP_CONSTANT && initial->shape->rank == 0;
             if (!constant || user->sharding || !hlo_loop_element_is_invariant(loop, index)) continue;
-            // The body's root keeps handing the element on; other users see the constant.
+            // The body's root still passes the element on; other users read the constant.
             HloInstruction *inside = NULL;
             for (int64_t u = user->users.count - 1; u >= 0; u--) {
                 HloInstruction *reader = user->users.items[u];
@@ -72,9 +72,9 @@ static bool sink_constants(HloInstruction *loop) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Dropping state that nothing reads
+// Dropping unused state
 
-// Marks what the computation of `start` needs: instructions by id.
+// Marks the instructions, by id, that the computation of `start` needs.
 static void mark_needed(HloInstruction *start, bool *needed, HloArena *scratch) {
     HloInstructionVector todo = {0};
     hlo_vector_push(scratch, &todo, start);
@@ -86,7 +86,7 @@ static void mark_needed(HloInstruction *start, bool *needed, HloArena *scratch) 
     }
 }
 
-// Which elements of the state the rest of the program, the condition, or effects in the body depend on.
+// The elements of the state on which the rest of the program, the condition, or effects in the body depend.
 static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     HloModule *module = loop->parent->module;
@@ -96,7 +96,7 @@ static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
     for (int64_t r = 0; r < 2; r++) {
         for (int64_t u = 0; u < readers[r]->users.count; u++) {
             const HloInstruction *element = readers[r]->users.items[u];
-            // What the condition does not look at is removed with the element.
+            // If the condition does not use an element, its reader there is removed with the element.
             bool unused = r == 1 && element->users.count == 0 && !hlo_instruction_is_root(element) &&
                           element->control_predecessors.count + element->control_successors.count == 0;
             if (!unused) live[HLO_ATTRIBUTES(element, TupleIndex)->index] = true;
@@ -124,7 +124,7 @@ static bool *live_elements(HloInstruction *loop, HloArena *scratch) {
     return live;
 }
 
-// Elements keep their order under new numbers.
+// Assigns the new numbers; elements keep their order.
 static void renumber(HloInstruction *tuple, const int64_t *new_index) {
     for (int64_t u = 0; u < tuple->users.count; u++) {
         HloTupleIndexAttributes attributes = {new_index[HLO_ATTRIBUTES(tuple->users.items[u], TupleIndex)->index]};
@@ -132,8 +132,8 @@ static void renumber(HloInstruction *tuple, const int64_t *new_index) {
     }
 }
 
-// Elements keep their order; every get-tuple-element of the state, inside and outside, is renumbered. At least one
-// element stays, or the loop could not be written.
+// Drops dead elements. The others keep their order; every get-tuple-element of the state, inside and outside, is
+// renumbered. At least one element stays, or the loop could not be expressed.
 static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     HloArena *arena = loop->parent->module->arena;
@@ -167,7 +167,7 @@ static bool drop_dead_state(HloInstruction *loop, const HloPassEnv *env) {
     return true;
 }
 
-// When the loop itself is gone there is nothing left to look at.
+// If the loop itself has been removed, there is nothing left to simplify.
 static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     assert(hlo_is(loop, HLO_OP_WHILE));
     if (run_at_most_once(loop, env)) return true;
@@ -177,7 +177,7 @@ static bool simplify(HloInstruction *loop, const HloPassEnv *env) {
     return drop_dead_state(loop, env) || changed;
 }
 
-// Inner loops first: what they turn into may make an outer one plain.
+// Inner loops first: once simplified, they may make an outer one plain.
 HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);
@@ -193,8 +193,8 @@ HloStatus hlo_pass_while_loop_simplifier(HloModule *module, const HloPassEnv *en
     return HLO_SUCCESS;
 }
 
-// Unrolled are loops whose rounds together stay below a number of instructions; one trip after the other, each on the
-// state that the last one gave.
+// Unrolls loops whose iterations together stay below a number of instructions; one iteration after the other, each on
+// the state that the previous one returned.
 HloStatus hlo_pass_while_loop_unroller(HloModule *module, const HloPassEnv *env, bool *changed) {
     int64_t count;
     HloComputation **order = hlo_module_post_order(module, env->scratch, &count);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop as a pattern: a tuple that is only taken apart inside and put together at the end of the body. In that form
-// element i is a variable of the loop, and adding or dropping variables is a matter of four shapes that must agree: of
-// the loop, of both parameters and of the body's root.
+// The loop as a pattern: a tuple that is only taken apart inside and assembled at the end of the body. In that form
+// element i is a variable of the loop, and adding or dropping variables requires that four shapes agree: those of the
+// loop, of both parameters and of the body's root.
 #include "hlo/pass/loop/support.h"
 
 #include <assert.h>
 
-// No user sees the tuple as a whole, so that its elements may change in number.
+// True if no user reads the tuple as a whole, so that the number of its elements may change.
 static bool only_taken_apart(const HloInstruction *tuple) {
     for (int64_t i = 0; i < tuple->users.count; i++) {
         if (tuple->users.items[i]->opcode != HLO_OP_GET_TUPLE_ELEMENT) return false;
@@ -18,7 +18,7 @@ HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t call
     return loop->called[called]->parameters.items[0];
 }
 
-// A computation that another instruction calls too must not be changed for this loop's sake.
+// A computation that another instruction also calls must not be changed for this loop.
 bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     assert(hlo_is(loop, HLO_OP_WHILE) && loop->called_count == 2);
     if (loop->opcode != HLO_OP_WHILE || !hlo_shape_is_tuple(loop->shape) || loop->sharding) return false;
@@ -34,7 +34,7 @@ bool hlo_pass_is_plain_loop(const HloInstruction *loop) {
     return true;
 }
 
-// New ones stand in front of the loop, so that a schedule stays one.
+// New instructions are placed before the loop, so that a schedule stays valid.
 HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
     assert(hlo_is(loop, HLO_OP_WHILE) && index >= 0);
     HloInstruction *initial = loop->operands[0];
@@ -44,7 +44,7 @@ HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index) {
     return element;
 }
 
-// All four shapes at once; between the caller's change of the root and this call the module is not valid.
+// Sets all four shapes; between the caller's change of the root and this call the module is not valid.
 void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloInstruction *initial) {
     assert(hlo_is(loop, HLO_OP_WHILE) && hlo_shape_equal(state, initial->shape, HLO_COMPARE_IGNORE_LAYOUT));
     loop->shape = state;
@@ -55,7 +55,7 @@ void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloIns
     hlo_instruction_set_operand(loop, 0, initial);
 }
 
-// The calls are taken back first, or the computations would be kept alive by a loop that is gone.
+// The calls are removed first, or else the removed loop would keep the computations alive.
 bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
     assert(hlo_is(loop, HLO_OP_WHILE) && result);
     if (loop->sharding && !hlo_sharding_equal(loop->sharding, result->sharding)) {
@@ -68,7 +68,7 @@ bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result) {
     return true;
 }
 
-// From the end, so that operands that lose their last user are still to come.
+// Walks from the end, so that operands that lose their last user are visited later.
 void hlo_pass_remove_unused(HloComputation *computation) {
     assert(!computation->removed);
     hlo_computation_sort(computation);

@@ -5,17 +5,17 @@
 
 #include "hlo/pass/support.h"
 
-// True when `loop` is a while whose condition and body nobody else calls, whose state is a tuple that is only taken
-// apart (in both), and whose body ends in a tuple; without control edges or sharding of its own.
+// True if `loop` is a while whose condition and body have no other caller, whose state is a tuple that is only taken
+// apart (in both), and whose body ends in a tuple; without control edges or a sharding.
 bool hlo_pass_is_plain_loop(const HloInstruction *loop);
 // The parameter of the loop's condition (0) or body (1).
 HloInstruction *hlo_pass_loop_parameter(const HloInstruction *loop, int64_t called);
-// Element `index` of the state that the loop starts from: the tuple's operand, or a new get-tuple-element.
+// Element `index` of the loop's initial state: the tuple's operand, or a new get-tuple-element.
 HloInstruction *hlo_pass_loop_initial(HloInstruction *loop, int64_t index);
 // Gives the loop, its condition and its body the state `elements`, starting from a tuple `initial` of that shape. The
 // caller has changed the body's root.
 void hlo_pass_loop_set_state(HloInstruction *loop, const HloShape *state, HloInstruction *initial);
-// Replaces a loop by `result`, and removes it. False when its sharding cannot move.
+// Replaces a loop by `result`, and removes it. False if its sharding cannot move.
 bool hlo_pass_loop_replace(HloInstruction *loop, HloInstruction *result);
 // Removes unused instructions of a computation that have no effect.
 void hlo_pass_remove_unused(HloComputation *computation);

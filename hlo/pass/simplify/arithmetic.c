@@ -257,7 +257,7 @@ static HloInstruction *divide_by_float_power(HloInstruction *i) {
     return hlo_pass_binary(i, HLO_OP_MULTIPLY, i->operands[0], inverse);
 }
 
-// x % 2^k = x & (2^k - 1). Every number is divisible by one, including negative ones.
+// x % 2^k = x & (2^k - 1) for unsigned numbers; x % 1 = 0 for negative ones too.
 static HloInstruction *remainder_by_power(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_REMAINDER));
     int power = is_integer(i) ? power_of_two(i->operands[1]) : -1;

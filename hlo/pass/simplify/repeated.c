@@ -192,7 +192,7 @@ static HloInstruction *concatenate_of_one(HloInstruction *i) {
     return hlo_pass_broadcast(i, without, hlo_shape_dims(i->shape), (HloInts){mapping, count});
 }
 
-// A gather along dimensions of size 1 reads the only element: starts are clamped.
+// A gather from an array of one element repeats that element: starts are clamped.
 static HloInstruction *gather_of_one(HloInstruction *i) {
     assert(hlo_is(i, HLO_OP_GATHER));
     HloInstruction *x = i->operands[0];
