@@ -54,8 +54,8 @@ static void read_aliases(const CompileCall *call, int64_t *wanted, bool *donated
     }
 }
 
-// `wanted` is what the program requests. Buffer assignment decides what comes of it (result_alias), as it knows whether
-// the argument is read after the result is written.
+// Records the program's arguments and results. `wanted` is what the program requests. Buffer assignment decides what
+// comes of it (result_alias), as it knows whether the argument is read after the result is written.
 static void make_signature(CompileCall *call, const CpuProgram *program, int64_t **wanted) {
     HloArena *arena = call->executable->arena;
     CpuSignature *signature = &call->executable->signature;
@@ -282,7 +282,7 @@ const CpuSignature *cpu_executable_signature(const CpuExecutable *executable) {
 
 // ---- text
 
-// The name of a step in cpu_executable_print().
+// Returns the name of a step for cpu_executable_print().
 static const char *kind_name(CpuStepKind kind) {
     static const char *const kNames[] = {[CPU_STEP_LOOPS] = "loops",
                                          [CPU_STEP_COPY_LOOPS] = "update",

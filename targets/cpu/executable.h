@@ -83,7 +83,7 @@ typedef struct CpuSignature {
     const CpuTransfer *transfers;  // with the host, as the program names them
     int64_t transfer_count;
 } CpuSignature;
-// The signature; it lives as long as the executable.
+// Returns the signature, which lives as long as the executable.
 const CpuSignature *cpu_executable_signature(const CpuExecutable *executable);
 
 // Prints the thunks in readable form.
@@ -115,7 +115,7 @@ typedef struct CpuExecution {
 void cpu_share_plan_update(const CpuExecutable *executable, const CpuExecution *execution, CpuSharePlan **plan);
 // Frees the plan; accepts NULL.
 void cpu_share_plan_free(CpuSharePlan *plan);
-// The first device whose result `result` equals that of `device`.
+// Returns the first device whose result `result` equals that of `device`.
 int64_t cpu_share_result_leader(const CpuSharePlan *plan, int64_t result, int64_t device);
 
 // Runs the program on all its devices and returns when all have finished. FAILED_PRECONDITION when devices wait for

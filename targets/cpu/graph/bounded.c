@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-// Rounded up, so that the sizes are aligned for any element width.
+// Returns the offset of the sizes, rounded up so that they are aligned for any element width.
 static int64_t sizes_offset(const HloShape *shape) {
     return (hlo_shape_bytes(shape) + (int64_t)sizeof(int32_t) - 1) / (int64_t)sizeof(int32_t) *
            (int64_t)sizeof(int32_t);

@@ -10,9 +10,10 @@
 
 HLO_BEGIN_C
 
-// Bytes of a buffer for an array or token: hlo_shape_bytes(), plus the sizes if the array is of dynamic size.
+// Returns the bytes of a buffer for an array or token: hlo_shape_bytes(), plus the sizes if the array is of dynamic
+// size.
 int64_t cpu_buffer_bytes(const HloShape *shape);
-// The `rank` sizes in a buffer of dynamic size.
+// Returns the `rank` sizes in a buffer of dynamic size.
 int32_t *cpu_buffer_sizes(const HloShape *shape, void *buffer);
 
 HLO_END_C

@@ -46,8 +46,8 @@ typedef struct Frame {
     const HloShape *map_shape;  // the result shape while the computation of a map is inlined, else NULL
 } Frame;
 
-// An async start is represented by the value of its done; the operands in its shape are dropped. So only the matching
-// done may use it, in the same computation.
+// Checks that only the matching done uses an async start, in the same computation. The start is represented by the
+// value of its done; the operands in its shape are dropped.
 static HloStatus check_end_is_here(const HloInstruction *start) {
     bool here = !hlo_instruction_is_root(start);
     for (int64_t i = 0; i < start->users.count; i++) {
@@ -78,7 +78,7 @@ static Leaves new_leaves(CpuProgram *program, int64_t count) {
     return (Leaves){HLO_ARENA_NEW(program->arena, CpuArray *, count), count};
 }
 
-// Operands belong to the same computation, so their values are already known.
+// Returns the leaves of an operand. It belongs to the same computation, so its value is already known.
 static Leaves operand_leaves(const Frame *frame, const HloInstruction *instruction, int64_t index) {
     return frame->values[instruction->operands[index]->id - frame->first_id];
 }
@@ -125,7 +125,7 @@ static Leaves node_leaves(const CpuNode *node) {
 
 typedef HloStatus BuildFunction(Frame *frame, const HloInstruction *instruction, Leaves *result);
 
-// The literal must live as long as the program.
+// Sets a literal, which must live as long as the program.
 static void set_literal(CpuArray *array, const HloLiteral *literal) {
     array->literal = literal;
     array->splat = hlo_shape_is_array(literal->shape) && hlo_literal_is_splat(literal);
@@ -275,7 +275,7 @@ static void make_view(const CpuNode *node) {
     node->results[0]->view = operand->view ? operand->view : operand;
 }
 
-// A reshape that folds to a constant is not a view.
+// Builds a view, unless the reshape folds to a constant.
 static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(build_plain(frame, instruction, result));
     const CpuNode *node = result->items[0]->producer;
@@ -283,7 +283,7 @@ static HloStatus build_reshape(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
-// All sizes are known: after expansion, only arguments and results have a dynamic size.
+// Builds a constant: after expansion, only arguments and results have a dynamic size, so all sizes are known.
 static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const int64_t dimension = HLO_ATTRIBUTES(instruction, Dimensions)->dimensions.items[0];
     const HloShape *operand = instruction->operands[0]->shape;
@@ -297,7 +297,7 @@ static HloStatus build_dimension_size(Frame *frame, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-// The operands that give sizes are those of the result, whose shape is static.
+// Builds a reshape. The operands that give sizes are those of the result, whose shape is static.
 static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuNode *node = new_node(frame, instruction, operand_leaves(frame, instruction, 0), instruction->shape);
     node->opcode = HLO_OP_RESHAPE;
@@ -306,8 +306,8 @@ static HloStatus build_dynamic_reshape(Frame *frame, const HloInstruction *instr
     return HLO_SUCCESS;
 }
 
-// A bitcast of row-major arrays keeps the bytes. With equal element sizes it is a reshape that may also rename the
-// type.
+// Builds a view. A bitcast of row-major arrays keeps the bytes. With equal element sizes it is a reshape that may also
+// rename the type.
 static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *from = instruction->operands[0]->shape, *to = instruction->shape;
     if (hlo_shape_is_array(to) && hlo_shape_is_array(from) && from->type == to->type &&
@@ -316,7 +316,8 @@ static HloStatus build_bitcast(Frame *frame, const HloInstruction *instruction, 
     return build_plain(frame, instruction, result);
 }
 
-// Between types of whole bytes, elements of another width are also the same bytes. (Not for preds, which are 0 or 1.)
+// Builds a view if both types have whole bytes: elements of another width are then the same bytes. (Not for preds,
+// which are 0 or 1.)
 static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloTypeInfo *from = hlo_type_info(instruction->operands[0]->shape->type);
     const HloTypeInfo *to = hlo_type_info(instruction->shape->type);
@@ -326,7 +327,7 @@ static HloStatus build_bitcast_convert(Frame *frame, const HloInstruction *instr
     return build_plain(frame, instruction, result);
 }
 
-// The value of a parameter is the caller's arrays themselves.
+// Returns the caller's arrays themselves.
 static HloStatus build_parameter(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     *result = frame->arguments[hlo_parameter_number(instruction)];
     return HLO_SUCCESS;
@@ -370,7 +371,7 @@ static HloStatus build_tuple(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
-// The leaves of one element are consecutive among those of the tuple.
+// Selects the leaves of one element, which are consecutive among those of the tuple.
 static HloStatus build_get_tuple_element(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_GET_TUPLE_ELEMENT));
     const HloShape *shape = instruction->operands[0]->shape;
@@ -402,7 +403,7 @@ static HloStatus build_inline(Frame *frame, const HloInstruction *instruction, L
     return build_callee(frame, instruction, frame->map_shape, result);
 }
 
-// A map whose computation consists of elementwise operations on scalars becomes those operations on whole arrays.
+// Turns a map whose computation consists of elementwise operations on scalars into those operations on whole arrays.
 static HloStatus build_map(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_MAP));
     const HloComputation *callee = instruction->called[0];
@@ -562,7 +563,7 @@ static HloStatus repeat_body(Frame *frame, const HloInstruction *instruction, co
     return HLO_SUCCESS;
 }
 
-// State that no iteration changes, such as the weights of a scan, becomes a view of its initial value, so that the loop
+// Makes state that no iteration changes, such as the weights of a scan, a view of its initial value, so that the loop
 // does not begin with a copy of it.
 static void keep_constant_state(const CpuNode *node) {
     const CpuRegion *body = node->regions[1];
@@ -570,7 +571,7 @@ static void keep_constant_state(const CpuNode *node) {
         if (cpu_array_root(body->results.items[i]) == node->results[i]) node->results[i]->view = node->operands[i];
 }
 
-// The results of the node are the state; parameters of condition and body are views of it.
+// Builds a node whose results are the state; parameters of condition and body are views of it.
 static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_WHILE));
     CpuProgram *program = frame->program;
@@ -589,7 +590,7 @@ static HloStatus build_while(Frame *frame, const HloInstruction *instruction, Le
     return HLO_SUCCESS;
 }
 
-// Operand 0 selects the branch; each branch reads its own operand through views.
+// Builds a node whose operand 0 selects the branch; each branch reads its own operand through views.
 static HloStatus build_conditional(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CONDITIONAL));
     CpuProgram *program = frame->program;
@@ -604,7 +605,7 @@ static HloStatus build_conditional(Frame *frame, const HloInstruction *instructi
     return HLO_SUCCESS;
 }
 
-// The value of a start is that of its done: the leaves of the transferred array or arrays.
+// Builds a node whose value is that of the done: the leaves of the transferred array or arrays.
 static HloStatus build_collective_start(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const HloShape *shape = instruction->shape;
     if (instruction->opcode != HLO_OP_ALL_REDUCE_START && hlo_shape_is_tuple(shape) && shape->element_count >= 2)
@@ -617,7 +618,7 @@ static HloStatus build_collective_start(Frame *frame, const HloInstruction *inst
     return HLO_SUCCESS;
 }
 
-// Tokens have no ordering effect here: nodes run in list order.
+// Builds a token, which has no ordering effect here: nodes run in list order.
 static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     CpuNode *node = new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape);
     *result = node_leaves(node);
@@ -633,7 +634,7 @@ static HloStatus check_transfer(const HloInstruction *instruction) {
     return HLO_SUCCESS;
 }
 
-// The data passes through as leaf 0, so that sent data never has to be read back.
+// Builds a send. The data passes through as leaf 0, so that sent data never has to be read back.
 static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(check_transfer(instruction));
     const HloShape *results = hlo_shape_tuple(frame->program->arena, instruction->shape->elements + 1, 2);
@@ -645,7 +646,7 @@ static HloStatus build_send(Frame *frame, const HloInstruction *instruction, Lea
     return HLO_SUCCESS;
 }
 
-// All three leaves are results of the node.
+// Builds a node with all three leaves as results.
 static HloStatus build_recv(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     HLO_TRY(check_transfer(instruction));
     *result = node_leaves(new_node(frame, instruction, new_leaves(frame->program, 0), instruction->shape));
@@ -690,14 +691,14 @@ static HloStatus build_outfeed(Frame *frame, const HloInstruction *instruction, 
     return HLO_SUCCESS;
 }
 
-// The value of a send-done is the token, leaf 2 of the start.
+// Returns the token, leaf 2 of the start.
 static HloStatus build_send_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     *result = (Leaves){start.items + 2, 1};
     return HLO_SUCCESS;
 }
 
-// A host transfer has already happened at the start; between devices the data is received here.
+// Builds the receipt of data between devices; a host transfer has already happened at the start.
 static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     const Leaves start = operand_leaves(frame, instruction, 0);
     const HloInstruction *begin = instruction->operands[0];
@@ -713,8 +714,8 @@ static HloStatus build_recv_done(Frame *frame, const HloInstruction *instruction
     return HLO_SUCCESS;
 }
 
-// An annotation becomes its operand; a function that has an opcode of its own becomes that op. Unknown calls are
-// rejected here, before anything runs.
+// Resolves a custom call. An annotation becomes its operand; a function that has an opcode of its own becomes that op.
+// Unknown calls are rejected here, before anything runs.
 static HloStatus build_custom_call(Frame *frame, const HloInstruction *instruction, Leaves *result) {
     assert(hlo_is(instruction, HLO_OP_CUSTOM_CALL));
     if (hlo_custom_call_is_unknown(instruction)) return hlo_custom_call_refuse(instruction);
@@ -784,7 +785,7 @@ static BuildFunction *build_function(HloOpcode opcode) {
 
 // ---- computations
 
-// Values are found by instruction id; a computation's ids form a contiguous range.
+// Prepares the lookup of values by instruction id; a computation's ids form a contiguous range.
 static void number_values(Frame *frame, HloInstruction *const *order, int64_t count) {
     int32_t low = INT32_MAX, high = 0;
     for (int64_t i = 0; i < count; i++) {

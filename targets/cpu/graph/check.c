@@ -105,7 +105,7 @@ static Checker new_checker(HloArena *arena, const CpuProgram *program) {
                      .last_asked = -1};
 }
 
-// The branch that a device takes, or -1.
+// Returns the branch that a device takes, or -1.
 static int64_t known_branch(Checker *checker, const CpuNode *node, int64_t device) {
     assert(device >= 0);
     const HloLiteral *predicate = known_value(checker, node->operands[0], device, 0);
@@ -149,7 +149,7 @@ static HloStatus mismatch(const Checker *checker, const CpuNode *node, const Cpu
     return status;
 }
 
-// Each group must be present completely or not at all.
+// Checks that each group is present completely or not at all.
 static HloStatus check_collective(const Checker *checker, const CpuNode *node, const bool *active) {
     CpuCollective collective;
     const CpuProgram *program = checker->program;
@@ -166,8 +166,8 @@ static HloStatus check_collective(const Checker *checker, const CpuNode *node, c
 
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active);
 
-// If the predicate depends on data, each branch is simulated for all devices of the outer branch: it is unknown which
-// devices take it, so nothing is rejected.
+// Simulates the branches. If the predicate depends on data, each branch is simulated for all devices of the outer
+// branch: it is unknown which devices take it, so nothing is rejected.
 static HloStatus check_conditional(Checker *checker, const CpuNode *node, const bool *active) {
     HloArena *arena = checker->arena;
     int64_t *taken = HLO_ARENA_NEW(arena, int64_t, checker->devices);
@@ -203,7 +203,7 @@ static bool has_collectives(const CpuRegion *region) {
     return false;
 }
 
-// Outside branches all devices are active, so no member can be missing.
+// Simulates a region. Outside branches all devices are active, so no member can be missing.
 static HloStatus check_region(Checker *checker, const CpuRegion *region, const bool *active) {
     for (int64_t i = 0; i < region->nodes.count; i++) {
         const CpuNode *node = region->nodes.items[i];
@@ -267,7 +267,8 @@ static bool has_peers(const CpuRegion *region) {
 
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active);
 
-// Branches that depend on data end the simulation: `known` is false from then on, and the run itself detects errors.
+// Lists the events of the known branch. Branches that depend on data end the simulation: `known` is false from then on,
+// and the run itself detects errors.
 static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *active) {
     HloArena *arena = play->checker.arena;
     const int64_t devices = play->checker.devices;
@@ -284,7 +285,7 @@ static HloStatus list_branches(PeerPlay *play, const CpuNode *node, const bool *
     return HLO_SUCCESS;
 }
 
-// Loops make the order unknown, because their iterations are not counted.
+// Lists the events of a region. Loops make the order unknown, because their iterations are not counted.
 static HloStatus list_peers(PeerPlay *play, const CpuRegion *region, const bool *active) {
     HloArena *arena = play->checker.arena;
     for (int64_t i = 0; i < region->nodes.count && play->known; i++) {
@@ -355,7 +356,7 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     return status;
 }
 
-// Message sizes are 0 here: only the order of messages is simulated.
+// Message sizes are set to 0, since only the order of messages is simulated.
 HloStatus cpu_check_peers(HloArena *arena, const CpuProgram *program) {
     assert(arena && program);
     if (!has_peers(program->entry)) return HLO_SUCCESS;

@@ -48,7 +48,7 @@ struct CpuCollective {
     CpuExchangeFunction *exchange;
 };
 
-// The groups of a collective as device numbers, from its replica groups, channel and global-id flag.
+// Returns the groups of a collective as device numbers, from its replica groups, channel and global-id flag.
 HLO_NODISCARD HloStatus cpu_collective_groups(HloArena *arena, const HloInstruction *instruction, int64_t replica_count,
                                               int64_t partition_count, CpuCollective *collective);
 

@@ -28,7 +28,7 @@ static void add_group(GroupBuilder *builder, HloInts ids, int64_t copy, bool is_
     hlo_vector_push(builder->arena, &builder->groups, group);
 }
 
-// The lists from `*named` on are the devices that a broadcast leaves out.
+// Expands lists to groups. The lists from `*named` on are the devices that a broadcast leaves out.
 static HloStatus expand_groups(const GroupBuilder *builder, const HloInts **lists, int64_t *count, int64_t *named) {
     const int64_t ids = hlo_group_mode_numbers(builder->mode, builder->replicas, builder->partitions);
     const HloReplicaGroups *groups = NULL;

@@ -35,8 +35,8 @@ static bool is_spelled_out(const HloInstruction *instruction) {
     return hlo_product_converts(instruction);
 }
 
-// Passes skip ops with control edges. These ops have no effect of their own, so their edges only order their
-// neighbours; this moves the edges to the neighbours themselves.
+// Moves an op's control edges to its neighbours, because passes skip ops with control edges. These ops have no effect
+// of their own, so their edges only order their neighbours.
 static void pass_edges_on(HloInstruction *op) {
     const HloInstructionVector *before = &op->control_predecessors, *after = &op->control_successors;
     for (int64_t s = 0; s < after->count; s++) {

@@ -100,7 +100,7 @@ void cpu_program_simplify(CpuProgram *program, bool tpu_numerics);
 // Adds a new array of this shape.
 CpuArray *cpu_program_new_array(CpuProgram *program, const HloShape *shape);
 
-// The array that `array` is a view of, at the end of the chain.
+// Returns the array that `array` is a view of, at the end of the chain.
 static inline CpuArray *cpu_array_root(CpuArray *array) {
     while (array->view) array = array->view;
     return array;

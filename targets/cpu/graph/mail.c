@@ -28,7 +28,7 @@ HloStatus cpu_mail_init(CpuMail *mail, int64_t devices) {
     return HLO_SUCCESS;
 }
 
-// The box of messages to `target`, which is -1 on channels without pairs.
+// Returns the box of messages to `target`, which is -1 on channels without pairs.
 static CpuBox *box_of(const CpuMail *mail, int64_t target) {
     assert(target < mail->devices);
     return &mail->boxes[target < 0 ? 0 : target];

@@ -54,7 +54,7 @@ static CpuView strip_view(HloArena *arena, CpuArray *array, const CpuArray *stri
     return node->opcode == HLO_OP_TRANSPOSE ? through_transpose(arena, node, inner) : inner;
 }
 
-// If the operand is a transpose or a widening of x, lets the dot read x.
+// Lets the dot read x if the operand is a transpose or a widening of x.
 static void fold_operand(CpuProgram *program, CpuNode *dot, CpuView *views, int32_t index, bool widenings) {
     CpuArray *operand = dot->operands[index], *stripped = strip(operand, widenings);
     views[index] = strip_view(program->arena, operand, stripped);
@@ -77,7 +77,7 @@ static bool widens(const CpuArray *array) {
     return false;
 }
 
-// If transpose(dot) is the only use, lets the dot write it.
+// Lets the dot write its transpose if transpose(dot) is the only use.
 static void fold_result(CpuProgram *program, CpuNode *transpose) {
     CpuArray *product = transpose->operands[0], *result = transpose->results[0];
     CpuNode *dot = product->producer;
@@ -96,8 +96,8 @@ static void fold_result(CpuProgram *program, CpuNode *transpose) {
     transpose->living = false;
 }
 
-// transpose(all-reduce(x)) is all-reduce(transpose(x)), and a dot that produces x absorbs the transpose. Moves the
-// transpose node before the all-reduce.
+// Moves a transpose node before an all-reduce: transpose(all-reduce(x)) is all-reduce(transpose(x)), and a dot that
+// produces x absorbs the transpose.
 static void swap_with_all_reduce(CpuProgram *program, CpuRegion *region, int64_t place) {
     CpuNode *transpose = region->nodes.items[place];
     CpuArray *sum = transpose->operands[0], *result = transpose->results[0];

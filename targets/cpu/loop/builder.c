@@ -82,7 +82,7 @@ static CpuLoopValue *value_at(const CpuLoopBuilder *b, CpuValue value) {
     return &b->values.items[value];
 }
 
-// The element type of a value.
+// Returns the element type of a value.
 static HloType value_type(const CpuLoopBuilder *builder, CpuValue value) {
     return value_at(builder, value)->type;
 }
@@ -293,7 +293,8 @@ static CpuValue count_narrow(CpuLoopBuilder *b, CpuLoopOp op, HloType type, CpuV
     return cpu_loop_convert(b, type, count);
 }
 
-// Products of elements below 8 bits fit in 8 bits; the high half is the bits above the element's width.
+// Returns the high half of a product. Products of elements below 8 bits fit in 8 bits; the high half is the bits above
+// the element's width.
 static CpuValue mulhi_narrow(CpuLoopBuilder *b, HloType type, CpuValue x, CpuValue y) {
     const bool is_signed = hlo_type_kind(type) == HLO_KIND_SIGNED;
     const HloType byte = is_signed ? HLO_S8 : HLO_U8;
@@ -358,8 +359,9 @@ static bool is_order(CpuLoopOp op) {
            op == CPU_OP_MINIMUM || op == CPU_OP_CLAMP;
 }
 
-// The last operand selects the kernel, since in a select only that one and the one before have the result's type. A
-// result outside the range of a narrow type is brought back immediately, as if each operation were in that type.
+// Selects the kernel and appends the operation. The last operand selects the kernel, since in a select only that one
+// and the one before have the result's type. A result outside the range of a narrow type is brought back immediately,
+// as if each operation were in that type.
 CpuValue cpu_loop_op(CpuLoopBuilder *b, CpuLoopOp op, CpuValue a, CpuValue b_value, CpuValue c) {
     const OpInfo *info = &kOps[op];
     const CpuValue operands[3] = {a, b_value, c};
@@ -541,8 +543,9 @@ CpuValue cpu_loop_reduce(CpuLoopBuilder *b, CpuReduceOp op, CpuValue a, CpuValue
     return cpu_loop_op(b, cpu_pair_op(op), init, result, -1);
 }
 
-// The values that follow, up to cpu_loop_combine_end(), compute the combination of two elements; `accumulators` and
-// `elements` represent the two. Values that are the same for the whole loop are first made values of each element.
+// Begins the combiner. The values that follow, up to cpu_loop_combine_end(), compute the combination of two elements;
+// `accumulators` and `elements` represent the two. Values that are the same for the whole loop are first made values of
+// each element.
 void cpu_loop_combine_begin(CpuLoopBuilder *b, int count, const CpuValue *values, const CpuValue *inits,
                             CpuValue *accumulators, CpuValue *elements) {
     assert(values && inits && accumulators && elements);

@@ -21,7 +21,7 @@
 // Limited by the bits of `used_in`.
 enum { kMostPhases = 60 };
 
-// The set that contains only this phase.
+// Returns the set that contains only this phase.
 static uint64_t bit(int phase) {
     return (uint64_t)1 << phase;
 }
@@ -125,7 +125,8 @@ bool cpu_loop_plan_phases(CpuLoopPlanner *p) {
     return true;
 }
 
-// A value that is kept for the row is needed after the store, and a store in another phase comes too late.
+// Whether the value may be computed in the output: not if it is kept for the row, as it is needed after the store, and
+// not if the store is in another phase, as it comes too late.
 bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue store) {
     const CpuLoopValue *placed = &loop->values[value];
     return loop->values[store].phase == placed->phase && !placed->whole_row;

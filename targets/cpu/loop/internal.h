@@ -203,7 +203,7 @@ bool cpu_loop_phase_may_place(const CpuLoop *loop, CpuValue value, CpuValue stor
 // Assigns the registers and steps of the phases; uniform values already have their registers.
 void cpu_loop_assign_phases(CpuLoopPlanner *p);
 
-// Where each block is one row, lets operations on an expansion of a per-row scalar read the scalar (ones.c).
+// Lets operations on an expansion of a per-row scalar read the scalar, if each block is one row (ones.c).
 void cpu_loop_read_ones(CpuLoop *loop);
 
 // Sets loop->tiny if the planned loop is a small loop.
@@ -245,12 +245,12 @@ typedef struct CpuTinyCall {
     int64_t count, immediate;
 } CpuTinyCall;
 
-// The number of calls.
+// Returns the number of calls.
 int64_t cpu_tiny_loop_length(const CpuTinyLoop *tiny);
 // Returns the calls in execution order; they live as long as the loop.
 const CpuTinyStep *cpu_tiny_loop_steps(const CpuTinyLoop *tiny);
-// The base of places in CPU_TINY_IN_CONSTANTS: constants of the program, tables of copies and addresses of reductions.
-// Written only while the loop is planned.
+// Returns the base of places in CPU_TINY_IN_CONSTANTS: constants of the program, tables of copies and addresses of
+// reductions. Written only while the loop is planned.
 char *cpu_tiny_loop_constants(const CpuTinyLoop *tiny);
 // Writes the bound calls, for a list that runs several times with the same buffers. Buffers that it does not use may be
 // NULL. `scratch` has CPU_TINY_SCRATCH bytes, aligned to 64, which nothing else uses while the list runs.

@@ -59,15 +59,15 @@ CpuLoopBuilder *cpu_loop_builder_new(HloArena *arena, const CpuLoopDomain *domai
 // Loads elements of buffer number `buffer` (an index into the buffers of cpu_loop_run()), of element type `type`.
 CpuValue cpu_loop_load(CpuLoopBuilder *builder, int buffer, HloType type, const CpuIndexMap *map);
 
-// A constant: `bits` points to one element of `type` as a buffer stores it.
+// Appends a constant: `bits` points to one element of `type` as a buffer stores it.
 CpuValue cpu_loop_constant(CpuLoopBuilder *builder, HloType type, const void *bits);
 
-// The number offset + sum of strides[d] * index[d] itself, converted to `type` (iota).
+// Appends the number offset + sum of strides[d] * index[d] itself, converted to `type` (iota).
 CpuValue cpu_loop_index(CpuLoopBuilder *builder, HloType type, const CpuIndexMap *map);
 
-// An operation on values of one element type (SELECT: a predicate first; shifts and all others: equal types). Unused
-// operands are ignored. Follows HLO semantics: integer division by zero gives -1 and remainder the dividend, INT_MIN /
-// -1 wraps, shifts past the width give 0 or the sign, minimum, maximum and clamp propagate NaN.
+// Appends an operation on values of one element type (SELECT: a predicate first; shifts and all others: equal types).
+// Unused operands are ignored. Follows HLO semantics: integer division by zero gives -1 and remainder the dividend,
+// INT_MIN / -1 wraps, shifts past the width give 0 or the sign, minimum, maximum and clamp propagate NaN.
 CpuValue cpu_loop_op(CpuLoopBuilder *builder, CpuLoopOp op, CpuValue a, CpuValue b, CpuValue c);
 
 // Converts values: float to integer truncates, saturates and maps NaN to 0; integer to narrower integer wraps; to pred
@@ -119,7 +119,7 @@ HLO_NODISCARD HloStatus cpu_loop_finish(CpuLoopBuilder *builder, CpuLoop **loop)
 // when there is no memory for scratch.
 HLO_NODISCARD HloStatus cpu_loop_run(const CpuLoop *loop, CpuPool *pool, void *const *buffers);
 
-// The cost of a run, for scheduling: elements of the domain times instructions.
+// Returns the cost of a run, for scheduling: elements of the domain times instructions.
 double cpu_loop_cost(const CpuLoop *loop);
 
 HLO_END_C

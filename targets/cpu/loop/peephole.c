@@ -64,7 +64,7 @@ static void find_no_bits(const CpuLoopBuilder *b, CpuLoopValue *value) {
     memset(value->constant, 0, sizeof value->constant);
 }
 
-// A value whose operands all exist once per loop exists once per loop, too.
+// Marks a value as existing once per loop if all its operands do.
 static void find_uniform(const CpuLoopBuilder *b, CpuLoopValue *value) {
     if (value->kind != CPU_VALUE_KERNEL || value->operands[0] < 0) return;
     for (int i = 0; i < 3; i++)
@@ -80,7 +80,7 @@ static bool is_constant(const CpuLoopValue *value, uint32_t *bits) {
     return true;
 }
 
-// x << l | x >> (32 - l)
+// Rewrites x << l | x >> (32 - l) as a rotation.
 static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     assert(value);
     if (!is_operation(b, value, CPU_OP_OR, CPU_REGISTER_U32)) return;
@@ -100,7 +100,7 @@ static void find_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     }
 }
 
-// y ^ rotate(x), in either operand order.
+// Rewrites y ^ rotate(x), in either operand order, as one operation.
 static void find_xor_of_rotation(CpuLoopBuilder *b, CpuLoopValue *value) {
     if (!is_operation(b, value, CPU_OP_XOR, CPU_REGISTER_U32)) return;
     for (int turned = 0; turned < 2; turned++) {
@@ -233,8 +233,8 @@ static void find_rounds_after_rounds(CpuLoopBuilder *b, CpuLoopValue *value, con
     value->operands[2] = uniforms[1];
 }
 
-// Registers with two results work for blocks only; in small loops, and in rows in chunks, every value has a register of
-// its own.
+// Whether a register may have two results, which works for blocks only; in small loops, and in rows in chunks, every
+// value has a register of its own.
 static bool may_have_two_results(const CpuLoopBuilder *b) {
     int64_t elements = 1;
     for (int d = 0; d < b->rank; d++) elements *= b->dims[d];

@@ -79,8 +79,8 @@ static bool needs_whole_rows(const CpuLoop *loop) {
     return false;
 }
 
-// Short rows, and rows whose elements are combined with their own reductions, take one pass; all other reductions take
-// two.
+// Chooses one pass for short rows, and for rows whose elements are combined with their own reductions, and two passes
+// for all other reductions.
 static CpuLoopMode choose_mode(const CpuLoop *loop, const CpuLoopBuilder *b) {
     if (loop->combine_count > 0) return CPU_MODE_COLUMNS;
     if (b->reduce_count == 0 || b->reduced == 0 || loop->reduced == 0) return CPU_MODE_ROWS;
@@ -163,12 +163,13 @@ static void schedule(CpuLoopPlanner *p) {
         if (loop->values[v].kind == CPU_VALUE_STORE) hlo_vector_push(p->b->arena, list_of(loop, &loop->values[v]), v);
 }
 
-// Positions are value numbers: a value is computed at its own number.
+// Records a use. Positions are value numbers: a value is computed at its own number.
 static void note_use(CpuLoopPlanner *p, CpuValue value, int position) {
     if (value >= 0 && p->last_use[value] < position) p->last_use[value] = position;
 }
 
-// Values that are read in another list, or by the interpreter itself, live to the end.
+// Finds the last use of each register. Values that are read in another list, or by the interpreter itself, live to the
+// end.
 static void find_last_uses(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;
     const int forever = loop->value_count;
@@ -252,7 +253,7 @@ static void stream_stores(CpuLoop *loop) {
     }
 }
 
-// The register of a stored value may be the output's own memory when the store is contiguous, the value is computed by
+// Places the registers of stored values in the output's own memory if the store is contiguous, the value is computed by
 // a kernel, and no later instruction of the list reads an input in place (the output may share its memory).
 static void place_stores(CpuLoopPlanner *p) {
     CpuLoop *loop = p->loop;

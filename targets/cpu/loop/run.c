@@ -41,7 +41,7 @@ typedef struct Frame {
 
 // ---- moving elements between arrays and registers
 
-// dst[i * dst_step] = src[i * src_step], steps in elements.
+// Copies dst[i * dst_step] = src[i * src_step], with steps in elements.
 static void copy_stepped(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count, int width) {
     if (dst_step == 1 && src_step == 1) {
         memcpy(dst, src, (size_t)(count * width));
@@ -129,7 +129,7 @@ static void *load_run(const CpuLoopValue *value, const void *buffer, void *reg, 
     return reg;
 }
 
-// The inverse of load_run(). Copies nothing if the register is the output's own memory.
+// Stores a run, as the inverse of load_run(). Copies nothing if the register is the output's own memory.
 static void store_run(const CpuLoopValue *value, void *buffer, const void *reg, int64_t start, int64_t count) {
     const int width = value->width;
     char *base = buffer;
@@ -189,7 +189,7 @@ static void index_run(const CpuLoopKernels *kernels, const CpuLoopValue *value, 
 
 // ---- one value
 
-// For a value that is kept for the whole row, returns the part of the current chunk.
+// Returns the value's register; for a value that is kept for the whole row, the part of the current chunk.
 static void *own_register(const Frame *frame, const CpuLoopValue *value) {
     return frame->scratch + value->slot + (value->whole_row ? frame->chunk_start * value->width : 0);
 }
@@ -419,7 +419,7 @@ static void run_slow_step(Frame *frame, const CpuLoopStep *step) {
     }
 }
 
-// Inline and without a switch: all fused work passes through this loop.
+// Runs a list of steps. Inline and without a switch: all fused work passes through this loop.
 static inline void run_steps(Frame *frame, const CpuLoopStep *steps, int64_t count) {
     void **registers = frame->registers;
     for (const CpuLoopStep *step = steps; step < steps + count; step++) {

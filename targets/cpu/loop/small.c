@@ -154,7 +154,8 @@ static int64_t row_elements(const CpuLoop *loop) {
     return loop->reduced > 1 ? loop->reduced : 1;
 }
 
-// Uniform values get a full register too: they are operands of full ones.
+// Returns the number of elements of a value's register. Uniform values get a full register too: they are operands of
+// full ones.
 static int64_t count_of(const CpuLoop *loop, const CpuLoopValue *value) {
     return value->level == CPU_LEVEL_KEPT ? loop->kept : loop->kept * row_elements(loop);
 }
@@ -315,7 +316,7 @@ static CpuTinyPlace plan_index(Planner *p, const CpuLoopValue *value, int64_t co
     return place;
 }
 
-// Element i of the expansion is the value of row i / length.
+// Expands a value: element i is the value of row i / length.
 static void plan_expand(Planner *p, const CpuLoopValue *value, CpuTinyPlace place) {
     const int64_t each = row_elements(p->loop), count = p->loop->kept * each;
     int64_t elements[CPU_TINY_ELEMENTS];

@@ -15,7 +15,7 @@ typedef struct CpuAccess {
     int64_t *terms;  // rank rows of 1 + loop_rank numbers
 } CpuAccess;
 
-// The 1 + loop_rank terms of one array dimension.
+// Returns the 1 + loop_rank terms of one array dimension.
 static inline int64_t *cpu_access_row(const CpuAccess *access, int64_t dimension) {
     return access->terms + dimension * (1 + access->loop_rank);
 }

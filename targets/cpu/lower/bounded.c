@@ -60,8 +60,8 @@ static HloStatus run_slice_to_dynamic(const void *data, void *const *arguments, 
     return HLO_SUCCESS;
 }
 
-// hlo_custom_call_check() has checked that `array` and the scalars that come with it match. The kernels also need sizes
-// in the buffer.
+// Checks the sizes in the buffer, which the kernels also need. hlo_custom_call_check() has checked that `array` and the
+// scalars that come with it match.
 static HloStatus check(const CpuNode *node, const HloShape *array, int64_t scalars) {
     assert(array->rank <= HLO_MAXIMUM_RANK && scalars == array->rank);
     HLO_FAIL_IF(!hlo_shape_is_dynamic(array), HLO_INVALID_ARGUMENT, "%%%s (%s): no dimension is of dynamic size",

@@ -65,7 +65,7 @@ static HloStatus exchange_all_reduce(const CpuCollective *collective, const CpuC
     return status;
 }
 
-// Device r gets the reduced chunk r. The order of summands is that of the group on all devices, so the bits do not
+// Gives device r the reduced chunk r. The order of summands is that of the group on all devices, so the bits do not
 // depend on which worker computes them or on how many there are.
 static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                          void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
@@ -86,8 +86,8 @@ static HloStatus exchange_reduce_scatter(const CpuCollective *collective, const 
     return status;
 }
 
-// The dimensions outside the gathered one are `outer` runs; each contains the chunks of the members, one after the
-// other.
+// Concatenates the operands of all members. The dimensions outside the gathered one are `outer` runs; each contains the
+// chunks of the members, one after the other.
 static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -104,7 +104,7 @@ static HloStatus exchange_all_gather(const CpuCollective *collective, const CpuC
     return HLO_SUCCESS;
 }
 
-// result of r [outer][m] = operand of m [outer][r]
+// Copies result of r [outer][m] = operand of m [outer][r].
 static HloStatus exchange_all_to_all(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                      void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -119,7 +119,7 @@ static HloStatus exchange_all_to_all(const CpuCollective *collective, const CpuC
     return HLO_SUCCESS;
 }
 
-// result j of r = operand r of j
+// Copies result j of r = operand r of j.
 static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                            void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -130,7 +130,7 @@ static HloStatus exchange_all_to_all_tuple(const CpuCollective *collective, cons
     return HLO_SUCCESS;
 }
 
-// By the definition of collective-permute, a device that no one sends to gets zeros.
+// Copies each member's source. A device that no one sends to gets zeros, by the definition of collective-permute.
 static HloStatus exchange_permute(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                   void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;
@@ -148,7 +148,7 @@ static HloStatus exchange_permute(const CpuCollective *collective, const CpuColl
     return HLO_SUCCESS;
 }
 
-// Member 0 of a group sends; devices in no group get zeros.
+// Copies from member 0 of a group; devices in no group get zeros.
 static HloStatus exchange_broadcast(const CpuCollective *collective, const CpuCollectiveGroup *group,
                                     void *const *const *addresses, int64_t part, int64_t parts, CpuPool *pool) {
     (void)pool;

@@ -111,7 +111,7 @@ static int32_t first_failure(HloType type, int64_t n, const char *a) {
     return 0;
 }
 
-// The other triangle keeps the operand's elements.
+// Factors one triangle. The other triangle keeps the operand's elements.
 KERNEL(potrf) {
     const CallKernel *k = data;
     const int64_t n = k->rows, width = hlo_type_bytes(k->type);

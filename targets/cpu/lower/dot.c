@@ -82,8 +82,8 @@ static DotDims new_dims(HloArena *arena, int64_t count) {
     return (DotDims){HLO_ARENA_NEW(arena, DotDim, count + 1), 0};
 }
 
-// The result's dimensions are batch, then the left side's free ones, then the right side's (HLO's definition of dot);
-// `place` is the current one.
+// Sorts dimensions by role. The result's dimensions are batch, then the left side's free ones, then the right side's
+// (HLO's definition of dot); `place` is the current one.
 static DotRoles sort_roles(HloArena *arena, const HloDotAttributes *dot, const CpuView *views) {
     const CpuView *left = &views[0], *right = &views[1], *out = &views[2];
     const int64_t total = left->rank + right->rank;
@@ -119,8 +119,8 @@ static DotDim take(DotDims *dims, DotKernel *kernel) {
     return dims->count ? dims->items[best] : (DotDim){.size = 1};
 }
 
-// An algorithm defines exactly what is computed, so it comes before precision_config; "any" and f32 algorithms are
-// exact. The higher of the two operands' precisions counts, as in XLA.
+// Returns the precision. An algorithm defines exactly what is computed, so it comes before precision_config; "any" and
+// f32 algorithms are exact. The higher of the two operands' precisions counts, as in XLA.
 CpuPrecision cpu_lower_precision(const CpuLowering *lowering, const CpuNode *node, HloPrecisions precisions,
                                  int32_t algorithm, bool matrix_vector) {
     assert(node->operand_count >= 2 && precisions.count >= 0);
@@ -237,7 +237,7 @@ static void swap_sides(CpuMatmul *matmul) {
     matmul->out_n_stride = from.out_m_stride;
 }
 
-// A side that lacks a dimension has stride 0 there, which is not used.
+// Fills in sizes and strides. A side that lacks a dimension has stride 0 there, which is not used.
 static void fill_matmul(CpuMatmul *matmul, DotDim batch, DotDim m, DotDim n, DotDim k) {
     assert(matmul);
     matmul->batch = batch.size;
@@ -593,7 +593,7 @@ static bool fill_ragged(RaggedKernel *kernel, DotRoles *roles) {
     return true;
 }
 
-// A ragged dimension that is a batch dimension is left to the evaluator.
+// Lowers a ragged dot. One whose ragged dimension is a batch dimension is left to the evaluator.
 HloStatus cpu_lower_ragged_dot(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     HloArena *arena = lowering->arena;
     const HloDotAttributes *dot = HLO_ATTRIBUTES(node->instruction, Dot);

@@ -62,7 +62,8 @@ static const LoopRow kRows[HLO_OPCODE_COUNT] = {
 #undef CPU_LOOP_TEST
 };
 
-// An opcode that loops support may still have forms that they do not; this checks for those.
+// Returns the role of a node. An opcode that loops support may still have forms that they do not; this checks for
+// those.
 CpuLoopRole cpu_emit_role(const CpuNode *node) {
     if (node->state == CPU_NODE_FALLBACK || node->result_count != 1) return CPU_ROLE_NONE;
     const CpuArray *result = node->results[0];
@@ -120,8 +121,8 @@ static CpuIndexMap linear_map(const int64_t *linear) {
     return (CpuIndexMap){linear[0], linear + 1};
 }
 
-// An array that is used twice in one expression is computed once if it is read the same way both times; read through a
-// transpose it is another value.
+// Hashes an access to an array. An array that is used twice in one expression is computed once if it is read the same
+// way both times; read through a transpose it is another value.
 static uint64_t hash_access(const CpuArray *array, const CpuAccess *access) {
     const size_t bytes = sizeof(int64_t) * (size_t)access->rank * (size_t)(1 + access->loop_rank);
     return hlo_hash_mix(hlo_hash_bytes(access->terms, bytes), (uint64_t)array->id + 1);
@@ -138,7 +139,8 @@ static const Memo *find_memo(const Emitter *emitter, uint64_t hash, const CpuArr
     return same ? memo : NULL;
 }
 
-// If several have one hash, only the last is found: a lost one is computed again, which is also correct.
+// Remembers a value. If several have one hash, only the last is found: a lost one is computed again, which is also
+// correct.
 static void remember(Emitter *emitter, const CpuArray *array, const CpuAccess *access, CpuValue value) {
     hlo_int_map_set(emitter->arena, &emitter->memo_index, hash_access(array, access), emitter->memos.count);
     hlo_vector_push(emitter->arena, &emitter->memos, ((Memo){array, *access, value}));
@@ -200,7 +202,8 @@ static const CpuDynamicStart *dynamic_starts(HloArena *arena, CpuArray *const *i
     return starts;
 }
 
-// The start is unknown when the loop is compiled: it moves the base address at run time, in a separate buffer entry.
+// Emits a load through a separate buffer entry. The start is unknown when the loop is compiled: it moves the base
+// address at run time.
 static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array->producer);
     const CpuNode *node = array->producer;
@@ -216,9 +219,9 @@ static CpuValue emit_dynamic_slice(Emitter *emitter, CpuArray *array, const CpuA
     return cpu_loop_load(emitter->builder, buffer, array->shape->type, &map);
 }
 
-// A reshape changes no element numbers. If the number can be decomposed into indices of the operand (each a sum of loop
-// counters), emission continues with the operand's own expression. Otherwise the operand needs a buffer, which is read
-// directly by element number.
+// Emits a reshape's operand. A reshape changes no element numbers. If the number can be decomposed into indices of the
+// operand (each a sum of loop counters), emission continues with the operand's own expression. Otherwise the operand
+// needs a buffer, which is read directly by element number.
 static CpuValue emit_reshape(Emitter *emitter, CpuArray *array, const CpuAccess *access) {
     assert(array && access);
     CpuArray *operand = array->producer->operands[0];
@@ -240,7 +243,8 @@ static CpuValue emit_iota(Emitter *emitter, const CpuArray *array, const CpuAcce
     return cpu_loop_index(emitter->builder, array->shape->type, &map);
 }
 
-// Total order differs from the usual one only for floats: it orders NaNs, and -0 comes before +0.
+// Returns the comparison. Total order differs from the usual one only for floats: it orders NaNs, and -0 comes before
+// +0.
 static CpuLoopOp compare_operation(const HloInstruction *instruction) {
     static const CpuLoopOp kPlain[] = {
         [HLO_ComparisonDirection_EQ] = CPU_OP_EQ, [HLO_ComparisonDirection_NE] = CPU_OP_NE,
@@ -486,9 +490,9 @@ HloStatus cpu_emit_fill(HloArena *arena, CpuFeatures features, CpuArray *scalar,
 
 // ---- reductions
 
-// Complex numbers are ordered by comparisons of their parts, which no single kernel does, and 1 is not an identity of
-// their products: (inf + 2i) * (1 + 0i) has a NaN, so that each factor must be multiplied in its order and by nothing
-// else.
+// Finds the built-in reduction. There is none for two cases of complex numbers: they are ordered by comparisons of
+// their parts, which no single kernel does, and 1 is not an identity of their products: (inf + 2i) * (1 + 0i) has a
+// NaN, so that each factor must be multiplied in its order and by nothing else.
 bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op) {
     if (hlo_type_is_complex(type) && opcode != HLO_OP_ADD) return false;
     switch (opcode) {
@@ -610,8 +614,9 @@ static void emit_combine(Emitter *emitter, const CpuNode *node, int32_t count, c
     cpu_loop_combine_end(emitter->builder, count, combined, results);
 }
 
-// Kept dimensions are outside, reduced ones inside. One array with a built-in operation uses the loop's own reduction,
-// with its lanes; all other reductions combine pairs by the operations of the computation.
+// Emits a reduction with the kept dimensions outside and the reduced ones inside. One array with a built-in operation
+// uses the loop's own reduction, with its lanes; all other reductions combine pairs by the operations of the
+// computation.
 HloStatus cpu_emit_reduce(HloArena *arena, CpuFeatures features, const CpuNode *node, CpuFusedLoop *result,
                           CpuEmitFailure *failure) {
     assert(node && result && failure);
@@ -715,7 +720,7 @@ static CpuValue sum_of_passes(CpuLoopBuilder *builder, CpuPrecision precision, C
     return cpu_loop_op(builder, CPU_OP_ADD, low, high, 0);
 }
 
-// Narrow floats are summed in f32 and rounded once.
+// Multiplies and sums; narrow floats are summed in f32 and rounded once.
 static CpuValue multiply_and_sum(CpuLoopBuilder *builder, HloType type, CpuPrecision precision, CpuValue x, CpuValue y,
                                  bool contracts) {
     static const uint64_t kZero[2] = {0, 0};

@@ -17,7 +17,7 @@ typedef enum CpuLoopRole {
     CPU_ROLE_COSTLY,  // worth a buffer rather than computing it twice
 } CpuLoopRole;
 
-// The role of a node whose result is one array.
+// Returns the role of a node whose result is one array.
 CpuLoopRole cpu_emit_role(const CpuNode *node);
 
 // Whether an opcode is one operation of a loop on existing values (arithmetic, conversions).
@@ -40,8 +40,8 @@ void cpu_emit_computation(HloArena *arena, CpuLoopBuilder *builder, const HloCom
 // Finds the loop engine's reduction for elements of this type and this opcode; returns false if there is none.
 bool cpu_emit_reduce_op(HloOpcode opcode, HloType type, CpuReduceOp *op);
 
-// The elementwise loop operation of an opcode for two operands of one type; CPU_OP_COUNT if there is none, or for
-// HLO_OPCODE_COUNT.
+// Returns the elementwise loop operation of an opcode for two operands of one type; CPU_OP_COUNT if there is none, or
+// for HLO_OPCODE_COUNT.
 CpuLoopOp cpu_emit_loop_op(HloOpcode opcode);
 
 // The change that a failed emission needs before it is tried again.

@@ -16,12 +16,12 @@ typedef struct CpuFallbackRow {
     const char *when;
 } CpuFallbackRow;
 
-// The ops that the evaluator runs in some cases; `count` receives their number. Static storage, any thread.
+// Returns the ops that the evaluator runs in some cases; `count` receives their number. Static storage, any thread.
 const CpuFallbackRow *cpu_fallback_rows(int64_t *count);
 // Whether the op has a row.
 bool cpu_fallback_is_listed(HloOpcode opcode);
-// The target of number `index` among the custom calls that the evaluator runs whatever their types; NULL after the
-// last.
+// Returns the target of number `index` among the custom calls that the evaluator runs whatever their types; NULL after
+// the last.
 const char *cpu_fallback_custom_call(int64_t index);
 
 HLO_END_C

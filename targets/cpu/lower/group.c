@@ -52,7 +52,7 @@ static bool contains(CpuArray *const *list, int32_t count, const CpuArray *array
     return false;
 }
 
-// A view counts as the array it views.
+// Whether the array is in memory; a view counts as the array it views.
 static bool is_in_memory(const CpuArray *array) {
     return array->materialized || (array->view && cpu_array_root((CpuArray *)(uintptr_t)array)->materialized);
 }
@@ -120,7 +120,7 @@ static bool reads_result(const CpuGroup *group, const Walk *walk) {
     return false;
 }
 
-// Grouping pays if an array of the result's size is read once instead of twice.
+// Whether grouping pays and is possible: it pays if an array of the result's size is read once instead of twice.
 static bool may_join(const CpuGroup *group, const CpuNode *node, const Walk *walk) {
     const CpuArray *result = node->results[0];
     int32_t added = 0, shared = 0;
@@ -211,7 +211,7 @@ typedef struct Expressions {
     int32_t count;
 } Expressions;
 
-// Sorted by order in the program, latest first.
+// Collects the nodes of an expression, sorted by order in the program, latest first.
 static void collect(Expressions *expressions, Grouping *grouping, const CpuNode *node) {
     assert(expressions->count < kMostNodes);  // may_join() counted them
     int32_t at = expressions->count++;

@@ -97,8 +97,8 @@ static HloStatus run_widened(const void *data, void *const *arguments, CpuPool *
     return status;
 }
 
-// The cost, by which the scheduler decides about threads, grows with the rows: each element of the result takes that
-// many products.
+// Fills in a step. Its cost, by which the scheduler decides about threads, grows with the rows: each element of the
+// result takes that many products.
 static void step_matrices(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKernelFunction *run,
                           MatrixKernel *kernel) {
     kernel->run = run;
@@ -123,8 +123,8 @@ static void fill_nan(HloType type, char *matrix, int64_t count) {
         memcpy(matrix + (size_t)i * bytes, real == HLO_F64 ? (const void *)wide : (const void *)narrow, bytes);
 }
 
-// A pivot that is not positive makes all rows from it on NaN, so that the last row shows failure. The rows before it
-// are not a valid factor either, so the whole result becomes NaN.
+// Runs a factorisation. A pivot that is not positive makes all rows from it on NaN, so that the last row shows failure.
+// The rows before it are not a valid factor either, so the whole result becomes NaN.
 static HloStatus run_cholesky(const void *data, void *const *arguments, CpuPool *pool) {
     const MatrixKernel *kernel = data;
     const int64_t n = kernel->rows, width = hlo_type_bytes(kernel->type);

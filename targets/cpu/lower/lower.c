@@ -28,7 +28,8 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
 
 // ---- the evaluator
 
-// The cost only guides scheduling: the evaluator is assumed to be 50 times slower per element than a kernel.
+// Leaves the node to the evaluator. The cost only guides scheduling: the evaluator is assumed to be 50 times slower per
+// element than a kernel.
 static HloStatus lower_fallback(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     // "mhlo.tan" of integers: only an op's verifier rejects types, a custom call may have any.
     const bool by_name = hlo_is(node->instruction, HLO_OP_CUSTOM_CALL) && node->opcode != HLO_OP_CUSTOM_CALL;
@@ -74,8 +75,8 @@ static const int64_t *row_major_strides(HloArena *arena, const HloShape *shape) 
     return strides;
 }
 
-// A loop over a transposed operand would touch another cache line with every element; the copy kernel works block by
-// block. Small arrays fit in the cache, and are better fused with their readers.
+// Copies large transposed arrays block by block, as a loop over a transposed operand would touch another cache line
+// with every element. Small arrays fit in the cache, and are better fused with their readers.
 static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(step);
     const HloInts permutation = HLO_ATTRIBUTES(node->instruction, Dimensions)->dimensions;
@@ -91,7 +92,7 @@ static HloStatus lower_transpose(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
-// If this fails, the reductions of the rows get separate loops.
+// Emits a loop over rows. If this fails, the reductions of the rows get separate loops.
 static HloStatus lower_rows(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
@@ -114,7 +115,8 @@ static HloStatus lower_elementwise(CpuLowering *lowering, CpuNode *node, CpuStep
     return end_loops(lowering, node, step, emitted, &failure, loop, 1);
 }
 
-// A reduction whose computation contains a loop cannot be emitted inside a fused loop; the evaluator runs it.
+// Emits a reduction. If its computation contains a loop, it cannot be emitted inside a fused loop, and the evaluator
+// runs it.
 static HloStatus lower_reduce(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     bool largest;
     if (cpu_match_argminmax(node, &largest)) return cpu_lower_argminmax(lowering, node, step);
@@ -252,7 +254,8 @@ static double rounds_of(const CpuNode *node) {
     return known < 0 ? kUnknownRounds : (double)known;
 }
 
-// The cost of a conditional counts all branches, though only one of them runs.
+// Lowers the regions of a while or conditional. The cost of a conditional counts all branches, though only one of them
+// runs.
 static HloStatus lower_regions(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->kind = node->opcode == HLO_OP_WHILE ? CPU_STEP_WHILE : CPU_STEP_CONDITIONAL;
     cpu_step_operands(lowering, node, step);
@@ -272,7 +275,7 @@ static HloStatus lower_device_id(CpuLowering *lowering, CpuNode *node, CpuStep *
     return HLO_SUCCESS;
 }
 
-// The factor represents the generator's work; it only guides scheduling.
+// Lowers random numbers. The factor in the cost represents the generator's work; it only guides scheduling.
 static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     CpuDraw *draw = HLO_ARENA_NEW(lowering->arena, CpuDraw, 1);
     draw->shape = hlo_shape_copy(lowering->arena, node->results[0]->shape);
@@ -288,7 +291,7 @@ static HloStatus lower_draw(CpuLowering *lowering, CpuNode *node, CpuStep *step)
     return HLO_SUCCESS;
 }
 
-// Infeed and outfeed have channels of their own, which no program can name.
+// Returns the channel; infeed and outfeed have channels of their own, which no program can name.
 static int64_t channel_of(const CpuNode *node) {
     if (node->opcode == HLO_OP_INFEED) return CPU_CHANNEL_INFEED;
     if (node->opcode == HLO_OP_OUTFEED) return CPU_CHANNEL_OUTFEED;
@@ -382,7 +385,7 @@ static bool needs_no_step(const CpuNode *node) {
     return one && !node->results[0]->materialized;
 }
 
-// The negation, as the callback of cpu_lower_groups().
+// Returns the negation, as the callback of cpu_lower_groups().
 static bool needs_step(const CpuNode *node) {
     return !needs_no_step(node);
 }
@@ -404,7 +407,8 @@ static HloStatus lower_region(CpuLowering *lowering, CpuRegion *region, CpuSteps
     return HLO_SUCCESS;
 }
 
-// Every pass either succeeds or marks at least one node or array, so this terminates.
+// Repeats lowering until nothing is marked. Every pass either succeeds or marks at least one node or array, so this
+// terminates.
 HloStatus cpu_lower(CpuLowering *lowering, CpuSteps **steps) {
     assert(steps);
     do {

@@ -31,9 +31,10 @@ static const HloInstruction *plain_key(const HloInstruction *key) {
     return key;
 }
 
-// JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting; *canonical is set if so. The tests
-// must be of the key itself: if another value decides, the key is no longer a number of one array. They must also use
-// partial order: in the total order no NaN differs from itself and -0 is not 0, so that nothing is made canonical.
+// Strips the canonical form off a key. JAX writes keys as select(x != x, nan, select(x == 0, 0, x)) in either nesting;
+// *canonical is set if so. The tests must be of the key itself: if another value decides, the key is no longer a number
+// of one array. They must also use partial order: in the total order no NaN differs from itself and -0 is not 0, so
+// that nothing is made canonical.
 static const HloInstruction *strip_canonical(const HloInstruction *key, bool *canonical) {
     const HloInstruction *plain = plain_key(key);
     int found = 0;

@@ -21,7 +21,7 @@ static HloStatus run_nothing(const void *kernel, void *const *arguments, CpuPool
     return HLO_SUCCESS;
 }
 
-// The start only names memory; the received data is the result of the done.
+// Makes a step that does nothing: the start only names memory; the received data is the result of the done.
 HloStatus cpu_lower_recv(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     cpu_step_kernel(lowering, node, step, run_nothing, NULL);
     return HLO_SUCCESS;

@@ -6,15 +6,15 @@
 
 #include "targets/cpu/lower/lower.h"
 
-// A linear search, as steps read few arrays.
+// Adds an array that is not yet in the list; the search is linear, as steps read few arrays.
 static void push_unique(HloArena *arena, CpuArrayVector *list, CpuArray *array) {
     for (int64_t i = 0; i < list->count; i++)
         if (list->items[i] == array) return;
     hlo_vector_push(arena, list, array);
 }
 
-// The reads and writes of a step determine which steps must wait for each other, and how long each array lives. An
-// array that is both read and written appears in both lists.
+// Records what the loops read and write. The reads and writes of a step determine which steps must wait for each other,
+// and how long each array lives. An array that is both read and written appears in both lists.
 void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *loops, int32_t count) {
     assert(count >= 0 && loops && step);  // a concatenation of empty arrays has none
     CpuArrayVector reads = {0}, writes = {0};
@@ -36,7 +36,7 @@ void cpu_step_loops(CpuLowering *lowering, CpuStep *step, const CpuFusedLoop *lo
     step->write_count = (int32_t)writes.count;
 }
 
-// The cost is the number of elements read and written.
+// Records the node's operands and results; the cost is the number of elements read and written.
 void cpu_step_operands(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     step->reads = HLO_ARENA_NEW(lowering->arena, CpuArray *, node->operand_count);
     step->read_count = node->operand_count;
@@ -56,17 +56,17 @@ void cpu_step_kernel(CpuLowering *lowering, CpuNode *node, CpuStep *step, CpuKer
     cpu_step_operands(lowering, node, step);
 }
 
-// Fusion decided without knowing whether the nodes' code can be emitted. If it cannot, the node is marked and lowering
-// starts again: simpler than undoing a fusion, and rare.
+// Marks the node, and lowering starts again. Fusion decided without knowing whether the nodes' code can be emitted;
+// starting again is simpler than undoing a fusion, and rare.
 HloStatus cpu_lower_give_up(CpuLowering *lowering, CpuNode *node) {
     node->state = CPU_NODE_FALLBACK;
     lowering->retry = true;
     return HLO_SUCCESS;
 }
 
-// Three failures are not errors. ABORTED names an array that must have a buffer after all. UNIMPLEMENTED and
-// RESOURCE_EXHAUSTED first take the node out of its neighbours' loops; if it fails by itself too, it is left to the
-// evaluator.
+// Handles the result of an emission. Three failures are not errors. ABORTED names an array that must have a buffer
+// after all. UNIMPLEMENTED and RESOURCE_EXHAUSTED first take the node out of its neighbours' loops; if it fails by
+// itself too, it is left to the evaluator.
 bool cpu_lower_emitted(CpuLowering *lowering, CpuNode *node, HloStatus emitted, const CpuEmitFailure *failure,
                        HloStatus *status) {
     *status = HLO_SUCCESS;

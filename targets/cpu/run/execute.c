@@ -214,8 +214,8 @@ static HloStatus run_thunk_of_program(void *context, const CpuThunk *thunk) {
     return status ? hlo_status_annotate(status, "%%%s", thunk->name) : HLO_SUCCESS;
 }
 
-// A while program reports no thunks to a trace, so a traced run executes thunk by thunk. So does a run in which a
-// kernel may run once for several devices.
+// Starts a loop, as a while program if possible. A while program reports no thunks to a trace, so a traced run executes
+// thunk by thunk. So does a run in which a kernel may run once for several devices.
 static HloStatus start_loop(CpuRun *run, CpuDevice *device, const CpuThunk *thunk, CpuPool *pool) {
     const CpuWhileProgram *program = thunk->program;
     if (program && !run->trace && !(run->sharing && cpu_while_may_share(program)))
@@ -625,8 +625,8 @@ static void free_run(CpuRun *run) {
     pthread_mutex_destroy(&run->lock);
 }
 
-// With fewer devices than workers, one worker walks through the devices, and its kernels use the other workers.
-// Otherwise workers take devices.
+// Runs the devices. With fewer devices than workers, one worker walks through the devices, and its kernels use the
+// other workers. Otherwise workers take devices.
 HloStatus cpu_execute(const CpuExecutable *executable, CpuPool *pool, const CpuExecution *execution) {
     assert(executable && execution);
     CpuRun run = {.executable = executable,

@@ -46,7 +46,7 @@ typedef struct FallbackCall {
     HloArena *arena;
 } FallbackCall;
 
-// The arguments are the addresses of the operands' leaves, then those of the results'.
+// Evaluates the node. The arguments are the addresses of the operands' leaves, then those of the results'.
 static HloStatus run_protected(void *argument) {
     const FallbackCall *call = argument;
     const HloInstruction *instruction = call->instruction;

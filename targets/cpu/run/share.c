@@ -82,7 +82,7 @@ static bool exchange_equal(const CpuCollective *collective, const int16_t *opera
     return true;
 }
 
-// A device's result of a collective depends on the operands of all members.
+// Determines the classes of a collective's results; a device's result depends on the operands of all members.
 static void exchange(const Analysis *analysis, const CpuCollective *collective, int16_t *value) {
     Classes result;
     for (int16_t d = 0; d < analysis->devices; d++) {
@@ -101,15 +101,16 @@ static void device_ids(const Analysis *analysis, bool replica, int16_t *value) {
     refine(analysis, value, ids);
 }
 
-// Results are equal only where every operand and the control flow are.
+// Combines the partitions of operands and control flow: results are equal only where all of these are.
 static void read_all(const Analysis *analysis, const CpuThunk *thunk, const int16_t *control, int16_t *value) {
     memcpy(value, control, sizeof(int16_t) * (size_t)analysis->devices);
     for (int32_t i = 0; i < thunk->read_count; i++) refine(analysis, value, classes_of(analysis, thunk->arrays[i]));
 }
 
-// The state's classes only ever split, so the walk ends after at most as many passes per array as there are devices.
-// Devices that may leave the loop at different times differ in everything inside it, including the condition: a device
-// that has left does not return, and a device that waited there to share its work would wait forever.
+// Walks a loop until the classes of its state, which only ever split, stop changing: after at most as many passes per
+// array as there are devices. Devices that may leave the loop at different times differ in everything inside it,
+// including the condition: a device that has left does not return, and a device that waited there to share its work
+// would wait forever.
 static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     const int32_t *states = thunk->arrays + thunk->read_count;
     const size_t bytes = sizeof(int16_t) * (size_t)analysis->devices;
@@ -139,7 +140,8 @@ static void walk_while(Analysis *analysis, const CpuThunk *thunk, const int16_t 
     } while (analysis->changed);
 }
 
-// The first operand selects the branch: devices that may take different branches differ in everything inside them.
+// Walks the branches. The first operand selects one: devices that may take different branches differ in everything
+// inside them.
 static void walk_conditional(Analysis *analysis, const CpuThunk *thunk, const int16_t *control) {
     Classes inside;
     memcpy(inside, control, sizeof inside);

@@ -18,7 +18,7 @@ struct CpuSharePlan {
     const int16_t *result_leaders;  // [result][device]
 };
 
-// The members of a device's class.
+// Returns the number of members of a device's class.
 static inline int64_t cpu_share_class_size(const int16_t *leaders, int64_t devices, int64_t device) {
     int64_t count = 0;
     for (int64_t d = 0; d < devices; d++) count += leaders[d] == leaders[device];

@@ -92,7 +92,7 @@ static void number_step(Buffers *buffers, CpuStep *step, CpuStep *owner) {
         if (step->writes[i]->view) use_at(buffers, step->writes[i], step->end + 1);
 }
 
-// The results of a region are read at its end.
+// Numbers the steps of a region, whose results are read at its end.
 static void number_steps(Buffers *buffers, CpuSteps *steps, CpuStep *owner) {
     steps->begin = buffers->position;
     for (int64_t i = 0; i < steps->steps.count; i++) number_step(buffers, &steps->steps.items[i], owner);
@@ -157,10 +157,10 @@ static int64_t maximum(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-// The state of a loop lives from its initial value to the last read of the body, and again from the body's end, where
-// the next value is written. If it is read after the loop, it must still be intact when the condition is false: the
-// loop exits from there, although the body's positions come next. Otherwise a predicate `not(state)` could be written
-// over the state, and the loop would return the predicate.
+// Makes the storage of a loop's state. It lives from its initial value to the last read of the body, and again from the
+// body's end, where the next value is written. If it is read after the loop, it must still be intact when the condition
+// is false: the loop exits from there, although the body's positions come next. Otherwise a predicate `not(state)`
+// could be written over the state, and the loop would return the predicate.
 static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *state) {
     CpuStorage *storage = new_storage(buffers, state);
     const int64_t body_end = step->regions[1].end, last_use = buffers->uses[state->id].last;
@@ -170,7 +170,7 @@ static void make_state_storage(Buffers *buffers, const CpuStep *step, CpuArray *
     hlo_vector_push(buffers->arena, &buffers->storages, storage);
 }
 
-// The result of a conditional is written at the end of each branch.
+// Makes the storage of a conditional's result, which is written at the end of each branch.
 static void make_choice_storage(Buffers *buffers, const CpuStep *step, CpuArray *result) {
     CpuStorage *storage = new_storage(buffers, result);
     for (int32_t i = 0; i < step->node->region_count; i++)
@@ -220,7 +220,7 @@ static void make_fixed_storages(Buffers *buffers) {
 
 // ---- sharing
 
-// A linear search, as steps write few arrays.
+// Whether the step writes the array; the search is linear, as steps write few arrays.
 static bool writes_array(const CpuStep *step, const CpuArray *array) {
     for (int32_t i = 0; i < step->write_count; i++)
         if (step->writes[i] == array) return true;
@@ -333,7 +333,7 @@ static bool join(Buffers *buffers, CpuArray *a, CpuArray *b) {
 
 typedef enum Round { ROUND_STRUCTURE, ROUND_UPDATES, ROUND_ELEMENTWISE } Round;
 
-// The results of a region move to the arrays of its owner; if their storages are merged, no copy is needed.
+// Merges the results of a region with the arrays of its owner that they move to, so that no copy is needed.
 static void join_region_results(Buffers *buffers, const CpuSteps *region, CpuArray *const *targets) {
     for (int64_t i = 0; i < region->region->results.count; i++)
         join(buffers, targets[i], region->region->results.items[i]);
@@ -542,8 +542,8 @@ static void pack(Buffers *buffers) {
     buffers->assignment->arena_bytes = packing.top;
 }
 
-// The order of merging follows the cost of not merging: loop states and updates in place would be copied in every
-// iteration, elementwise loops in place only save memory.
+// Assigns buffers. The order of merging follows the cost of not merging: loop states and updates in place would be
+// copied in every iteration, elementwise loops in place only save memory.
 void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
                         CpuAssignment *assignment) {
     assert(program && steps && assignment);

@@ -52,7 +52,7 @@ typedef struct CpuAssignment {
 void cpu_assign_buffers(HloArena *arena, CpuProgram *program, CpuSteps *steps, const int64_t *alias_argument,
                         CpuAssignment *assignment);
 
-// The slice of the array, or of the array that it views.
+// Returns the slice of the array, or of the array that it views.
 CpuSlice cpu_array_slice(CpuArray *array);
 
 HLO_END_C

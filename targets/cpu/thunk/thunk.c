@@ -29,7 +29,7 @@ static bool same_slice(CpuSlice a, CpuSlice b) {
     return a.base == b.base && a.offset == b.offset;
 }
 
-// lower/emit.c has computed limits and strides; here the index gets its address.
+// Builds the starts: the index gets its address here, while lower/emit.c has computed limits and strides.
 static const CpuThunkStart *build_starts(ThunkBuilder *builder, const CpuLoopBuffer *buffer) {
     CpuThunkStart *starts = HLO_ARENA_NEW(builder->arena, CpuThunkStart, buffer->start_count);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -72,13 +72,13 @@ typedef struct Sequencer {
     HLO_VECTOR(int64_t) ready;  // copies whose target no pending copy reads
 } Sequencer;
 
-// Any total order will do; targets are looked up by it.
+// Orders slices, by which targets are looked up; any total order will do.
 static int compare_slices(CpuSlice a, CpuSlice b) {
     if (a.base != b.base) return a.base < b.base ? -1 : 1;
     return (a.offset > b.offset) - (a.offset < b.offset);
 }
 
-// Comparison function for qsort().
+// Compares targets, for qsort().
 static int compare_targets(const void *a, const void *b) {
     return compare_slices(((const CpuCopy *)a)->to, ((const CpuCopy *)b)->to);
 }
@@ -143,8 +143,8 @@ static CopyVector sequence_copies(ThunkBuilder *builder, CopyVector all) {
 static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSlice *targets, CpuThunkList *list,
                        int32_t level, int32_t *depth);
 
-// The results of a step with regions are where its regions leave theirs: each region ends with copies to there. A loop
-// first copies its initial state there, and its condition writes only a predicate.
+// Builds the thunks of a step's regions. The step's results are where its regions leave theirs: each region ends with
+// copies to there. A loop first copies its initial state there, and its condition writes only a predicate.
 static void build_regions(ThunkBuilder *builder, const CpuStep *step, CpuThunk *thunk, int32_t level, int32_t *depth) {
     const bool loop = step->kind == CPU_STEP_WHILE;
     CpuSlice *targets = HLO_ARENA_NEW(builder->arena, CpuSlice, step->write_count);
@@ -214,7 +214,7 @@ static CpuThunk build_thunk(ThunkBuilder *builder, const CpuStep *step, int32_t 
     return thunk;
 }
 
-// `targets` are the destinations of the region's results, or NULL.
+// Builds the thunks of a region. `targets` are the destinations of its results, or NULL.
 static void build_list(ThunkBuilder *builder, const CpuSteps *steps, const CpuSlice *targets, CpuThunkList *list,
                        int32_t level, int32_t *depth) {
     if (level > *depth) *depth = level;
@@ -247,7 +247,8 @@ void cpu_thunks_build(HloArena *arena, const CpuSteps *steps, CpuAssignment *ass
 
 // ---- reading thunks
 
-// Several starts may refer to one dimension. Limits were computed from the sizes, so no start can leave the array.
+// Adds the starts to the slice's address; several may refer to one dimension. Limits were computed from the sizes, so
+// no start can leave the array.
 char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases) {
     char *at = cpu_slice_address(bases, buffer->slice);
     for (int32_t i = 0; i < buffer->start_count; i++) {
@@ -259,8 +260,8 @@ char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases)
     return at;
 }
 
-// For a predicate, true selects branch 0; for a number, one that is out of range selects the last branch, as HLO
-// defines.
+// Reads the operand that selects the branch. For a predicate, true selects branch 0; for a number, one that is out of
+// range selects the last branch, as HLO defines.
 int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases) {
     const CpuSlice slice = thunk->slices[0];
     const int64_t branch = cpu_read_integer(cpu_slice_address(bases, slice), thunk->predicate_type, 0);

@@ -76,7 +76,7 @@ struct CpuThunk {
 // dynamic slices are clamped so that the slice fits, as HLO defines; the loop itself then needs no check.
 char *cpu_thunk_buffer_address(const CpuThunkBuffer *buffer, char *const *bases);
 
-// The branch that a conditional takes.
+// Returns the branch that a conditional takes.
 int32_t cpu_thunk_branch(const CpuThunk *thunk, char *const *bases);
 
 // Turns steps into thunks in `arena`, after buffer assignment. `depth` receives the deepest nesting of lists,
