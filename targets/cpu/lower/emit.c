@@ -701,8 +701,8 @@ static void split(CpuLoopBuilder *builder, CpuValue x, int parts, CpuValue *part
     }
 }
 
-// Computes the sum of products in three or six passes over bf16 parts, as product.c does: the contributions of the
-// lower parts are summed separately, the smallest products first, and dropped if the sum is NaN.
+// Computes the sum of products in three or six passes over bf16 parts, as hlo/eval/product.c does: the contributions of
+// the lower parts are summed separately, the smallest products first, and dropped if the sum is NaN.
 static CpuValue sum_of_passes(CpuLoopBuilder *builder, CpuPrecision precision, CpuValue x, CpuValue y, bool contracts) {
     static const uint64_t kZero[2] = {0, 0};
     const int parts = precision == CPU_PRECISION_BF16_6 ? 3 : 2;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowers gather and scatter. This only describes them: dimension numbers are copied from the instruction into the form
-// of kernels/gather.h and scatter.h, in the program's arena, since the module is gone at run time. Types do not matter
-// to a gather (bytes move). A scatter combines with an operation that its kernel supports, or else calls the compiled
-// computation for each element.
+// of kernels/gather.h, in the program's arena, since the module is gone at run time. Types do not matter to a gather
+// (bytes move). A scatter combines with an operation that its kernel supports, or else calls the compiled computation
+// for each element.
 #include <assert.h>
 #include <string.h>
 

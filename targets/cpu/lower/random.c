@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowers random bits (rng-bit-generator): the algorithm, the state's length and the result's sizes in the form of
-// random.h. Bits are functions of state and index, and must equal XLA's exactly, since programs are tested by their
-// seeds. Of the two algorithms that have a definition, Threefry is used by name and Philox for all other requests,
-// which is XLA:CPU's choice too. States of other lengths than theirs are rejected by name here, before anything runs.
+// kernels/random.h. Bits are functions of state and index, and must equal XLA's exactly, since programs are tested by
+// their seeds. Of the two algorithms that have a definition, Threefry is used by name and Philox for all other
+// requests, which is XLA:CPU's choice too. States of other lengths than theirs are rejected by name here, before
+// anything runs.
 #include "targets/cpu/kernels/random.h"
 #include "targets/cpu/element/integer.h"
 #include "targets/cpu/lower/lower.h"

@@ -63,8 +63,8 @@ typedef struct CpuSteps CpuSteps;
 // Runs a kernel step: `arguments` are the addresses of reads, then of writes; `kernel` is the step's own data.
 typedef HloStatus CpuKernelFunction(const void *kernel, void *const *arguments, CpuPool *pool);
 
-// The same for a kernel of a few nanoseconds with up to three reads and one write, in the form of isa.h's block
-// kernels; `kernel` is the address of the step's own data. It cannot fail.
+// The same for a kernel of a few nanoseconds with up to three reads and one write, in the form of the block
+// kernels of isa/isa.h; `kernel` is the address of the step's own data. It cannot fail.
 typedef void CpuSmallKernel(void *write, const void *first, const void *second, const void *third, int64_t n,
                             int64_t kernel);
 
