@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a strided copy is planned: dimensions are sorted by the target's stride, so that writes run along memory;
-// neighbours that both arrays step through evenly are merged to one; then what is left is either rows (the innermost
-// dimension is the same in both) or a transpose of two dimensions, which goes tile by tile so that every cache line
-// that is read is used whole. The plan is made anew for each call: it costs some hundred nanoseconds, and sizes are at
-// hand only here.
+// The plan of a strided copy: dimensions are sorted by the target's stride, so that writes run along memory, and
+// neighbours that are contiguous in both arrays are merged. What remains is either rows (the innermost dimension is the
+// same in both) or a transpose of two dimensions, done tile by tile so that every cache line that is read is fully
+// used. The plan is computed in each call: it costs some hundred nanoseconds, and sizes are known only here.
 #include "targets/cpu/element/copy.h"
 
 #include <assert.h>
@@ -28,7 +27,8 @@ typedef struct BytesJob {
 
 enum { kPiece = 1 << 18 };
 
-// Pieces of kPiece bytes. The fence is this thread's own: it must stand before the pool tells that the piece is done.
+// Copies pieces of kPiece bytes. The fence is this thread's own: it must come before the pool reports the piece as
+// done.
 static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const BytesJob *job = argument;
@@ -41,7 +41,7 @@ static void bytes_task(void *argument, int64_t begin, int64_t end, int worker) {
         memcpy(job->target + first, job->source + first, (size_t)(last - first));
 }
 
-// Small arrays are not worth waking anybody; empty ones are no work at all.
+// Small arrays are not worth waking a worker; empty ones are no work at all.
 void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes) {
     const bool streams = bytes >= CPU_COPY_STREAMED_BYTES;
     const BytesJob job = {target, source, bytes, streams ? cpu_isa_loop_kernels(cpu_pool_features(pool)) : NULL};
@@ -58,12 +58,12 @@ typedef struct CopyDim {
     int64_t size, to, from;  // strides in elements
 } CopyDim;
 
-// Dimension 0 is the innermost of the target; dimension 1 is the innermost of the source where that is another one.
+// Dimension 0 is the innermost of the target; dimension 1 is the innermost of the source if that differs.
 typedef struct CopyPlan {
     int rank;
     CopyDim dims[CPU_KERNEL_RANK_LIMIT];
     bool transposes;
-    const CpuGemmKernels *gemm;  // for transposes of elements that it can turn
+    const CpuGemmKernels *gemm;  // for transposes of elements that it supports
     int width;
     char *target;
     const char *source;
@@ -73,16 +73,16 @@ static int64_t absolute(int64_t x) {
     return x < 0 ? -x : x;
 }
 
-// Insertion by the target's stride, so that dimensions which follow each other in both arrays become neighbours.
-// By magnitude, since a reversed array has negative strides. Ranks are small, and most arrays come sorted. Dimensions
-// of one element never come here.
+// Inserts by the target's stride, so that dimensions which are contiguous in both arrays become neighbours. By
+// magnitude, since a reversed array has negative strides. Ranks are small, and most arrays are already sorted.
+// Dimensions of one element are never inserted.
 static void insert_sorted(CopyPlan *plan, CopyDim dim) {
     int at = plan->rank++;
     for (; at > 0 && absolute(plan->dims[at - 1].to) > absolute(dim.to); at--) plan->dims[at] = plan->dims[at - 1];
     plan->dims[at] = dim;
 }
 
-// Dimensions are from the inside out. A stride of 0 (broadcast) merges with another one of 0 only.
+// Dimensions are from the inside out. A stride of 0 (broadcast) merges only with another one of 0.
 static void merge_dims(CopyPlan *plan) {
     int kept = 0;
     for (int d = 1; d < plan->rank; d++) {
@@ -96,9 +96,9 @@ static void merge_dims(CopyPlan *plan) {
     if (plan->rank) plan->rank = kept + 1;
 }
 
-// Brings the dimension that is innermost in the source to place 1.
-// Nothing to do where the target's innermost dimension is contiguous in the source too, or repeats one element. Where
-// no dimension is contiguous in the source, rows are as good as tiles.
+// Moves the dimension that is innermost in the source to index 1. Nothing to do if the target's innermost dimension is
+// contiguous in the source too, or repeats one element. If no dimension is contiguous in the source, rows are as good
+// as tiles.
 static void find_transpose(CopyPlan *plan) {
     if (plan->rank < 2 || absolute(plan->dims[0].from) <= 1) return;
     for (int d = 1; d < plan->rank; d++) {
@@ -111,8 +111,7 @@ static void find_transpose(CopyPlan *plan) {
     }
 }
 
-// The elements' types are those of their width alone: bits are moved, never interpreted. Widths of 16 bytes go through
-// memcpy.
+// Only the width determines the element type: bits are moved, never interpreted. Widths of 16 bytes use memcpy.
 static void copy_row(char *to, const char *from, CopyDim dim, int width) {
     assert(width > 0);
     if (dim.to == 1 && dim.from == 1) {
@@ -138,7 +137,8 @@ static void copy_row(char *to, const char *from, CopyDim dim, int width) {
     }
 }
 
-// A tile of at most kTile x kTile; reads run along the source's rows, writes fill the target's lines one after another.
+// Copies a tile of at most kTile x kTile; reads run along the source's rows, writes fill the target's lines one after
+// another.
 #define TILE_FUNCTION(T, name)                                                                       \
     static void name(char *to, const char *from, int64_t na, CopyDim a, int64_t nb, CopyDim b) {     \
         T *out = (T *)(void *)to;                                                                    \
@@ -175,8 +175,8 @@ static TileFunction *tile_function(int width) {
     }
 }
 
-// Elements of 4 and 8 bytes are turned in vector registers by the kernel that packs matrices: a strip of kStrip lines
-// of the source, each read by whole cache lines, then written out line by line.
+// Elements of 4 and 8 bytes are transposed in vector registers by the kernel that packs matrices: a strip of kStrip
+// lines of the source, each read by whole cache lines, then written line by line.
 enum { kStrip = 16, kDeep = 128 };
 
 // The buffer holds kDeep lines of kStrip elements of up to 8 bytes, and 64 bytes to spare. The constant-size copy for
@@ -200,9 +200,8 @@ static void transpose_strips(const CopyPlan *plan, char *to, const char *from, C
     }
 }
 
-// Rows [begin, end) of dimension 1's tiles, over all of dimension 0.
-// A band is the unit of parallel work: no two bands write the same line of the target, so that workers need not agree
-// on anything.
+// Copies rows [begin, end) of dimension 1's tiles, over all of dimension 0. A band is the unit of parallel work: no two
+// bands write the same line of the target, so that workers need no synchronisation.
 static void transpose_band(const CopyPlan *plan, char *to, const char *from, int64_t band) {
     assert(band >= 0);
     const CopyDim a = plan->dims[0], b = plan->dims[1];
@@ -225,8 +224,8 @@ static int64_t band_count(const CopyPlan *plan) {
     return plan->transposes ? hlo_divide_up(plan->dims[1].size, band) : 1;
 }
 
-// Unit = (index over the outer dimensions) * bands + band.
-// The outer index is taken apart by division, once a unit: units are at least some thousand bytes.
+// A unit is (index over the outer dimensions) * bands + band. The outer index is split by division, once per unit:
+// units are at least some thousand bytes.
 static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const CopyPlan *plan = argument;
@@ -249,8 +248,8 @@ static void copy_task(void *argument, int64_t begin, int64_t end, int worker) {
     }
 }
 
-// A long contiguous copy is cut into rows so that it can be spread.
-// Cut only where the row divides evenly; otherwise it stays one unit, for one worker.
+// Splits a long contiguous copy into rows so that workers can share it. Only if the row divides evenly; otherwise it
+// stays one unit, for one worker.
 static void split_single_row(CopyPlan *plan) {
     enum { kRow = 16 << 10 };
     if (plan->rank != 1 || plan->dims[0].size < 2 * kRow || plan->dims[0].size % kRow != 0) return;
@@ -260,8 +259,8 @@ static void split_single_row(CopyPlan *plan) {
     plan->rank = 2;
 }
 
-// HLO_BUG_IF guards the plan's arrays: callers refuse greater ranks with an error of their own. An array without
-// elements is left before anything is divided.
+// HLO_BUG_IF guards the plan's arrays: callers reject larger ranks with their own error. An array without elements
+// returns before anything is divided.
 void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
                       const int64_t *target_strides, const void *source, const int64_t *source_strides) {
     assert(rank >= 0 && width > 0);

@@ -10,24 +10,24 @@
 
 HLO_BEGIN_C
 
-// Ranks that the kernels of this room accept; more is UNIMPLEMENTED.
+// Ranks that these kernels accept; more is UNIMPLEMENTED.
 enum { CPU_KERNEL_RANK_LIMIT = 64 };
 
-// target[sum target_strides[d] * i[d]] = source[sum source_strides[d] * i[d]] over all i below `sizes`. Source and
-// target must not overlap. Strides may be 0 or negative in the source, not 0 in the target. Blocked for the cache
-// when the innermost dimensions differ (transposes), parallel over the pool.
+// Copies target[sum target_strides[d] * i[d]] = source[sum source_strides[d] * i[d]] for all i below `sizes`. Source
+// and target must not overlap. Strides may be 0 or negative in the source, not 0 in the target. Blocked for the cache
+// if the innermost dimensions differ (transposes), parallel over the pool.
 void cpu_copy_strided(CpuPool *pool, int rank, const int64_t *sizes, int width, void *target,
                       const int64_t *target_strides, const void *source, const int64_t *source_strides);
 
-// memcpy on the pool, past the caches where the arrays are larger than those.
+// Does memcpy on the pool, past the caches if the arrays are larger than those.
 void cpu_copy_bytes(CpuPool *pool, void *target, const void *source, int64_t bytes);
 
 // From this size on arrays are larger than what the caches keep for their next reader.
 enum { CPU_COPY_STREAMED_BYTES = 8 << 20 };
 
-// `count` copies of one element, by this thread.
+// Writes `count` copies of one element, on this thread.
 void cpu_fill_run(void *target, const void *element, int64_t count, int width);
-// The same on the pool.
+// Does the same on the pool.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width);
 
 HLO_END_C

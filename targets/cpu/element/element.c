@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers hold narrow types widened (bf16 and f8 as f32, small integers wrapped to their width after arithmetic):
-// these functions go between the two for code beside the fused loops.
+// Registers contain narrow types widened (bf16 and f8 as f32, small integers wrapped to their width after arithmetic):
+// these functions convert between the two for code other than the fused loops.
 #include "targets/cpu/element/element.h"
 
 #include <assert.h>
 #include <string.h>
 
-// Registers hold a few wide types, so that there is one kernel an operation for each of those and not for each of
+// Registers have a few wide types, so that there is one kernel per operation for each of those and not for each of
 // HLO's: narrow floats are computed in f32 and rounded after each operation, integers of few bits in a byte and
 // wrapped.
 CpuRegisterType cpu_register_of(HloType type) {
@@ -37,7 +37,7 @@ CpuLoopOp cpu_pair_op(CpuReduceOp op) {
     return ops[op];
 }
 
-// NULL where the type has no such op (and, or, xor of floats).
+// Returns NULL if the type has no such op (and, or, xor of floats).
 CpuBlockKernel *cpu_pair_kernel(const CpuLoopKernels *kernels, HloType type, CpuReduceOp op) {
     return kernels->operation[cpu_pair_op(op)][cpu_register_of(type)];
 }
@@ -50,7 +50,7 @@ int cpu_held_bytes(HloType type) {
     return cpu_register_bytes(cpu_register_of(type));
 }
 
-// Types that are held as they are stored are copied.
+// Types whose register form equals the stored one are copied.
 void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
     if (kernels->decode[type])
         kernels->decode[type](target, source, NULL, NULL, count, 0);
@@ -58,7 +58,7 @@ void cpu_widen(const CpuLoopKernels *kernels, HloType type, void *target, const 
         memcpy(target, source, (size_t)(count * hlo_type_bytes(type)));
 }
 
-// Floats are rounded once, to nearest even; integers cut to their width.
+// Floats are rounded once, to nearest even; integers are truncated to their width.
 void cpu_narrow(const CpuLoopKernels *kernels, HloType type, void *target, const void *source, int64_t count) {
     if (kernels->encode[type])
         kernels->encode[type](target, source, NULL, NULL, count, 0);

@@ -9,9 +9,9 @@
 
 HLO_BEGIN_C
 
-// Element `index` of an array of an integer or predicate type, in 64 bits. Unsigned numbers beyond the range of s64
-// become its largest: they are beyond every dimension all the same. Elements below 8 bits have a byte each, in which
-// signed ones are extended by their sign.
+// Returns element `index` of an array of an integer or predicate type, in 64 bits. Unsigned numbers beyond the range of
+// s64 become its largest: they exceed every dimension anyway. Elements below 8 bits occupy a byte each, in which signed
+// ones are sign-extended.
 static inline int64_t cpu_read_integer(const void *data, HloType type, int64_t index) {
     switch (type) {
         case HLO_S1:
@@ -31,8 +31,8 @@ static inline int64_t cpu_read_integer(const void *data, HloType type, int64_t i
     }
 }
 
-// The byte that holds an element below 8 bits whose bits are the low ones of `bits`: signed integers are extended by
-// their sign, all others by zeros.
+// Returns the stored byte of an element below 8 bits whose bits are the low ones of `bits`: signed integers are
+// sign-extended, all others zero-extended.
 static inline uint8_t cpu_narrow_byte(HloType type, uint64_t bits) {
     const int spare = 8 - hlo_type_info(type)->bits;
     const uint8_t high = (uint8_t)(bits << spare);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which kernels this process uses: the processor's level (processor.c), or the lower one that MESHLO_CPU_FEATURES
+// Chooses the kernels of this process: the processor's level (processor.c), or the lower one that MESHLO_CPU_FEATURES
 // names, to test or to get the same bits as on another machine.
 #include "targets/cpu/host/features.h"
 
@@ -21,8 +21,8 @@ const char *cpu_features_name(CpuFeatures features) {
     return kNames[features];
 }
 
-// CPUID leaves a virtual machine, which takes tens of microseconds, and kernels without a pool ask at every call; so
-// the answer, which cannot change, is remembered. Threads that ask at once find the same one.
+// CPUID exits a virtual machine, which takes tens of microseconds, and kernels without a pool call this every time; so
+// the answer, which cannot change, is cached. Concurrent threads find the same one.
 CpuFeatures cpu_features_detect(void) {
     static _Atomic int known = -1;
     int features = atomic_load_explicit(&known, memory_order_relaxed);

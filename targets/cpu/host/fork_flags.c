@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linux wipes pages in the child that were marked for it (MADV_WIPEONFORK, since 4.14), which needs no code to run at a
-// fork. Where a sandbox or an old kernel refuses, a handler of pthread_atfork() does it, for pages that it finds in a
-// list.
+// fork. If a sandbox or an old kernel refuses, a handler of pthread_atfork() wipes the pages in a list.
 #include "targets/cpu/host/fork_flags.h"
 
 #include <pthread.h>
@@ -39,7 +38,7 @@ static void register_handlers(void) {
     handlers_registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
 }
 
-// False when the handlers cannot be registered, for lack of memory.
+// Adds a page to the list; false if there is no memory to register the handlers.
 static bool enlist(FlagPage *page) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_handlers);

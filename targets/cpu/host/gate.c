@@ -24,7 +24,7 @@ void cpu_futex_wake(_Atomic uint32_t *word, int count) {
     syscall(SYS_futex, (uint32_t *)word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
 }
 
-// A moment of spinning.
+// Spins for a moment.
 static void relax(void) {
 #if defined(__x86_64__)
     __builtin_ia32_pause();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A gate to a job that threads may take part in. Whoever runs the job opens it, works, and closes it, which waits for
-// the threads that entered and for no others: on a busy machine a thread may get a processor only milliseconds after it
+// A gate to a job that threads may take part in. The thread that runs the job opens it, works, and closes it, which
+// waits only for the threads that entered: on a busy machine a thread may get a processor only milliseconds after it
 // was woken, and finds the gate closed by then. Waiting spins first, then sleeps on a futex.
 #ifndef MESHLO_TARGETS_CPU_HOST_GATE_H_
 #define MESHLO_TARGETS_CPU_HOST_GATE_H_
@@ -18,21 +18,21 @@ typedef struct CpuGate {
     _Atomic uint32_t awaited;
 } CpuGate;
 
-// A closed gate with no thread inside.
+// Sets a closed gate with no thread inside.
 void cpu_gate_reset(CpuGate *gate);
 
-// Opens a closed gate with no thread inside. What was written before is seen by the threads that enter.
+// Opens a closed gate with no thread inside. Threads that enter see everything written before.
 void cpu_gate_open(CpuGate *gate);
 
 // Enters, to be followed by cpu_gate_leave(); false when the gate is closed. Any thread.
 bool cpu_gate_enter(CpuGate *gate);
 void cpu_gate_leave(CpuGate *gate);
 
-// Closes an open gate and returns when no thread is inside. What they wrote is seen afterwards.
+// Closes an open gate and returns when no thread is inside. Everything that they wrote is visible afterwards.
 void cpu_gate_close(CpuGate *gate);
 
-// Waiting on a word, for the gate and for others that wait like it.
-// Returns at once if the word is not `seen` any more; may return for no reason, hence callers look again.
+// Waits on a word, for the gate and for others that wait like it. Returns immediately if the word is no longer `seen`;
+// may return spuriously, hence callers check again.
 void cpu_futex_wait(_Atomic uint32_t *word, uint32_t seen);
 // Wakes up to `count` sleepers.
 void cpu_futex_wake(_Atomic uint32_t *word, int count);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pool: one job at a time over a range of indices. The range is dealt to the workers in equal shares; each claims
-// pieces of its own share, then of the others', so that who is late is helped and neighbours stay with one worker (its
-// caches). A caller works too. Idle workers spin for 50 us, as the next loop of a program comes at once, and then sleep
-// on a futex. Who finds the pool busy, or calls from inside of a job, runs its range itself: there is no nesting and
-// nothing to deadlock on.
+// The pool: one job at a time over a range of indices. The range is divided into equal shares, one per worker; each
+// claims pieces of its own share, then of the others', so that late workers get help and neighbours stay with one
+// worker (its caches). A caller works too. Idle workers spin for 50 us, as the next loop of a program usually follows
+// immediately, and then sleep on a futex. A caller that finds the pool busy, or calls from inside a job, runs its range
+// itself: there is no nesting and nothing to deadlock on.
 //
-// Threads take part in a job by entering its gate (gate.h), which the caller closes when all of the range has been
+// Threads take part in a job by entering its gate (gate.h), which the caller closes when the whole range has been
 // claimed. The job's fields are written before the gate opens, and not again before the last thread has left.
 //
-// A thread that loses its processor inside of a job makes all others wait for it. Where this happens in a short job the
-// machine has less to give than threads, and callers work alone for a while.
+// A thread that loses its processor inside a job makes all others wait for it. If this happens in a short job, the
+// machine has fewer free processors than threads, and callers work by themselves for a while.
 #include "targets/cpu/host/pool.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ typedef struct Worker {
     pthread_t thread;
 } Worker;
 
-// A cached block of scratch memory. `bytes` stands in front of the memory that the kernel sees.
+// A cached block of scratch memory. `bytes` is stored before the memory that the kernel sees.
 typedef struct ScratchHeader {
     size_t bytes;
 } ScratchHeader;
@@ -53,25 +53,24 @@ struct CpuPool {
     Worker *workers;
     int started;               // threads running (worker_count - 1 once started, fewer when the system had no more)
     _Atomic(uint32_t) *alive;  // 1 while this process has the threads; fork() sets it to 0 in the child
-    _Alignas(kCacheLine) atomic_flag busy;  // held by the one parallel call that uses the threads
+    _Alignas(kCacheLine) atomic_flag busy;  // set by the one parallel call that uses the threads
     // The job. Written by the caller before it opens the gate, read by workers that have entered.
     CpuTask *task;
     void *argument;
     int64_t grain;
     bool in_order;                                // all workers claim from share 0
-    _Alignas(kCacheLine) _Atomic uint32_t epoch;  // futex: rises by one a job
+    _Alignas(kCacheLine) _Atomic uint32_t epoch;  // futex: rises by one per job
     _Alignas(kCacheLine) CpuGate gate;
     _Atomic uint32_t sleepers;  // threads in futex wait on `epoch`
     _Atomic bool stop;
     _Atomic bool interrupted;     // a thread lost its processor inside of the job
-    _Atomic int64_t alone_until;  // on the clock: until then callers run their jobs alone
+    _Atomic int64_t alone_until;  // on the clock: until then callers run their jobs by themselves
     _Atomic(ScratchHeader *) scratch[kScratchSlots];
 };
 
 // ---- waiting
 
-// Counting oneself as a sleeper before looking at the epoch once more is what keeps the caller from missing the
-// sleeper.
+// Counting oneself as a sleeper before checking the epoch once more ensures that the caller does not miss the sleeper.
 static void await_job(CpuPool *pool, uint32_t seen) {
     while (atomic_load_explicit(&pool->epoch, memory_order_acquire) == seen) {
         if (cpu_spin_while_equal(&pool->epoch, seen)) return;
@@ -83,14 +82,14 @@ static void await_job(CpuPool *pool, uint32_t seen) {
 
 // ---- busy machines
 
-// Jobs and stays in a job are looked at if they take this long: losing a processor costs a millisecond and more. After
-// longer jobs callers need not be alone, as little of such a job is lost.
+// Jobs, and a thread's time in a job, are checked if they take this long: losing a processor costs a millisecond and
+// more. After longer jobs callers need not work by themselves, as the loss is a small part of such a job.
 enum { kShortest = 400000, kLongest = 20000000 };
-// How long callers are alone, in times of the job, and at most: what is lost by trying again is a small part of that.
+// How long callers work by themselves, in multiples of the job, and at most: trying again costs a small part of that.
 enum { kAloneTimes = 16, kAloneMost = 100000000 };
 
-// Whether this thread has lost its processor to another one since it last asked. A system call, so it is not asked
-// about short times. What a thread lost before it first asked is not known, and does not count.
+// True if this thread has lost its processor to another one since its last call. A system call, so it is not used for
+// short times. Losses before the first call are unknown, and do not count.
 static bool was_interrupted(void) {
     static _Thread_local long seen = -1;
     struct rusage usage;
@@ -105,7 +104,7 @@ static void judge_stay(CpuPool *pool, int64_t began) {
         atomic_store_explicit(&pool->interrupted, true, memory_order_relaxed);
 }
 
-// By the caller, when the job is closed.
+// Called by the caller when the job is closed.
 static void judge_job(CpuPool *pool, int64_t began) {
     const int64_t now = hlo_clock_nanoseconds(), took = now - began;
     judge_stay(pool, began);
@@ -115,7 +114,7 @@ static void judge_job(CpuPool *pool, int64_t began) {
 
 // ---- running a job
 
-// The load before the claim keeps a finished share's line from moving between the cores of all who look at it.
+// The load before the claim keeps a finished share's line from moving between the cores of all threads that read it.
 static void drain_share(CpuPool *pool, Share *share, int worker) {
     const int64_t grain = pool->grain;
     while (atomic_load_explicit(&share->next, memory_order_relaxed) < share->end) {
@@ -126,16 +125,16 @@ static void drain_share(CpuPool *pool, Share *share, int worker) {
     }
 }
 
-// Own share first, then the others' in a ring: late workers are helped in different orders, so that helpers do not
-// crowd.
+// Works on the own share first, then on the others' in a ring: helpers visit late workers in different orders, so that
+// they do not crowd.
 static void work(CpuPool *pool, int worker) {
     const int shares = pool->in_order ? 1 : pool->worker_count;
     const int first = pool->in_order ? 0 : worker;
     for (int i = 0; i < shares; i++) drain_share(pool, &pool->shares[(first + i) % shares], worker);
 }
 
-// `seen` is the epoch of the last job that the thread looked at. A thread that comes so late that the next job is open
-// already enters that one; it may then find the same job again, with nothing left to claim.
+// `seen` is the epoch of the last job that the thread saw. A thread that is so late that the next job is already open
+// enters that one; it may then find the same job again, with nothing left to claim.
 static void *worker_main(void *argument) {
     const Worker *self = argument;
     CpuPool *pool = self->pool;
@@ -153,8 +152,8 @@ static void *worker_main(void *argument) {
     }
 }
 
-// Starts the threads where this process has none: at the first use, and in the child of a fork, which inherits the
-// pool's memory but not its threads. Signals are blocked in workers so that the program's handlers run in its threads.
+// Starts the threads if this process has none: at the first use, and in the child of a fork, which inherits the pool's
+// memory but not its threads. Signals are blocked in workers so that the program's handlers run in its threads.
 static void ensure_threads(CpuPool *pool) {
     if (atomic_load_explicit(pool->alive, memory_order_acquire)) return;
     atomic_store(&pool->epoch, 0);
@@ -174,7 +173,7 @@ static void ensure_threads(CpuPool *pool) {
     atomic_store_explicit(pool->alive, 1, memory_order_release);
 }
 
-// Shares differ by one index at most. In order there is a single share, from which all claim.
+// Shares differ by one index at most. With in_order there is a single share, from which all claim.
 static void deal_shares(CpuPool *pool, int64_t count) {
     const int shares = pool->in_order ? 1 : pool->worker_count;
     for (int i = 0; i < shares; i++) {
@@ -185,14 +184,14 @@ static void deal_shares(CpuPool *pool, int64_t count) {
     }
 }
 
-// Workers who are still spinning see the epoch; the system call is for those who sleep.
+// Spinning workers see the epoch; the system call is for sleeping ones.
 static void open_job(CpuPool *pool) {
     cpu_gate_open(&pool->gate);
     atomic_fetch_add(&pool->epoch, 1);
     if (atomic_load(&pool->sleepers)) cpu_futex_wake(&pool->epoch, pool->worker_count);
 }
 
-// A child of fork() may have been born while the parent held `busy`; it then runs everything inline, which is right.
+// A child of fork() may inherit `busy` set by the parent; it then runs everything inline, which is correct.
 static void run(CpuPool *pool, int64_t count, int64_t grain, bool in_order, CpuTask *task, void *argument) {
     if (count <= 0) return;
     const bool shared = pool && pool->worker_count > 1 && count > grain;
@@ -224,16 +223,15 @@ void cpu_pool_parallel_for(CpuPool *pool, int64_t count, CpuTask *task, void *ar
     run(pool, count, count / workers + (count % workers != 0), false, task, argument);
 }
 
-// For tasks that must be begun in order, or are whole workers' lives (run/execute.c).
+// For tasks that must be started in order, or that occupy a worker for the whole run (run/execute.c).
 void cpu_pool_parallel_claim(CpuPool *pool, int64_t count, CpuTask *task, void *argument) {
     run(pool, count, 1, true, task, argument);
 }
 
 // ---- scratch
 
-// Takes the first block there is. One that is too small is freed and made anew, so that the slots grow to what the
-// program needs.
-// NULL when memory is short, and without a pool nothing is kept. The content is undefined.
+// Takes the first available block. One that is too small is freed and replaced, so that the slots grow to the sizes
+// that the program needs. NULL when memory is short; without a pool nothing is kept. The content is undefined.
 void *cpu_pool_scratch_take(CpuPool *pool, size_t bytes) {
     for (int i = 0; pool && i < kScratchSlots; i++) {
         ScratchHeader *found = atomic_exchange(&pool->scratch[i], NULL);
@@ -265,8 +263,8 @@ int cpu_pool_worker_count(const CpuPool *pool) {
     return pool ? pool->worker_count : 1;
 }
 
-// Remembered, as kernels without a pool ask at every call. A variable that names no level is an error of whoever makes
-// a pool.
+// Cached, as kernels without a pool call this every time. An unknown name in the variable is reported to the caller
+// that creates a pool.
 static CpuFeatures default_features(void) {
     static _Atomic int known = -1;
     int features = atomic_load_explicit(&known, memory_order_relaxed);
@@ -285,7 +283,7 @@ CpuFeatures cpu_pool_features(const CpuPool *pool) {
     return pool ? pool->features : default_features();
 }
 
-// There is room for more than the pool's own flag.
+// The page of flags has more than the pool's own flag.
 _Atomic(uint32_t) *cpu_pool_fork_flag(const CpuPool *pool) {
     return pool->alive + 1;
 }
@@ -302,7 +300,7 @@ static HloStatus allocate_parts(CpuPool *pool) {
     return HLO_SUCCESS;
 }
 
-// Zero workers: one a core.
+// Zero workers: one per core.
 static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) {
     CpuPool *pool = hlo_allocate_aligned(sizeof *pool);
     HLO_FAIL_IF(!pool, HLO_RESOURCE_EXHAUSTED, "no memory for a worker pool");
@@ -317,7 +315,7 @@ static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) 
     return HLO_SUCCESS;
 }
 
-// 0 where the variable is not set: as many as there are cores.
+// Sets 0 if the variable is not set: one worker per core.
 static HloStatus read_thread_count(int *count) {
     const char *text = getenv("MESHLO_NUM_THREADS");
     *count = 0;
@@ -344,7 +342,7 @@ HloStatus cpu_pool_new_with(int workers, CpuFeatures features, CpuPool **pool) {
     return make_pool(workers < 1 ? 1 : workers, features < here ? features : here, pool);
 }
 
-// In the child of a fork there are none, and `alive` is 0.
+// The child of a fork has no threads, and `alive` is 0.
 static void stop_threads(CpuPool *pool) {
     if (!pool->alive || !atomic_load(pool->alive)) return;
     atomic_store(&pool->stop, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CPUID says about the processor: a level counts only when the processor has all of its instructions and the
-// system saves the registers that they use. Permission to use tile registers must be requested as well.
+// CPUID's description of the processor: a level counts only if the processor has all of its instructions and the system
+// saves the registers that they use. Permission to use tile registers must be requested as well.
 #include "targets/cpu/host/processor.h"
 
 #include <stdint.h>
@@ -13,7 +13,7 @@
 #endif
 
 #if defined(__x86_64__)
-// CPUID leaves 1 and 7 (sub-leaves 0 and 1) and the register that says which state the system saves.
+// CPUID leaves 1 and 7 (sub-leaves 0 and 1) and the register that lists the state that the system saves.
 typedef struct CpuidWords {
     uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, leaf7_edx, leaf7_1_eax, extended_ecx;
     uint64_t saved_state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor's own answers, which features.h remembers and lowers. They are apart from it so that a test can put
-// another processor in their place.
+// The processor's own answers, which features.h caches and lowers. They are separate so that a test can substitute
+// another processor.
 #ifndef MESHLO_TARGETS_CPU_HOST_PROCESSOR_H_
 #define MESHLO_TARGETS_CPU_HOST_PROCESSOR_H_
 
@@ -10,11 +10,11 @@
 
 HLO_BEGIN_C
 
-// The highest level that the processor and the operating system support. Requests permission to use AMX tiles from
-// Linux, for the whole process. Takes tens of microseconds in a virtual machine.
+// Returns the highest level that the processor and the operating system support. Requests permission to use AMX tiles
+// from Linux, for the whole process. Takes tens of microseconds in a virtual machine.
 CpuFeatures cpu_processor_features(void);
 
-// Whether CPUID names Intel as the maker.
+// True if CPUID names Intel as the maker.
 bool cpu_processor_is_intel(void);
 
 HLO_END_C

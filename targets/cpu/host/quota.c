@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quotas of control groups. /proc/self/cgroup names the group, a line a hierarchy: "0::/path" for version 2,
+// Quotas of control groups. /proc/self/cgroup names the group, one line per hierarchy: "0::/path" for version 2,
 // "4:cpu,cpuacct:/path" for version 1. In a container the path is often that of the host, which is not mounted: the
-// mounted folder itself is then the container's group, so it is always looked at, as are all folders in between, since
-// a quota holds for everything below it.
+// mounted folder itself is then the container's group, so it is always read, as are all folders in between, since a
+// quota applies to everything below it.
 #include "targets/cpu/host/quota.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 enum { kPath = 4096 };
 
-// Reads a small file whole, as text. False where there is none.
+// Reads a whole small file as text. False if it does not exist.
 static bool read_text(const char *root, const char *folder, const char *name, char *text, size_t size) {
     char path[2 * kPath];
     const int length = snprintf(path, sizeof path, "%s%s/%s", root, folder, name);
@@ -27,7 +27,7 @@ static bool read_text(const char *root, const char *folder, const char *name, ch
     return count > 0;
 }
 
-// quota / period, rounded up; 0 where either is no positive number, which is how "unlimited" is written.
+// Returns quota / period, rounded up; 0 if either is not a positive number, which is how "unlimited" is written.
 static int processors(const char *quota, const char *period) {
     const long long time = strtoll(quota, NULL, 10), of = strtoll(period, NULL, 10);
     if (time <= 0 || of <= 0) return 0;
@@ -35,7 +35,7 @@ static int processors(const char *quota, const char *period) {
     return count < 1 << 20 ? (int)count : 0;
 }
 
-// The quota of one group, by its folder: "max 100000" or "150000 100000" in version 2.
+// Returns the quota of one group, by its folder: "max 100000" or "150000 100000" in version 2.
 static int quota_of(const char *root, const char *folder, bool second_version) {
     char quota[128], period[128];
     if (second_version) {
@@ -53,7 +53,7 @@ static void lower(int *least, int quota) {
     if (quota > 0 && (*least == 0 || quota < *least)) *least = quota;
 }
 
-// All folders from the group's up to the one where its hierarchy is mounted.
+// Reads all folders from the group's up to the one where its hierarchy is mounted.
 static void look_along(const char *root, const char *mount, const char *path, bool second_version, int *least) {
     char folder[2 * kPath];
     const size_t shortest = strlen(mount);
@@ -67,7 +67,7 @@ static void look_along(const char *root, const char *mount, const char *path, bo
     }
 }
 
-// Whether a list with commas has the word.
+// True if a comma-separated list contains the word.
 static bool lists(const char *list, const char *word) {
     const size_t length = strlen(word);
     for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
@@ -75,7 +75,8 @@ static bool lists(const char *list, const char *word) {
     return false;
 }
 
-// One line of /proc/self/cgroup: number:controllers:path. Version 1 is mounted under the names of its controllers.
+// Reads one line of /proc/self/cgroup: number:controllers:path. Version 1 is mounted under the names of its
+// controllers.
 static void look_at_line(const char *root, char *line, int *least) {
     char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL, mount[kPath];
     if (!path) return;

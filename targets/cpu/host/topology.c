@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host, by hwloc: cores, caches, NUMA nodes, and what this process may use of them (control groups, taskset, a
-// batch system's binding). Where hwloc fails, the cores that are online are counted and the rest has defaults; where it
-// describes another machine (HWLOC_XMLFILE), no thread is bound.
+// The host, by hwloc: cores, caches, NUMA nodes, and the part that this process may use (control groups, taskset, a
+// batch system's binding). If hwloc fails, the online cores are counted and the rest has defaults; if it describes
+// another machine (HWLOC_XMLFILE), no thread is bound.
 #include "targets/cpu/host/topology.h"
 
 #include <errno.h>
@@ -16,16 +16,16 @@
 
 struct CpuTopologyHandle {
     hwloc_topology_t tree;
-    hwloc_bitmap_t allowed;  // what this process was bound to when the pool was made
+    hwloc_bitmap_t allowed;  // this process's binding when the pool was created
 };
 
-// The first cache of a level stands for all: blocks are sized by it.
+// The first cache of a level represents all: blocks are sized by it.
 static int64_t cache_bytes(hwloc_topology_t tree, hwloc_obj_type_t type, int64_t otherwise) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(tree, type, 0);
     return cache && cache->attr && cache->attr->cache.size ? (int64_t)cache->attr->cache.size : otherwise;
 }
 
-// Devices on buses, distances and memory attributes are left out: nothing here needs them, and asking takes time.
+// Skips devices on buses, distances and memory attributes: nothing here needs them, and discovering them takes time.
 static bool load(hwloc_topology_t tree) {
     hwloc_topology_set_io_types_filter(tree, HWLOC_TYPE_FILTER_KEEP_NONE);
     hwloc_topology_set_flags(
@@ -33,8 +33,8 @@ static bool load(hwloc_topology_t tree) {
     return hwloc_topology_load(tree) == 0;
 }
 
-// Cores inside of what is allowed, not all that there are: two processes on one machine share it then. Hardware threads
-// are not counted: two kernels on one core would share its units.
+// Counts the cores inside the allowed set, not all that exist: two processes on one machine then share it. Hardware
+// threads are not counted: two kernels on one core would share its units.
 static void describe(CpuTopology *topology) {
     const hwloc_topology_t tree = topology->handle->tree;
     const int cores = hwloc_get_nbobjs_inside_cpuset_by_type(tree, topology->handle->allowed, HWLOC_OBJ_CORE);
@@ -46,14 +46,14 @@ static void describe(CpuTopology *topology) {
     topology->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE, 0);
 }
 
-// A sandbox may refuse the question which processors a process may use. hwloc then asks for ever, with larger and
+// A sandbox may refuse the query for the processors that a process may use. hwloc then retries forever, with larger and
 // larger sets, as it takes every error for a set that is too small.
 static bool may_ask_affinity(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 || errno == EINVAL;
 }
 
-// The tree, and what of it the process may use. False, with nothing left behind, where hwloc cannot tell.
+// Loads the tree, and the part that the process may use. False, with nothing left allocated, if hwloc fails.
 static bool open_tree(struct CpuTopologyHandle *handle) {
     if (!may_ask_affinity() || hwloc_topology_init(&handle->tree) != 0) return false;
     handle->allowed = hwloc_bitmap_alloc();
@@ -68,8 +68,8 @@ static bool open_tree(struct CpuTopologyHandle *handle) {
     return true;
 }
 
-// A process that is allowed the time of two processors has no use for more workers: they would stand still together
-// once that time is used up.
+// A process that is allowed the time of two processors has no use for more workers: all of them would be stopped once
+// that time is used up.
 static void respect_quota(CpuTopology *topology) {
     const int allowed = cpu_quota_processors("");
     if (allowed > 0 && allowed < topology->core_count) topology->core_count = allowed;
@@ -92,7 +92,7 @@ HloStatus cpu_topology_discover(CpuTopology *topology) {
     return HLO_SUCCESS;
 }
 
-// Failing to bind is no error.
+// A failure to bind is not an error.
 void cpu_topology_bind_thread(const CpuTopology *topology, int core) {
     const struct CpuTopologyHandle *handle = topology->handle;
     if (!handle || topology->numa_node_count < 2 || !hwloc_topology_is_thissystem(handle->tree)) return;

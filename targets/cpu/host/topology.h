@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What hwloc says about the host: the cores this process may use, their caches and NUMA nodes. Read once by whoever
-// owns a pool and kept there (loading takes milliseconds).
+// hwloc's description of the host: the cores this process may use, their caches and NUMA nodes. The owner of a pool
+// reads it once and keeps it there (loading takes milliseconds).
 #ifndef MESHLO_TARGETS_CPU_HOST_TOPOLOGY_H_
 #define MESHLO_TARGETS_CPU_HOST_TOPOLOGY_H_
 
@@ -15,19 +15,19 @@ typedef struct CpuTopology {
     int numa_node_count;               // at least 1
     int64_t l1_bytes;                  // first-level data cache of one core
     int64_t l2_bytes;                  // second-level cache of one core
-    int64_t l3_bytes;                  // last-level cache that one core sees, 0 where there is none
+    int64_t l3_bytes;                  // last-level cache that one core sees, 0 if there is none
     struct CpuTopologyHandle *handle;  // hwloc's own tree and the cores' sets
 } CpuTopology;
 
-// Discovers the host. RESOURCE_EXHAUSTED when memory is short; where hwloc finds nothing, one core with common cache
-// sizes is described. Free with cpu_topology_free().
+// Discovers the host. RESOURCE_EXHAUSTED when memory is short; if hwloc finds nothing, one core with common cache sizes
+// is described. Free with cpu_topology_free().
 HLO_NODISCARD HloStatus cpu_topology_discover(CpuTopology *topology);
 
-// Binds the calling thread to core number `core` modulo core_count (its first hardware thread). Does nothing when the
-// topology is a synthetic one or when the system refuses: binding is for speed only.
+// Binds the calling thread to core number `core` modulo core_count (its first hardware thread). Does nothing if the
+// topology is a synthetic one or the system refuses: binding is only for speed.
 void cpu_topology_bind_thread(const CpuTopology *topology, int core);
 
-// Releases what discovery took.
+// Releases everything that discovery allocated.
 void cpu_topology_free(CpuTopology *topology);
 
 HLO_END_C

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Machine code for while loops with short bodies. A call of a kernel for one element takes several times as long as the
-// element, and what kernels hand to each other goes through memory; here the elements of short arrays are values in
-// registers, and all steps of an iteration but the few that are left to while_program.c follow each other.
+// element, and kernels pass values to each other through memory; here the elements of short arrays are values in
+// registers, and all steps of an iteration are contiguous code, except the few that are left to while_program.c.
 //
-// The steps of a program (while_program.c) are cut into blocks: straight stretches that are entered at their beginning
-// only, that is at the target of a jump or behind a step that leaves. Each becomes values (values.h), these become
-// instructions (emit.c), and nothing is kept in a register from one block to the next. `begins` has where each
-// block's code is: cpu_while_code_run() enters there, and comes back with the number of a step that is not in the code.
+// The steps of a program (while_program.c) are divided into blocks: straight stretches that are entered only at their
+// beginning, that is at the target of a jump or after a step that leaves. Each becomes values (values.h), these become
+// instructions (emit.c), and nothing is kept in a register from one block to the next. `begins` has the address of each
+// block's code: cpu_while_code_run() enters there, and returns the number of a step that is not in the code.
 //
 //   steps    0 CALL  1 CALL  2 UNLESS -> 7  3 CALL  4 THUNK  5 CALL  6 GO -> 1  7
 //   blocks   0       1 2 3 leave with 4                      5 6 go to 1        7 leave with 7, the end
 //
-// Steps of small loops are said in values as long as an array has kElements elements at most and kernels.c knows
-// the kernel; any other kernel is called from the code, with its arguments as the interpreter would have them. So a
-// round may be half code, half calls, and its bits are the same either way.
+// Steps of small loops are expressed in values if an array has kElements elements at most and kernels.c knows the
+// kernel; any other kernel is called from the code, with the arguments that the interpreter would pass. So an iteration
+// may be half code, half calls, and its bits are the same either way.
 //
-// The pages are written first and made executable then, never both at once; where the system refuses, there is no code
-// and the list of calls is run.
+// The pages are written first and then made executable, never both at the same time; if the system refuses, there is no
+// code and the list of calls is run.
 #include <assert.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -26,13 +26,13 @@
 #include "targets/cpu/jit/emit.h"
 
 struct CpuWhileCode {
-    const int64_t *begins;  // by step: where its code is, or -1
+    const int64_t *begins;  // by step: the position of its code, or -1
     int64_t count;
     char *memory;
     size_t bytes;
 };
 
-// Elements of arrays that become values each; arrays beyond are their kernels' own.
+// Maximum elements of arrays that become values; kernels process longer arrays.
 enum { kElements = 4 };
 // Bytes of a copy, multiplications of a product that become values.
 enum { kCopiedBytes = 32, kMultiplications = 32 };
@@ -59,7 +59,7 @@ static CpuJitPlace behind(CpuJitPlace place, int64_t bytes) {
 
 // ---- steps of small loops
 
-// A loop's buffers, of which some move: the numbers of their addresses.
+// A loop's buffers, some of which move: the numbers of their addresses.
 typedef struct Bound {
     const CpuThunkLoop *loop;
     int32_t moved[CPU_TINY_BUFFERS];
@@ -77,8 +77,8 @@ static CpuJitPlace place_in(const Bound *bound, CpuTinyPlace place) {
     const CpuThunkBuffer *buffer = &bound->loop->buffers[number];
     CpuJitPlace found = place_of(buffer->slice);
     if (bound->moved[number] < 0) return behind(found, place.offset);
-    // A small loop names nothing that is further away than its elements are many and strides are long: the array's own
-    // extent is not known here, so the whole of the base is taken for it.
+    // A small loop accesses nothing further away than its element count and strides allow: the array's own extent is
+    // not known here, so the whole base is assumed.
     found.moved = bound->moved[number];
     found.offset = place.offset;
     found.low = 0;
@@ -86,7 +86,7 @@ static CpuJitPlace place_in(const Bound *bound, CpuTinyPlace place) {
     return found;
 }
 
-// The element numbers of a copy by table, among the loop's constants.
+// Returns the element numbers of a copy by table, among the loop's constants.
 static const int32_t *table_of(const Bound *bound, const CpuTinyStep *step) {
     return (const int32_t *)(const void *)(cpu_tiny_loop_constants(bound->loop->loop->tiny) + step->places[2].offset);
 }
@@ -100,8 +100,8 @@ static bool has_width(int width) {
     return width == 1 || width == 4 || width == 8;
 }
 
-// Whether, and as what kernel, the step can be said in values. A reduction has rows of `immediate` elements, and the
-// address of its kernel among the loop's constants.
+// Determines whether, and as which kernel, the step can be expressed in values. A reduction has rows of `immediate`
+// elements, and the address of its kernel among the loop's constants.
 static Understood understand(const Bound *bound, const CpuTinyStep *step) {
     const CpuLoop *loop = bound->loop->loop;
     Understood u = {.is = false};
@@ -118,8 +118,8 @@ static Understood understand(const Bound *bound, const CpuTinyStep *step) {
     return u;
 }
 
-// Rows in the tree of isa/loop_reduce.inc, without what it leaves out: eight lanes are added lane i to lane i + 4, then
-// + 2, then + 1. The order is part of the result's bits.
+// Sums rows in the tree of isa/loop_reduce.inc, without its omitted parts: eight lanes are added lane i to lane i + 4,
+// then + 2, then + 1. The order is part of the result's bits.
 static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
     const int width = cpu_jit_kernel_width(kernel, 0);
     const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
@@ -138,7 +138,7 @@ static void make_reduction(Maker *m, const Bound *bound, const CpuTinyStep *step
     }
 }
 
-// One value for each element of the result, from the elements of the operands with the same number.
+// Makes one value for each element of the result, from the elements of the operands with the same number.
 static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step, const CpuJitKernel *kernel) {
     const int arity = cpu_jit_kernel_arity(kernel);
     for (int64_t i = 0; i < step->count; i++) {
@@ -153,7 +153,7 @@ static void make_elements(Maker *m, const Bound *bound, const CpuTinyStep *step,
     }
 }
 
-// Copies of elements, in order or by a table on one side. No instruction comes of them: the value has two places then.
+// Copies elements, in order or by a table on one side. This emits no instruction: the value then has two places.
 static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     const CpuJitPlace from = place_in(bound, step->places[1]), to = place_in(bound, step->places[0]);
     const int32_t *table = step->form >= CPU_TINY_COPY_FROM ? table_of(bound, step) : NULL;
@@ -165,13 +165,14 @@ static void make_moves(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     }
 }
 
-// A call, after which nothing is known of the bytes that it writes.
+// Makes a call, after which the bytes that it writes are unknown.
 static void make_call(Maker *m, const CpuJitCall *call, int64_t written) {
     cpu_jit_effect(&m->block, CPU_EFFECT_CALL)->call = call;
     cpu_jit_forget(&m->block, call->places[0], written);
 }
 
-// Bytes behind the target's place up to the last that the call writes; it writes none before it but by a table.
+// Returns the bytes from the target's place to the last that the call writes; it writes none before it except by a
+// table.
 static int64_t written_by(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     int64_t last = step->count - 1;
     if (step->form != CPU_TINY_COPY_TO) return (last + 1) * step->width;
@@ -190,14 +191,14 @@ static void call_step(Maker *m, const Bound *bound, const CpuTinyStep *step) {
     make_call(m, call, written_by(m, bound, step));
 }
 
-// The calls of the loop whose first one is number `at`; how many there are.
+// Makes the calls of the loop whose first one is number `at`; returns their number.
 static int64_t make_loop(Maker *m, int64_t at) {
     const CpuWhileStep *first = &m->program->steps[at];
     const CpuTinyLoop *tiny = first->loop->loop->tiny;
     const CpuTinyStep *steps = cpu_tiny_loop_steps(tiny);
     const int64_t length = cpu_tiny_loop_length(tiny);
     Bound bound = {.loop = first->loop};
-    int64_t move = at;  // the steps before the loop's are those that find out where its buffers stand, in order
+    int64_t move = at;  // the steps before the loop's find the positions of its buffers, in order
     for (int32_t i = first->loop->buffer_count - 1; i >= 0; i--) {
         const bool moves = first->loop->buffers[i].start_count > 0;
         if (i < CPU_TINY_BUFFERS) bound.moved[i] = moves ? m->moved_of[move - 1] : -1;
@@ -225,8 +226,8 @@ static int64_t make_loop(Maker *m, int64_t at) {
 
 // ---- other steps
 
-// Bytes of any type, as the elements that they were stored as, if that is known: reading 8 bytes that were stored as
-// twice 4 takes long.
+// Copies bytes of any type as the elements that they were stored as, if known: reading 8 bytes that were stored as
+// twice 4 is slow.
 static int width_at(const Maker *m, CpuJitPlace place, int64_t bytes) {
     if (bytes % 4 != 0) return 1;
     const bool halves = cpu_jit_knows(&m->block, place, 4) || cpu_jit_knows(&m->block, behind(place, 4), 4);
@@ -244,7 +245,7 @@ static void make_copy(Maker *m, const CpuCopy *copy) {
     }
     CpuJitCall *call = HLO_ARENA_NEW(m->arena, CpuJitCall, 1);
     *call = (CpuJitCall){.kernel = cpu_tiny_copy(copy->bytes), .places = {to, from}, .count = copy->bytes};
-    call->places[2] = call->places[3] = from;  // read by nobody
+    call->places[2] = call->places[3] = from;  // unused
     make_call(m, call, copy->bytes);
 }
 
@@ -252,7 +253,7 @@ static int32_t float_value(Maker *m, CpuJitOp op, bool wide, int32_t a, int32_t 
     return cpu_jit_value(&m->block, op, wide, a, b, -1);
 }
 
-// The sum of as many terms, as CpuMatmulElements says.
+// Sums the terms in the order that CpuMatmulElements defines.
 static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
     const bool wide = e->type == HLO_F64;
     const int32_t zero = cpu_jit_constant(&m->block, 0, wide);
@@ -269,8 +270,8 @@ static int32_t make_sum(Maker *m, const CpuMatmulElements *e, int32_t *terms) {
     return float_value(m, CPU_VALUE_ADD_F, wide, terms[0], zero);
 }
 
-// A product of matrix and vector in the order of sums of the kernel that it replaces. All sums are made before the
-// first is stored: the result may be where an operand was.
+// Multiplies matrix and vector in the order of sums of the kernel that it replaces. All sums are computed before the
+// first is stored: the result may overwrite an operand.
 static void make_product(Maker *m, const CpuMatmulElements *e, CpuJitPlace out, CpuJitPlace matrix,
                          CpuJitPlace vector) {
     const int width = hlo_type_bytes(e->type);
@@ -288,7 +289,7 @@ static void make_product(Maker *m, const CpuMatmulElements *e, CpuJitPlace out, 
         cpu_jit_write(&m->block, behind(out, i * e->out_step * width), width, sums[i]);
 }
 
-// True if the thunk is a product of a few elements, and its values are there now.
+// True if the thunk is a product of a few elements, which has now been added as values.
 static bool make_small_product(Maker *m, const CpuThunk *thunk) {
     CpuMatmulElements elements;
     const CpuSmallProduct *product = thunk->product;
@@ -315,7 +316,7 @@ static bool is_plain_start(const CpuThunkStart *start) {
            start->stride_bytes == (int32_t)start->stride_bytes;
 }
 
-// Where a dynamic slice stands: computed in the code from up to three starts, else by the function that thunks ask.
+// Finds the position of a dynamic slice: in the code from up to three starts, else by the function that thunks call.
 static void make_move(Maker *m, int64_t at) {
     const CpuThunkBuffer *buffer = m->program->steps[at].buffer;
     bool plain = buffer->start_count <= 3;
@@ -346,7 +347,7 @@ static bool is_simple_choice(const CpuThunk *thunk) {
     return thunk->predicate_type == HLO_PRED && thunk->region_count == 2;
 }
 
-// The step or steps at `at`; the number of the next one.
+// Makes the step or steps at `at`; returns the number of the next one.
 static int64_t make_step(Maker *m, int64_t at) {
     const CpuWhileStep *step = &m->program->steps[at];
     switch (step->kind) {
@@ -381,7 +382,7 @@ static bool ends_block(const CpuWhileStep *step) {
            step->kind == CPU_WHILE_THUNK;
 }
 
-// Where blocks begin: targets of jumps, and what follows a step that control does not simply pass.
+// Finds the beginnings of blocks: targets of jumps, and steps after one that control does not simply pass.
 static void find_targets(Maker *m) {
     for (int64_t i = 0; i < m->program->count; i++) {
         const CpuWhileStep *step = &m->program->steps[i];
@@ -392,7 +393,7 @@ static void find_targets(Maker *m) {
     }
 }
 
-// Jumps are written with an open distance, since their block may come later, and land when all blocks are there.
+// Jumps are written without their distance, since their block may come later, and are patched when all blocks exist.
 static void make_blocks(Maker *m) {
     const int64_t count = m->program->count;
     m->is_target[0] = true;
@@ -431,7 +432,7 @@ static char *executable_memory(const void *bytes, size_t count) {
     return NULL;
 }
 
-// Loops of other instruction sets have kernels of their own, with their own bits of NaN and their own speed.
+// Loops of other instruction sets have different kernels, with their own bits of NaN and their own speed.
 static bool has_code(const CpuWhileProgram *program) {
 #if defined(__x86_64__)
     for (int64_t i = 0; i < program->count; i++) {
@@ -472,7 +473,7 @@ void cpu_while_code_free(CpuWhileCode *code) {
 #endif
 }
 
-// A pointer to data is no pointer to a function in C: the address is copied over.
+// C does not convert a data pointer to a function pointer, so the address is copied.
 int64_t cpu_while_code_run(const CpuWhileCode *code, int64_t at, char *const *bases, char *scratch, char **moved) {
     assert(code && at >= 0 && at <= code->count && code->begins[at] >= 0);
     CpuJitEntry *run;

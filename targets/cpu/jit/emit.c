@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // From values to machine code: registers and instructions for one block of a program.
 //
-// A block (values.h) is emitted in one pass from its first value to its last. Each value is an element in the
-// lowest place of a vector register, whatever its type, since nearly all that elements go through is there for vectors;
-// the general registers hold addresses only.
+// A block (values.h) is emitted in one pass from its first value to its last. Each value is an element in the lowest
+// lane of a vector register, whatever its type, since nearly all operations on elements exist for vectors; the general
+// registers contain only addresses.
 //
-// Registers are given out on the way: cpu_jit_block_finish() has walked the block backwards and noted for each use
-// where the next one is, so that a register is free after the last use of its value, and where none is, the one whose
-// value is needed last is put aside in the frame (Belady's choice, which is the best for a straight line). Constants
-// are never put aside, since the pool behind the code has them; before a call all that is still needed is, as the
-// callee may use every vector register.
+// Registers are allocated on the way: cpu_jit_block_finish() has walked the block backwards and recorded for each use
+// the next one, so that a register is free after the last use of its value. If none is free, the value that is needed
+// last is spilled to the frame (Belady's choice, which is optimal for straight-line code). Constants are never spilled,
+// since the pool after the code contains them; before a call everything still needed is spilled, as the callee may use
+// every vector register.
 //
-// Results must have the bits of the compiled kernels (kernels.c names them). Where an instruction differs from
-// HLO, a few of them are one value: a maximum that minds NaN and the sign of zeros, a conversion to integers that
-// saturates.
+// Results must have the bits of the compiled kernels (kernels.c names them). If an instruction differs from HLO, one
+// value is several instructions: a maximum that handles NaN and the sign of zeros, a saturating conversion to integers.
 //
-// What does not fit (more values put aside than the frame has room for, offsets beyond 32 bits) clears `fits`, and the
-// program is run as its list of calls; nothing here fails otherwise.
+// If the block does not fit (more spilled values than the frame has room for, offsets beyond 32 bits), `fits` is
+// cleared and the program is run as its list of calls; nothing else here fails.
 //
 // The code of v3 = v1 * v2; v4 = v3 + v1; store v4, where v1 and v2 are elements of the device's arena:
 //
 //   vmovss xmm0, [r14 + 64]      v1, needed until v4
 //   vmovss xmm1, [r14 + 128]     v2, needed until v3
-//   vmulss xmm1, xmm0, xmm1      v3 takes the register that v2 has just left
+//   vmulss xmm1, xmm0, xmm1      v3 takes the register that v2 has just freed
 //   vaddss xmm0, xmm1, xmm0      v4
 //   vmovss [r14 + 192], xmm0
 //
@@ -33,11 +32,10 @@
 #include <string.h>
 
 // rbx: the bases, r12: scratch memory, r13: the moved addresses, r14: the arena. Vector registers from kTemporary on
-// are used within one operation, the others hold values.
+// are used within one operation, the others contain values.
 enum { kTemporary = 13, kNobody = -1, kNever = INT32_MAX };
-// The frame: room for 256 values that were put aside, and 8 bytes for alignment. At the function's beginning the stack
-// is 8 bytes off a multiple of 16; four registers are pushed, then the frame makes it a multiple again, as calls want
-// it.
+// The frame: room for 256 spilled values, and 8 bytes for alignment. At the function's beginning the stack is 8 bytes
+// off a multiple of 16; four registers are pushed, then the frame makes it a multiple again, as calls require.
 enum { kFrameSlots = 256, kFrameBytes = kFrameSlots * 8 + 8 };
 _Static_assert((8 + 4 * 8 + kFrameBytes) % 16 == 0, "the stack is aligned where kernels are called");
 
@@ -45,9 +43,9 @@ typedef struct Registers {
     CpuJitEmitter *emitter;
     CpuJitBlock *block;
     int32_t holder[kTemporary];  // the value in each register
-    bool pinned[kTemporary];     // the operation at hand reads it
+    bool pinned[kTemporary];     // the current operation reads it
     int8_t *register_of;         // by value, -1 without one
-    int16_t *slot_of;            // by value: where it was put aside, -1 without one
+    int16_t *slot_of;            // by value: its spill slot, -1 without one
     int32_t *next_use;           // by value
     bool slot_taken[kFrameSlots];
 } Registers;
@@ -71,15 +69,15 @@ static const CpuX86Form kSubtract32 = FORM(k66, 1, 0xfa), kEqual32 = FORM(k66, 1
 static const CpuX86Form kBlend32 = FORM(k66, 3, 0x4a), kBlend64 = FORM(k66, 3, 0x4b);
 static const CpuX86Form kExtendSigned = FORM(k66, 2, 0x25);
 static const CpuX86Form kTruncate = FORM(kF3, 1, 0x5b);
-enum { kShiftRight = 2, kShiftLeft = 6 };  // what kShiftBy has for its register
-// How vcmpss and vcmpsd compare. All but kNotEqual and kUnordered are false where an operand is NaN.
+enum { kShiftRight = 2, kShiftLeft = 6 };  // encoded in the register field of kShiftBy
+// Comparisons of vcmpss and vcmpsd. All but kNotEqual and kUnordered are false if an operand is NaN.
 enum { kEqual = 0, kLess = 1, kAtMost = 2, kUnordered = 3, kNotEqual = 4, kOrdered = 7, kAtLeast = 13, kGreater = 14 };
-// Which way vroundss and vroundsd round. Bit 3: an inexact result raises no flag.
+// Rounding modes of vroundss and vroundsd. Bit 3: an inexact result raises no flag.
 enum { kRoundEven = 8, kRoundDown = 9, kRoundUp = 10 };
 enum { kPlain = 1, kSelf, kAlone, kWithByte, kSelfWithByte };  // see Instruction
 
-// How a value is one instruction (a narrow and a wide form of it): its operands as they are; one operand, from which
-// the upper elements come too; one operand and nothing else; the first two with an immediate.
+// The encoding of a value that is one instruction (a narrow and a wide form of it): its operands unchanged; one
+// operand, which also supplies the upper elements; one operand and nothing else; the first two with an immediate.
 typedef struct Instruction {
     int how, immediate;
     CpuX86Form narrow, wide;
@@ -113,8 +111,7 @@ static const Instruction kInstructions[CPU_JIT_OP_COUNT] = {
     [CPU_VALUE_MINIMUM_U] = {kPlain, 0, ONLY(FORM(k66, 2, 0x3b))},               // vpminud
     [CPU_VALUE_EQ] = {kPlain, 0, FORM(k66, 1, 0x76), FORM(k66, 2, 0x29)},        // vpcmpeqd, vpcmpeqq
     [CPU_VALUE_GT_S] = {kPlain, 0, FORM(k66, 1, 0x66), FORM(k66, 2, 0x37)},      // vpcmpgtd, vpcmpgtq
-    [CPU_VALUE_SHIFT_LEFT] = {kPlain, 0,
-                              ONLY(FORM(k66, 2, 0x47))},  // vpsllvd: by 32 and more it gives 0, as HLO has it
+    [CPU_VALUE_SHIFT_LEFT] = {kPlain, 0, ONLY(FORM(k66, 2, 0x47))},  // vpsllvd: by 32 and more it returns 0, as in HLO
     [CPU_VALUE_SHIFT_RIGHT_LOGICAL] = {kPlain, 0, ONLY(FORM(k66, 2, 0x45))},     // vpsrlvd
     [CPU_VALUE_SHIFT_RIGHT_ARITHMETIC] = {kPlain, 0, ONLY(FORM(k66, 2, 0x46))},  // vpsravd
     [CPU_VALUE_AND] = {kPlain, 0, ONLY(FORM(k66, 1, 0xdb))},                     // vpand
@@ -136,7 +133,8 @@ static CpuX86Operand slot_operand(int slot) {
     return cpu_x86_memory(CPU_X86_RSP, slot * 8);
 }
 
-// What `place` is behind, in a general register: the given one, unless another holds it for good.
+// Returns the general register that `place` is relative to: the given one, unless another contains the base
+// permanently.
 static CpuX86General base_register(Registers *r, const CpuJitPlace *place, CpuX86General spare) {
     if (place->moved >= 0) {
         cpu_x86_general(x86(r), CPU_X86_LOAD, spare, cpu_x86_memory(CPU_X86_R13, place->moved * 8));
@@ -178,7 +176,7 @@ static void empty(Registers *r, int reg) {
     r->holder[reg] = kNobody;
 }
 
-// A free register; else that of the value which is needed last.
+// Returns a free register; else that of the value which is needed last.
 static int take(Registers *r) {
     int best = -1;
     int32_t latest = -1;
@@ -203,7 +201,7 @@ static int hold(Registers *r, int32_t value) {
     return reg;
 }
 
-// The value in a register, which stays until release().
+// Returns the register of a value, which stays until release().
 static int in_register(Registers *r, int32_t value) {
     int reg = r->register_of[value];
     if (reg < 0) {
@@ -216,14 +214,14 @@ static int in_register(Registers *r, int32_t value) {
     return reg;
 }
 
-// The same where an instruction can also read a constant from memory.
+// Does the same for instructions that can also read a constant from memory.
 static CpuX86Operand as_operand(Registers *r, int32_t value) {
     if (r->register_of[value] < 0 && is_constant(r, value))
         return cpu_x86_constant(x86(r), r->block->values.items[value].bits);
     return cpu_x86_register(in_register(r, value));
 }
 
-// The operands have been read: those that nothing else uses are forgotten.
+// After the operands have been read: forgets those that have no other use.
 static void release(Registers *r, const CpuJitValue *value) {
     for (int k = 0; k < 3; k++)
         if (value->operands[k] >= 0)
@@ -242,7 +240,7 @@ static void release(Registers *r, const CpuJitValue *value) {
 
 // ---- values
 
-// A byte goes through a general register, which has an instruction that clears the bits above it.
+// A byte is loaded through a general register, for which an instruction clears the bits above it.
 static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand from = place_operand(r, &value->place);
     const int to = hold(r, number);
@@ -254,10 +252,10 @@ static void emit_load(Registers *r, int32_t number, const CpuJitValue *value) {
     cpu_x86_vector(x86(r), kFromGeneral, to, 0, cpu_x86_register(CPU_X86_RAX));
 }
 
-// As IEEE 754-2019 has it: the smaller of two zeros is -0, and NaN wins. vmaxss x, y gives y where either is NaN or
-// both are zeros, so that both orders together know both: of max(+0, -0) one gives +0, the other -0, and their bits
-// "and"ed are those of +0 (of a minimum, "or"ed: -0); of equal or ordered operands both give the same, which stays.
-// Where one is NaN the sum is taken instead, which is that NaN, made quiet.
+// Follows IEEE 754-2019: the smaller of two zeros is -0, and NaN wins. vmaxss x, y returns y if either is NaN or both
+// are zeros, so both orders of operands are used: for max(+0, -0) one returns +0, the other -0, and their bits "and"ed
+// are those of +0 (for a minimum, "or"ed: -0); for equal or ordered operands both return the same, which stays. If one
+// is NaN the sum is used instead, which is that NaN, made quiet.
 static void emit_extreme(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]), y = in_register(r, value->operands[1]);
     const int first = kTemporary, second = kTemporary + 1, unordered = kTemporary + 2;
@@ -274,7 +272,7 @@ static void emit_extreme(Registers *r, int32_t number, const CpuJitValue *value)
                         unordered << 4);
 }
 
-// A blend looks at the highest bit of its mask, of which 64 bits are needed for a wide element.
+// A blend reads the highest bit of its mask, of which 64 bits are needed for a wide element.
 static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) {
     int mask = in_register(r, value->operands[0]);
     const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
@@ -287,9 +285,10 @@ static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) 
                         mask << 4);
 }
 
-// HLO's conversion saturates, and makes 0 of NaN; vcvttps2dq gives the smallest integer, 0x80000000, for all that does
-// not fit and for NaN. That is right below; from 2^31 on (kPastMaximum, in both halves as constants of 32 bits are)
-// "xor" with a mask of ones makes 0x7fffffff of it; and where x is not equal to itself the result is masked away.
+// HLO's conversion saturates, and converts NaN to 0; vcvttps2dq returns the smallest integer, 0x80000000, for
+// everything that does not fit and for NaN. That is correct at the lower end; from 2^31 on (kPastMaximum, in both
+// halves like all constants of 32 bits) "xor" with a mask of ones turns it into 0x7fffffff; and if x is not equal to
+// itself the result is masked away.
 static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *value) {
     static const uint64_t kPastMaximum = 0x4f0000004f000000;
     const CpuX86Form compare = FORM(kF3, 1, 0xc2);
@@ -302,7 +301,7 @@ static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *val
     cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
 }
 
-// AVX2 has no rotation; shifts by a constant have the register that they write in the place of the left operand.
+// AVX2 has no rotation; shifts by a constant encode the target register in the place of the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
@@ -311,8 +310,8 @@ static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value
     cpu_x86_vector(x86(r), kOr, hold(r, number), kTemporary, cpu_x86_register(kTemporary + 1));
 }
 
-// Masks: not (xor with all ones, which is what any register is equal to itself in), of a byte (0 - 1 is all ones), as a
-// byte (the highest bit moved down to the lowest).
+// Operations on masks: not (xor with all ones, computed by comparing any register with itself), from a byte (0 - 1 is
+// all ones), to a byte (the highest bit moved down to the lowest).
 static void emit_of_mask(Registers *r, int32_t number, const CpuJitValue *value) {
     const int x = in_register(r, value->operands[0]);
     release(r, value);
@@ -413,7 +412,7 @@ static void emit_locate(Registers *r, const CpuJitValue *value) {
     store_moved(r, value->target, CPU_X86_RAX);
 }
 
-// rdx = the base's address + offset + the sum of strides times starts, each of which is kept within 0 and its limit.
+// Computes rdx = the base's address + offset + the sum of strides times starts, each clamped to 0 and its limit.
 static void emit_move(Registers *r, const CpuJitValue *value) {
     const CpuThunkBuffer *buffer = value->buffer;
     const CpuSlice slice = buffer->slice;
@@ -460,12 +459,11 @@ static void emit_leave(Registers *r, int32_t step) {
 
 // ---- blocks
 
-// Values in the order in which they were numbered, which is an order of the program, effects among them: the only
-// freedom that is left is which register each has. Constants have no code, as most are read from memory by who uses
-// them.
+// Emits values in the order of their numbers, which is the program's order, including effects: the only freedom left is
+// the choice of registers. Constants have no code, as most are read from memory by their users.
 static void emit_value(Registers *r, int32_t number, const CpuJitValue *value) {
     switch (value->op) {
-        case CPU_VALUE_OF_CONSTANT: break;  // where it is used
+        case CPU_VALUE_OF_CONSTANT: break;  // at its uses
         case CPU_VALUE_OF_MEMORY: emit_load(r, number, value); break;
         case CPU_VALUE_MAXIMUM_F:
         case CPU_VALUE_MINIMUM_F: emit_extreme(r, number, value); break;

@@ -6,7 +6,7 @@
 #include "targets/cpu/jit/values.h"
 #include "targets/cpu/jit/x86.h"
 
-// A jump to a step whose code may not be there yet.
+// A jump to a step whose code may not exist yet.
 typedef struct CpuJitJump {
     int64_t jump;
     int32_t step;
@@ -19,16 +19,17 @@ typedef struct CpuJitEmitter {
     bool fits;
 } CpuJitEmitter;
 
-// The beginning of the code, a function as CpuJitEntry says: it keeps the caller's registers, makes room for what
-// blocks put aside, takes the bases into registers and jumps to where it is told to begin.
+// Emits the beginning of the code, a function of type CpuJitEntry: it saves the caller's registers, allocates the frame
+// for spilled values, loads the bases into registers and jumps to the given start address.
 void cpu_jit_emit_begin(CpuJitEmitter *emitter);
-// The end, behind all blocks: where jumps land that leave the code, the way back to the caller, the pool of constants.
+// Emits the end, after all blocks: the target of jumps that leave the code, the return to the caller, the constant
+// pool.
 void cpu_jit_emit_end(CpuJitEmitter *emitter);
 
-// The code of a block, which must be finished.
+// Emits the code of a block, which must be finished.
 void cpu_jit_emit_block(CpuJitEmitter *emitter, CpuJitBlock *block);
 
-// bases, scratch, moved, and where in the code to begin; gives what CPU_EFFECT_LEAVE says.
+// Arguments: bases, scratch, moved addresses, and the code address to begin at. Returns the value of CPU_EFFECT_LEAVE.
 typedef int64_t CpuJitEntry(char *const *bases, char *scratch, char **moved, const char *begin);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of small loops as operations on values (values.h): the same bits as theirs (isa/loop_float.inc,
+// Kernels of small loops as operations on values (values.h), with the bits of the compiled kernels (isa/loop_float.inc,
 // loop_integer.inc, loop_convert.inc).
 //
-// A loop knows its kernels by their addresses alone, and these depend on the instruction set in use. So a kernel is
-// recognised by asking the loop's table for every operation that is a value here (find_operation() and its like), and
-// what is not among them stays a call. The types of an operation's row are those for which a few instructions of AVX2
-// do it: a product of 64-bit integers, or the sine of anything, is not there.
+// A loop refers to its kernels only by their addresses, which depend on the instruction set in use. So a kernel is
+// recognised by looking up every operation supported here in the loop's table (find_operation() and similar functions),
+// and any other kernel remains a call. The types in an operation's row are those for which a few instructions of AVX2
+// suffice: a product of 64-bit integers, or the sine of anything, is not included.
 #include <assert.h>
 
 #include "targets/cpu/element/element.h"
@@ -17,7 +17,7 @@
 #define INTEGERS_32 (BIT(S32) | BIT(U32))
 #define INTEGERS (INTEGERS_32 | BIT(S64) | BIT(U64))
 
-// The operations that are there, and for which types.
+// The supported operations and their types.
 static const struct {
     CpuLoopOp op;
     unsigned types;
@@ -208,7 +208,7 @@ static int32_t apply_bits(const Applied *a, CpuLoopOp op, const int32_t *x) {
     }
 }
 
-// Unsigned numbers compare as signed ones do when their highest bits are turned.
+// Unsigned numbers compare like signed ones with inverted highest bits.
 static int32_t is_more(const Applied *a, bool is_signed, int32_t x, int32_t y) {
     if (!is_signed) {
         const int32_t top = constant(a, 0x80000000, (uint64_t)1 << 63);
@@ -281,7 +281,7 @@ static int32_t apply_conversion(const Applied *a, CpuRegisterType from, CpuRegis
     else if (wide)
         op = from == CPU_REGISTER_S32 ? CPU_VALUE_S32_TO_S64 : CPU_VALUE_U32_TO_U64;
     else
-        return x;  // the lower bits are where they were
+        return x;  // the lower bits are unchanged
     return cpu_jit_value(a->block, op, wide, x, -1, -1);
 }
 

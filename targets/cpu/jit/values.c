@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Value numbering over a straight stretch of a program: an operation on the same operands, and a load of what was
-// stored or loaded before, are the value that is there already.
+// Value numbering over a straight stretch of a program: an operation on the same operands as before, and a load of a
+// value that was stored or loaded before, are the existing value.
 //
 //   loop 1   a = load m0; b = a * a; store m1, b         v0 = m0, v1 = v0 * v0, effect v2: m1 <- v1
 //   loop 2   c = load m1; d = load m0; e = c + d * d     c is v1, d is v0, d * d is v1: v3 = v1 + v1
 //
-// Values are found by a hash of operation and operands (number()), memory by a list of what is known of which place
-// (known_at()), the newest first. A store forgets whatever may overlap it: that is decided by bases and offsets; places
-// behind a moved address are taken to be anywhere between the lowest and highest byte where the buffer can stand, and
-// arguments and results of the program may be one buffer, when one was donated to the other.
+// Values are found by a hash of operation and operands (number()), memory by a list of the known contents of places
+// (known_at()), the newest first. A store forgets everything that may overlap it, which is decided by bases and
+// offsets; places relative to a moved address are assumed anywhere between the lowest and highest byte of the buffer's
+// positions, and arguments and results of the program may be one buffer, if one was donated to the other.
 //
-// Scratch memory belongs to one loop. A value in it is kept as a value and never stored, unless the loop also calls
-// kernels, which look for it there (`keeps_scratch`).
+// Scratch memory belongs to one loop. An element in it is kept as a value and never stored, unless the loop also calls
+// kernels, which read it there (`keeps_scratch`).
 //
-// Nothing is removed while a block grows; cpu_jit_block_finish() walks back from the end once, marks what an effect
-// needs, and chains the uses of each value in order, which the register allocation of emit.c follows.
+// Nothing is removed while a block grows; cpu_jit_block_finish() walks back from the end once, marks the values that an
+// effect needs, and chains the uses of each value in order, which the register allocation of emit.c follows.
 #include "targets/cpu/jit/values.h"
 
 #include <assert.h>
@@ -50,8 +50,8 @@ static bool is_same(const CpuJitValue *a, const CpuJitValue *b) {
            memcmp(a->operands, b->operands, sizeof a->operands) == 0;
 }
 
-// The number of the value, which may be there already. What stands in memory is found by its place instead. The hash
-// multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and takes its upper half, which mixes best.
+// Returns the number of the value, which may exist already. Memory contents are found by their place instead. The hash
+// multiplies by 2^64 over the golden ratio (Fibonacci hashing, Knuth 6.4) and uses its upper half, which mixes best.
 static int32_t number(CpuJitBlock *block, const CpuJitValue *value) {
     uint64_t hash = (uint64_t)value->op * 31 + value->bits * 0x9e3779b97f4a7c15;
     for (int i = 0; i < 3; i++) hash = (hash ^ (uint64_t)value->operands[i]) * 0x9e3779b97f4a7c15;
@@ -68,7 +68,7 @@ int32_t cpu_jit_constant(CpuJitBlock *block, uint64_t bits, bool wide) {
     return number(block, &(CpuJitValue){.op = CPU_VALUE_OF_CONSTANT, .bits = bits, .operands = {-1, -1, -1}});
 }
 
-// Comparisons give masks; logic and selections of masks are masks again. Knowing that saves the way through bytes.
+// Comparisons yield masks; logic and selections of masks are masks again. Tracking that avoids the conversion to bytes.
 int32_t cpu_jit_value(CpuJitBlock *block, CpuJitOp op, bool wide, int32_t a, int32_t b, int32_t c) {
     const bool compares = (op >= CPU_VALUE_EQ_F && op <= CPU_VALUE_GE_F) || op == CPU_VALUE_EQ || op == CPU_VALUE_GT_S;
     const bool keeps = (op == CPU_VALUE_AND || op == CPU_VALUE_OR || op == CPU_VALUE_XOR || op == CPU_VALUE_NOT) &&
@@ -101,7 +101,8 @@ static bool is_same_place(const CpuJitPlace *a, const CpuJitPlace *b) {
     return a->base == b->base && a->moved == b->moved && a->offset == b->offset;
 }
 
-// True unless the two runs of bytes cannot overlap. Bases are apart, but arguments and results may share their memory.
+// True unless the two runs of bytes cannot overlap. Bases are disjoint, but arguments and results may share their
+// memory.
 static bool may_share(const CpuJitPlace *a, int64_t a_bytes, const CpuJitPlace *b, int64_t b_bytes) {
     if (a->base != b->base) return a->base >= CPU_BASE_FIRST_ARGUMENT && b->base >= CPU_BASE_FIRST_ARGUMENT;
     if (a->moved == b->moved) return a->offset < b->offset + b_bytes && b->offset < a->offset + a_bytes;
@@ -126,7 +127,7 @@ void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes) {
     }
 }
 
-// Scratch is small and remembered whole; of other memory the oldest entry makes room, which only costs a load.
+// Scratch is small and remembered completely; for other memory the oldest entry is replaced, which only costs a load.
 static void remember(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value) {
     const CpuJitMemory known = {place, width, value};
     if (place.base == CPU_JIT_IN_SCRATCH) {
@@ -141,7 +142,8 @@ static void remember(CpuJitBlock *block, CpuJitPlace place, int width, int32_t v
     block->memory_oldest = (block->memory_oldest + 1) % CPU_JIT_MEMORY;
 }
 
-// The newest entry for exactly these bytes, or -1. A place that was written with another width is forgotten by then.
+// Returns the newest entry for exactly these bytes, or -1. A place written with another width has been forgotten by
+// then.
 static int32_t known_at(const CpuJitBlock *block, const CpuJitPlace *place, int width) {
     const bool in_scratch = place->base == CPU_JIT_IN_SCRATCH;
     const CpuJitMemory *known = in_scratch ? block->scratch.items : block->memory;
@@ -165,7 +167,7 @@ int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width) {
     }
     const int32_t known = known_at(block, &place, width);
     if (known >= 0) return known;
-    // What nobody stored is not to be found in memory.
+    // An element that was never stored cannot be read from memory.
     if (place.base == CPU_JIT_IN_SCRATCH && !block->keeps_scratch) block->fits = false;
     const int32_t value = add(
         block,
@@ -198,7 +200,7 @@ void cpu_jit_block_finish(CpuJitBlock *block, int32_t *first_use) {
         CpuJitValue *value = &block->values.items[i];
         value->needed = value->op >= CPU_EFFECT_STORE || first_use[i] >= 0;
         if (!value->needed) continue;
-        // An operand that is there twice is used twice at the same place.
+        // An operand that occurs twice is used twice in the same value.
         for (int k = 2; k >= 0; k--) {
             const int32_t operand = value->operands[k];
             if (operand < 0) continue;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a stretch of a program computes, element by element: every value is a constant, what stands in memory, or an
-// operation on earlier values, each of which is there once. Memory is followed through the stretch, so that what one
-// loop stores and another loads is one value, and what two loops compute alike is computed once.
+// The values that a stretch of a program computes, element by element: every value is a constant, a memory location, or
+// an operation on earlier values, and appears once. Memory is followed through the stretch, so that if one loop stores
+// and another loads an element, it is one value, and equal computations of two loops run once.
 #ifndef MESHLO_TARGETS_CPU_JIT_VALUES_H_
 #define MESHLO_TARGETS_CPU_JIT_VALUES_H_
 
 #include "targets/cpu/jit/internal.h"
 
-// Operations are on the lowest element of a register, of 64 bits where the value is `wide`, else of 32. Predicates are
+// Operations are on the lowest element of a register, of 64 bits if the value is `wide`, else of 32. Predicates are
 // bytes in memory and masks in registers.
 typedef enum CpuJitOp {
     // Values.
@@ -57,24 +57,24 @@ typedef enum CpuJitOp {
     CPU_VALUE_F32_TO_S32,
     CPU_VALUE_S32_TO_S64,
     CPU_VALUE_U32_TO_U64,
-    // What happens.
+    // Effects.
     CPU_EFFECT_STORE,
     CPU_EFFECT_CALL,
-    CPU_EFFECT_MOVE,    // moved[target] = where the buffer begins by the starts in the operands
-    CPU_EFFECT_LOCATE,  // the same by what stands in memory
-    CPU_EFFECT_UNLESS,  // goes to step `target` unless operand 0 holds
+    CPU_EFFECT_MOVE,    // moved[target] = the start of the buffer, by the starts in the operands
+    CPU_EFFECT_LOCATE,  // the same by starts in memory
+    CPU_EFFECT_UNLESS,  // jumps to step `target` unless operand 0 is true
     CPU_EFFECT_GO,
     CPU_EFFECT_LEAVE,  // with `target` as the number of the next step
     CPU_JIT_OP_COUNT
 } CpuJitOp;
 
-// Where something stands: behind a base of the device, behind a moved address, or in scratch memory.
+// A memory location: an offset from a base of the device, from a moved address, or in scratch memory.
 enum { CPU_JIT_IN_SCRATCH = -1, CPU_JIT_CONSTANT = -2 };
 typedef struct CpuJitPlace {
     int32_t base;
-    int32_t moved;  // the number of a moved address that `offset` is behind, or -1
+    int32_t moved;  // the number of a moved address that `offset` counts from, or -1
     int64_t offset;
-    int64_t low, high;     // moved: the bytes of the base within which all of the moving buffer stands
+    int64_t low, high;     // moved: the bytes of the base that contain all positions of the moving buffer
     const char *constant;  // of CPU_JIT_CONSTANT
 } CpuJitPlace;
 
@@ -110,48 +110,49 @@ typedef struct CpuJitBlock {
     HloArena *arena;
     HLO_VECTOR(CpuJitValue) values;
     int32_t buckets[CPU_JIT_BUCKETS];
-    CpuJitMemory memory[CPU_JIT_MEMORY];  // what is known of it; the oldest is forgotten first
+    CpuJitMemory memory[CPU_JIT_MEMORY];  // known contents; the oldest entry is forgotten first
     int32_t memory_count, memory_oldest;
-    HLO_VECTOR(CpuJitMemory) scratch;  // all that the loop has written
-    bool keeps_scratch;                // kernels that are called look for it there
-    bool fits;                         // false: something of the block is beyond what code can be made of
+    HLO_VECTOR(CpuJitMemory) scratch;  // everything that the loop has written
+    bool keeps_scratch;                // called kernels read it there
+    bool fits;                         // false: the block contains something that cannot be compiled
 } CpuJitBlock;
 
 // Forgets everything. Values of a block are reached by their numbers.
 void cpu_jit_block_begin(CpuJitBlock *block);
-// Begins a loop, which finds nothing in scratch memory.
+// Begins a loop, which finds scratch memory empty.
 void cpu_jit_block_begin_loop(CpuJitBlock *block, bool keeps_scratch);
 
-// The number of the value with these bits, the lower 32 where it is not wide; equal constants are one value.
+// Returns the number of the value with these bits, the lower 32 if it is not wide; equal constants are one value.
 int32_t cpu_jit_constant(CpuJitBlock *block, uint64_t bits, bool wide);
-// The number of `op` on the values a, b and c (-1 where it has fewer operands): that of the same operation on the same
+// Returns the number of `op` on the values a, b and c (-1 for missing operands): that of the same operation on the same
 // operands if the block has it already, else of a new one.
 int32_t cpu_jit_value(CpuJitBlock *block, CpuJitOp op, bool wide, int32_t a, int32_t b, int32_t c);
-// The 32 bits of `a` turned left by so many places.
+// Returns the 32 bits of `a` rotated left by `by` bits.
 int32_t cpu_jit_rotation(CpuJitBlock *block, int32_t a, unsigned by);
-// A predicate as a mask of 32 bits, as selections and logic want it; one that is a mask already stays as it is.
+// Returns a predicate as a mask of 32 bits, the form for selections and logic; a mask is returned unchanged.
 int32_t cpu_jit_mask(CpuJitBlock *block, int32_t value);
-// A predicate as the byte 0 or 1 that memory has for it.
+// Returns a predicate as the byte 0 or 1 that is its form in memory.
 int32_t cpu_jit_byte(CpuJitBlock *block, int32_t value);
 
-// The element of 1, 4 or 8 bytes there: the value that was written or read there before, if nothing came between them.
+// Returns the element of 1, 4 or 8 bytes at the place: the value that was written or read there before, if nothing has
+// overwritten it.
 int32_t cpu_jit_read(CpuJitBlock *block, CpuJitPlace place, int width);
-// Stores an element; in scratch memory only where a kernel that is called will look for it.
+// Stores an element; in scratch memory only if a called kernel will read it.
 void cpu_jit_write(CpuJitBlock *block, CpuJitPlace place, int width, int32_t value);
-// True if the block knows what stands there without reading it.
+// True if the block knows the value there without reading it.
 bool cpu_jit_knows(const CpuJitBlock *block, CpuJitPlace place, int width);
-// Something writes so many bytes there.
+// Forgets values in these bytes, which something writes.
 void cpu_jit_forget(CpuJitBlock *block, CpuJitPlace place, int64_t bytes);
 
-// Adds something that happens, which the caller fills in.
+// Adds an effect, which the caller fills in.
 CpuJitValue *cpu_jit_effect(CpuJitBlock *block, CpuJitOp op);
 
-// Marks what is needed, and sets next_use; `first_use` gets the first use of each value.
+// Marks the needed values, and sets next_use; `first_use` gets the first use of each value.
 void cpu_jit_block_finish(CpuJitBlock *block, int32_t *first_use);
 
 // ---- kernels as values (kernels.c)
 
-// What a step of a small loop computes, if that can be said in values.
+// The operation of a step of a small loop that can be expressed in values.
 typedef struct CpuJitKernel {
     enum { CPU_JIT_OPERATION, CPU_JIT_CONVERT, CPU_JIT_PAIR, CPU_JIT_ROTATE, CPU_JIT_XOR_ROTATE } kind;
     int which;                 // the CpuLoopOp, the CpuPairInner
@@ -159,16 +160,16 @@ typedef struct CpuJitKernel {
     CpuRegisterType type, to;  // of the operands (the last one, where the first is a predicate); of the result
 } CpuJitKernel;
 
-// False where the kernel is none of these.
+// Finds the operation of a kernel; false if it is none of these.
 bool cpu_jit_kernel_find(const CpuLoop *loop, CpuBlockKernel *kernel, CpuJitKernel *found);
-// The same for the kernel of a reduction; `found` combines two of its elements.
+// Does the same for the kernel of a reduction; `found` combines two of its elements.
 bool cpu_jit_kernel_find_reduce(const CpuLoop *loop, CpuReduceKernel *kernel, CpuJitKernel *found);
-// How many operands the kernel has, at most 3.
+// Returns the number of the kernel's operands, at most 3.
 int cpu_jit_kernel_arity(const CpuJitKernel *kernel);
-// Bytes of an operand's elements.
+// Returns the bytes of an operand's elements.
 int cpu_jit_kernel_width(const CpuJitKernel *kernel, int operand);
-// The value that the kernel makes of one element of each operand, in the operations and roundings of the compiled
-// kernel, so that their bits are the same; `immediate` as the kernel has it.
+// Returns the value that the kernel computes from one element of each operand, with the operations and roundings of the
+// compiled kernel, so that their bits are the same; `immediate` is the kernel's.
 int32_t cpu_jit_kernel_apply(CpuJitBlock *block, const CpuJitKernel *kernel, const int32_t *operands,
                              int64_t immediate);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans a short loop as a list of steps, and runs the list.
 //
-// The thunks of the condition, the body, and of loops and conditionals within them are laid out one behind the other,
+// The thunks of the condition, the body, and of loops and conditionals within them are laid out one after the other,
 // with jumps between. while (i < n) { x = select(p, f(x), g(x)); i = i + 1 } becomes
 //
 //    0  CALL    copy of a few bytes: the loop's initial value into its carry
@@ -16,13 +16,13 @@
 //    9  GO      -> 1
 //   10                                           the end
 //
-// Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once a run, since
-// the device's bases do not change while the loop runs; only dynamic slices stand elsewhere in every iteration, and a
-// MOVE before the calls of such a loop writes their addresses into those calls. Where there is machine code for the
-// program (code.c), that is run instead, and this file only does the steps that are not in it.
+// Every step has a CpuTinyCall of the same number, with a kernel if it is a CALL. Addresses are bound once per run,
+// since the device's bases do not change while the loop runs; only dynamic slices have a new position in every
+// iteration, and a MOVE before the calls of such a loop writes their addresses into those calls. If there is machine
+// code for the program (code.c), that is run instead, and this file only executes the steps that are not in it.
 //
-// A loop with anything in it that may have to wait for another device has no such list: a device is parked between
-// thunks, and an iteration is left only at its end.
+// A loop that contains anything that may have to wait for another device has no such list: a device is suspended
+// between thunks, and an iteration is left only at its end.
 #include "targets/cpu/jit/while_program.h"
 
 #include <assert.h>
@@ -35,7 +35,7 @@ typedef HLO_VECTOR(CpuWhileStep) WhileSteps;
 
 // ---- planning
 
-// Programs beyond this are no handful of calls. Copies up to so many bytes are calls, larger ones may take many cores.
+// Programs beyond this are not short. Copies up to this many bytes are calls, larger ones may use many cores.
 enum { kMostSteps = 4096, kCallBytes = 256 };
 
 typedef struct Planner {
@@ -60,7 +60,7 @@ static void plan_copies(Planner *p, const CpuCopy *copies, int32_t count) {
         add(p, copies[i].bytes <= kCallBytes ? CPU_WHILE_CALL : CPU_WHILE_COPY)->copy = copies[i];
 }
 
-// The places of the loop's calls, the first of which is `first`, that stand in the buffer.
+// Plans the address arguments of the loop's calls, the first of which is `first`, that point into the buffer.
 static void plan_move(Planner *p, const CpuThunkLoop *loop, int32_t buffer, int32_t first) {
     const CpuTinyLoop *tiny = loop->loop->tiny;
     const int64_t length = cpu_tiny_loop_length(tiny);
@@ -76,8 +76,8 @@ static void plan_move(Planner *p, const CpuThunkLoop *loop, int32_t buffer, int3
         }
 }
 
-// First the moves, one for each buffer that has starts, then the loop's calls: `first` is the number of the first of
-// these.
+// Plans the moves first, one for each buffer that has starts, then the loop's calls: `first` is the number of the first
+// of these.
 static void plan_tiny_loop(Planner *p, const CpuThunkLoop *loop) {
     int32_t moving = 0;
     for (int32_t i = 0; i < loop->buffer_count; i++) moving += loop->buffers[i].start_count > 0;
@@ -95,8 +95,8 @@ static bool is_tiny(const CpuThunk *thunk) {
 
 static void plan_list(Planner *p, const CpuThunkList *list);
 
-// The carry's initial copies; then, each iteration: condition, exit, body, back. Copies that end an iteration are the
-// lists' own.
+// Plans the carry's initial copies; then, for each iteration: condition, exit, body, back. Copies that end an iteration
+// are part of the lists.
 static void plan_while(Planner *p, const CpuThunk *thunk) {
     plan_copies(p, thunk->copies, thunk->copy_count);
     const int32_t begin = here(p);
@@ -108,7 +108,7 @@ static void plan_while(Planner *p, const CpuThunk *thunk) {
     p->steps.items[test].target = here(p);
 }
 
-// Branches one behind the other, each with a jump behind the last, whose target is known when all are there.
+// Plans branches one after the other, each with a jump past the last, whose target is known once all are planned.
 static void plan_conditional(Planner *p, const CpuThunk *thunk) {
     int32_t *targets = HLO_ARENA_NEW(p->arena, int32_t, 2 * thunk->region_count), *ends = targets + thunk->region_count;
     CpuWhileStep *choice = add(p, CPU_WHILE_CHOOSE);
@@ -158,7 +158,7 @@ static const CpuWhileProgram *plan_program(HloArena *arena, HloArena *scratch, c
     return program;
 }
 
-// Loops and conditionals within a loop that has its list are in that.
+// A loop's list includes the loops and conditionals within it.
 void cpu_while_programs_plan(HloArena *arena, HloArena *scratch, const CpuThunkList *list) {
     for (int64_t i = 0; i < list->count; i++) {
         CpuThunk *thunk = (CpuThunk *)(uintptr_t)&list->thunks[i];
@@ -183,8 +183,8 @@ bool cpu_while_may_share(const CpuWhileProgram *program) {
 
 // ---- running
 
-// The calls of the loop whose first one is number `at`; how many there are.
-// Buffers that move get their addresses in every iteration.
+// Binds the calls of the loop whose first one is number `at`; returns their number. Buffers that move get their
+// addresses in every iteration.
 static int64_t bind_loop(const CpuThunkLoop *loop, char *const *bases, char *scratch, CpuTinyCall *calls) {
     char *buffers[CPU_TINY_BUFFERS] = {0};
     for (int32_t i = 0; i < loop->buffer_count && i < CPU_TINY_BUFFERS; i++)
@@ -199,7 +199,7 @@ static void bind_copy(const CpuCopy *copy, char *const *bases, CpuTinyCall *call
     call->places[1] = cpu_slice_address(bases, copy->from);
 }
 
-// A thunk with one result and a function for small operands, which takes its description as the immediate.
+// Binds a thunk with one result and a function for small operands, which takes its description as the immediate.
 static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *call) {
     const CpuSlice *slices = thunk->slices;
     assert(thunk->read_count < CPU_TINY_PLACES && thunk->write_count == 1);
@@ -208,7 +208,7 @@ static void bind_small(const CpuThunk *thunk, char *const *bases, CpuTinyCall *c
     for (int32_t i = 0; i < thunk->read_count; i++) call->places[i + 1] = cpu_slice_address(bases, slices[i]);
 }
 
-// Steps that are no calls have no kernel; the predicate's address is the first place of its step.
+// Steps that are not calls have no kernel; the predicate's address is the first place of its step.
 static void bind(const CpuWhileProgram *program, char *const *bases, char *scratch, CpuTinyCall *calls) {
     for (int64_t i = 0; i < program->count;) {
         const CpuWhileStep *step = &program->steps[i];
@@ -226,7 +226,7 @@ static void bind(const CpuWhileProgram *program, char *const *bases, char *scrat
     }
 }
 
-// Where a dynamic slice stands in this iteration, into all places of calls that are in it.
+// Writes the position of a dynamic slice in this iteration to all call arguments that point into it.
 static void move(const CpuWhileStep *step, char *const *bases, CpuTinyCall *calls) {
     char *at = cpu_thunk_buffer_address(step->buffer, bases);
     for (int64_t i = 0; i < step->moved_count; i++) {
@@ -235,7 +235,7 @@ static void move(const CpuWhileStep *step, char *const *bases, CpuTinyCall *call
     }
 }
 
-// What is under way: the rest of a loop's run.
+// The arguments of a loop's run.
 typedef struct Runner {
     const CpuWhileProgram *program;
     char *const *bases;
@@ -244,7 +244,7 @@ typedef struct Runner {
     void *context;
 } Runner;
 
-// A step that is no call; *at is the next one.
+// Runs a step that is not a call; *at becomes the next one.
 static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuTinyCall *calls, int64_t *at) {
     switch (step->kind) {
         case CPU_WHILE_MOVE: move(step, runner->bases, calls); break;
@@ -263,7 +263,7 @@ static HloStatus run_step(const Runner *runner, const CpuWhileStep *step, CpuTin
     return HLO_SUCCESS;
 }
 
-// The inner loop of short loops: a call's kernel is asked for first, as nearly all steps are calls.
+// The inner loop of short loops: it checks for a call's kernel first, as nearly all steps are calls.
 static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
     const CpuWhileStep *steps = runner->program->steps;
     for (int64_t at = 0; at < runner->program->count;) {
@@ -282,7 +282,7 @@ static HloStatus run(const Runner *runner, CpuTinyCall *calls) {
     return HLO_SUCCESS;
 }
 
-// The code leaves at steps that are not in it.
+// Runs the code, which returns at steps that are not in it.
 static HloStatus run_code(const Runner *runner, char *scratch) {
     const CpuWhileProgram *program = runner->program;
     char *moved[CPU_WHILE_MOVED];
@@ -294,7 +294,7 @@ static HloStatus run_code(const Runner *runner, char *scratch) {
     }
 }
 
-// A loop of a few iterations is not to wait for memory.
+// A loop of a few iterations must not wait for an allocation.
 enum { kInlineCalls = 64 };
 
 HloStatus cpu_while_run(const CpuWhileProgram *program, char *const *bases, CpuPool *pool, CpuWhileThunk *run_thunk,

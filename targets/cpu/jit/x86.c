@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions as bytes. An assembler of its own because the code of a program (code.c) needs some forty
-// instructions, all in one shape, and is made in microseconds while a program compiles: a library for that would be
-// larger than all that it is wanted for, and the name of an instruction here is its row in emit.c's table.
+// Instructions as bytes. This is a separate assembler because the code of a program (code.c) needs some forty
+// instructions, all in one form, and is generated in microseconds while a program compiles: a library would be larger
+// than all the code that needs it, and the name of an instruction here is its row in emit.c's table.
 //
-// Vector instructions are written in the VEX form with three bytes of prefix throughout, also where two would do: they
-// are one form then, and never mix with the older encodings, which costs cycles on some processors. Constants stand in
-// a pool behind the code and are reached relative to the instruction, so the code works wherever it is put; where a
-// distance is not known yet (a constant's, a jump's), four bytes are left and filled in later.
+// Vector instructions are written in the VEX form with three bytes of prefix throughout, even if two would suffice:
+// this keeps one form, and never mixes with the older encodings, which costs cycles on some processors. Constants are
+// in a pool after the code and are addressed relative to the instruction, so the code is position-independent; if a
+// distance is not known yet (a constant's, a jump's), four bytes are reserved and filled in later.
 #include "targets/cpu/jit/x86.h"
 
 #include <assert.h>
@@ -36,10 +36,11 @@ CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits) {
     return (CpuX86Operand){CPU_X86_POOL, (int)number, 0};
 }
 
-// The bytes that name `reg` and the operand; so many bytes of the instruction follow them. The first is ModRM:
+// Writes the bytes that encode `reg` and the operand; `following` bytes of the instruction come after them. The first
+// is ModRM:
 //
 //   bits 7-6   11 a register, 01 memory with an offset of 8 bits, 10 with one of 32, 00 (with 5 in the lowest bits)
-//              memory as far from the next instruction as the 32 bits behind it say
+//              memory relative to the next instruction by the following 32 bits
 //   bits 5-3   the lower three bits of `reg`
 //   bits 2-0   those of the operand's register
 //
@@ -51,7 +52,7 @@ static void put_operand(CpuX86 *code, int reg, CpuX86Operand operand, int follow
         case CPU_X86_MEMORY: {
             const bool near = operand.offset >= -128 && operand.offset < 128;
             put(code, (near ? 0x40 : 0x80) | middle | low);
-            if (low == CPU_X86_RSP) put(code, 0x24);  // rsp and r12 are spelled by an index byte
+            if (low == CPU_X86_RSP) put(code, 0x24);  // rsp and r12 require an index byte
             put_little_endian(code, (uint32_t)operand.offset, near ? 1 : 4);
             break;
         }
@@ -70,11 +71,11 @@ static bool is_high(CpuX86Operand operand) {
     return operand.kind != CPU_X86_POOL && operand.number >= 8;
 }
 
-// C4, then two bytes of prefix, in which registers stand inverted (manuals call the fields R, X, B, mmmmm, W, vvvv, L
-// and pp; X is not used here, L is 0: 128 bits):
+// Writes C4, then two bytes of prefix, in which registers are inverted (manuals call the fields R, X, B, mmmmm, W,
+// vvvv, L and pp; X is not used here, L is 0: 128 bits):
 //
 //   ~R ~X ~B m m m m m     ~R: not the fourth bit of `to`, ~B: not that of `right`, m: the opcode's map
-//    W ~v ~v ~v ~v L p p   v: `left`, which is 1111 where there is none; p: the prefix
+//    W ~v ~v ~v ~v L p p   v: `left`, which is 1111 if there is none; p: the prefix
 static void put_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int following) {
     assert(to >= 0 && to < 16 && left >= 0 && left < 16);
     put(code, 0xc4);
@@ -93,7 +94,7 @@ void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86
     put(code, (unsigned)immediate & 0xff);
 }
 
-// The prefix REX.W makes 64 bits of 32; its bits 2 and 0 are the fourth bits of the registers.
+// The prefix REX.W extends 32 bits to 64; its bits 2 and 0 are the fourth bits of the registers.
 void cpu_x86_general(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from) {
     put(code, 0x48 | (to >= 8 ? 4u : 0) | (is_high(from) ? 1u : 0));
     if (opcode >= 0x0f00) put(code, 0x0f);
@@ -129,7 +130,7 @@ void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place) {
 }
 
 // The pool begins at a multiple of 16, so that vector instructions may read it as an operand; 0xcc (int3) fills the
-// gap, which nothing ever runs into.
+// gap, which is never executed.
 void cpu_x86_finish(CpuX86 *code) {
     while (code->bytes.count % 16) put(code, 0xcc);
     const int64_t pool = code->bytes.count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machine code for x86-64 with AVX2: as many instructions as code.c wants, into a growing array of bytes. It can
-// be written on any machine and run only on one that has them.
+// Machine code for x86-64 with AVX2: the instructions that code.c needs, written to a growing array of bytes. It can be
+// written on any machine but run only on one that has them.
 #ifndef MESHLO_TARGETS_CPU_JIT_X86_H_
 #define MESHLO_TARGETS_CPU_JIT_X86_H_
 
@@ -9,7 +9,7 @@
 
 HLO_BEGIN_C
 
-// Numbers of the general registers, as instructions have them.
+// Numbers of the general registers, as encoded in instructions.
 typedef enum CpuX86General {
     CPU_X86_RAX,
     CPU_X86_RCX,
@@ -26,21 +26,21 @@ typedef enum CpuX86General {
     CPU_X86_R14,
 } CpuX86General;
 
-// The last operand of an instruction: a register, memory behind a general register, or a constant of the pool, which
-// stands behind the code.
+// The last operand of an instruction: a register, memory addressed by a general register, or a constant of the pool,
+// which follows the code.
 typedef struct CpuX86Operand {
     enum { CPU_X86_REGISTER, CPU_X86_MEMORY, CPU_X86_POOL } kind;
     int number;  // of the register, of the general register, of the constant
     int32_t offset;
 } CpuX86Operand;
 
-// A vector instruction but for its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map (1: 0F, 2:
-// 0F38, 3: 0F3A), W and the opcode. vaddss, which the manuals write VEX.LIG.F3.0F.WIG 58, is {2, 1, 0, 0x58}.
+// A vector instruction without its operands: the prefix (0 none, 1: 66, 2: F3, 3: F2), the opcode's map (1: 0F, 2:
+// 0F38, 3: 0F3A), W and the opcode. vaddss, in the manuals VEX.LIG.F3.0F.WIG 58, is {2, 1, 0, 0x58}.
 typedef struct CpuX86Form {
     uint8_t prefix, map, wide, opcode;
 } CpuX86Form;
 
-// Where the distance of a constant has to be written.
+// The position at which the distance of a constant must be written.
 typedef struct CpuX86Fixup {
     int64_t at, after;  // of the four bytes; of the next instruction
     int number;
@@ -49,7 +49,7 @@ typedef struct CpuX86Fixup {
 typedef struct CpuX86 {
     HloArena *arena;
     HLO_VECTOR(uint8_t) bytes;
-    HLO_VECTOR(uint64_t) pool;  // each stands there twice: 16 bytes
+    HLO_VECTOR(uint64_t) pool;  // each is stored twice: 16 bytes
     HLO_VECTOR(CpuX86Fixup) fixups;
 } CpuX86;
 
@@ -60,13 +60,13 @@ static inline CpuX86Operand cpu_x86_memory(CpuX86General base, int32_t offset) {
     return (CpuX86Operand){CPU_X86_MEMORY, (int)base, offset};
 }
 
-// The operand for a constant of 64 bits, or of 32 in its lower half.
+// Returns the operand for a constant of 64 bits, or of 32 in its lower half.
 CpuX86Operand cpu_x86_constant(CpuX86 *code, uint64_t bits);
 
-// INSTRUCTION to, left, right over 128-bit registers; forms with two operands have `left` 0, and a store's register is
-// `to`.
+// Writes INSTRUCTION to, left, right over 128-bit registers; forms with two operands have `left` 0, and a store's
+// register is `to`.
 void cpu_x86_vector(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right);
-// The same with an immediate byte behind it: which comparison, by how many bits, which way of rounding.
+// Does the same with a trailing immediate byte: the kind of comparison, the number of bits, the rounding mode.
 void cpu_x86_vector_byte(CpuX86 *code, CpuX86Form form, int to, int left, CpuX86Operand right, int immediate);
 
 // Opcodes of instructions of general registers, by their mnemonics; those of two bytes are 0x0f00 + the second.
@@ -88,19 +88,20 @@ typedef enum CpuX86Opcode {
 } CpuX86Opcode;
 enum { CPU_X86_BY_ADDING = 0, CPU_X86_BY_SUBTRACTING = 5 };
 
-// Instructions of general registers: OPCODE to, from with 64 bits.
+// Writes instructions of general registers: OPCODE to, from with 64 bits.
 void cpu_x86_general(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from);
-// The same with an immediate of 32 bits behind it.
+// Does the same with a trailing immediate of 32 bits.
 void cpu_x86_general_immediate(CpuX86 *code, CpuX86Opcode opcode, CpuX86General to, CpuX86Operand from,
                                int32_t immediate);
-// to = value; small ones take three bytes less.
+// Writes to = value; small ones take three bytes less.
 void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value);
-// Instructions that are the same in all code, such as those of its beginning, as they are.
+// Writes fixed instructions, such as those of the code's beginning, as bytes.
 void cpu_x86_bytes(CpuX86 *code, const char *bytes, int count);
 
-// A jump, always or on a condition, to a place that cpu_x86_land() tells later; gives where its distance stands.
+// Writes a jump, always or on a condition, whose target cpu_x86_land() sets later; returns the position of its
+// distance.
 int64_t cpu_x86_jump(CpuX86 *code, CpuX86Opcode opcode);
-// Lets the jump whose distance stands at `jump` land at byte number `place` of the code.
+// Sets the target of the jump whose distance is at `jump` to byte number `place` of the code.
 void cpu_x86_land(CpuX86 *code, int64_t jump, int64_t place);
 
 // Appends the pool; nothing may follow.
