@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the pass dynamic-padder: ops that combine elements.
 //
-// Each rule does two things: it gives the result its sizes, and it sees to it that what lies beyond the sizes of an
-// operand cannot reach an element of the result that is within its own sizes. Elementwise ops need no mask, because
-// surplus stays surplus. Reductions and products need one, whose value is the neutral element where there is one;
-// orders need a key that sorts last.
+// Each rule does two things: it sets the sizes of the result, and it ensures that elements beyond the sizes of an
+// operand cannot affect an element of the result within its own sizes. Elementwise ops need no mask, because surplus
+// elements affect only surplus elements. Reductions and dots need one, whose value is the neutral element if there is
+// one; sorts need a key that is ordered last.
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 // ---- elementwise
 
-// The size where two operands meet: the smaller one, but an array of size one serves all.
+// The common size of two operands: the smaller one, except that an array of size one is repeated.
 static HloInstruction *meet(const HloInstruction *like, HloInstruction *a, HloInstruction *b) {
     if (a == b) return a;
     HloInstruction *low = hlo_pass_binary(like, HLO_OP_MINIMUM, a, b),
@@ -21,8 +21,8 @@ static HloInstruction *meet(const HloInstruction *like, HloInstruction *a, HloIn
     return hlo_pass_select(like, single, high, low);
 }
 
-// `value`, or where its size along `dim` is one and the result's is not, its first slice everywhere. Which of the two
-// it will be is only known at run time, so both are made and chosen between.
+// `value` or, if its size along `dim` is one and the result's is not, its first slice repeated. Which of the two
+// applies is only known at run time, so both are computed and selected.
 static HloInstruction *repeated(const HloInstruction *like, HloInstruction *value, int64_t dim, HloInstruction *own,
                                 HloInstruction *size) {
     const HloShape *shape = value->shape;
@@ -50,8 +50,7 @@ static HloInstruction *repeated(const HloInstruction *like, HloInstruction *valu
     return hlo_pass_select(like, serves, first, value);
 }
 
-// Elements beyond the size hold anything, also after this op: whoever combines elements masks them, and nobody else has
-// to.
+// Elements beyond the size are arbitrary, also after this op: only ops that combine elements must mask them.
 HloStatus hlo_padder_pointwise(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     if (!hlo_shape_is_array(op->shape)) return hlo_padder_refuse(op, "a choice between tuples");
@@ -76,7 +75,7 @@ HloStatus hlo_padder_pointwise(HloPadder *padder, HloInstruction *op, HloInstruc
 
 // ---- operands of the same dimensions
 
-// The smallest size of a dimension among the first `count` operands; NULL where all are static.
+// The smallest size of a dimension among the first `count` operands; NULL if all are static.
 static HloInstruction *common_size(const HloPadder *padder, const HloInstruction *op, int64_t count, int64_t dim) {
     HloInstruction *size = NULL;
     for (int64_t k = 0; k < count; k++) {
@@ -87,7 +86,7 @@ static HloInstruction *common_size(const HloPadder *padder, const HloInstruction
     return size;
 }
 
-// Predicates: true inside of the common sizes along `dims`; NULL where those are static.
+// Predicates: true inside the common sizes along `dims`; NULL if those are static.
 static HloInstruction *common_inside(const HloPadder *padder, const HloInstruction *op, int64_t count, HloInts dims) {
     HloInstruction *all = NULL;
     for (int64_t i = 0; i < dims.count; i++) {
@@ -106,7 +105,7 @@ static HloInstruction *fill_outside(const HloInstruction *like, HloInstruction *
     return hlo_pass_select(like, inside, value, fills);
 }
 
-// A parameter of a computation that is being made.
+// Makes a parameter of a computation under construction.
 static HloInstruction *new_parameter(HloComputation *computation, const HloInstruction *like, int64_t number,
                                      const HloShape *shape) {
     const HloParameterAttributes attributes = {.number = number};
@@ -115,14 +114,14 @@ static HloInstruction *new_parameter(HloComputation *computation, const HloInstr
     return made;
 }
 
-// A place to inline a computation at: hlo_pass_inline() puts copies in front of it.
+// An instruction at which to inline a computation: hlo_pass_inline() inserts copies before it.
 static HloInstruction *marker(HloInstruction *parameter) {
     return hlo_pass_tuple(parameter, NULL, 0);
 }
 
 // ---- reductions
 
-// The combiner of (valid, x1 … xn) pairs: what is not valid takes no part.
+// The combiner of (valid, x1 … xn) tuples, which ignores elements that are not valid.
 static HloComputation *valid_combiner(const HloPadder *padder, const HloInstruction *op, int64_t count) {
     const HloComputation *plain = op->called[0];
     HloComputation *made = hlo_computation_new(padder->module, plain->name);
@@ -152,7 +151,7 @@ static HloComputation *valid_combiner(const HloPadder *padder, const HloInstruct
     return made;
 }
 
-// The reduction with a predicate as its first array that says which elements are there.
+// The reduction with an additional first array, a predicate that is true for valid elements.
 static HloInstruction *reduce_valid(const HloPadder *padder, HloInstruction *op, int64_t count,
                                     HloInstruction *inside) {
     HloInstruction **operands = HLO_ARENA_NEW(padder->scratch, HloInstruction *, 2 * count + 2);
@@ -175,8 +174,8 @@ static HloInstruction *reduce_valid(const HloPadder *padder, HloInstruction *op,
     return hlo_pass_tuple(op, parts, count);
 }
 
-// Where the reducer has a neutral element, what is beyond the size becomes that. Any other reducer gets a predicate
-// beside its values, and combines only what is there.
+// If the reducer has a neutral element, elements beyond the size become that. Any other reducer gets a predicate with
+// its values, and combines only valid elements.
 HloStatus hlo_padder_reduce(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REDUCE));
     const HloInts reduced = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -202,13 +201,13 @@ HloStatus hlo_padder_reduce(HloPadder *padder, HloInstruction *op, HloInstructio
 
 // ---- windows
 
-// A window that only looks at the element itself, as windows do along batch and feature dimensions.
+// True for a window of only the element itself, as along batch and feature dimensions.
 static bool is_trivial(const HloWindowDimension *window) {
     return window->size == 1 && window->stride == 1 && window->padding_low == 0 && window->padding_high == 0 &&
            window->base_dilation == 1;
 }
 
-// How many windows fit where `size` elements are there.
+// The number of windows that fit into `size` elements.
 static HloInstruction *window_count(const HloInstruction *like, const HloWindowDimension *window, HloInstruction *size,
                                     int64_t most) {
     if (is_trivial(window)) return size;
@@ -226,8 +225,8 @@ static HloInstruction *window_count(const HloInstruction *like, const HloWindowD
     return hlo_padder_between(like, room, 0, most);
 }
 
-// Sizes follow from how many windows fit. A window leaves padding out, so surplus becomes what the combiner takes
-// without any change; the initial value stands in where no such thing is known.
+// Sizes follow from the number of windows that fit. A window omits padding, so surplus elements become the combiner's
+// neutral element, or the initial value if none is known.
 HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REDUCE_WINDOW));
     (void)result;
@@ -252,9 +251,9 @@ HloStatus hlo_padder_reduce_window(HloPadder *padder, HloInstruction *op, HloIns
     return HLO_SUCCESS;
 }
 
-// ---- select-and-scatter: the chosen element's place in each window, and a scatter to these places
+// ---- select-and-scatter: the chosen element's position in each window, and a scatter to these positions
 
-// The combiner of (valid, x, place): of two that are there, the one that `select` chooses.
+// The combiner of (valid, x, position): of two valid elements, the one that `select` chooses.
 static HloComputation *chooser(const HloPadder *padder, const HloInstruction *op) {
     HloArena *arena = padder->module->arena;
     HloComputation *made = hlo_computation_new(padder->module, op->called[0]->name);
@@ -265,7 +264,7 @@ static HloComputation *chooser(const HloPadder *padder, const HloInstruction *op
     for (int64_t p = 0; p < 6; p++) sides[p] = new_parameter(made, op, p, shapes[p % 3]);
     HloInstruction *at = marker(sides[0]), *values[] = {sides[1], sides[4]};
     HloInstruction *chosen = hlo_pass_inline(at, op->called[0], values, padder->scratch);
-    // The left one stays if it is there and the right one is not, or is not chosen.
+    // The left one is kept if it is valid and the right one is invalid or not chosen.
     HloInstruction *missing = hlo_pass_unary(at, HLO_OP_NOT, sides[3]);
     HloInstruction *left = hlo_pass_binary(at, HLO_OP_AND, sides[0], hlo_pass_binary(at, HLO_OP_OR, missing, chosen));
     results[0] = hlo_pass_binary(at, HLO_OP_OR, sides[0], sides[3]);
@@ -275,7 +274,7 @@ static HloComputation *chooser(const HloPadder *padder, const HloInstruction *op
     return made;
 }
 
-// Where the chosen element of each window stands in the flat operand; -1 in windows without elements.
+// The position of each window's chosen element in the flat operand; -1 in windows without elements.
 static HloInstruction *chosen_places(const HloPadder *padder, HloInstruction *op) {
     HloInstruction *array = op->operands[0];
     const HloShape *shape = array->shape;
@@ -303,15 +302,15 @@ static HloInstruction *chosen_places(const HloPadder *padder, HloInstruction *op
     return hlo_pass_get(op, windows, 2);
 }
 
-// In static form the op cannot leave elements out of its choice, so it is taken apart: a reduce-window over (valid,
-// value, place) finds where the chosen element of each window stands, and a scatter adds the source there. Windows
-// without elements choose place -1, whose update a scatter drops.
+// In static form the op cannot exclude elements from its choice, so it is split: a reduce-window over (valid, value,
+// position) finds the position of the chosen element of each window, and a scatter adds the source there. Windows
+// without elements choose position -1, whose update a scatter drops.
 HloStatus hlo_padder_select_and_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SELECT_AND_SCATTER));
     HloInstruction *source = op->operands[1];
     const int64_t count = hlo_shape_elements(op->shape), sources = hlo_shape_elements(source->shape);
     const HloOpcode opcode = hlo_computation_binary_opcode(op->called[1]);
-    // The order of operands in the other computations, and places above 2^31, are more than this says.
+    // Not supported: the order of operands in other computations, and positions above 2^31.
     if (opcode == HLO_OPCODE_COUNT || !hlo_op_is(opcode, HLO_OP_IS_COMMUTES) || count > INT32_MAX)
         return hlo_padder_refuse(op, "an array");
     HloInstruction *places = chosen_places(padder, op);
@@ -333,9 +332,9 @@ HloStatus hlo_padder_select_and_scatter(HloPadder *padder, HloInstruction *op, H
     return HLO_SUCCESS;
 }
 
-// ---- products
+// ---- dots and convolutions
 
-// Zeros beyond the size of a dimension that is added over, on both sides: what is there may be infinite.
+// Writes zeros beyond the size of a contracted dimension, on both sides: the elements there may be infinite.
 static void mask_terms(HloPadder *padder, HloInstruction *op, const HloInstruction *const *values, int64_t left,
                        int64_t right) {
     HloInstruction *a = hlo_padder_size(padder, values[0], 0, left), *b = hlo_padder_size(padder, values[1], 0, right);
@@ -349,8 +348,8 @@ static void mask_terms(HloPadder *padder, HloInstruction *op, const HloInstructi
     }
 }
 
-// Sums run over bounds, not sizes, so what stands beyond the size must be zero on both sides: zero times infinity would
-// be NaN if only one side were.
+// Sums run over bounds, not sizes, so elements beyond the size must be zero on both sides: zero times infinity would be
+// NaN if only one side were.
 HloStatus hlo_padder_dot(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DOT));
     (void)result;
@@ -376,7 +375,7 @@ HloStatus hlo_padder_dot(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
-// Only the forms whose sizes stay simple: groups divide a size, and a divided size need not be whole.
+// Supports only forms whose sizes stay simple: groups divide a size, and a divided size need not be whole.
 HloStatus hlo_padder_convolution(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_CONVOLUTION));
     (void)result;
@@ -408,9 +407,9 @@ HloStatus hlo_padder_convolution(HloPadder *padder, HloInstruction *op, HloInstr
     return HLO_SUCCESS;
 }
 
-// ---- orders
+// ---- sorts
 
-// The comparator of (x1 … xn, valid): what is not valid comes last.
+// The comparator of (x1 … xn, valid): invalid elements come last.
 static HloComputation *valid_comparator(const HloPadder *padder, const HloInstruction *op, int64_t count) {
     const HloComputation *plain = op->called[0];
     HloComputation *made = hlo_computation_new(padder->module, plain->name);
@@ -427,8 +426,8 @@ static HloComputation *valid_comparator(const HloPadder *padder, const HloInstru
     return made;
 }
 
-// A truth value that says whether an element is there becomes the last operand, and the comparator asks it first:
-// surplus stands behind everything else whatever the user's comparator says of it.
+// A predicate for valid elements becomes the last operand, and the comparator checks it first: surplus elements come
+// after all others, whatever the user's comparator returns for them.
 HloStatus hlo_padder_sort(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SORT));
     const HloInts along = HLO_ATTRIBUTES(op, Sort)->dimensions;
@@ -455,8 +454,8 @@ HloStatus hlo_padder_sort(HloPadder *padder, HloInstruction *op, HloInstruction 
     return HLO_SUCCESS;
 }
 
-// Surplus becomes the value that comes last in the order of the op. Fewer than k elements leave filler among the first
-// k: the op's result is static, as XLA has it.
+// Surplus elements become the value that comes last in the order of the op. If there are fewer than k elements, filler
+// remains among the first k: the op's result is static, as in XLA.
 HloStatus hlo_padder_topk(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_TOPK));
     (void)result;
@@ -470,7 +469,7 @@ HloStatus hlo_padder_topk(HloPadder *padder, HloInstruction *op, HloInstruction 
         HloLiteral *fill =
             hlo_literal_in_arena(padder->module->arena, hlo_shape_scalar(padder->module->arena, shape->type));
         HloInstruction *least = hlo_padder_identity(op, largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, shape->type);
-        if (hlo_type_is_float(shape->type)) {  // NaNs with all bits set end the total order
+        if (hlo_type_is_float(shape->type)) {  // the total order ends with NaNs with all bits set
             memset(fill->data, 0xff, (size_t)hlo_shape_bytes(fill->shape));
             if (!largest) ((unsigned char *)fill->data)[hlo_shape_bytes(fill->shape) - 1] = 0x7f;
             least = hlo_pass_make(
@@ -486,7 +485,7 @@ HloStatus hlo_padder_topk(HloPadder *padder, HloInstruction *op, HloInstruction 
 
 // ---- scatters
 
-// Where the update of each index vector is there: predicates of the dims of the indices, or NULL.
+// Predicates of the dims of the indices, true for index vectors whose update is within the size; or NULL.
 static HloInstruction *indices_inside(const HloPadder *padder, const HloInstruction *op) {
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
     const int64_t arrays = (op->operand_count - 1) / 2;
@@ -507,8 +506,8 @@ static HloInstruction *indices_inside(const HloPadder *padder, const HloInstruct
     return all;
 }
 
-// A list without indices puts all updates at the beginning of the array. An index that says so, along any dimension
-// that can have one, can then say of some that they go nowhere. False where no dimension can.
+// An empty index vector puts all updates at the beginning of the array. An explicit index of 0, along any dimension
+// that can have one, can then be changed to drop some of them. False if no dimension can have one.
 static bool give_an_index(HloPadder *padder, HloInstruction *op) {
     HloArena *arena = padder->module->arena;
     HloScatterAttributes attributes = *HLO_ATTRIBUTES(op, Scatter);
@@ -530,8 +529,8 @@ static bool give_an_index(HloPadder *padder, HloInstruction *op) {
     return true;
 }
 
-// Updates that are not there are sent outside of the array. Surplus inside of a window cannot be: it has to be a value
-// that changes nothing, so the combiner must have one.
+// Updates beyond the size are sent outside of the array. Surplus elements inside a window cannot be: they must become a
+// value that changes nothing, so the combiner must have a neutral element.
 HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     (void)result;
@@ -559,7 +558,7 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
                                         hlo_padder_masked(padder, op, update, scatter->update_window_dims, fill));
     }
     if (!inside) return HLO_SUCCESS;
-    // Indices below zero are outside of every array: such updates are dropped.
+    // Negative indices are outside of every array: their updates are dropped.
     HloInstruction *indices = op->operands[arrays];
     if (hlo_type_kind(indices->shape->type) != HLO_KIND_SIGNED) indices = hlo_pass_convert(op, indices, HLO_S64);
     HloInstruction *nowhere = hlo_pass_integer(op, indices->shape->type, -1);
@@ -567,15 +566,16 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
     return HLO_SUCCESS;
 }
 
-// ---- many problems side by side
+// ---- batches of independent problems
 
-// Sizes of the dimensions in front of the last `own`.
+// Keeps the sizes of the dimensions before the last `own`.
 static void keep_batch_sizes(HloPadder *padder, HloInstruction *op, int64_t own) {
     for (int64_t d = 0; d < op->shape->rank - own; d++)
         hlo_padder_set_size(padder, op, 0, d, common_size(padder, op, op->operand_count, d));
 }
 
-// Many transforms at once may be any number; a transform of another length is another one. XLA has no such program.
+// The number of transforms in a batch may vary; a transform of another length is a different one. XLA has no program of
+// the latter kind.
 HloStatus hlo_padder_fft(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_FFT));
     (void)result;
@@ -586,8 +586,8 @@ HloStatus hlo_padder_fft(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
-// The square matrices of an operand with those of the identity beyond `size`: what is made of such a matrix is, row by
-// row and column by column, what is made of the smaller one, and the identity.
+// The square matrices of an operand, with rows and columns of the identity beyond `size`: a factorisation of such a
+// matrix is that of the smaller one, extended by the identity.
 static HloInstruction *continued(HloInstruction *op, HloInstruction *matrix, HloInstruction *size) {
     const HloShape *shape = matrix->shape;
     HloInstruction *inside[2], *places[2];
@@ -601,7 +601,7 @@ static HloInstruction *continued(HloInstruction *op, HloInstruction *matrix, Hlo
     return hlo_pass_select(op, hlo_pass_binary(op, HLO_OP_AND, inside[0], inside[1]), matrix, identity);
 }
 
-// The size of an operand's square matrices, rows and columns; NULL where it is static.
+// The size of an operand's square matrices, rows and columns; NULL if it is static.
 static HloInstruction *matrix_size(const HloPadder *padder, const HloInstruction *op, int64_t operand) {
     const HloInstruction *matrix = op->operands[operand];
     HloInstruction *rows = hlo_padder_size(padder, matrix, 0, matrix->shape->rank - 2),
@@ -623,7 +623,7 @@ HloStatus hlo_padder_cholesky(HloPadder *padder, HloInstruction *op, HloInstruct
     return HLO_SUCCESS;
 }
 
-// Rows of the right side beyond the matrix become zeros, and solutions of the identity.
+// Rows of the right side beyond the matrix become zeros, which are then solutions of the identity's equations.
 HloStatus hlo_padder_triangular_solve(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_TRIANGULAR_SOLVE));
     (void)result;

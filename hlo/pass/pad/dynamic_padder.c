@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs with arrays of bounded dynamic size become programs of static shapes (see padder.h). What XLA calls its
-// dynamic padder; so the entry computation keeps its signature as there: PadToStatic takes an argument of dynamic size
-// apart into (array up to its bounds, sizes), SliceToDynamic makes a result of dynamic size.
+// Turns programs with arrays of bounded dynamic size into programs of static shapes (see padder.h). It corresponds to
+// XLA's dynamic padder, and as there the entry computation keeps its signature: PadToStatic splits an argument of
+// dynamic size into (array up to its bounds, sizes), SliceToDynamic makes a result of dynamic size.
 //
-// How it works. Instructions are visited operands first. Each is made static (its declared shape is remembered for the
-// time of its visit), and its rule, one row of rows, says what sizes its result has as a function of the sizes of its
-// operands, and masks operands whose surplus would be mixed into results. Sizes are s32 scalars of the program itself
-// and are kept in a table by (value, leaf, dimension); a dimension without an entry is static. Between computations
-// sizes travel in tuples (pack and unpack), so that loops may change them in each round.
+// Instructions are visited operands first. Each is made static (its declared shape is kept during its visit), and its
+// rule, one row of `rows`, computes the sizes of its result as a function of the sizes of its operands, and masks
+// operands whose surplus elements would be mixed into results. Sizes are s32 scalars of the program itself and are kept
+// in a table by (value, leaf, dimension); a dimension without an entry is static. Between computations sizes are passed
+// in tuples (pack and unpack), so that loops may change them in each iteration.
 //
-// Invariant: what lies beyond the sizes of an array is arbitrary, but finite work away from nothing else: no rule reads
-// it without a mask, and no result that a user sees contains it.
+// Invariant: elements beyond the sizes of an array are arbitrary: no rule reads them without a mask, and no result
+// visible to the user contains them.
 //
 //   s = reduce(f32[<=8] x, 0), to_apply=add
 //   ->  (f32[8] p, s32[] n) = PadToStatic(x);  s = reduce(select(iota < n, p, -0), 0), to_apply=add
@@ -21,7 +21,7 @@
 
 static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry);
 
-// The same shape with static dimensions; layouts stay.
+// The same shape with static dimensions; layouts are kept.
 static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
     if (!hlo_shape_is_dynamic(shape)) return shape;
     HloShape *made = hlo_arena_copy(arena, shape, sizeof *shape);
@@ -36,14 +36,14 @@ static const HloShape *static_shape(HloArena *arena, const HloShape *shape) {
 
 // ---- values with their sizes, as tuples
 
-// Goes through every dynamic dimension of a shape, in order.
+// Iterates over every dynamic dimension of a shape, in order.
 #define FOR_DYNAMIC(shape, leaf, dim)                                                           \
     for (int64_t leaf = 0, leaf##_end = hlo_shape_leaf_count(shape); leaf < leaf##_end; leaf++) \
         for (int32_t dim = 0; dim < hlo_shape_leaf((shape), leaf)->rank; dim++)                 \
             if (hlo_shape_leaf((shape), leaf)->dynamic && hlo_shape_leaf((shape), leaf)->dynamic[dim])
 
-// (value, sizes of the dynamic dimensions of `declared`). UNIMPLEMENTED if the value has others. Calls and loops pass
-// sizes along in this form, in the order of FOR_DYNAMIC on both sides.
+// Makes (value, sizes of the dynamic dimensions of `declared`). UNIMPLEMENTED if the value has others. Calls and loops
+// pass sizes in this form, in the order of FOR_DYNAMIC on both sides.
 static HloStatus pack(const HloPadder *padder, const HloInstruction *like, HloInstruction *value,
                       const HloShape *declared, HloInstruction **packed) {
     int64_t count = 1, known = 0;
@@ -64,7 +64,7 @@ static HloStatus pack(const HloPadder *padder, const HloInstruction *like, HloIn
     return HLO_SUCCESS;
 }
 
-// The value of such a tuple, which knows its sizes from then on. `declared` has dynamic dimensions.
+// Extracts the value of a packed tuple and records its sizes. `declared` has dynamic dimensions.
 static HloInstruction *unpack(HloPadder *padder, HloInstruction *packed, const HloShape *declared) {
     HloInstruction *value = hlo_pass_get(packed, packed, 0);
     const HloShape *outer = padder->declared;
@@ -76,7 +76,7 @@ static HloInstruction *unpack(HloPadder *padder, HloInstruction *packed, const H
     return value;
 }
 
-// The shape of what pack() makes of a value that is declared as `declared`.
+// The shape of the result of pack() for a value of shape `declared`.
 static const HloShape *packed_shape(const HloPadder *padder, const HloShape *declared) {
     HloArena *arena = padder->module->arena;
     int64_t count = 1;
@@ -91,13 +91,13 @@ static const HloShape *packed_shape(const HloPadder *padder, const HloShape *dec
     return hlo_shape_tuple(arena, parts, count);
 }
 
-// All users that `value` has now use `replacement`, the root too.
+// Makes all users in `users`, and the root, use `replacement` instead of `value`.
 static void redirect(HloInstruction *value, HloInstruction *replacement, const HloInstructionVector *users) {
     for (int64_t i = 0; i < users->count; i++) hlo_instruction_replace_use(value, users->items[i], replacement);
     if (hlo_instruction_is_root(value)) hlo_computation_set_root(value->parent, replacement);
 }
 
-// A copy: replacing uses changes the list that is walked.
+// A copy of the users: replacing uses changes the list that is walked.
 static HloInstructionVector users_of(const HloPadder *padder, const HloInstruction *value) {
     HloInstructionVector users = {0};
     for (int64_t i = 0; i < value->users.count; i++) hlo_vector_push(padder->scratch, &users, value->users.items[i]);
@@ -106,8 +106,8 @@ static HloInstructionVector users_of(const HloPadder *padder, const HloInstructi
 
 // ---- the entry computation
 
-// A custom call between the world of sizes and the static one; the targets are XLA's, and hlo/ir/custom_calls.def knows
-// them.
+// A custom call at the boundary between dynamic and static shapes; the targets are XLA's and are rows of
+// hlo/ir/custom_calls.def.
 static HloInstruction *boundary_call(const HloInstruction *like, const char *target, HloInstruction *const *operands,
                                      int64_t count, const HloShape *shape) {
     const HloCustomCallAttributes attributes = {.target = target};
@@ -118,7 +118,7 @@ static HloInstruction *boundary_call(const HloInstruction *like, const char *tar
                                                   .shape = shape});
 }
 
-// What PadToStatic makes of an array: (bounds, a size for each dimension).
+// The shape of PadToStatic's result for an array: (bounds, a size for each dimension).
 static const HloShape *boundary_shape(HloArena *arena, const HloShape *shape) {
     const HloShape **parts = HLO_ARENA_NEW(arena, const HloShape *, shape->rank + 1);
     parts[0] = static_shape(arena, shape);
@@ -129,7 +129,7 @@ static const HloShape *boundary_shape(HloArena *arena, const HloShape *shape) {
     return hlo_shape_tuple(arena, parts, shape->rank + 1);
 }
 
-// The static form of an argument or of a part of it; its sizes go behind `sizes`.
+// The static form of an argument or of a part of it; its sizes are appended to `sizes`.
 static HloInstruction *take_apart(const HloPadder *padder, HloInstruction *value, HloInstructionVector *sizes) {
     HloArena *arena = padder->module->arena;
     const HloShape *shape = value->shape;
@@ -146,8 +146,7 @@ static HloInstruction *take_apart(const HloPadder *padder, HloInstruction *value
     return hlo_pass_get(value, call, 0);
 }
 
-// The parameter keeps its dynamic shape, since callers know it by that; everything behind it sees the padded array and
-// its sizes.
+// The parameter keeps its dynamic shape for its callers; its users read the padded array and its sizes.
 static void pad_argument(HloPadder *padder, HloInstruction *parameter) {
     const HloInstructionVector users = users_of(padder, parameter);
     HloInstructionVector sizes = {0};
@@ -158,7 +157,7 @@ static void pad_argument(HloPadder *padder, HloInstruction *parameter) {
     redirect(parameter, value, &users);
 }
 
-// A result, or a part of it, as `declared` says: leaf number *leaf of `whole` on.
+// A result of shape `declared`, or a part of it, from leaf number *leaf of `whole` on.
 static HloInstruction *put_together(HloPadder *padder, HloInstruction *whole, HloInstruction *value,
                                     const HloShape *declared, int64_t *leaf) {
     if (hlo_shape_is_tuple(declared)) {
@@ -175,7 +174,8 @@ static HloInstruction *put_together(HloPadder *padder, HloInstruction *whole, Hl
     return boundary_call(whole, "SliceToDynamic", operands, declared->rank + 1, declared);
 }
 
-// The root as callers know it: every array that is declared dynamic goes through SliceToDynamic, with its sizes.
+// Restores the root's shape for callers: every array that is declared dynamic goes through SliceToDynamic, with its
+// sizes.
 static void pad_result(HloPadder *padder, HloComputation *entry, const HloShape *declared) {
     int64_t leaf = 0;
     HloInstruction *root = entry->root;
@@ -186,15 +186,15 @@ static void pad_result(HloPadder *padder, HloComputation *entry, const HloShape 
 
 // ---- calls
 
-// What a computation was before it was padded: parameters and results of dynamic size have become tuples with sizes.
+// The shapes of a computation before it was padded: parameters and results of dynamic size become tuples with sizes.
 typedef struct Signature {
     const HloShape *result;
     const HloShape **parameters;
     bool padded;
 } Signature;
 
-// The computation's signature before anything was changed, taken when the computation is first met: callers that come
-// later must not see the padded one.
+// The computation's signature before any change, recorded at its first caller: later callers must not see the padded
+// one.
 static Signature *signature_of(HloPadder *padder, const HloComputation *computation) {
     const int64_t *known = hlo_int_map_find(&padder->signatures, (uint64_t)computation->id);
     if (known) return (Signature *)(uintptr_t)*known;
@@ -207,7 +207,7 @@ static Signature *signature_of(HloPadder *padder, const HloComputation *computat
     return signature;
 }
 
-// Marked before it is padded: a computation that is called from two places must not be padded twice.
+// Marked before it is padded: a computation with two callers must not be padded twice.
 static HloStatus pad_called(HloPadder *padder, HloComputation *computation) {
     Signature *signature = signature_of(padder, computation);
     if (signature->padded) return HLO_SUCCESS;
@@ -215,7 +215,7 @@ static HloStatus pad_called(HloPadder *padder, HloComputation *computation) {
     return pad_computation(padder, computation, false);
 }
 
-// Operand `index` as a parameter takes it that was of shape `declared`.
+// Converts operand `index` to the padded form of a parameter that had shape `declared`.
 static HloStatus pass_operand(HloPadder *padder, HloInstruction *op, int64_t index, const HloShape *declared) {
     HloInstruction *value = op->operands[index], *packed;
     if (!hlo_shape_is_dynamic(declared)) {
@@ -228,7 +228,8 @@ static HloStatus pass_operand(HloPadder *padder, HloInstruction *op, int64_t ind
     return HLO_SUCCESS;
 }
 
-// A call of any kind: the first operand that is passed to parameter 0 of each computation, or to them in order.
+// Pads a call of any kind: the first passed operand goes to parameter 0 of each computation, or the operands go to the
+// parameters in order.
 static HloStatus pad_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     const bool branches = hlo_is(op, HLO_OP_CONDITIONAL);
     const HloShape *declared = padder->declared;
@@ -254,7 +255,7 @@ static HloStatus pad_call(HloPadder *padder, HloInstruction *op, HloInstruction 
 
 // ---- tuples
 
-// Leaves of a tuple are the leaves of its operands, one behind the other.
+// The leaves of a tuple are the leaves of its operands, in order.
 static HloStatus pad_tuple(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     int64_t leaf = 0;
     for (int32_t k = 0; k < op->operand_count; k++) {
@@ -267,7 +268,7 @@ static HloStatus pad_tuple(HloPadder *padder, HloInstruction *op, HloInstruction
     return HLO_SUCCESS;
 }
 
-// The element's leaves begin behind those of the elements before it.
+// The element's leaves begin after those of the elements before it.
 static HloStatus pad_get_tuple_element(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GET_TUPLE_ELEMENT));
     const HloInstruction *tuple = op->operands[0];
@@ -279,7 +280,7 @@ static HloStatus pad_get_tuple_element(HloPadder *padder, HloInstruction *op, Hl
     return HLO_SUCCESS;
 }
 
-// The first operand under another name.
+// The result has the sizes of the first operand.
 static HloStatus pad_identity(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     hlo_padder_copy_sizes(padder, op->operands[0], *result);
     return HLO_SUCCESS;
@@ -287,7 +288,7 @@ static HloStatus pad_identity(HloPadder *padder, HloInstruction *op, HloInstruct
 
 // ---- the boundary's own calls, in programs that another compiler has padded, and annotations
 
-// Whether a call's scalars from `first` on are as many sizes as `array` has dimensions.
+// True if a call's scalars from `first` on are as many sizes as `array` has dimensions.
 static bool has_sizes(const HloShape *array, int64_t count, const HloShape *(*part)(const HloInstruction *, int64_t),
                       const HloInstruction *call) {
     bool fits = hlo_shape_is_array(array) && count == array->rank + 1;
@@ -296,7 +297,7 @@ static bool has_sizes(const HloShape *array, int64_t count, const HloShape *(*pa
     return fits && hlo_shape_equal(part(call, 0), array, HLO_COMPARE_BOUNDS);
 }
 
-// How has_sizes() looks at a call that takes sizes, and at one that gives them.
+// The accessors for has_sizes(): for a call that takes sizes, and for one that returns them.
 static const HloShape *operand_part(const HloInstruction *call, int64_t index) {
     return call->operands[index]->shape;
 }
@@ -305,8 +306,9 @@ static const HloShape *result_part(const HloInstruction *call, int64_t index) {
     return call->shape->elements[index];
 }
 
-// Calls that another compiler's padder has left behind are undone: PadToStatic gives what is known of its operand,
-// SliceToDynamic sets sizes. Other calls may pass an array on as it is; what they would do to the surplus nobody knows.
+// Undoes calls that another compiler's padder has inserted: PadToStatic returns the known array and sizes of its
+// operand, SliceToDynamic sets sizes. Other calls may pass an array on unchanged; their effect on surplus elements is
+// unknown.
 static HloStatus pad_custom_call(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     HloInstruction *array = op->operand_count ? op->operands[0] : NULL;
@@ -333,7 +335,7 @@ static HloStatus pad_custom_call(HloPadder *padder, HloInstruction *op, HloInstr
     return hlo_padder_refuse(op, "an array");
 }
 
-// ---- what becomes of an opcode
+// ---- the rules by opcode
 
 typedef struct PadRow {
     HloOpcode opcode;
@@ -386,26 +388,26 @@ static const PadRow rows[] = {
     {HLO_OP_COLLECTIVE_PERMUTE, hlo_padder_same_dims},
 };
 
-// The rule of an op, or NULL where arrays of dynamic size are refused by name.
+// The rule of an op, or NULL if arrays of dynamic size are refused by name.
 static HloPadderRule *rule_of(const HloInstruction *op) {
     for (size_t i = 0; i < HLO_COUNT_OF(rows); i++)
         if (rows[i].opcode == op->opcode) return rows[i].rule;
     return hlo_op_is(op->opcode, HLO_OP_IS_ELEMENTWISE) ? hlo_padder_pointwise : NULL;
 }
 
-// Calls are visited even where caller and operands are static: their computation may hold dynamic arrays of its own.
+// Calls are visited even if caller and operands are static: their computation may contain dynamic arrays.
 static bool calls_dynamic(const HloInstruction *op) {
     const bool calls = hlo_is(op, HLO_OP_CALL) || hlo_is(op, HLO_OP_FUSION) || hlo_is(op, HLO_OP_WHILE) ||
                        hlo_is(op, HLO_OP_CONDITIONAL);
     return calls && op->called_count > 0;
 }
 
-// One instruction. The rule may put another instruction in its place; its users, which are collected before the rule
-// adds some, and its control edges follow.
+// Pads one instruction. The rule may replace it; its users, which are collected before the rule adds some, and its
+// control edges move to the replacement.
 static HloStatus pad_op(HloPadder *padder, HloInstruction *op) {
     bool dynamic = hlo_shape_is_dynamic(op->shape) || calls_dynamic(op);
     for (int32_t k = 0; k < op->operand_count && !dynamic; k++) dynamic = hlo_padder_is_sized(padder, op->operands[k]);
-    // Ops of static operands and results say something about sizes all the same.
+    // Ops of static operands and results may nevertheless read or set sizes.
     dynamic = dynamic || hlo_is(op, HLO_OP_SET_DIMENSION_SIZE) || hlo_is(op, HLO_OP_GET_DIMENSION_SIZE) ||
               hlo_is(op, HLO_OP_DYNAMIC_RESHAPE);
     if (!dynamic) return HLO_SUCCESS;
@@ -423,7 +425,7 @@ static HloStatus pad_op(HloPadder *padder, HloInstruction *op) {
     return HLO_SUCCESS;
 }
 
-// All of a computation, operands first; parameters of the entry keep their shape for the caller's sake, those of other
+// Pads a whole computation, operands first; parameters of the entry keep their shape for the caller, those of other
 // computations become the tuples that pass_operand() makes.
 static HloStatus pad_computation(HloPadder *padder, HloComputation *computation, bool entry) {
     assert(computation->root);
@@ -473,7 +475,7 @@ static HloStatus check_bounds(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// Programs without sizes are not touched at all: they are nearly all programs.
+// Programs without dynamic sizes, i.e. nearly all, are not changed at all.
 static bool is_dynamic(const HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++)
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next)
@@ -483,15 +485,15 @@ static bool is_dynamic(const HloModule *module) {
     return false;
 }
 
-// What a pair carries between its halves has no place for sizes: pairs of such arrays become one op, and so do those
-// that call computations, which may hold any.
+// The value between the halves of an asynchronous pair has no place for sizes: pairs of dynamic arrays become one op,
+// and so do those that call computations, which may contain any.
 static void join_pairs(HloModule *module) {
     for (int64_t c = 0; c < module->computations.count; c++) {
         for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
             next = at->next;
             const HloInstruction *start = hlo_pass_async_start_of(at);
             if (start && (hlo_is(start, HLO_OP_ASYNC_START) || hlo_shape_is_dynamic(start->shape)))
-                (void)hlo_pass_join_async(at);  // one that cannot be joined is refused by name
+                (void)hlo_pass_join_async(at);  // pairs that cannot be merged are refused by name
         }
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of the pass dynamic-padder: ops that move elements.
 //
-// Ops that only move elements hand sizes from dimension to dimension. Three of them have to move elements differently
-// when sizes are known only at run time: a concatenation puts its second part where the first one really ends, a
-// reversal must bring the surplus back to the end, and a reshape that joins or splits dynamic dimensions has to compute
-// where each element goes (rearrange).
+// Ops that only move elements pass sizes on from dimension to dimension. Three of them have to move elements
+// differently if sizes are known only at run time: a concatenation puts its second part where the first one really
+// ends, a reversal must move the surplus back to the end, and a reshape that merges or splits dynamic dimensions has to
+// compute the new position of each element (rearrange).
 #include <assert.h>
 
 #include "hlo/pass/pad/padder.h"
 
-// Collectives whose results have the dimensions of their operands. A dimension that they cut or join has no size that
-// one device could know.
+// Collectives whose results have the dimensions of their operands. The size of a dimension that they split or
+// concatenate cannot be known to a single device.
 HloStatus hlo_padder_same_dims(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     // Leaf i comes from operand i, or all of them from a single operand.
@@ -32,7 +32,7 @@ HloStatus hlo_padder_same_dims(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
-// A bitcast-convert between widths adds or takes the last dimension; those before it stay.
+// A bitcast-convert between widths adds or removes the last dimension; those before it are kept.
 HloStatus hlo_padder_leading_dims(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     (void)result;
     const int32_t from = op->operands[0]->shape->rank;
@@ -41,7 +41,7 @@ HloStatus hlo_padder_leading_dims(HloPadder *padder, HloInstruction *op, HloInst
     return HLO_SUCCESS;
 }
 
-// New dimensions are static; the others have the size of the dimension they repeat.
+// New dimensions are static; the others have the size of the dimension that they repeat.
 HloStatus hlo_padder_broadcast(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_BROADCAST));
     (void)result;
@@ -51,7 +51,7 @@ HloStatus hlo_padder_broadcast(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
-// Sizes go where their dimensions go.
+// Sizes are permuted like their dimensions.
 HloStatus hlo_padder_transpose(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_TRANSPOSE));
     (void)result;
@@ -61,7 +61,7 @@ HloStatus hlo_padder_transpose(HloPadder *padder, HloInstruction *op, HloInstruc
     return HLO_SUCCESS;
 }
 
-// What the table says is the answer: the op disappears.
+// The table entry is the result: the op disappears.
 HloStatus hlo_padder_get_dimension_size(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GET_DIMENSION_SIZE));
     const int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
@@ -74,18 +74,18 @@ HloStatus hlo_padder_set_dimension_size(HloPadder *padder, HloInstruction *op, H
     assert(hlo_is(op, HLO_OP_SET_DIMENSION_SIZE));
     const int64_t dim = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0];
     HloInstruction *array = op->operands[0];
-    // The same elements under another name, which can have other sizes.
+    // A copy, which can have other sizes than the operand.
     *result = hlo_pass_unary(op, HLO_OP_COPY, array);
     hlo_padder_copy_sizes(padder, array, *result);
-    // A program that says too much is wrong; its masks and offsets must stay within the array all the same.
+    // A program that sets too large a size is wrong; its masks and offsets must nevertheless stay within the array.
     hlo_padder_set_size(padder, *result, 0, dim, hlo_padder_between(op, op->operands[1], 0, op->shape->dims[dim]));
     return HLO_SUCCESS;
 }
 
 // ---- reshapes
 
-// s32 or s64 scalars: products over the dimensions behind each one. The strides of an array whose sizes are only known
-// at run time.
+// The strides of an array whose sizes are only known at run time: s32 or s64 scalars, each the product over the
+// dimensions after its own.
 static HloInstruction **strides_of(const HloInstruction *like, HloInstruction *const *sizes, int64_t rank,
                                    HloType type) {
     HloInstruction **strides = HLO_ARENA_NEW(like->parent->module->arena, HloInstruction *, rank);
@@ -97,15 +97,15 @@ static HloInstruction **strides_of(const HloInstruction *like, HloInstruction *c
     return strides;
 }
 
-// A scalar everywhere.
+// A scalar repeated to `dims`.
 static HloInstruction *spread(const HloInstruction *like, HloInstruction *scalar, HloInts dims) {
     return hlo_pass_broadcast(like, scalar, dims, (HloInts){NULL, 0});
 }
 
-// Makes a reshape, or a dynamic-reshape to sizes `sizes` (of all dimensions), of elements whose places depend on sizes.
-// Where a reshape moves elements across dynamic dimensions nothing static can say where each goes: its number among
-// those that are there is computed, and from that its place within the bounds. What is beyond the sizes reads some
-// element or other, which means nothing.
+// Makes a reshape, or a dynamic-reshape to sizes `sizes` (of all dimensions), whose element positions depend on sizes.
+// If a reshape moves elements across dynamic dimensions, their new positions are not known statically: the number of
+// each among the valid elements is computed, and from that its position within the bounds. Elements beyond the sizes
+// read some arbitrary element.
 static HloInstruction *rearrange(HloPadder *padder, HloInstruction *like, HloInstruction *value, const HloShape *shape,
                                  HloInstruction *const *sizes) {
     const HloShape *from = value->shape;
@@ -117,7 +117,7 @@ static HloInstruction *rearrange(HloPadder *padder, HloInstruction *like, HloIns
     for (int32_t d = 0; d < shape->rank; d++)
         scalars[d] = type == HLO_S32 ? sizes[d] : hlo_pass_convert(like, sizes[d], type);
     HloInstruction **strides = strides_of(like, scalars, shape->rank, type);
-    // The number of an element among those that are there.
+    // The number of an element among the valid ones.
     HloInstruction *number = spread(like, hlo_pass_integer(like, type, 0), dims);
     for (int32_t d = 0; d < shape->rank; d++) {
         HloInstruction *at = hlo_pass_make(like, &(HloBuildRequest){.opcode = HLO_OP_IOTA,
@@ -128,7 +128,7 @@ static HloInstruction *rearrange(HloPadder *padder, HloInstruction *like, HloIns
         number = hlo_pass_binary(like, HLO_OP_ADD, number,
                                  hlo_pass_binary(like, HLO_OP_MULTIPLY, at, spread(like, strides[d], dims)));
     }
-    // Where that element stands within the bounds of the operand.
+    // The position of that element within the bounds of the operand.
     for (int32_t d = 0; d < from->rank; d++) {
         HloInstruction *size = hlo_padder_any_size(padder, like, value, 0, d);
         scalars[d] = type == HLO_S32 ? size : hlo_pass_convert(like, size, type);
@@ -153,7 +153,7 @@ static HloInstruction *rearrange(HloPadder *padder, HloInstruction *like, HloIns
     return hlo_pass_reshape(like, taken, dims);
 }
 
-// Sizes come as operands. Empty arrays are made without looking at the operand: a gather from nothing is no program.
+// Sizes are operands. Empty arrays are created without reading the operand: a gather from an empty array is not valid.
 HloStatus hlo_padder_dynamic_reshape(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_RESHAPE));
     const int32_t rank = op->shape->rank;
@@ -171,16 +171,16 @@ HloStatus hlo_padder_dynamic_reshape(HloPadder *padder, HloInstruction *op, HloI
     return HLO_SUCCESS;
 }
 
-// What becomes of a group of dimensions of a reshape.
+// The treatment of a group of dimensions of a reshape.
 typedef struct Regroup {
     HloReshapeGroup dims;
-    int32_t open;          // the result's dimension whose size follows, or -1
-    HloInstruction *size;  // of it
-    bool moves;            // elements stand elsewhere
+    int32_t open;          // the result's dimension whose size is computed, or -1
+    HloInstruction *size;  // its size
+    bool moves;            // elements change their positions
 } Regroup;
 
-// A reshape splits into groups of dimensions that are reshaped among themselves. In a group one dimension of the result
-// stays open: its size is the number of elements divided by the others' sizes.
+// A reshape splits into groups of dimensions that are reshaped among themselves. In each group one dimension of the
+// result is left open: its size is the number of elements divided by the others' sizes.
 static Regroup regroup(HloPadder *padder, HloInstruction *op, HloReshapeGroup dims) {
     const HloInstruction *value = op->operands[0];
     const HloShape *from = value->shape, *declared = padder->declared;
@@ -191,7 +191,7 @@ static Regroup regroup(HloPadder *padder, HloInstruction *op, HloReshapeGroup di
     for (int32_t d = dims.from_begin; d < dims.from_end; d++) {
         HloInstruction *size = hlo_padder_size(padder, value, 0, d);
         if (size) count = count ? hlo_pass_binary(op, HLO_OP_MULTIPLY, count, size) : size;
-        // Rows of dynamic length are moved together; rows of a dynamic number stand as they are.
+        // Rows of dynamic length move closer together; a dynamic number of rows does not move them.
         if (size && outer > 1) group.moves = true;
         if (!size) known *= from->dims[d];
         outer *= from->dims[d];
@@ -206,15 +206,15 @@ static Regroup regroup(HloPadder *padder, HloInstruction *op, HloReshapeGroup di
         if (d != group.open) known *= op->shape->dims[d];
     }
     if (ahead > 1) group.moves = true;
-    // One dimension that stays one, wherever it stands, keeps its elements.
+    // A single dimension that stays one, whatever its position, keeps its elements.
     if (dims.from_end - dims.from_begin == 1 && dims.to_end - dims.to_begin == 1) group.moves = false;
     group.size =
         known == 1 ? count : hlo_pass_binary(op, HLO_OP_DIVIDE, count, hlo_padder_number(op, known ? known : 1));
     return group;
 }
 
-// Group by group (see regroup()); elements are only moved where some group has to, but then all at once, since a gather
-// costs the same for one group as for all.
+// Treats group by group (see regroup()); elements are moved only if some group requires it, but then all at once, since
+// a gather costs the same for one group as for all.
 HloStatus hlo_padder_reshape(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_RESHAPE));
     const HloShape *from = op->operands[0]->shape;
@@ -239,19 +239,19 @@ HloStatus hlo_padder_reshape(HloPadder *padder, HloInstruction *op, HloInstructi
 
 // ---- parts
 
-// How many of `size` positions lie at start, start + stride, … : at most `most`.
+// The number of positions start, start + stride, … below `size`: at most `most`.
 static HloInstruction *positions(const HloInstruction *like, HloInstruction *size, int64_t start, int64_t stride,
                                  int64_t most) {
     assert(stride > 0 && most >= 0);
     HloInstruction *left = hlo_padder_plus(like, size, stride - 1 - start);
-    if (stride > 1) {  // rounded towards zero: what is negative is none in any case
+    if (stride > 1) {  // truncated: a negative count is zero in any case
         left = hlo_padder_between(like, left, 0, INT32_MAX);
         left = hlo_pass_binary(like, HLO_OP_DIVIDE, left, hlo_padder_number(like, stride));
     }
     return hlo_padder_between(like, left, 0, most);
 }
 
-// Static bounds cut a dynamic dimension: what is left of it within start, limit and stride.
+// Computes the part of a dynamic dimension within start, limit and stride.
 HloStatus hlo_padder_slice(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_SLICE));
     (void)result;
@@ -265,8 +265,8 @@ HloStatus hlo_padder_slice(HloPadder *padder, HloInstruction *op, HloInstruction
     return HLO_SUCCESS;
 }
 
-// A dimension that is taken whole keeps its size. Cut ones are static: the op takes as many as it says, and a program
-// that reads beyond the size reads surplus, as in XLA.
+// A dimension that is taken whole keeps its size. Others are static: the op takes the given number, and a program that
+// reads beyond the size reads surplus elements, as in XLA.
 HloStatus hlo_padder_dynamic_slice(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_DYNAMIC_SLICE));
     (void)result;
@@ -284,7 +284,7 @@ HloStatus hlo_padder_dynamic_update_slice(HloPadder *padder, HloInstruction *op,
     HloInstruction *inside = hlo_padder_all_inside(padder, op, update);
     hlo_padder_copy_sizes(padder, array, op);
     if (!inside) return HLO_SUCCESS;
-    // What is beyond the update's sizes is written back as it was.
+    // Elements beyond the update's sizes are written back unchanged.
     HloInstruction **operands = HLO_ARENA_NEW(padder->scratch, HloInstruction *, op->operand_count - 1);
     operands[0] = array;
     for (int32_t k = 2; k < op->operand_count; k++) operands[k - 1] = op->operands[k];
@@ -297,7 +297,7 @@ HloStatus hlo_padder_dynamic_update_slice(HloPadder *padder, HloInstruction *op,
     return HLO_SUCCESS;
 }
 
-// `value` with `high` more elements of `fill` behind those of each dimension.
+// `value` with `high` more elements of `fill` at the end of each dimension.
 static HloInstruction *pad_high(const HloInstruction *like, HloInstruction *value, HloInstruction *fill,
                                 const int64_t *high) {
     const int64_t rank = value->shape->rank;
@@ -310,20 +310,20 @@ static HloInstruction *pad_high(const HloInstruction *like, HloInstruction *valu
                                                   .attributes = &(HloPadAttributes){{dims, rank}}});
 }
 
-// Start indices: `at` along `dim`, zero elsewhere, behind `first` operands.
+// Sets the start indices after `first` operands: `at` along `dim`, zero elsewhere.
 static void set_starts(const HloInstruction *like, HloInstruction **operands, int64_t first, int64_t rank, int64_t dim,
                        HloInstruction *at) {
     for (int64_t d = 0; d < rank; d++) operands[first + d] = d == dim ? at : hlo_padder_number(like, 0);
 }
 
-// The parts follow each other without gaps at run time, so each begins where the real sizes of those before it end.
+// The parts follow each other without gaps at run time, so each begins where the sizes of those before it end.
 HloStatus hlo_padder_concatenate(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_CONCATENATE));
     const int64_t along = HLO_ATTRIBUTES(op, Dimensions)->dimensions.items[0], rank = op->shape->rank;
     HloInstruction *total = NULL, **operands = HLO_ARENA_NEW(padder->scratch, HloInstruction *, rank + 2);
     bool moves = false;
     for (int32_t k = 0; k < op->operand_count; k++) moves |= hlo_padder_size(padder, op->operands[k], 0, along) != NULL;
-    // Each part is laid over what the one before it left beyond its size; there is room for its bounds.
+    // Each part overwrites the surplus of the one before it; there is room for its bounds.
     for (int32_t k = 0; k < op->operand_count && moves; k++) {
         HloInstruction *part = op->operands[k];
         HloInstruction *size = hlo_padder_any_size(padder, op, part, 0, along);
@@ -349,8 +349,8 @@ HloStatus hlo_padder_concatenate(HloPadder *padder, HloInstruction *op, HloInstr
     return HLO_SUCCESS;
 }
 
-// Padding begins where the elements end, so surplus becomes padding; negative padding cuts from the real end because
-// the total says so.
+// Padding begins where the elements end, so surplus elements become padding; negative padding removes elements from the
+// real end, since the total size includes it.
 HloStatus hlo_padder_pad(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_PAD));
     (void)result;
@@ -375,8 +375,8 @@ HloStatus hlo_padder_pad(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
-// The reversed array has its surplus in front. Padded by a whole array behind, a slice that begins at bound - size has
-// the elements first.
+// The reversed array has its surplus at the front. After appending a whole array of padding, a slice that begins at
+// bound - size has the elements first.
 HloStatus hlo_padder_reverse(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_REVERSE));
     const HloInts reversed = HLO_ATTRIBUTES(op, Dimensions)->dimensions;
@@ -406,7 +406,7 @@ HloStatus hlo_padder_reverse(HloPadder *padder, HloInstruction *op, HloInstructi
     return HLO_SUCCESS;
 }
 
-// Batch dimensions have the sizes of the indices, window dimensions those of the array where the slice takes all of it.
+// Batch dimensions have the sizes of the indices, window dimensions those of the array if the slice takes all of it.
 HloStatus hlo_padder_gather(HloPadder *padder, HloInstruction *op, HloInstruction **result) {
     assert(hlo_is(op, HLO_OP_GATHER));
     (void)result;

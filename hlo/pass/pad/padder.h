@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the pass dynamic-padder share. The pass turns a program with arrays of bounded dynamic size into
-// one of static shapes: an array keeps its bounds, the sizes of its dynamic dimensions become s32 scalars of the
-// program, and ops that mix elements get operands whose elements beyond the sizes are masked.
+// Internals shared by the files of the pass dynamic-padder. The pass turns a program with arrays of bounded dynamic
+// size into one of static shapes: an array keeps its bounds, the sizes of its dynamic dimensions become s32 scalars of
+// the program, and the operands of ops that mix elements are masked beyond their sizes.
 //
-// Where an op's rule runs, its operands are static already and their sizes are known here; the op itself has been made
-// static too. What lies beyond the sizes of an array means nothing.
+// When an op's rule runs, its operands are already static and their sizes are in the table; the op itself has been made
+// static too. Elements beyond the sizes of an array have no meaning.
 #ifndef MESHLO_HLO_PASS_PAD_PADDER_H_
 #define MESHLO_HLO_PASS_PAD_PADDER_H_
 
@@ -13,33 +13,33 @@
 typedef struct HloPadder {
     HloModule *module;
     HloArena *scratch;
-    HloIntMap places;            // of sizes, by instruction, leaf and dimension
+    HloIntMap places;            // indices into `sizes`, by instruction, leaf and dimension
     HloInstructionVector sizes;  // s32[]
     HloIntMap signatures;        // of called computations, by id: see dynamic_padder.c
-    const HloShape *declared;    // the shape of the op whose rule runs, as it was
+    const HloShape *declared;    // the original shape of the op whose rule runs
 } HloPadder;
 
-// What an op becomes: *result is the op itself when the rule starts, and may be replaced by another instruction with
-// the same static shape. The rule gives *result its sizes. UNIMPLEMENTED, naming the op, for what cannot be said in
-// static shapes.
+// The rule of an op: *result is the op itself when the rule starts, and may be replaced by another instruction with the
+// same static shape. The rule sets the sizes of *result. UNIMPLEMENTED, naming the op, if static shapes cannot express
+// it.
 typedef HloStatus HloPadderRule(HloPadder *padder, HloInstruction *op, HloInstruction **result);
 
-// The size of dimension `dim` of leaf `leaf` of a value: an s32[], or NULL where it is static.
+// The size of dimension `dim` of leaf `leaf` of a value: an s32[], or NULL if it is static.
 HloInstruction *hlo_padder_size(const HloPadder *padder, const HloInstruction *value, int64_t leaf, int64_t dim);
-// The same, a constant where it is static.
+// As hlo_padder_size(), but a constant if it is static.
 HloInstruction *hlo_padder_any_size(const HloPadder *padder, const HloInstruction *like, const HloInstruction *value,
                                     int64_t leaf, int64_t dim);
-// Sets a size of the result of the op whose rule runs; forgotten where the op declares the dimension static. NULL is
-// a static size.
+// Sets a size of the result of the op whose rule runs; ignored if the op declares the dimension static. NULL is a
+// static size.
 void hlo_padder_set_size(HloPadder *padder, HloInstruction *value, int64_t leaf, int64_t dim, HloInstruction *size);
-// Whether some dimension of the value is of dynamic size.
+// True if some dimension of the value is of dynamic size.
 bool hlo_padder_is_sized(const HloPadder *padder, const HloInstruction *value);
 // Gives `result`, leaf by leaf, the sizes of `value`, which has the same shape.
 void hlo_padder_copy_sizes(HloPadder *padder, const HloInstruction *value, HloInstruction *result);
-// UNIMPLEMENTED: "%op (reverse): WHAT of dynamic size".
+// Returns UNIMPLEMENTED: "%op (reverse): WHAT of dynamic size".
 HloStatus hlo_padder_refuse(const HloInstruction *op, const char *what);
 
-// s32 arithmetic on sizes beside `like`.
+// An s32 number. Like the arithmetic on sizes below, it is created next to `like`.
 HloInstruction *hlo_padder_number(const HloInstruction *like, int64_t value);
 // a + number.
 HloInstruction *hlo_padder_plus(const HloInstruction *like, HloInstruction *a, int64_t number);
@@ -49,13 +49,13 @@ HloInstruction *hlo_padder_between(const HloInstruction *like, HloInstruction *a
 HloInstruction *hlo_padder_places(const HloInstruction *like, const HloShape *shape, int64_t dim);
 // Predicates of the dims of `shape`: true where index < size along `dim`.
 HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *shape, int64_t dim, HloInstruction *size);
-// The value with the scalar `fill` beyond its sizes along those dimensions that `dims` lists; itself where they are
+// The value with the scalar `fill` beyond its sizes along the dimensions in `dims`; the value itself if they are
 // static.
 HloInstruction *hlo_padder_masked(const HloPadder *padder, HloInstruction *like, HloInstruction *value, HloInts dims,
                                   HloInstruction *fill);
 // Predicates of the dims of an array: true where all of its indices are below its sizes. NULL if they are static.
 HloInstruction *hlo_padder_all_inside(const HloPadder *padder, const HloInstruction *like, const HloInstruction *value);
-// The scalar e with op(x, e) = x for every x of the type, or NULL where none is exact.
+// The scalar e with op(x, e) = x for every x of the type, or NULL if none is exact.
 HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, HloType type);
 
 // The rules: moves (moves.c), arithmetic (compute.c), control flow (dynamic_padder.c).

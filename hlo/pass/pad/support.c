@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and masks of the pass dynamic-padder.
 //
-// The table of sizes has one entry a dynamic dimension of a leaf of a value. A later entry for the same place wins, so
-// a rule may copy the sizes of an operand and then set those that differ. Sizes are instructions of the same
-// computation as their value.
+// The table of sizes has one entry per dynamic dimension of a leaf of a value. A later entry for the same dimension
+// replaces an earlier one, so a rule may copy the sizes of an operand and then set those that differ. Sizes are
+// instructions of the same computation as their value.
 #include <assert.h>
 #include <math.h>
 
 #include "hlo/ir/custom_call.h"
 #include "hlo/pass/pad/padder.h"
 
-// 34 bits of instruction, 20 of leaf, 10 of dimension.
+// A key of 34 bits for the instruction, 20 for the leaf, 10 for the dimension.
 static uint64_t place_of(const HloInstruction *value, int64_t leaf, int64_t dim) {
     assert(leaf >= 0 && leaf < (1 << 20) && dim >= 0 && dim < (1 << 10)); /* both are kept in one number */
     return (uint64_t)value->id << 30 | (uint64_t)leaf << 10 | (uint64_t)dim;
@@ -27,7 +27,7 @@ HloInstruction *hlo_padder_any_size(const HloPadder *padder, const HloInstructio
     return size ? size : hlo_padder_number(like, hlo_shape_leaf(value->shape, leaf)->dims[dim]);
 }
 
-// A declared static dimension needs no size even where an operand's was dynamic: the program says that it is full.
+// A dimension declared static needs no size even if an operand's was dynamic: the program declares that it is full.
 void hlo_padder_set_size(HloPadder *padder, HloInstruction *value, int64_t leaf, int64_t dim, HloInstruction *size) {
     const HloShape *shape = hlo_shape_leaf(padder->declared, leaf);
     if (!size || !shape->dynamic || !shape->dynamic[dim]) return;
@@ -78,14 +78,14 @@ HloInstruction *hlo_padder_between(const HloInstruction *like, HloInstruction *a
     return hlo_pass_binary(like, HLO_OP_MAXIMUM, low_enough, hlo_padder_number(like, low));
 }
 
-// Every dimension of a rank: 0, 1, ….
+// All dimensions of a rank: 0, 1, ….
 static HloInts every_dimension(const HloInstruction *like, int64_t rank) {
     int64_t *dims = hlo_pass_ints(like, rank);
     for (int64_t d = 0; d < rank; d++) dims[d] = d;
     return (HloInts){dims, rank};
 }
 
-// For sums of floats the neutral element is -0: adding 0 would turn a sum of -0 into 0.
+// The neutral element of float sums is -0: adding 0 would turn a sum of -0 into 0.
 HloInstruction *hlo_padder_identity(const HloInstruction *like, HloOpcode op, HloType type) {
     const bool whole = hlo_type_is_integer(type) || type == HLO_PRED;
     const bool real = type == HLO_F64 || type == HLO_F32 || type == HLO_F16 || type == HLO_BF16;
@@ -128,7 +128,7 @@ HloInstruction *hlo_padder_inside(const HloInstruction *like, const HloShape *sh
     return hlo_pass_compare(like, at, limit, HLO_ComparisonDirection_LT);
 }
 
-// The conjunction over those of `dims` that are dynamic; NULL when none is, which callers take for "all of it".
+// The conjunction over the dynamic dimensions among `dims`; NULL if there are none, which callers treat as "all of it".
 static HloInstruction *inside(const HloPadder *padder, const HloInstruction *like, const HloInstruction *value,
                               HloInts dims) {
     HloInstruction *all = NULL;
