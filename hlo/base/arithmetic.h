@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small functions of whole numbers.
+// Small functions on integers.
 #ifndef MESHLO_HLO_BASE_ARITHMETIC_H_
 #define MESHLO_HLO_BASE_ARITHMETIC_H_
 
 #include <stdint.h>
 
-// The greatest common divisor of two numbers from 0 on; 0 only of 0 and 0. Any thread.
+// The greatest common divisor of two non-negative numbers; 0 only if both are 0. Any thread.
 static inline int64_t hlo_gcd(int64_t a, int64_t b) {
     while (b) {
         const int64_t rest = a % b;
@@ -19,8 +19,8 @@ static inline int64_t hlo_smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-// a / b rounded up, and the smallest multiple of b that is no less than a: of a from 0 and b from 1 on, with room for
-// their sum.
+// a / b rounded up, and the smallest multiple of b that is at least a: for a >= 0 and b >= 1 whose sum does not
+// overflow.
 static inline int64_t hlo_divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
@@ -28,7 +28,7 @@ static inline int64_t hlo_round_up(int64_t a, int64_t b) {
     return hlo_divide_up(a, b) * b;
 }
 
-// The product of `count` numbers, 1 of none. For sizes that a shape has already: nobody looks for overflow.
+// The product of `count` numbers, 1 for none. For sizes that a shape already has: overflow is not checked.
 static inline int64_t hlo_product(const int64_t *numbers, int64_t count) {
     int64_t result = 1;
     for (int64_t i = 0; i < count; i++) result *= numbers[i];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The clock by which durations are measured.
+// The clock for measuring durations.
 #ifndef MESHLO_HLO_BASE_CLOCK_H_
 #define MESHLO_HLO_BASE_CLOCK_H_
 

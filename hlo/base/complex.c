@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// XLA builds these from real functions (elemental_ir_emitter.cc), which shows at infinities, NaNs and branch cuts: C's
-// Annex G would repair what XLA leaves as NaN. Each function here follows XLA's values there, and the C library's
-// accuracy elsewhere.
+// XLA builds these from real functions (elemental_ir_emitter.cc), which is visible at infinities, NaNs and branch cuts:
+// C's Annex G would repair values that XLA leaves as NaN. Each function here has XLA's values there, and the C
+// library's accuracy elsewhere.
 #include "hlo/base/complex.h"
 
 #include <math.h>
@@ -11,12 +11,12 @@ typedef double _Complex Complex;
 
 #define NAN_PAIR CMPLX(NAN, NAN)
 
-// In either part.
+// True if either part is NaN.
 static bool has_nan(Complex z) {
     return isnan(creal(z)) || isnan(cimag(z));
 }
 
-// A zero imaginary part keeps its sign, and an infinite size is not multiplied by its sine.
+// A zero imaginary part keeps its sign, and an infinite magnitude is not multiplied by its sine.
 Complex hlo_complex_exp(Complex z) {
     double size = exp(creal(z)), y = cimag(z);
     return y == 0 ? CMPLX(size, y) : CMPLX(size * cos(y), size * sin(y));
@@ -72,7 +72,7 @@ Complex hlo_complex_sign(Complex z) {
     return size == 0 ? CMPLX(0, 0) : CMPLX(creal(z) / size, cimag(z) / size);
 }
 
-// 1/sqrt(0) is (inf, nan), as XLA's quotient gives it.
+// 1/sqrt(0) is (inf, nan), as in XLA's quotient.
 Complex hlo_complex_rsqrt(Complex z) {
     if (z == 0) return CMPLX(INFINITY, NAN);
     if (isinf(creal(z)) || isinf(cimag(z))) return CMPLX(0, 0);

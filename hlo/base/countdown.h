@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of short memory on several threads. Not a public header.
+// For tests of memory shortage on several threads. Not a public header.
 #ifndef MESHLO_HLO_BASE_COUNTDOWN_H_
 #define MESHLO_HLO_BASE_COUNTDOWN_H_
 
 #include <stdint.h>
 
-// What is left in this thread of the countdown that hlo_allocation_fail_after() (memory.h) began, negative for none. A
-// thread that works for this one begins with as many.
+// The rest of the countdown that hlo_allocation_fail_after() (memory.h) started in this thread, negative for none. A
+// thread that works for this one starts with the same value.
 int64_t hlo_allocation_countdown(void);
 
 #endif

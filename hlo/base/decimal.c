@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX has no strtod() that takes a locale, so the calling thread's is exchanged for the time of a call: a pointer of
-// the thread's own. The C library has the locale "C" as a constant: newlocale() allocates nothing, and there is nothing
-// to free.
+// POSIX has no strtod() that takes a locale, so the calling thread's locale, which is a pointer of the thread, is
+// exchanged during a call. The C library has the locale "C" as a constant: newlocale() allocates nothing, and there is
+// nothing to free.
 #include "hlo/base/decimal.h"
 
 #include <assert.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading: the raw bytes are read first, then expanded by one of three libraries behind one loop: each codec is a
-// function that takes what is left of the input and fills what is free of the output.
-// Writing goes to a temporary name in the same folder, which a rename makes the file: readers see the old content or
-// the new, never a part. What cannot be renamed over (standard output, devices, pipes) is written in place. Signals
-// that end the process wait until the temporary file has become the file or is removed; only SIGKILL leaves one.
+// Reading: the raw bytes are read first, then expanded by one of three libraries in a common loop: each codec is a
+// function that consumes the rest of the input and fills the free output. Writing uses a temporary name in the same
+// folder, which is then renamed to the file's: readers see the old content or the new, never a part. Files that cannot
+// be replaced by a rename (standard output, devices, pipes) are written in place. Signals that end the process are
+// delayed until the temporary file has become the file or is removed; only SIGKILL leaves one.
 #include "hlo/base/file.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@
 
 #include "hlo/base/printable.h"
 
-// The system's errno as a status that names the file.
+// Converts the system's errno to a status that names the file.
 static HloStatus system_error(const char *verb, const char *path, int number) {
     HloCode code = HLO_UNKNOWN;
     switch (number) {
@@ -40,14 +40,14 @@ static HloStatus system_error(const char *verb, const char *path, int number) {
         case ENOMEM: code = HLO_RESOURCE_EXHAUSTED; break;
         default: break;
     }
-    HloText name = {0};  // a path may have newlines, and commands for a terminal
+    HloText name = {0};  // a path may contain newlines, and commands for a terminal
     hlo_text_printable(&name, path, strlen(path), false);
     const HloStatus status = hlo_error(code, "cannot %s %s: %s", verb, name.data ? name.data : "", strerror(number));
     hlo_text_free(&name);
     return status;
 }
 
-// The room for a file of at most `limit` bytes: one more, since only what comes behind the last one tells that it was.
+// The buffer size for a file of at most `limit` bytes: one byte more, to detect a file that is longer.
 static size_t with_one_more(size_t limit) {
     return limit == SIZE_MAX ? limit - 1 : limit + 1;
 }
@@ -67,7 +67,7 @@ static HloStatus reserve(const char *name, HloFileContent *content, size_t *capa
     return HLO_SUCCESS;
 }
 
-// Sizes of pipes and of /proc are not known, so that it is read until the end whatever the size says.
+// Reads until the end whatever the reported size, since sizes of pipes and of /proc are not known.
 static HloStatus read_descriptor(const char *name, int descriptor, size_t limit, HloFileContent *content) {
     struct stat info;
     size_t capacity = 0;
@@ -85,7 +85,7 @@ static HloStatus read_descriptor(const char *name, int descriptor, size_t limit,
     return HLO_SUCCESS;
 }
 
-// What a codec is handed and moves on: input that is left, room that is free.
+// The state that a codec advances: the rest of the input, and the free output.
 typedef struct Stream {
     const uint8_t *in;
     size_t in_left;
@@ -93,10 +93,10 @@ typedef struct Stream {
     size_t out_left;
 } Stream;
 
-// What a codec says after a step: more to do, the end of all input, or damage.
+// The result of a step of a codec: more to do, the end of all input, or an error.
 typedef enum Step { STEP_MORE, STEP_END, STEP_DAMAGED, STEP_NO_MEMORY } Step;
 
-// A row a format. `open` makes a state, which `close` frees even if open failed halfway.
+// A format. `open` creates a state, which `close` frees even if `open` failed halfway.
 typedef struct Codec {
     const char *name;
     uint8_t magic[6];
@@ -113,7 +113,7 @@ static Step xz_open(void **state) {
     return lzma_stream_decoder(stream, UINT64_C(1) << 30, LZMA_CONCATENATED) == LZMA_OK ? STEP_MORE : STEP_NO_MEMORY;
 }
 
-// The memory limit of the decoder (1 GiB, xz_open()) is met before ours by hostile dictionaries.
+// Hostile dictionaries reach the memory limit of the decoder (1 GiB, xz_open()) before ours.
 static Step xz_step(void *state, Stream *stream) {
     lzma_stream *lzma = state;
     lzma->next_in = stream->in;
@@ -142,7 +142,7 @@ static Step gzip_open(void **state) {
     return inflateInit2(stream, 15 + 16) == Z_OK ? STEP_MORE : STEP_NO_MEMORY;  // 16: gzip headers only
 }
 
-// Files may be several members one after the other (RFC 1952, 2.2).
+// A file may consist of several members (RFC 1952, 2.2).
 static Step gzip_step(void *state, Stream *stream) {
     z_stream *zlib = state;
     zlib->next_in = (Bytef *)stream->in;
@@ -172,7 +172,7 @@ static Step zstd_open(void **state) {
     return *state ? STEP_MORE : STEP_NO_MEMORY;
 }
 
-// Several frames likewise. The decoder takes no windows beyond 128 MiB, its default.
+// A file may consist of several frames. The decoder refuses windows beyond 128 MiB, its default.
 static Step zstd_step(void *state, Stream *stream) {
     ZSTD_inBuffer in = {stream->in, stream->in_left, 0};
     ZSTD_outBuffer out = {stream->out, stream->out_left, 0};
@@ -199,7 +199,7 @@ static const Codec codecs[] = {
     {"zstd", {0x28, 0xB5, 0x2F, 0xFD}, 4, zstd_open, zstd_step, zstd_close},
 };
 
-// By the first bytes; NULL for what is no compressed file.
+// Finds the codec by the first bytes; NULL if the file is not compressed.
 static const Codec *find_codec(const void *data, size_t size) {
     assert(data || size == 0);
     for (size_t i = 0; i < HLO_COUNT_OF(codecs); ++i) {
@@ -210,7 +210,7 @@ static const Codec *find_codec(const void *data, size_t size) {
     return NULL;
 }
 
-// Expansion stops behind `limit`, so that a small file cannot fill the memory.
+// Expansion stops after `limit`, so that a small file cannot fill the memory.
 static HloStatus expand_loop(const char *name, const Codec *codec, void *state, Stream *stream, size_t limit,
                              HloFileContent *content) {
     assert(codec && state && content->size == 0);
@@ -259,8 +259,8 @@ HloStatus hlo_file_expand(const char *name, const void *data, size_t size, size_
     return status;
 }
 
-// Whole, then expanded if it begins as a compressed file does. Both sizes are limited: a few bytes may expand to
-// anything.
+// Reads the whole file, then expands it if it begins like a compressed one. Both sizes are limited: a few bytes may
+// expand to any size.
 HloStatus hlo_file_read(const char *path, size_t limit, HloFileContent *content) {
     assert(path && content);
     *content = (HloFileContent){0};
@@ -295,12 +295,12 @@ void hlo_file_content_free(HloFileContent *content) {
 static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGXCPU, SIGUSR1, SIGUSR2};
 static const int writing_signals[] = {SIGXFSZ, SIGPIPE};
 
-// The calling thread's signals while a file is written. Those that would end the process, as no one handles or ignores
-// them, wait until its temporary file is gone; those that a write raises are errors of that write, whatever the host
-// program makes of them elsewhere.
+// The calling thread's signals while a file is written. Signals that would end the process, because they are neither
+// handled nor ignored, are delayed until its temporary file is gone; signals that a write raises are errors of that
+// write, however the host program treats them elsewhere.
 typedef struct Quiet {
-    sigset_t before, blocked;  // the thread's mask, and what was added to it
-    sigset_t waiting;          // signals that were pending already
+    sigset_t before, blocked;  // the thread's mask, and the signals added to it
+    sigset_t waiting;          // signals that were already pending
 } Quiet;
 
 static void begin_quiet(Quiet *quiet) {
@@ -315,7 +315,7 @@ static void begin_quiet(Quiet *quiet) {
     sigpending(&quiet->waiting);
 }
 
-// Takes the signals that our writes have raised, and lets the others through.
+// Consumes the signals that our writes have raised, and unblocks the others.
 static void end_quiet(const Quiet *quiet) {
     static const struct timespec no_time = {0};
     sigset_t raised;
@@ -326,7 +326,7 @@ static void end_quiet(const Quiet *quiet) {
     pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
 }
 
-// True when a signal waits that the thread would have had by now.
+// True if a signal is pending that the thread would otherwise have received by now.
 static bool is_interrupted(const Quiet *quiet) {
     sigset_t pending;
     if (sigpending(&pending) != 0) return false;
@@ -337,7 +337,7 @@ static bool is_interrupted(const Quiet *quiet) {
     return false;
 }
 
-// Writes everything; 0 or an errno. With `quiet`, a signal that waits ends it after at most one block (EINTR).
+// Writes everything; returns 0 or an errno. With `quiet`, a pending signal ends it after at most one block (EINTR).
 static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count, const Quiet *quiet) {
     enum { kBlock = 4 << 20 };
     assert(count >= 0);
@@ -356,15 +356,15 @@ static int write_all(int descriptor, const HloFilePiece *pieces, int64_t count, 
     return 0;
 }
 
-// A file that is being replaced: the folder that it is in, and its names there. A path relative to an open folder has
-// room for any name, and stays right when the folder is moved.
+// A file that is being replaced: its folder, and its names there. A path relative to an open folder has room for any
+// name, and stays valid if the folder is moved.
 typedef struct Target {
     int folder;
     const char *name;
     char temporary[64];
 } Target;
 
-// -1 with errno when the folder cannot be opened.
+// Opens the folder of a path; -1 with errno if that fails.
 static int open_folder_of(const char *path, const char **name) {
     const char *slash = strrchr(path, '/');
     *name = slash ? slash + 1 : path;
@@ -384,8 +384,8 @@ static int open_folder_of(const char *path, const char **name) {
     return descriptor;
 }
 
-// Opens a new file in the target's folder under a short name of our own, since the file's name may be as long as names
-// can be. -1 with errno when that fails.
+// Opens a new file in the target's folder under a short generated name, since the file's name may have the maximum
+// length. -1 with errno if that fails.
 static int open_temporary(Target *target) {
     for (int attempt = 0; attempt < 100; ++attempt) {
         snprintf(target->temporary, sizeof target->temporary, ".meshlo-tmp-%ld-%d", (long)getpid(), attempt);
@@ -395,15 +395,15 @@ static int open_temporary(Target *target) {
     return -1;
 }
 
-// Gives the new file the owner, where that is allowed, and the permissions of the old one. 0 or an errno.
+// Gives the new file the permissions of the old one and, if allowed, its owner. Returns 0 or an errno.
 static int keep_permissions(int descriptor, const struct stat *old) {
     const bool owned = fchown(descriptor, old->st_uid, old->st_gid) == 0;
-    // A program that runs as its owner must not become another owner's.
+    // A setuid program must not become that of another owner.
     const mode_t mode = old->st_mode & (owned ? 07777 : 0777);
     return fchmod(descriptor, mode) == 0 ? 0 : errno;
 }
 
-// Returns 0 or an errno; nothing is left behind then.
+// Replaces the target. Returns 0 or an errno; on an error no temporary file remains.
 static int replace_target(Target *target, const struct stat *old, const HloFilePiece *pieces, int64_t count) {
     Quiet quiet;
     begin_quiet(&quiet);
@@ -418,8 +418,8 @@ static int replace_target(Target *target, const struct stat *old, const HloFileP
     return failure;
 }
 
-// `old` is the file at `path`, or NULL: the new file is readable by those who may read the old one. Of an old file that
-// may not be written the new one is refused, as if it were written in place. `given` is the path for messages.
+// `old` is the file at `path`, or NULL: the new file is readable by those who may read the old one. If the old file is
+// not writable, the new one is refused, as if it were written in place. `given` is the path for messages.
 static HloStatus write_and_rename(const char *given, const char *path, const struct stat *old,
                                   const HloFilePiece *pieces, int64_t count) {
     Target target = {.folder = -1};
@@ -431,7 +431,7 @@ static HloStatus write_and_rename(const char *given, const char *path, const str
     return failure ? system_error("write", given, failure) : HLO_SUCCESS;
 }
 
-// To a descriptor that stays open, or, with -1, to what can be opened at `path`: a device or a pipe.
+// Writes to a descriptor that stays open, or, for -1, to the device or pipe at `path`.
 static HloStatus write_in_place(const char *path, int kept, const HloFilePiece *pieces, int64_t count) {
     Quiet quiet;
     int descriptor = kept >= 0 ? kept : open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
@@ -443,8 +443,8 @@ static HloStatus write_in_place(const char *path, int kept, const HloFilePiece *
     return failure ? system_error("write", strcmp(path, "-") ? path : "<stdout>", failure) : HLO_SUCCESS;
 }
 
-// The descriptor that a path names, as /dev/stdout and /dev/fd/3 do; -1 for other paths.
-// Opening such a path again would begin at the start of the file that a shell appends to.
+// The descriptor that a path names, like /dev/stdout and /dev/fd/3; -1 for other paths. Opening one of these paths
+// again would begin at the start of the file to which a shell appends.
 static int named_descriptor(const char *path) {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
     if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0) return STDOUT_FILENO;
@@ -458,10 +458,10 @@ static int named_descriptor(const char *path) {
     return -1;
 }
 
-// Follows symbolic links of which the last one points to nothing, to the path of that nothing in `target`.
-// 0 or an errno. The links are read one after the other, since realpath() wants a file to be there.
+// Follows symbolic links, the last of which is dangling, and stores the path that it points to in `target`. Returns 0
+// or an errno. The links are read one after the other, since realpath() requires that the file exists.
 static int follow_links(const char *path, char target[PATH_MAX]) {
-    enum { kMostLinks = 40 };  // as many as the kernel follows
+    enum { kMostLinks = 40 };  // the kernel's limit
     if (strlen(path) >= PATH_MAX) return ENAMETOOLONG;
     strcpy(target, path);
     for (int i = 0; i < kMostLinks; i++) {
@@ -491,7 +491,7 @@ HloStatus hlo_file_write_pieces(const char *path, const HloFilePiece *pieces, in
     }
     if (S_ISDIR(info.st_mode)) return system_error("write", path, EISDIR);
     if (!S_ISREG(info.st_mode)) return write_in_place(path, -1, pieces, count);
-    // What a symbolic link points to is replaced, not the link.
+    // The target of a symbolic link is replaced, not the link.
     return write_and_rename(path, realpath(path, target) ? target : path, &info, pieces, count);
 }
 

@@ -17,7 +17,7 @@ char *hlo_hexadecimal(HloArena *arena, const void *bytes, size_t count) {
     return digits;
 }
 
-// 16 and more for what is no digit.
+// The value of a digit; 16 or more for other characters.
 static unsigned digit_value(char digit) {
     const char *found = digit ? strchr(DIGITS, digit) : NULL;
     return found ? (unsigned)(found - DIGITS) : 16;

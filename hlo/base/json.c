@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A writer and a parser of JSON (RFC 8259).
 //
-// The writer puts text out at once and keeps no stack: whether a comma is due is one bit,
-// `has_item`, since after a container closes its parent certainly has an item, so only the
-// innermost container's must be known. Numbers get as few digits as read back to the same double;
-// what JSON cannot say (NaN, infinities) becomes null.
+// The writer produces text immediately and keeps no stack: one bit, `has_item`, records whether a comma is due, and
+// only for the innermost container, since after a container closes its parent certainly has an item. Numbers get the
+// fewest digits that read back as the same double; values that JSON cannot express (NaN, infinities) become null.
 //
-// The parser is recursive descent with a depth limit, strict where files are to be the same for
-// everybody: no duplicate keys, no control characters in strings, surrogates in pairs. Values live
-// in the arena. Integers of up to 18 digits are kept exactly beside their double.
+// The parser is recursive descent with a depth limit, and strict where parsers would otherwise disagree: no duplicate
+// keys, no control characters in strings, surrogates in pairs. Values live in the arena. Integers of up to 18 digits
+// are kept exactly beside their double.
 #include "hlo/base/json.h"
 
 #include <assert.h>
@@ -23,7 +22,7 @@
 
 enum { MAX_DEPTH = 100 };
 
-// Puts the comma and the line break that go before a key, or before a value that has no key.
+// Writes the comma and the line break before a key, or before a value without a key.
 static void begin_item(HloJsonWriter *writer) {
     assert(writer->text && writer->depth >= 0);
     if (writer->after_key) {
@@ -71,8 +70,8 @@ void hlo_json_end_array(HloJsonWriter *writer) {
     close_container(writer, ']');
 }
 
-// RFC 8259, section 7: only what must be escaped is. JSON is UTF-8 (section 8.1): a byte that is not part of a
-// character becomes the replacement character, so that one bad name does not make the document unreadable.
+// Escapes only what RFC 8259, section 7, requires. JSON is UTF-8 (section 8.1): a byte that is not part of a character
+// becomes the replacement character, so that one bad name does not make the document unreadable.
 static void write_quoted(HloText *text, const char *value, size_t length) {
     hlo_text_char(text, '"');
     for (size_t i = 0; i < length; ++i) {
@@ -173,7 +172,7 @@ typedef struct Parser {
 
 static HloStatus parse_value(Parser *parser, HloJsonValue *value);
 
-// An error at the parser's position, with the line that it is in.
+// Makes an error at the parser's position, with its line.
 static HloStatus fail(const Parser *parser, const char *message) {
     int64_t line = 1;
     const char *line_start = parser->start;
@@ -202,7 +201,7 @@ static bool accept(Parser *parser, char character) {
     return true;
 }
 
-// No blanks are skipped: within a string this reads the second half of a surrogate pair.
+// Skips no blanks: within a string this reads the second half of a surrogate pair.
 static bool accept_word(Parser *parser, const char *word) {
     size_t length = strlen(word);
     if ((size_t)(parser->end - parser->at) < length || memcmp(parser->at, word, length) != 0) return false;
@@ -210,7 +209,7 @@ static bool accept_word(Parser *parser, const char *word) {
     return true;
 }
 
-// Reads the four digits of \uXXXX; -1 when they are not there.
+// Reads the four digits of \uXXXX; -1 if they are missing.
 static int32_t parse_hex4(Parser *parser) {
     int32_t value = 0;
     if (parser->end - parser->at < 4) return -1;
@@ -223,7 +222,7 @@ static int32_t parse_hex4(Parser *parser) {
     return value;
 }
 
-// Writes one code point and returns where the next one goes.
+// Writes one code point and returns the position after it.
 static char *put_utf8(char *out, uint32_t code) {
     if (code < 0x80) {
         *out++ = (char)code;
@@ -243,7 +242,7 @@ static char *put_utf8(char *out, uint32_t code) {
     return out;
 }
 
-// \uXXXX, with the second half of a surrogate pair where one is needed.
+// Parses \uXXXX, with the second half of a surrogate pair if one is needed.
 static HloStatus parse_unicode_escape(Parser *parser, char **out) {
     int32_t code = parse_hex4(parser);
     if (code >= 0xD800 && code < 0xDC00) {
@@ -272,7 +271,8 @@ static HloStatus parse_escape(Parser *parser, char **out) {
     return HLO_SUCCESS;
 }
 
-// The text after an opening quote. No escape grows when it is resolved, so the raw length is enough room.
+// Parses the text after an opening quote. No escape is shorter than the character it encodes, so the raw length is
+// enough room.
 static HloStatus parse_string(Parser *parser, const char **string, size_t *length) {
     const char *close = parser->at;
     while (close < parser->end && *close != '"') close += *close == '\\' ? 2 : 1;
@@ -299,7 +299,7 @@ static const char *skip_digits(const char *at, const char *end) {
     return at;
 }
 
-// Up to 18 digits are kept as an integer too, as they certainly fit.
+// Up to 18 digits are also kept as an integer, which certainly fits.
 static HloStatus parse_number(Parser *parser, HloJsonValue *value) {
     const char *start = parser->at, *at = start, *end = parser->end;
     if (at < end && *at == '-') ++at;
@@ -350,7 +350,7 @@ static HloStatus parse_array(Parser *parser, HloJsonValue *value) {
     return HLO_SUCCESS;
 }
 
-// A key that stands twice is refused, since readers would disagree on which one counts.
+// A duplicate key is refused, since readers would disagree on which one counts.
 static HloStatus parse_object(Parser *parser, HloJsonValue *value) {
     ValueVector items = {0};
     HloStringVector keys = {0};

@@ -10,18 +10,18 @@
 
 HLO_BEGIN_C
 
-// Writes one JSON value. Initialise with {.text = &text}; the calls below put the commas. Containers that are nested
-// less than `lines` deep put each of their items on a line of its own (0: everything on one line).
+// Writes one JSON value. Initialise with {.text = &text}; the calls below insert the commas. Containers nested less
+// than `lines` deep put each of their items on its own line (0: everything on one line).
 typedef struct HloJsonWriter {
     HloText *text;
     int64_t lines;
     int64_t depth;   // of open containers
-    bool has_item;   // the innermost open container has an item already
-    bool after_key;  // a key was written, its value has not been
+    bool has_item;   // the innermost open container already has an item
+    bool after_key;  // a key was written, its value was not yet
 } HloJsonWriter;
 
-// Each of these writes a value, or with hlo_json_key() before it a member of the open object. Running out of memory is
-// remembered in the text (hlo_text_status()).
+// Opens an object. Each of these functions writes a value, or, after hlo_json_key(), a member of the open object.
+// Running out of memory is recorded in the text (hlo_text_status()).
 HLO_EXPORT void hlo_json_begin_object(HloJsonWriter *writer);
 // Closes the innermost object.
 HLO_EXPORT void hlo_json_end_object(HloJsonWriter *writer);
@@ -29,21 +29,22 @@ HLO_EXPORT void hlo_json_end_object(HloJsonWriter *writer);
 HLO_EXPORT void hlo_json_begin_array(HloJsonWriter *writer);
 // Closes the innermost array.
 HLO_EXPORT void hlo_json_end_array(HloJsonWriter *writer);
-// The name of the next value, inside an object.
+// Writes the name of the next value, inside an object.
 HLO_EXPORT void hlo_json_key(HloJsonWriter *writer, const char *key);
-// A string; control characters, quotes and backslashes are escaped. NULL writes null.
+// Writes a string; control characters, quotes and backslashes are escaped. NULL writes null.
 HLO_EXPORT void hlo_json_string(HloJsonWriter *writer, const char *value);
-// A string of `length` bytes, which may contain NUL.
+// Writes a string of `length` bytes, which may contain NUL.
 HLO_EXPORT void hlo_json_bytes(HloJsonWriter *writer, const char *value, size_t length);
-// An integer.
+// Writes an integer.
 HLO_EXPORT void hlo_json_int64(HloJsonWriter *writer, int64_t value);
-// The shortest decimal that reads back as the same double; null for infinities and NaN, which JSON cannot say.
+// Writes the shortest decimal that reads back as the same double; null for infinities and NaN, which JSON cannot
+// express.
 HLO_EXPORT void hlo_json_double(HloJsonWriter *writer, double value);
-// true or false.
+// Writes true or false.
 HLO_EXPORT void hlo_json_bool(HloJsonWriter *writer, bool value);
-// null.
+// Writes null.
 HLO_EXPORT void hlo_json_null(HloJsonWriter *writer);
-// [a,b,…] of `count` integers.
+// Writes [a,b,…] with `count` integers.
 HLO_EXPORT void hlo_json_int64_array(HloJsonWriter *writer, const int64_t *values, int64_t count);
 
 typedef enum HloJsonKind {
@@ -59,8 +60,8 @@ typedef struct HloJsonValue HloJsonValue;
 struct HloJsonValue {
     HloJsonKind kind;
     bool boolean;          // of a BOOL
-    bool is_integer;       // a NUMBER without fraction and exponent that fits `integer`
-    int64_t integer;       // of such a NUMBER
+    bool is_integer;       // a NUMBER without fraction and exponent that fits in `integer`
+    int64_t integer;       // of a NUMBER with is_integer
     double number;         // of any NUMBER
     const char *string;    // of a STRING: NUL-terminated, escapes resolved
     size_t length;         // bytes of `string`
@@ -70,11 +71,11 @@ struct HloJsonValue {
 };
 
 // Parses `length` bytes of text into a tree in `arena` (strings are copied). `name` is the file's name for messages.
-// INVALID_ARGUMENT with a place for anything that is not exactly one JSON value: also duplicate keys and nesting deeper
-// than 100. RESOURCE_EXHAUSTED when memory is short.
+// INVALID_ARGUMENT with a place for anything that is not exactly one JSON value, including duplicate keys and nesting
+// deeper than 100. RESOURCE_EXHAUSTED when memory is short.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_json_parse(HloArena *arena, const char *name, const char *text, size_t length,
                                                   HloJsonValue **value);
-// The member called `key` of an object; NULL when there is none, or when `object` is NULL or no object.
+// The member called `key` of an object; NULL if there is none, or if `object` is NULL or not an object.
 HLO_EXPORT const HloJsonValue *hlo_json_get(const HloJsonValue *object, const char *key);
 
 HLO_END_C

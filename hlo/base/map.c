@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear probing in a power of two of places, at most three quarters full. Memory is an arena's, so that a table that
-// has grown leaves its smaller ones behind, half of its size in all. There is no removal: what is looked up here is
-// built once.
+// Linear probing in a power of two of entries, at most three quarters full. The memory is an arena's, so a table that
+// has grown leaves its smaller predecessors behind, in total as large as the table itself. There is no removal: tables
+// are built once and then looked up.
 #include "hlo/base/map.h"
 
 #include <assert.h>
@@ -26,7 +26,7 @@ static uint64_t load_word(const unsigned char *bytes) {
     return word;
 }
 
-// Eight bytes a step; not meant to withstand somebody who chooses keys that collide.
+// Processes eight bytes per step; not designed to withstand keys chosen to collide.
 uint64_t hlo_hash_bytes(const void *data, size_t length) {
     assert(data || length == 0);
     const unsigned char *bytes = data;
@@ -42,8 +42,8 @@ uint64_t hlo_hash_bytes(const void *data, size_t length) {
     return hash ^ (hash >> 32);
 }
 
-// The entry that holds the key, or the free one where it belongs. The low bits of a hash say too little of the end of a
-// short key: they left out the last digits of names such as add.1234, which made runs of a hundred entries. The middle
+// The entry with the key, or the free one where it belongs. The low bits of a hash depend too little on the end of a
+// short key: they ignored the last digits of names such as add.1234, which made runs of a hundred entries. The middle
 // of another product depends on all of it.
 static struct HloStringMapEntry *string_slot(struct HloStringMapEntry *entries, int64_t capacity, const char *key,
                                              size_t length, uint64_t hash) {
@@ -62,7 +62,7 @@ void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length
     return string_slot(map->entries, map->capacity, key, length, hlo_hash_bytes(key, length))->value;
 }
 
-// Hashes are kept, so that keys are not read again.
+// Hashes are stored, so that keys are not read again.
 static void grow(HloArena *arena, HloStringMap *map, int64_t capacity) {
     assert(capacity > map->count && (capacity & (capacity - 1)) == 0); /* probing wraps by a mask, and ends at a hole */
     struct HloStringMapEntry *entries = HLO_ARENA_NEW(arena, struct HloStringMapEntry, capacity);
@@ -80,7 +80,7 @@ void hlo_string_map_reserve(HloArena *arena, HloStringMap *map, int64_t count) {
     if (capacity > map->capacity) grow(arena, map, capacity);
 }
 
-// The entry of the key, new if it has no value.
+// The entry of the key; it is new if it has no value.
 static struct HloStringMapEntry *entry_of(HloArena *arena, HloStringMap *map, const char *key, size_t length) {
     if (4 * (map->count + 1) > 3 * map->capacity) grow(arena, map, map->capacity ? map->capacity * 2 : 16);
     uint64_t hash = hlo_hash_bytes(key, length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hash maps in an arena: by string and by 64-bit integer (pointers are cast to uintptr_t). Open addressing; entries
-// cannot be removed, a value can be overwritten. Zero-initialise to get an empty map. One thread at a time.
+// cannot be removed, but a value can be overwritten. Zero-initialise to get an empty map. One thread at a time.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_BASE_MAP_H_
@@ -16,14 +16,14 @@ typedef struct HloStringMap {
     int64_t capacity;
 } HloStringMap;
 
-// The value of `length` bytes at `key`, or NULL.
+// The value for the key of `length` bytes at `key`, or NULL.
 HLO_EXPORT void *hlo_string_map_get(const HloStringMap *map, const char *key, size_t length);
-// Sets a value (not NULL). The key is not copied: it must live as long as the map. Returns the former value or NULL.
+// Sets a value (not NULL). The key is not copied: it must live as long as the map. Returns the previous value or NULL.
 HLO_EXPORT void *hlo_string_map_set(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value);
 
-// Sets the value of a key that has none; false, and nothing is changed, when it has one.
+// Sets the value of a key that has none; false, and nothing is changed, if it has one.
 HLO_EXPORT bool hlo_string_map_add(HloArena *arena, HloStringMap *map, const char *key, size_t length, void *value);
-// Makes room for `count` keys, so that as many can be set without the map growing.
+// Makes room for `count` keys, so that this many can be set without growing the map.
 HLO_EXPORT void hlo_string_map_reserve(HloArena *arena, HloStringMap *map, int64_t count);
 
 typedef struct HloIntMap {
@@ -32,9 +32,9 @@ typedef struct HloIntMap {
     int64_t capacity;
 } HloIntMap;
 
-// Where the value of `key` is stored, or NULL when the key is absent. Valid until the next insertion.
+// A pointer to the value of `key`, or NULL if the key is absent. Valid until the next insertion.
 HLO_EXPORT int64_t *hlo_int_map_find(const HloIntMap *map, uint64_t key);
-// Sets a value.
+// Sets the value of a key.
 HLO_EXPORT void hlo_int_map_set(HloArena *arena, HloIntMap *map, uint64_t key, int64_t value);
 
 // A 64-bit hash of `length` bytes; the same on every machine and run.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Why jumps: IR code would check for memory at every second line otherwise, and none of those checks would ever be
-// tested. One setjmp() at each door of the library and one longjmp() here do the same; tests let each allocation of a
-// program fail in turn (hlo_allocation_fail_after()) and look for leaks.
+// Why jumps: otherwise IR code would check for memory in every second line, and none of those checks would ever be
+// tested. One setjmp() at each entry point of the library and one longjmp() here do the same; tests let each allocation
+// of a program fail in turn (hlo_allocation_fail_after()) and look for leaks.
 #include "hlo/base/memory.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 #include "hlo/base/countdown.h"
 #include "hlo/base/decimal.h"
 
-// The innermost hlo_protect() of this thread, and the countdown of injected failures: with the blocks kept below the
+// The innermost hlo_protect() of this thread, and the countdown of injected failures: with the kept blocks below, the
 // library's only mutable statics; per thread, because an arena may be used far below the call that protects it.
 static _Thread_local struct Guard *innermost_guard;
 static _Thread_local int64_t allocations_until_failure = -1;
@@ -27,7 +27,7 @@ typedef struct Guard {
     HloArena *scratch;  // arenas to free when jumping here
 } Guard;
 
-// Once the countdown is over every allocation fails, as it would when memory is really short.
+// Once the countdown has ended every allocation fails, as when memory is really short.
 static bool must_fail(void) {
     if (allocations_until_failure < 0) return false;
     if (allocations_until_failure == 0) return true;
@@ -73,27 +73,26 @@ void *hlo_allocate_aligned(size_t bytes) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Arenas: a chain of blocks, newest first. Blocks double up to a limit; a large request gets a block of its own.
+// Arenas: a chain of blocks, newest first. Blocks double up to a limit; a large request gets its own block.
 //
-// A block of two megabytes and more asks for huge pages: a program of a million instructions touches so much new memory
-// that faults of 4 KiB took a third of the time in which it was read. Blocks are not larger: memory that nobody touches
-// counts too.
+// A block of two megabytes or more requests huge pages: a program of a million instructions touches so much new memory
+// that faults of 4 KiB took a third of the time to read it. Blocks are not larger, because untouched memory counts too.
 //
-// Some blocks stay when their arena goes, for the next one: the system zeroes pages before it gives them, and on a
-// virtual machine first has to get them from the host, which takes longer than reading the program that is put there
-// (5 ms for 2 MB measured). Under a sanitizer none stay, so that what was freed is seen to be.
+// Some blocks are kept for the next arena when theirs is freed: the system zeroes pages before it provides them, and on
+// a virtual machine first has to get them from the host, which takes longer than reading the program that is put there
+// (5 ms for 2 MB measured). Under a sanitizer no blocks are kept, so that uses of freed memory are detected.
 
 enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 21, HUGE_PAGE_BYTES = 1 << 21 };
 
 typedef struct Block {
     struct Block *older;
-    size_t size;  // usable bytes behind this header, a multiple of the alignment
+    size_t size;  // usable bytes after this header, a multiple of the alignment
 } Block;
 
 _Static_assert(sizeof(Block) % HLO_ARENA_ALIGNMENT == 0, "the payload of a block must be aligned");
 
 struct HloArena {
-    HloArenaRoom room;  // first: the header casts to it
+    HloArenaRoom room;  // must be first: the header is cast to it
     Block *newest;
     size_t total;
     size_t next_size;
@@ -105,7 +104,7 @@ HloArena *hlo_arena_new(void) {
     HloArena *arena = hlo_allocate_zeroed(1, sizeof(*arena));
     if (!arena) return NULL;
     arena->next_size = FIRST_BLOCK_BYTES;
-    arena->room = (HloArenaRoom){(char *)arena, (char *)arena};  // no room, but a place for what takes none
+    arena->room = (HloArenaRoom){(char *)arena, (char *)arena};  // no room, but a valid address for empty allocations
     return arena;
 }
 
@@ -121,15 +120,15 @@ static char *payload(Block *block) {
 #define KEEPS_BLOCKS true
 #endif
 
-// Blocks that no arena has, some of each size that arenas grow by. A place is taken and filled by an exchange: any
-// thread.
+// Kept blocks without an arena, some of each size by which arenas grow. A slot is emptied and filled by an exchange:
+// any thread.
 enum { SMALLEST_KEPT_BYTES = 1 << 17, KEPT_SIZES = 5, KEPT_EACH = 12 };
 static _Atomic(Block *) kept_blocks[KEPT_SIZES][KEPT_EACH];
 
 _Static_assert(SMALLEST_KEPT_BYTES << (KEPT_SIZES - 1) == LARGEST_BLOCK_BYTES, "the largest blocks are kept");
 _Static_assert(KEPT_EACH *(2 * LARGEST_BLOCK_BYTES - SMALLEST_KEPT_BYTES) <= HLO_ARENA_KEPT_BYTES, "as promised");
 
-// The places for blocks of `bytes`, header and all; NULL where none are kept.
+// The slots for blocks of `bytes`, including the header; NULL if none of this size are kept.
 static _Atomic(Block *) *kept_of(size_t bytes) {
     for (int i = 0; KEEPS_BLOCKS && bytes >= SMALLEST_KEPT_BYTES && i < KEPT_SIZES; i++)
         if (bytes == (size_t)SMALLEST_KEPT_BYTES << i) return kept_blocks[i];
@@ -163,7 +162,7 @@ void hlo_arena_free_kept(void) {
         for (Block *block; (block = take_kept_block((size_t)SMALLEST_KEPT_BYTES << i));) hlo_free(block);
 }
 
-// Newest first; `stop` stays (NULL: none does).
+// Frees blocks, newest first, up to but not including `stop` (NULL: all).
 static void free_blocks_until(HloArena *arena, const Block *stop) {
     assert(arena);
     while (arena->newest != stop) {
@@ -174,7 +173,7 @@ static void free_blocks_until(HloArena *arena, const Block *stop) {
     }
 }
 
-// Scratch arenas are a list of their guard, freed in any order.
+// Removes a scratch arena from the list of its guard; they are freed in any order.
 static void leave_guard(HloArena *arena) {
     assert(arena->guard);
     assert(arena->previous_scratch || arena->guard->scratch == arena);
@@ -188,14 +187,14 @@ static void leave_guard(HloArena *arena) {
 
 void hlo_arena_free(HloArena *arena) {
     if (!arena) return;
-    assert(arena->next_size >= FIRST_BLOCK_BYTES);  // else it is no arena, or freed already
+    assert(arena->next_size >= FIRST_BLOCK_BYTES);  // else it is not an arena, or already freed
     if (arena->guard) leave_guard(arena);
     free_blocks_until(arena, NULL);
     hlo_free(arena);
 }
 
 void hlo_out_of_memory(void) {
-    HLO_BUG_IF(!innermost_guard);  // an arena is used where nothing protects it
+    HLO_BUG_IF(!innermost_guard);  // an arena is used outside of hlo_protect()
     longjmp(innermost_guard->resume, 1);
 }
 
@@ -211,7 +210,7 @@ HloArena *hlo_arena_scratch_new(void) {
     return arena;
 }
 
-// Memory for a block; NULL when there is none. *bytes may grow.
+// Memory for a block; NULL if there is none. *bytes may grow.
 static Block *allocate_block(size_t *bytes) {
     if (must_fail() || *bytes > SIZE_MAX - HUGE_PAGE_BYTES) return NULL;
     if (*bytes > HUGE_PAGE_BYTES) *bytes = (*bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
@@ -220,12 +219,12 @@ static Block *allocate_block(size_t *bytes) {
     if (*bytes < HUGE_PAGE_BYTES) return malloc(*bytes);
     Block *block = aligned_alloc(HUGE_PAGE_BYTES, *bytes);
 #ifdef MADV_HUGEPAGE
-    if (block) (void)madvise(block, *bytes, MADV_HUGEPAGE);  // a wish: smaller pages do as well
+    if (block) (void)madvise(block, *bytes, MADV_HUGEPAGE);  // a hint: smaller pages work as well
 #endif
     return block;
 }
 
-// NULL when memory is short.
+// Adds a block; NULL when memory is short.
 static Block *add_block(HloArena *arena, size_t bytes) {
     assert(bytes % HLO_ARENA_ALIGNMENT == 0); /* callers round up */
     size_t size = arena->next_size;
@@ -309,7 +308,7 @@ HloArenaMark hlo_arena_mark(const HloArena *arena) {
 void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
     assert(arena);
     if (arena->newest == mark.block) {
-        assert(mark.next <= arena->room.next);  // a mark of this arena, and no later than a former reset
+        assert(mark.next <= arena->room.next);  // a mark of this arena, and not later than a previous reset
         arena->room.next = mark.next;
         return;
     }
@@ -317,8 +316,8 @@ void hlo_arena_reset(HloArena *arena, HloArenaMark mark) {
     Block *block = arena->newest;
     assert(!block || (mark.next >= payload(block) && mark.next <= payload(block) + block->size));
     arena->room = (HloArenaRoom){mark.next, block ? payload(block) + block->size : mark.next};
-    // Blocks stay in proportion to what the arena holds: an arena that is filled and reset for every instruction would
-    // else come to take, zero and return a huge page for a few bytes.
+    // Block sizes stay in proportion to the arena's content: an arena that is filled and reset for every instruction
+    // would otherwise eventually allocate, zero and free a huge page for a few bytes.
     size_t held = arena->total;
     arena->next_size = FIRST_BLOCK_BYTES;
     while (arena->next_size < held && arena->next_size < LARGEST_BLOCK_BYTES) arena->next_size *= 2;
@@ -336,7 +335,7 @@ HloStatus hlo_protect(HloStatus (*body)(void *argument), void *argument) {
     }
     innermost_guard = &guard;
     HloStatus status = body(argument);
-    HLO_BUG_IF(guard.scratch);  // a scratch arena must not outlive the call it was made in
+    HLO_BUG_IF(guard.scratch);  // a scratch arena must not outlive the call in which it was created
     innermost_guard = guard.outer;
     return status;
 }

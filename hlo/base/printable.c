@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // UTF-8 by the table of RFC 3629, section 4: the range of the second byte depends on the first, all later ones are 80
-// to BF. Escapes are spelt so that the bytes can be found out again.
+// to BF. Escapes are reversible: the bytes can be recovered.
 #include "hlo/base/printable.h"
 
 #include <assert.h>
 
-// By first byte: how long the character is, and what its second byte may be.
+// By first byte: the length of the character, and the range of its second byte.
 static const struct {
     uint8_t first, last, length, low, high;
 } forms[] = {
@@ -36,7 +36,7 @@ int hlo_utf8_length(const char *text, size_t left, uint32_t *code) {
     return 0;
 }
 
-// C0, DEL, C1; line and paragraph separators; the marks of Unicode's bidirectional algorithm (UAX 9).
+// True for C0, DEL, C1, line and paragraph separators, and the marks of Unicode's bidirectional algorithm (UAX 9).
 static bool is_command(uint32_t code, bool keep_lines) {
     if (code == '\t' || (keep_lines && code == '\n')) return false;
     return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 || code == 0x61C ||

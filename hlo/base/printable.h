@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that others chose, made fit for a terminal or a file of a strict format.
+// Makes text from outside safe for a terminal or for a file of a strict format.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_BASE_PRINTABLE_H_
@@ -9,14 +9,14 @@
 
 HLO_BEGIN_C
 
-// The length of the UTF-8 character that begins at `text`, of which `left` bytes are there: 1 to 4, or 0 when the bytes
-// are not one (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). `code` gets the character unless it
-// is NULL.
+// The length of the UTF-8 character that begins at `text`, of which `left` bytes are available: 1 to 4, or 0 if the
+// bytes are not one (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF). Sets *code to the character
+// unless `code` is NULL.
 HLO_EXPORT int hlo_utf8_length(const char *text, size_t left, uint32_t *code);
 
-// Appends `length` bytes in which a terminal finds no command and a reader no other order than that of the bytes:
-// control characters, bytes that are not UTF-8 and marks that turn the direction of writing are written as \xNN or
-// \u{NNNN}. Tabs stay, and with `keep_lines` newlines.
+// Appends `length` bytes such that they contain no commands for a terminal and are displayed in their own order:
+// control characters, bytes that are not UTF-8 and marks that change the direction of writing are written as \xNN or
+// \u{NNNN}. Tabs are kept, and with `keep_lines` newlines.
 HLO_EXPORT void hlo_text_printable(HloText *text, const char *data, size_t length, bool keep_lines);
 
 HLO_END_C

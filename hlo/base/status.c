@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An error is one allocation with copies of all it says, so that it outlives the text and the arena that it is about.
-// Making one never fails: without memory it is the static error below, which is never freed.
+// An error is one allocation with copies of all its strings, so that it outlives the text and the arena that it refers
+// to. Making one never fails: without memory it is the static error below, which is never freed.
 #include "hlo/base/status.h"
 
 #include <assert.h>
@@ -20,7 +20,7 @@ struct HloError {
     char *message;
 };
 
-// What is returned when there is no memory left to describe an error with. Never written to.
+// The error returned when there is no memory left to describe one. Never modified.
 static struct HloError out_of_memory = {
     .code = HLO_RESOURCE_EXHAUSTED, .is_static = true, .message = (char[]){"out of memory"}};
 
@@ -30,8 +30,9 @@ void hlo_bug(const char *file, int line, const char *condition) {
     abort();
 }
 
-// Messages quote names and strings of files. One that is passed on whole may have lines of its own (what Python raised,
-// a report); in all others a line break comes from a file, and could begin a line that looks like another message.
+// Messages quote names and strings of files. A message that is passed on whole may have several lines (a Python
+// exception, a report); in all others a line break comes from a file, and could begin a line that looks like another
+// message.
 static void quote_safely(HloText *text, const char *format) {
     const bool whole = strcmp(format, "%s") == 0 || strcmp(format, "%.*s") == 0;
     if (text->failed || text->length == 0) return;
@@ -41,7 +42,7 @@ static void quote_safely(HloText *text, const char *format) {
     *text = quoted;
 }
 
-// Parts of the place that find no memory are left out; the message is not.
+// Parts of the place for which there is no memory are omitted; the message is not.
 static HloStatus make_error(HloCode code, const HloPlace *place, const char *format, va_list arguments) {
     assert(format);
     HLO_BUG_IF(code == HLO_OK);
@@ -84,7 +85,7 @@ HloStatus hlo_error_at(HloCode code, const HloPlace *place, const char *format, 
     return status;
 }
 
-// The static error cannot be changed and stays as it is.
+// The static error cannot be changed and is returned unchanged.
 HloStatus hlo_status_annotate(HloStatus status, const char *format, ...) {
     assert(format);
     if (!status || status->is_static) return status;
@@ -128,8 +129,8 @@ const char *hlo_code_name(HloCode code) {
     return "UNKNOWN";
 }
 
-// The line and a caret below the column, which counts bytes: one blank for each character that was printed before it,
-// and tabs for tabs, so that it is below its place whatever a tab's width is.
+// Prints the line and a caret below the column, which counts bytes: one blank for each character printed before it, and
+// tabs for tabs, so that the caret is below its position whatever the width of a tab.
 static void print_line(HloText *text, const HloPlace *place) {
     const size_t length = strlen(place->line_text), start = text->length;
     const size_t before = place->column < 1 ? 0 : (size_t)place->column - 1;

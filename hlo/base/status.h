@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: what a call that can fail returns. A HloStatus is NULL when all went well, else an owned error object with a
-// code, a message and, for text input, a place. Our own bugs never come this way (see HLO_BUG_IF).
+// Errors: the results of calls that can fail. A HloStatus is NULL on success, else an owned error object with a code, a
+// message and, for text input, a place. Bugs of our own are never reported this way (see HLO_BUG_IF).
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_BASE_STATUS_H_
@@ -21,24 +21,24 @@ typedef enum HloCode {
 #undef HLO_CODE
 } HloCode;
 
-// An error object, or NULL for success. Owned by whoever holds it: free it with hlo_status_free() or pass it on.
-// Not shared between threads without the caller's own lock.
+// An error object, or NULL for success. Its holder owns it: free it with hlo_status_free() or pass it on. Threads that
+// share one need their own lock.
 typedef struct HloError *HloStatus;
 
 // Success.
 #define HLO_SUCCESS ((HloStatus)0)
 
-// Where in a text an error is. Strings may be NULL, line and column are 1-based, 0 where unknown.
+// The place of an error in a text. Strings may be NULL; line and column are 1-based, 0 if unknown.
 typedef struct HloPlace {
-    const char *file;         // file name as the user gave it
+    const char *file;         // file name as given by the user
     int64_t line;             // 1-based line
     int64_t column;           // 1-based byte column
     const char *line_text;    // the whole offending line, without its newline
     const char *instruction;  // name of the HLO instruction, without '%'
 } HloPlace;
 
-// Makes an error with a printf-style message. Never fails: when memory is short a static out-of-memory error comes
-// back.
+// Makes an error with a printf-style message. Never fails: when memory is short it returns a static out-of-memory
+// error.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_error(HloCode code, const char *format, ...) HLO_PRINTF(2, 3);
 
 // As hlo_error(), with a place; the strings of `place` are copied.
@@ -51,30 +51,30 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_status_annotate(HloStatus status, const c
 // The code; HLO_OK for NULL.
 HLO_EXPORT HloCode hlo_status_code(const struct HloError *status);
 
-// The message without place; "" for NULL. Lives as long as `status`.
+// The message without the place; "" for NULL. Lives as long as `status`.
 HLO_EXPORT const char *hlo_status_message(const struct HloError *status);
 
-// The place, or NULL when none is known. Lives as long as `status`.
+// The place, or NULL if it is unknown. Lives as long as `status`.
 HLO_EXPORT const HloPlace *hlo_status_place(const struct HloError *status);
 
 // The absl name of a code ("INVALID_ARGUMENT"). Static storage.
 HLO_EXPORT const char *hlo_code_name(HloCode code);
 
-// What a person should read: `FILE:LINE:COL: error: MESSAGE`, the line and a caret where a place is known, else
-// `error: MESSAGE`. Ends with a newline. Free the result with hlo_free(). NULL when memory is short.
+// The text for the user: `FILE:LINE:COL: error: MESSAGE`, the line and a caret if the place is known, else `error:
+// MESSAGE`. Ends with a newline. Free the result with hlo_free(). NULL when memory is short.
 HLO_EXPORT char *hlo_status_to_text(const struct HloError *status);
 
 // Frees an error; accepts NULL.
 HLO_EXPORT void hlo_status_free(HloStatus status);
 
-// Returns from the calling function (which must return HloStatus) when `expression` gives an error.
+// Returns from the calling function (which must return HloStatus) if `expression` is an error.
 #define HLO_TRY(expression)                          \
     do {                                             \
         HloStatus hlo_try_status_ = (expression);    \
         if (hlo_try_status_) return hlo_try_status_; \
     } while (0)
 
-// Returns an error from the calling function when `condition` holds: HLO_FAIL_IF(rank < 0, HLO_INVALID_ARGUMENT, "…").
+// Returns an error from the calling function if `condition` holds: HLO_FAIL_IF(rank < 0, HLO_INVALID_ARGUMENT, "…").
 #define HLO_FAIL_IF(condition, ...)                   \
     do {                                              \
         if (condition) return hlo_error(__VA_ARGS__); \

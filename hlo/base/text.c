@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growth by half keeps appending linear. The first failure is remembered and everything after it ignored, so that
-// printers need not look: they ask hlo_text_status() once at the end.
+// Growing by half keeps appending linear. The first failure is recorded and all later calls are ignored, so that
+// printers need not check each call: they call hlo_text_status() once at the end.
 #include "hlo/base/text.h"
 
 #include <assert.h>
 
 #include "hlo/base/decimal.h"
 
-// Grows by half of what there is. Out of memory is remembered and told once, by hlo_text_status(): those who append
-// need not ask each time.
+// Grows by half of the current size. Running out of memory is recorded and reported once, by hlo_text_status(): callers
+// need not check each append.
 char *hlo_text_reserve(HloText *text, size_t extra) {
     assert(text->length <= text->capacity);
     if (text->failed) return NULL;
@@ -40,7 +40,7 @@ void hlo_text_append_growing(HloText *text, const char *data, size_t length) {
     text->data[text->length] = 0;
 }
 
-// Measured first, then written: no guess at a size can be too small.
+// Measures first, then writes: no estimated size can be too small.
 void hlo_text_format_list(HloText *text, const char *format, va_list arguments) {
     assert(text && format);
     va_list again;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing text: what printers, reports and messages are written into.
+// A growing text, into which printers, reports and messages are written.
 //
 // Stability: stable.
 #ifndef MESHLO_HLO_BASE_TEXT_H_
@@ -11,8 +11,8 @@
 
 HLO_BEGIN_C
 
-// Heap memory, always NUL-terminated when data is not NULL. Zero-initialise; free with hlo_text_free(). When memory
-// runs out the text keeps what it has and remembers it: hlo_text_status() tells.
+// Heap memory, always NUL-terminated if data is not NULL. Zero-initialise; free with hlo_text_free(). When memory runs
+// out, the text keeps its content and records the failure for hlo_text_status().
 typedef struct HloText {
     char *data;
     size_t length;
@@ -20,9 +20,9 @@ typedef struct HloText {
     bool failed;
 } HloText;
 
-// Makes room for `extra` more bytes and returns where they go, or NULL when memory is short.
+// Makes room for `extra` more bytes and returns their position, or NULL when memory is short.
 HLO_EXPORT char *hlo_text_reserve(HloText *text, size_t extra);
-// hlo_text_append() where there is no room yet.
+// The part of hlo_text_append() for a text that must grow.
 HLO_EXPORT void hlo_text_append_growing(HloText *text, const char *data, size_t length);
 // Appends `length` bytes. Inline, because printers append a few bytes at a time.
 static inline void hlo_text_append(HloText *text, const char *data, size_t length) {
@@ -36,16 +36,16 @@ static inline void hlo_text_append(HloText *text, const char *data, size_t lengt
 }
 // Appends printf output.
 HLO_EXPORT void hlo_text_format(HloText *text, const char *format, ...) HLO_PRINTF(2, 3);
-// The same with a va_list.
+// As hlo_text_format(), with a va_list.
 HLO_EXPORT void hlo_text_format_list(HloText *text, const char *format, va_list arguments);
-// Decimal digits of a number, faster than printf.
+// Appends the decimal digits of a number, faster than printf.
 HLO_EXPORT void hlo_text_int64(HloText *text, int64_t value);
-// The same, unsigned.
+// As hlo_text_int64(), unsigned.
 HLO_EXPORT void hlo_text_uint64(HloText *text, uint64_t value);
 // RESOURCE_EXHAUSTED if any of the calls above ran out of memory.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_text_status(const HloText *text);
-// A copy in `arena`, NUL-terminated; frees the text. Jumps to hlo_protect() when memory is short now, or was while the
-// text was written.
+// Returns a NUL-terminated copy in `arena` and frees the text. Jumps to hlo_protect() when memory is short now, or was
+// while the text was written.
 HLO_EXPORT char *hlo_text_to_arena(HloArena *arena, HloText *text);
 // Frees the text and leaves an empty one.
 HLO_EXPORT void hlo_text_free(HloText *text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growth doubles; the old items stay behind in the arena, which costs as much again as the vector holds.
+// The capacity doubles; the old items remain in the arena, which costs as much again as the vector holds.
 #include "hlo/base/vector.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growable array of any type, in an arena. Growth leaves the old items behind in the arena: amortised twice the final
-// size. Declare one with `HLO_VECTOR(int64_t) ids = {0};`, or name the type with a typedef to pass it on.
+// A growable array of any type, in an arena. Growing leaves the old items in the arena: amortised twice the final size.
+// Declare one with `HLO_VECTOR(int64_t) ids = {0};`, or name the type with a typedef to pass it on.
 //
 // Stability: experimental.
 #ifndef MESHLO_HLO_BASE_VECTOR_H_
@@ -32,7 +32,7 @@ HLO_BEGIN_C
                                                     (total), sizeof(*(vector)->items)))                             \
          : (void)0)
 
-// What the macros above call: a larger copy of `items`; updates `capacity`. Never NULL.
+// Makes a larger copy of `items` for the macros above; updates `capacity`. Never NULL.
 HLO_EXPORT void *hlo_vector_grow(HloArena *arena, const void *items, int64_t count, int64_t *capacity, int64_t minimum,
                                  size_t bytes_each);
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attributes that shape inference does not look at: who takes part in collectives, shardings, async pairs.
+// Attributes that shape inference does not check: the participants of collectives, shardings, async pairs.
 //
-// Shape inference sees one instruction and its operands. What depends on the module (how many devices there are, whom a
-// group names) or on users (that a start has one done) is looked at here.
+// Shape inference sees one instruction and its operands. Properties that depend on the module (how many devices there
+// are, which ones a group names) or on users (that a start has one done) are checked here.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/ir/collective.h"
 #include "hlo/verify/internal.h"
 
-// How many numbers the groups list, or -1 when they do not fit in 62 bits.
+// The number of devices that the groups list, or -1 if it does not fit in 62 bits.
 static int64_t listed(const HloReplicaGroups *groups) {
     assert(groups);
     int64_t total = 0;
@@ -27,10 +27,10 @@ static int64_t listed(const HloReplicaGroups *groups) {
     return total;
 }
 
-// More devices than any machine has: groups that list more are not written out to be checked.
+// More devices than any machine has: groups that list more are not expanded to be checked.
 enum { DEVICE_LIMIT = 1 << 24 };
 
-// Where the shape of the result follows from how many take part, all groups are as large, as in XLA.
+// If the shape of the result depends on the group size, all groups must have the same size, as in XLA.
 static HloStatus check_group_sizes(const HloInstruction *instruction, const HloReplicaGroups *groups) {
     static const HloOpcode opcodes[] = {HLO_OP_ALL_GATHER, HLO_OP_ALL_GATHER_START, HLO_OP_REDUCE_SCATTER,
                                         HLO_OP_ALL_TO_ALL, HLO_OP_RAGGED_ALL_TO_ALL};
@@ -52,13 +52,12 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     int64_t count = listed(groups);
     int64_t expected = hlo_group_mode_numbers(hlo_group_mode_of(instruction), verifier->module->replica_count,
                                               verifier->module->num_partitions);
-    // A text about devices that its header does not count (replica_count and num_partitions left out) speaks for
-    // itself.
+    // If the header does not count devices (no replica_count and num_partitions), the groups are taken as they are.
     bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;
     if (!counted && count > 0) expected = count;
     HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices; no machine has so many",
                        (long long)count);
-    // Whom a broadcast does not name gets zeros.
+    // Devices that a broadcast does not name receive zeros.
     const bool some = instruction->opcode == HLO_OP_COLLECTIVE_BROADCAST && count >= 0 && count < expected;
     HLO_VERIFY_FAIL_IF(count != expected && !some, "the replica groups list %lld devices of %lld", (long long)count,
                        (long long)expected);
@@ -83,7 +82,7 @@ static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instru
             pair.source < 0 || pair.target < 0 || (counted && (pair.source >= devices || pair.target >= devices));
         HLO_VERIFY_FAIL_IF(outside, "the pair {%lld,%lld} names a device outside of 0..%lld", (long long)pair.source,
                            (long long)pair.target, (long long)devices - 1);
-        // Each slice of the in-place form has pairs of its own.
+        // In the in-place form each slice has its own pairs.
         if (permute->slice_sizes.count > 0) continue;
         HLO_VERIFY_FAIL_IF(hlo_int_map_find(&targets, (uint64_t)pair.target), "two pairs send to device %lld",
                            (long long)pair.target);
@@ -95,7 +94,7 @@ static HloStatus check_pairs(HloVerifier *verifier, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-// Enumerated values are among those that have a name.
+// Checks that enumerated values have names.
 static HloStatus check_enums(const HloInstruction *instruction, HloFamily family) {
     assert(family == HLO_FAMILY_None || instruction->attributes);
     const HloFamilyInfo *info = hlo_family_info(family);
@@ -110,7 +109,7 @@ static HloStatus check_enums(const HloInstruction *instruction, HloFamily family
     return HLO_SUCCESS;
 }
 
-// Results in the place of operands: both are there and of one shape. As in XLA, layouts may differ.
+// Checks that aliased results and operands exist and have the same shape. As in XLA, layouts may differ.
 static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *instruction, HloAliases aliasing) {
     for (int64_t i = 0; i < aliasing.count; i++) {
         const HloAlias *alias = &aliasing.items[i];
@@ -129,7 +128,7 @@ static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// A transfer meets its other end by its channel, and its done by what it gives.
+// Checks the channel of a transfer, which connects it to its other end, and its done, by the result.
 static HloStatus check_channel(const HloInstruction *instruction) {
     const int64_t channel = HLO_ATTRIBUTES(instruction, Transfer)->channel_id;
     HLO_VERIFY_FAIL_IF(channel < 1, "%s needs a channel_id of at least 1", hlo_op_text(instruction->opcode));
@@ -174,7 +173,7 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
 // ---------------------------------------------------------------------------------------------------------------------
 // Async pairs
 
-// The op that ends what `opcode` begins; HLO_OPCODE_COUNT if it begins nothing that must end in the same computation.
+// The op that ends an `opcode`; HLO_OPCODE_COUNT if it begins nothing that must end in the same computation.
 static HloOpcode done_of(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_ALL_GATHER_START: return HLO_OP_ALL_GATHER_DONE;
@@ -201,7 +200,7 @@ static HloStatus check_start(const HloInstruction *start, HloOpcode done) {
 HloStatus hlo_verify_async(HloVerifier *verifier, const HloInstruction *instruction) {
     (void)verifier;
     HloOpcode done = done_of(instruction->opcode);
-    // Starts may also be carried through loops, tuples and calls; then the end is elsewhere.
+    // Starts may also be passed through loops, tuples and calls; then the end is elsewhere.
     if (done != HLO_OPCODE_COUNT && instruction->users.count != 0 && !hlo_instruction_is_root(instruction)) {
         HloOpcode user = instruction->users.items[0]->opcode;
         if (user != HLO_OP_TUPLE) HLO_TRY(check_start(instruction, done));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a module's header says about its entry computation: the layouts that it declares are those of the entry's
-// parameters and result, every alias and every donor names a place that is there, and no place is given away twice.
+// Checks a module's header against its entry computation: the declared layouts are those of the entry's parameters and
+// result, every alias and every donor names an existing buffer, and no buffer is donated twice.
 #include <assert.h>
 
 #include "hlo/verify/internal.h"
@@ -39,12 +39,12 @@ static HloStatus check_entry_layout(HloVerifier *verifier) {
     return HLO_SUCCESS;
 }
 
-// Places that are spoken for. A map, since programs have as many aliases as they have arrays of state.
+// Buffers that are already aliased or donated. A map, since programs have as many aliases as they have arrays of state.
 typedef struct Places {
     HloStringMap outputs, inputs;
 } Places;
 
-// The bytes of (number, index), which are one place.
+// The bytes of (number, index), the key of one buffer.
 static const char *place_key(const HloVerifier *verifier, int64_t number, HloInts index, size_t *length) {
     int64_t *key = HLO_ARENA_NEW(verifier->arena, int64_t, index.count + 1);
     key[0] = number;
@@ -53,7 +53,7 @@ static const char *place_key(const HloVerifier *verifier, int64_t number, HloInt
     return (const char *)key;
 }
 
-// Notes the place; true if it was taken before.
+// Records the buffer; true if it was already recorded.
 static bool take(const HloVerifier *verifier, HloStringMap *places, int64_t number, HloInts index) {
     static const char present = 0;  // any address that is not NULL
     size_t length;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Written shapes against inferred ones, and layouts.
+// Checks written shapes against inferred ones, and layouts.
 //
-// Shapes are inferred anew from the operands and must agree with what is written. Agreement leaves two freedoms,
-// because other compilers' passes use them in place: the precision of floats, and how much is known of dynamic
+// Shapes are inferred again from the operands and must agree with the written ones. Two differences are allowed,
+// because passes of other compilers change these in place: the precision of floats, and how much is known of dynamic
 // dimensions.
 #include <assert.h>
 
@@ -10,7 +10,7 @@
 #include "hlo/ir/infer/support.h"
 #include "hlo/verify/internal.h"
 
-// Orders are permutations of the dimensions, tiles have a size that can be counted with.
+// Checks that orders are permutations of the dimensions, and that tiles have sizes whose products do not overflow.
 static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
     assert(shape->layout && hlo_shape_is_array(shape));
     const HloLayout *layout = shape->layout;
@@ -22,7 +22,7 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
         for (int64_t d = 0; d < layout->tiles[i].count; d++) {
             int64_t size = layout->tiles[i].items[d];
             HLO_VERIFY_FAIL_IF(size < 1 && size != HLO_TILE_COMBINE, "a tile of size %lld", (long long)size);
-            // Sizes are rounded up to tiles and multiplied: nobody behind looks for overflow.
+            // Sizes are rounded up to tiles and multiplied: no later code checks for overflow.
             bool fits = size == HLO_TILE_COMBINE || !__builtin_mul_overflow(elements, size, &elements);
             HLO_VERIFY_FAIL_IF(!fits || elements > HLO_LARGEST_STEP, "a tile of more than 2^46 elements");
         }
@@ -31,7 +31,7 @@ static HloStatus check_layout(HloVerifier *verifier, const HloShape *shape) {
     return HLO_SUCCESS;
 }
 
-// Leaf by leaf.
+// Checks leaf by leaf.
 HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape) {
     if (hlo_shape_is_tuple(shape)) {
         for (int32_t i = 0; i < shape->element_count; i++) HLO_TRY(hlo_verify_layouts(verifier, shape->elements[i]));
@@ -42,8 +42,8 @@ HloStatus hlo_verify_layouts(HloVerifier *verifier, const HloShape *shape) {
     return shape->layout ? check_layout(verifier, shape) : HLO_SUCCESS;
 }
 
-// Ops that pass arrays on as they are: nothing in them could change a precision, so that the shapes are equal, as in
-// XLA's verifier.
+// True for ops that pass arrays on unchanged: they cannot change a precision, so the shapes are equal, as in XLA's
+// verifier.
 static bool passes_on(HloOpcode opcode) {
     switch (opcode) {
         case HLO_OP_BITCAST:
@@ -74,8 +74,8 @@ static bool has_float(const HloShape *shape) {
     return hlo_type_is_float(shape->type);
 }
 
-// Whether passes may have changed the precision of the result in place. Only floats that come in as floats have one to
-// change: the parts and the size of a complex number have the type of its parts.
+// True if passes may have changed the precision of the result in place. Only floats from float operands have a
+// precision to change: the parts and the magnitude of a complex number have the type of its parts.
 static bool precision_is_free(const HloInstruction *instruction) {
     if (passes_on(instruction->opcode)) return false;
     for (int64_t i = 0; i < instruction->operand_count; i++)
@@ -83,8 +83,8 @@ static bool precision_is_free(const HloInstruction *instruction) {
     return false;
 }
 
-// Whether the written shape may stand where another one was inferred: the same, but for how much is known of dynamic
-// dimensions and, where the op leaves it open, for the precision of floats.
+// True if the written shape is compatible with the inferred one: the same, except for how much is known of dynamic
+// dimensions and, if the op leaves it open, for the precision of floats.
 static bool agrees(const HloInstruction *instruction, const HloShape *inferred) {
     const HloShape *written = instruction->shape;
     if (hlo_shape_equal(inferred, written, HLO_COMPARE_IGNORE_LAYOUT) || hlo_shapes_agree(inferred, written))
@@ -102,6 +102,6 @@ HloStatus hlo_verify_shape(HloVerifier *verifier, const HloInstruction *instruct
     HLO_VERIFY_FAIL_IF(!agrees(instruction, inferred), "%s: the shape must be %s, not %s",
                        hlo_op_text(instruction->opcode), hlo_verify_shape_text(verifier, inferred),
                        hlo_verify_shape_text(verifier, instruction->shape));
-    // Inference takes a custom call's shape as written: what it means is the target's business.
+    // Inference takes a custom call's shape as written: only the target interprets it.
     return hlo_is(instruction, HLO_OP_CUSTOM_CALL) ? hlo_custom_call_check(instruction) : HLO_SUCCESS;
 }

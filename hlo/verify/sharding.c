@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shardings: the tiles multiply up to the devices that are listed, and fit the shape.
+// Checks shardings: the product of the tiles is the number of listed devices, and the tiles fit the shape.
 //
-// What is checked is what the partitioner takes for granted: counts that agree and axes that exist. Whether a sharding
-// makes sense for an op is its business.
+// These are the properties that the partitioner assumes: counts that agree and axes that exist. Whether a sharding
+// makes sense for an op is checked by the partitioner.
 #include <assert.h>
 
 #include "hlo/verify/internal.h"
 
-// Product of positive numbers; 0 when one is not, or when it is above 2^40 (no machine has so many devices).
+// Product of positive numbers; 0 if one is not positive, or if the product exceeds 2^40 (more devices than any machine
+// has).
 static int64_t product(HloInts ints) {
     int64_t total = 1;
     for (int64_t i = 0; i < ints.count; i++) {
@@ -49,7 +50,7 @@ static HloStatus check_tiled(HloVerifier *verifier, const HloSharding *sharding,
     return HLO_SUCCESS;
 }
 
-// Every axis reference exists, and no axis (or part of one) is used twice: counted by size.
+// Checks that every axis reference exists, and that no axis (or part of one) is used twice: counted by size.
 static HloStatus check_axes(const HloMesh *mesh, const HloAxisRefs *refs, int64_t *left) {
     assert(mesh && left);
     for (int64_t i = 0; i < refs->count; i++) {
@@ -100,10 +101,10 @@ HloStatus hlo_verify_sharding(HloVerifier *verifier, const HloInstruction *instr
     const HloSharding *sharding = instruction->sharding;
     if (!sharding) return HLO_SUCCESS;
     if (sharding->kind != HLO_SHARDING_TUPLE) return check_one(verifier, sharding, instruction->shape);
-    // The parts of an outfeed are those of what is sent, not of the token.
+    // The parts of an outfeed's sharding are those of the sent value, not of the token.
     if (instruction->opcode == HLO_OP_OUTFEED) return HLO_SUCCESS;
     int64_t leaves = hlo_shape_leaf_count(instruction->shape);
-    // An empty tuple, and what has effects but no result, carry one sharding all the same.
+    // An empty tuple, and an op that has effects but no result, may nevertheless have one sharding.
     HLO_VERIFY_FAIL_IF(sharding->element_count != leaves && !(leaves == 0 && sharding->element_count == 1),
                        "a sharding of %lld leaves for %s", (long long)sharding->element_count,
                        hlo_verify_shape_text(verifier, instruction->shape));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph itself: lists, edges, order, names, calls.
+// Checks the graph itself: lists, edges, order, names, calls.
 //
-// First what later checks rely on: lists are linked both ways and hold every instruction once, parameters are numbered
-// without gaps, operands stand before their users. Then edges, counted from both ends: each entry of a list of users is
-// right and stands once, and there are as many entries as there are distinct operands, so none is missing. Names are
-// unique, callers match calls, and no computation calls itself, even by way of others.
+// First the properties that later checks rely on: lists are linked both ways and contain every instruction once,
+// parameters are numbered without gaps, operands come before their users. Then edges, counted from both ends: each
+// entry of a list of users is right and occurs once, and there are as many entries as there are distinct operands, so
+// none is missing. Names are unique, callers match calls, and no computation calls itself, even indirectly.
 #include <assert.h>
 #include <string.h>
 
 #include "hlo/verify/internal.h"
 
-// The list of a computation is whole, and its ids are in range and used once.
+// Checks that the list of a computation is complete, and that its ids are in range and used once.
 static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
     assert(computation && used);
     const HloInstruction *previous = NULL;
@@ -32,7 +32,7 @@ static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
     return HLO_SUCCESS;
 }
 
-// The computation's list of parameters and the instructions say the same.
+// Checks that the computation's list of parameters agrees with the instructions.
 static HloStatus check_parameters(const HloComputation *computation) {
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -48,13 +48,13 @@ static HloStatus check_parameters(const HloComputation *computation) {
     return HLO_SUCCESS;
 }
 
-// Two instructions of one module in one number.
+// Combines two instructions of one module into one number.
 static uint64_t pair_key(const HloInstruction *first, const HloInstruction *second) {
     return (uint64_t)(uint32_t)first->id << 32 | (uint32_t)second->id;
 }
 
-// What successors say of control edges, as (before, after). A map, because asking the list of an instruction that
-// stands before n others would take n^2 steps.
+// The control edges (before, after) listed as successors. A map, because searching the list of an instruction that
+// precedes n others would take n^2 steps.
 static HloIntMap successor_edges(const HloVerifier *verifier, const HloComputation *computation) {
     HloIntMap map = {0};
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -65,7 +65,7 @@ static HloIntMap successor_edges(const HloVerifier *verifier, const HloComputati
     return map;
 }
 
-// Every edge that a successor list has was met from the other side too: `edges` has a 2 for those.
+// Checks that every edge listed as a successor was also listed on the other side: `edges` has a 2 for those.
 static HloStatus check_successors(const HloComputation *computation, const HloIntMap *edges) {
     for (const HloInstruction *i = computation->first; i; i = i->next) {
         for (int64_t k = 0; k < i->control_successors.count; k++) {
@@ -78,7 +78,7 @@ static HloStatus check_successors(const HloComputation *computation, const HloIn
     return HLO_SUCCESS;
 }
 
-// Operands and control predecessors stand before the instruction; `passed` marks what was passed.
+// Checks that operands and control predecessors come before the instruction; `passed` marks the previous instructions.
 static HloStatus check_order(const HloInstruction *instruction, const uint8_t *passed, const HloIntMap *edges) {
     for (int64_t i = 0; i < instruction->operand_count; i++) {
         const HloInstruction *operand = instruction->operands[i];
@@ -98,8 +98,8 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
     return HLO_SUCCESS;
 }
 
-// More operands than are searched one by one: those of wide instructions go into a map first, or checking that each
-// operand of a tuple is one would take the square of their number.
+// More operands than are searched linearly: those of wide instructions go into a map first, or checking that each user
+// entry of a tuple's operands is right would be quadratic.
 enum { WIDE = 32 };
 
 // The operands of all wide instructions of a computation.
@@ -121,7 +121,7 @@ static bool uses(const HloInstruction *user, const HloInstruction *operand, cons
     return false;
 }
 
-// Each user entry is right and stands once. Together with equal totals (below) that makes the entries complete.
+// Checks that each user entry is right and occurs once. Together with equal totals (below) the entries are complete.
 static HloStatus check_users(HloVerifier *verifier, const HloInstruction *instruction, const HloIntMap *wide) {
     for (int64_t i = 0; i < instruction->users.count; i++) {
         const HloInstruction *user = instruction->users.items[i];
@@ -133,7 +133,7 @@ static HloStatus check_users(HloVerifier *verifier, const HloInstruction *instru
     return HLO_SUCCESS;
 }
 
-// Operands of an instruction, each counted once.
+// The number of operands of an instruction, each counted once.
 static int64_t distinct_operands(const HloInstruction *instruction, int32_t *last_user) {
     int64_t count = 0;
     for (int64_t i = 0; i < instruction->operand_count; i++) {
@@ -145,7 +145,7 @@ static int64_t distinct_operands(const HloInstruction *instruction, int32_t *las
     return count;
 }
 
-// All edges of a computation, in one walk.
+// Checks all edges of a computation, in one walk.
 static HloStatus check_edges(HloVerifier *verifier, const HloComputation *computation, uint8_t *passed,
                              int32_t *last_user) {
     assert(passed && last_user);
@@ -163,7 +163,8 @@ static HloStatus check_edges(HloVerifier *verifier, const HloComputation *comput
     return check_successors(computation, &edges);
 }
 
-// Names are how people and texts refer to things; computations and instructions have one space each.
+// Checks that names are unique: people and texts refer to things by them. Computations and instructions have separate
+// name spaces.
 static HloStatus check_names(HloVerifier *verifier) {
     HloStringMap computations = {0}, instructions = {0};
     static const char present = 0;  // any address that is not NULL
@@ -182,10 +183,10 @@ static HloStatus check_names(HloVerifier *verifier) {
 }
 
 // ---------------------------------------------------------------------------------------------------------------------
-// Recursion: a computation must not reach itself. Takes away computations that call nothing, then those whose callees
-// are all gone, and so on; what is left calls itself.
+// Recursion: a computation must not reach itself. Removes computations that call nothing, then those whose callees are
+// all removed, and so on; any that remain are recursive.
 
-// True if `called[index]` stands earlier in the list too.
+// True if `called[index]` also occurs earlier in the list.
 static bool called_before(const HloInstruction *instruction, int64_t index) {
     assert(index >= 0 && index < instruction->called_count);
     for (int64_t i = 0; i < index; i++) {
@@ -194,7 +195,7 @@ static bool called_before(const HloInstruction *instruction, int64_t index) {
     return false;
 }
 
-// How many computations an instruction's computation calls, each caller counted once a callee: what `callers` lists.
+// The number of calls in a computation, each caller counted once per callee, as listed in `callers`.
 static int64_t distinct_calls(const HloComputation *computation) {
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; i = i->next) {
@@ -203,7 +204,7 @@ static int64_t distinct_calls(const HloComputation *computation) {
     return count;
 }
 
-// Takes computations that call nothing out of the count of their callers until none is left, or a cycle is.
+// Removes computations that call nothing from the count of their callers until none is left, or only a cycle.
 static HloStatus check_recursion(HloVerifier *verifier) {
     const HloComputationVector *all = &verifier->module->computations;
     int64_t *pending = HLO_ARENA_NEW(verifier->arena, int64_t, verifier->module->computation_limit);
@@ -229,12 +230,12 @@ static HloStatus check_recursion(HloVerifier *verifier) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Callers
 
-// Callee and caller in one number.
+// Combines callee and caller into one number.
 static uint64_t call_key(const HloComputation *called, const HloInstruction *caller) {
     return (uint64_t)(uint32_t)called->id << 32 | (uint32_t)caller->id;
 }
 
-// Each entry of a computation's callers is right and stands once; all of them go into `calls`.
+// Checks that each entry of a computation's callers is right and occurs once; all of them go into `calls`.
 static HloStatus collect_callers(HloVerifier *verifier, const HloComputation *computation, HloIntMap *calls) {
     for (int64_t i = 0; i < computation->callers.count; i++) {
         const HloInstruction *caller = computation->callers.items[i];
@@ -249,7 +250,7 @@ static HloStatus collect_callers(HloVerifier *verifier, const HloComputation *co
     return HLO_SUCCESS;
 }
 
-// Each callee is in the module and knows the instruction.
+// Checks that each callee is in the module and lists the instruction as a caller.
 static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *calls) {
     assert(instruction->parent);
     const HloOpInfo *info = hlo_op_info(instruction->opcode);
@@ -265,7 +266,7 @@ static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *
     return HLO_SUCCESS;
 }
 
-// Both directions: first all that callees list, then all that callers do.
+// Checks both directions: first all callers that callees list, then all calls of callers.
 static HloStatus check_calls(HloVerifier *verifier) {
     HloIntMap calls = {0};
     const HloComputationVector *all = &verifier->module->computations;
@@ -278,7 +279,7 @@ static HloStatus check_calls(HloVerifier *verifier) {
     return HLO_SUCCESS;
 }
 
-// Everything that does not look at what ops mean.
+// Checks everything that does not depend on the meaning of ops.
 HloStatus hlo_verify_structure(HloVerifier *verifier) {
     const HloModule *module = verifier->module;
     HLO_VERIFY_FAIL_IF(!module->entry, "module %s has no entry computation", module->name);

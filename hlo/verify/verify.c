@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a module valid, in the order in which later checks rely on earlier ones: counts, structure (nothing
-// dangles, operands first), then each instruction by itself, then what the header says about the entry. Structure comes
-// first because everything after it follows pointers.
+// Checks the validity of a module, in the order in which later checks rely on earlier ones: counts, structure (no
+// dangling references, operands first), then each instruction by itself, then the header against the entry. Structure
+// comes first because everything after it follows pointers.
 #include "hlo/verify/verify.h"
 
 #include <assert.h>
@@ -13,7 +13,7 @@ const char *hlo_verify_shape_text(HloVerifier *verifier, const HloShape *shape) 
     return hlo_shape_message(verifier->arena, shape);
 }
 
-// Errors that have a place already keep it: it is the more exact one.
+// Errors that already have a place keep it: it is more precise.
 HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) {
     assert(instruction->parent && instruction->parent->name);
     if (!status || hlo_status_place(status)) return status;
@@ -22,13 +22,13 @@ HloStatus hlo_verify_place(HloStatus status, const HloInstruction *instruction) 
 }
 
 static HloStatus check_instruction(HloVerifier *verifier, const HloInstruction *instruction) {
-    HLO_TRY(hlo_verify_attributes(verifier, instruction));  // first: inference reads them
+    HLO_TRY(hlo_verify_attributes(verifier, instruction));  // first, because inference reads them
     HLO_TRY(hlo_verify_shape(verifier, instruction));
     HLO_TRY(hlo_verify_sharding(verifier, instruction));
     return hlo_verify_async(verifier, instruction);
 }
 
-// Scratch memory is given back after each instruction: programs have millions.
+// Scratch memory is freed after each instruction: programs have millions.
 static HloStatus check_all(HloVerifier *verifier) {
     assert(verifier->module && verifier->seen);
     HLO_TRY(hlo_verify_counts(verifier->module));
