@@ -40,8 +40,7 @@ double _Complex hlo_complex_sin(double _Complex z);
 double _Complex hlo_complex_cos(double _Complex z);   // cos x cosh y - i sin x sinh y
 double _Complex hlo_complex_tan(double _Complex z);   // NaN at real infinities and NaNs
 double _Complex hlo_complex_tanh(double _Complex z);  // NaN at imaginary infinities and NaNs
-double _Complex hlo_complex_sqrt(
-    double _Complex z);  // +i times a real for negative numbers, whatever the sign of a zero imaginary part
+double _Complex hlo_complex_sqrt(double _Complex z);  // +i for -1, whatever the sign of a zero imaginary part
 double _Complex hlo_complex_rsqrt(double _Complex z);
 double _Complex hlo_complex_sign(double _Complex z);      // z / |z|, and 0 for 0
 double _Complex hlo_complex_logistic(double _Complex z);  // 1 / (1 + exp(-z))

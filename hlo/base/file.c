@@ -80,7 +80,7 @@ static HloStatus read_descriptor(const char *name, int descriptor, size_t limit,
         if (got == 0) break;
         content->size += (size_t)got;
     }
-    assert(content->size <= limit); /* or reserve() had refused */
+    assert(content->size <= limit); /* else reserve() has failed */
     content->data[content->size] = 0;
     return HLO_SUCCESS;
 }

@@ -236,7 +236,7 @@ static Block *add_block(HloArena *arena, size_t bytes) {
     }
     Block *block = allocate_block(&size);
     if (!block) return NULL;
-    assert(size % HLO_ARENA_ALIGNMENT == 0); /* so are all that blocks begin with, and those that grew */
+    assert(size % HLO_ARENA_ALIGNMENT == 0); /* true for the first size, and preserved by growing */
     *block = (Block){.older = arena->newest, .size = size - sizeof(Block)};
     arena->newest = block;
     arena->total += block->size;

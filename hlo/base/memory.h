@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: the allocator below everything, arenas, and the behaviour when memory runs out.
 //
-// There are two ways to allocate memory, with one rule for each: - hlo_allocate() and friends return NULL when memory
-// is short; the caller turns that into RESOURCE_EXHAUSTED. Use
+// There are two ways to allocate memory, with one rule for each:
+//  - hlo_allocate() and friends return NULL when memory is short; the caller turns that into RESOURCE_EXHAUSTED. Use
 //    it for anything whose size comes from the user's data (literals, buffers, files).
-// - an arena never returns NULL: when memory is short it jumps to the innermost hlo_protect() of this thread, which
+//  - an arena never returns NULL: when memory is short it jumps to the innermost hlo_protect() of this thread, which
 //    returns RESOURCE_EXHAUSTED. Every public entry point that builds or rewrites IR is protected in this way;
 //    therefore code that allocates from arenas must not hold locks, files or heap memory that only it can release
 //    across an allocation (keep such memory in a scratch arena, or register the arena with the protected call's

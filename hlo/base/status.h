@@ -60,8 +60,8 @@ HLO_EXPORT const HloPlace *hlo_status_place(const struct HloError *status);
 // The absl name of a code ("INVALID_ARGUMENT"). Static storage.
 HLO_EXPORT const char *hlo_code_name(HloCode code);
 
-// The text for the user: `FILE:LINE:COL: error: MESSAGE`, the line and a caret if the place is known, else `error:
-// MESSAGE`. Ends with a newline. Free the result with hlo_free(). NULL when memory is short.
+// The text for the user: `FILE:LINE:COL: error: MESSAGE` with the line and a caret if the place is known, else only
+// `error: MESSAGE`. Ends with a newline. Free the result with hlo_free(). NULL when memory is short.
 HLO_EXPORT char *hlo_status_to_text(const struct HloError *status);
 
 // Frees an error; accepts NULL.

@@ -332,7 +332,7 @@ const HloShape *hlo_shape_at(const HloShape *shape, HloInts index) {
 // Takes dimensions from either side until their products are equal: [2,3,4,5] to [6,20] has the groups {2,3 | 6} and
 // {4,5 | 20}, which are independent of each other.
 bool hlo_reshape_next_group(const HloShape *from, const HloShape *to, HloReshapeGroup *group) {
-    assert(hlo_shape_elements(from) == hlo_shape_elements(to)); /* the verifier asks for it */
+    assert(hlo_shape_elements(from) == hlo_shape_elements(to)); /* the verifier checks it */
     int32_t i = group->from_end, j = group->to_end;
     *group = (HloReshapeGroup){i, i, j, j};
     if (i == from->rank && j == to->rank) return false;

@@ -37,7 +37,7 @@ static HloInstruction *number(const HloGraph *graph, double value) {
 
 HloInstruction *hlo_graph_polynomial(const HloGraph *graph, HloInstruction *x, const double *coefficients,
                                      size_t count) {
-    assert(count > 0); /* a polynomial of no terms is nobody's table */
+    assert(count > 0); /* no table is empty */
     HloInstruction *sum = number(graph, coefficients[0]);
     for (size_t i = 1; i < count; i++) {
         HloInstruction *coefficient = number(graph, coefficients[i]);
@@ -122,7 +122,7 @@ static HloInstruction *of_ranges(const HloGraph *graph, HloInstruction *w, const
 
 HloInstruction *hlo_graph_erf_inv(const HloGraph *graph, HloInstruction *x, HloType type) {
     assert(graph->append && graph->number);
-    assert(type == HLO_F32 || type == HLO_F64); /* there is no polynomial for others */
+    assert(type == HLO_F32 || type == HLO_F64); /* other types have no polynomial */
     HloInstruction *square = binary(graph, HLO_OP_MULTIPLY, x, unary(graph, HLO_OP_NEGATE, x));
     HloInstruction *w = unary(graph, HLO_OP_NEGATE, unary(graph, HLO_OP_LOG1P, square));
     HloInstruction *p = type == HLO_F64 ? of_ranges(graph, w, double_precision, HLO_COUNT_OF(double_precision))

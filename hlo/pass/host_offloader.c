@@ -55,7 +55,7 @@ typedef struct Region {
 
 // A key of 40 bits for the instruction and 24 for the leaf.
 static uint64_t key_of(Place place) {
-    assert(place.leaf >= 0 && place.leaf < (1 << 24)); /* both are kept in one number */
+    assert(place.leaf >= 0 && place.leaf < (1 << 24)); /* they are stored in one number */
     return (uint64_t)place.at->id << 24 | (uint64_t)place.leaf;
 }
 

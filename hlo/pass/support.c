@@ -164,7 +164,8 @@ HloPassWalk hlo_pass_walk(const HloModule *module) {
 HloInstruction *hlo_pass_next(HloPassWalk *walk) {
     while (!walk->next) {
         if (++walk->computation >= walk->computation_count) return NULL;
-        assert(walk->computation < walk->module->computations.count); /* passes that walk remove no computations */
+        assert(walk->computation <
+               walk->module->computations.count); /* passes do not remove computations during a walk */
         const HloComputation *computation = walk->module->computations.items[walk->computation];
         walk->next = computation->first;
         walk->last = computation->last;

@@ -128,7 +128,7 @@ static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *ins
     return HLO_SUCCESS;
 }
 
-// Checks the channel of a transfer, which connects it to its other end, and its done, by the result.
+// Checks the channel id of a transfer, which connects it to its other end: a done has the channel id of its start.
 static HloStatus check_channel(const HloInstruction *instruction) {
     const int64_t channel = HLO_ATTRIBUTES(instruction, Transfer)->channel_id;
     HLO_VERIFY_FAIL_IF(channel < 1, "%s needs a channel_id of at least 1", hlo_op_text(instruction->opcode));

@@ -19,7 +19,7 @@ static HloInstruction *append(void *context, HloOpcode opcode, HloInstruction *c
 
 static HloInstruction *number(void *context, double value) {
     const Place *place = context;
-    assert(place->like); /* the sizes come from there */
+    assert(place->like); /* it has the sizes */
     return hlo_build_splat_like(place->builder, place->like, value);
 }
 

@@ -12,7 +12,7 @@
 static HloInstruction *spread(const HloInstruction *like, HloInstruction *scale, HloInts dims) {
     const HloShape *shape = scale->shape;
     if (shape->rank == 0) return hlo_pass_broadcast(like, scale, dims, (HloInts){0});
-    assert(shape->rank == dims.count); /* shape inference asks for it */
+    assert(shape->rank == dims.count); /* shape inference checks it */
     int64_t *blocks = hlo_pass_ints(like, 2 * dims.count), *mapping = hlo_pass_ints(like, dims.count);
     for (int64_t d = 0; d < dims.count; d++) {
         mapping[d] = 2 * d;

@@ -586,8 +586,8 @@ HloStatus hlo_padder_fft(HloPadder *padder, HloInstruction *op, HloInstruction *
     return HLO_SUCCESS;
 }
 
-// The square matrices of an operand, with rows and columns of the identity beyond `size`: a factorisation of such a
-// matrix is that of the smaller one, extended by the identity.
+// The square matrices of an operand, extended by rows and columns of the identity beyond `size`: the Cholesky factor
+// of an extended matrix, or the solution of its equations, is that of the smaller one, extended in the same way.
 static HloInstruction *continued(HloInstruction *op, HloInstruction *matrix, HloInstruction *size) {
     const HloShape *shape = matrix->shape;
     HloInstruction *inside[2], *places[2];

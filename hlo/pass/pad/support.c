@@ -12,7 +12,7 @@
 
 // A key of 34 bits for the instruction, 20 for the leaf, 10 for the dimension.
 static uint64_t place_of(const HloInstruction *value, int64_t leaf, int64_t dim) {
-    assert(leaf >= 0 && leaf < (1 << 20) && dim >= 0 && dim < (1 << 10)); /* both are kept in one number */
+    assert(leaf >= 0 && leaf < (1 << 20) && dim >= 0 && dim < (1 << 10)); /* they are stored in one number */
     return (uint64_t)value->id << 30 | (uint64_t)leaf << 10 | (uint64_t)dim;
 }
 
