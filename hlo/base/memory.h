@@ -110,7 +110,7 @@ typedef struct HloArenaMark {
     void *block;
     char *next;
 } HloArenaMark;
-// The current point.
+// Returns the current point.
 HLO_EXPORT HloArenaMark hlo_arena_mark(const HloArena *arena);
 // Drops everything allocated since `mark`; marks taken in between become invalid.
 HLO_EXPORT void hlo_arena_reset(HloArena *arena, HloArenaMark mark);

@@ -310,7 +310,7 @@ static bool equal_shapes(HloShapes a, HloShapes b) {
     return true;
 }
 
-// Lists of plain numbers: same count and same bytes.
+// Compares lists of plain numbers: true for the same count and the same bytes.
 static bool equal_items(const void *a, int64_t a_count, const void *b, int64_t b_count, size_t bytes_each) {
     return a_count == b_count && (a_count == 0 || memcmp(a, b, (size_t)a_count * bytes_each) == 0);
 }

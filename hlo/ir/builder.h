@@ -241,7 +241,7 @@ HLO_EXPORT HloInstruction *hlo_build_or(HloBuilder *builder, HloInstruction *a, 
 HLO_EXPORT HloInstruction *hlo_build_pow(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
 // Remainder with the sign of a.
 HLO_EXPORT HloInstruction *hlo_build_rem(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
-// a shifted left by b bits; 0 when b is too large.
+// a shifted left by b bits; 0 if b is at least the width.
 HLO_EXPORT HloInstruction *hlo_build_shift_left(HloBuilder *builder, HloInstruction *a, HloInstruction *b);
 // a shifted right by b bits, keeping the sign.
 HLO_EXPORT HloInstruction *hlo_build_shift_right_arithmetic(HloBuilder *builder, HloInstruction *a, HloInstruction *b);

@@ -25,8 +25,8 @@ typedef enum HloCustomCallKind {
     HLO_CALL_SINK,           // takes one array of any sharding and returns nothing
     HLO_CALL_FULL_TO_SHARD,  // SPMDFullToShardShape, xla.sdy.GlobalToLocalShape: enters a manual region
     HLO_CALL_SHARD_TO_FULL,  // SPMDShardToFullShape, xla.sdy.LocalToGlobalShape: leaves it
-    HLO_CALL_ELEMENTWISE,    // one factor a dimension
-    HLO_CALL_TOPK,           // one factor per dimension
+    HLO_CALL_ELEMENTWISE,    // one factor per dimension
+    HLO_CALL_TOPK,           // works along the dimension of hlo_custom_call_cut_dimension()
     HLO_CALL_INSPECT,        // InspectSharding: reports its operand's sharding to the user
     HLO_CALL_BATCHED,        // works on the last two dimensions of its first operand, as LAPACK's routines do
 } HloCustomCallKind;

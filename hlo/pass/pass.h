@@ -7,8 +7,8 @@
 //
 // A pass only rewrites; the runner does the rest: it restores the order of instructions, verifies the module after
 // every pass that changed it, times it, dumps it, and checks that a pass that reports no change made none. Passes
-// preserve the results of a program: integers and exact ops bit for bit, and floats too (no reassociation, no x*0 ->
-// 0). Passes are listed in hlo/pass/passes.def, pipelines (which run like one pass) in hlo/pass/pipeline.c.
+// preserve the results of a program: integers and exact ops bit for bit, and floats too (no reassociation, and x*0 is
+// not 0). Passes are listed in hlo/pass/passes.def, pipelines (which run like one pass) in hlo/pass/pipeline.c.
 //
 // Stability: stable.
 //

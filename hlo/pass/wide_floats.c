@@ -61,7 +61,7 @@ HloLiteral *hlo_wide_floats_literal(HloArena *arena, const HloLiteral *literal) 
     return wide;
 }
 
-// ---- what cannot be widened
+// ---- instructions that cannot be widened
 
 static HloStatus refuse(const HloInstruction *i, const char *why) {
     return hlo_error(HLO_UNIMPLEMENTED, "%%%s (%s): %s", i->name, hlo_op_text(i->opcode), why);

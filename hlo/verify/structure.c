@@ -204,7 +204,7 @@ static int64_t distinct_calls(const HloComputation *computation) {
     return count;
 }
 
-// Removes computations that call nothing from the count of their callers until none is left, or only a cycle.
+// Removes computations that call nothing, and their calls, until none is left, or only a cycle.
 static HloStatus check_recursion(HloVerifier *verifier) {
     const HloComputationVector *all = &verifier->module->computations;
     int64_t *pending = HLO_ARENA_NEW(verifier->arena, int64_t, verifier->module->computation_limit);

@@ -312,7 +312,7 @@ static const HloShape *tuple_of(HloArena *arena, const HloShape *a, const HloSha
     return hlo_shape_tuple(arena, elements, c ? 3 : 2);
 }
 
-// Operand `index` must be a token.
+// Checks that operand `index` is a token.
 static HloStatus need_token(const HloInferRequest *request, int64_t index) {
     HLO_REFUSE_IF(request->operands[index]->type != HLO_TOKEN, "operand %lld must be a token, not %s", (long long)index,
                   hlo_shape_message(request->arena, request->operands[index]));

@@ -7,7 +7,7 @@
 
 #include "hlo/ir/infer.h"
 
-// The struct of an opcode's family inside a handler: INFER_ATTRIBUTES(request, Dot)->lhs_batch.
+// The struct of an opcode's family inside a handler: HLO_INFER_ATTRIBUTES(request, Dot)->lhs_batch.
 #define HLO_INFER_ATTRIBUTES(request, family) ((const Hlo##family##Attributes *)(request)->attributes)
 
 // Returns INVALID_ARGUMENT from the calling function when `condition` holds.
@@ -29,7 +29,7 @@ void hlo_dims_take(HloDims *dims, int64_t to, const HloShape *shape, int64_t fro
 // The finished array shape, without layout. INVALID_ARGUMENT if it is too large.
 HLO_NODISCARD HloStatus hlo_dims_shape(HloArena *arena, HloType type, const HloDims *dims, const HloShape **result);
 
-// True when dimension `index` of an array is dynamic.
+// True if dimension `index` of an array is dynamic.
 static inline bool hlo_shape_dimension_is_dynamic(const HloShape *shape, int64_t index) {
     return shape->dynamic && shape->dynamic[index];
 }

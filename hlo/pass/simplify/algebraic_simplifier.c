@@ -8,8 +8,7 @@
 // New instructions of rules are appended to the computation and so are temporarily after their users: the runner sorts
 // at the end of the pass, and no rule may rely on the order of the list.
 //
-//   z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: first the two negations, then, visited again,
-//   the sum
+//     z = add(negate(negate(s32 x)), broadcast(0))   ->   x, in one run: first the negations, then the sum (revisited)
 #include <assert.h>
 
 #include "hlo/pass/simplify/simplify.h"
