@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Buffers: one array in one memory.
-// A buffer is a shape, a memory and a storage that may come later. It is never written to once it is ready: copies to
-// other memories and bitcasts share the storage, and only a donation may write over it, if nobody else has it. `claims`
-// counts who has been promised the storage of a buffer, so that deleting it meanwhile takes nothing from them.
+// Buffers: one array in one memory. A buffer is a shape, a memory and a storage that may come later. It is never
+// written to once it is ready: copies to other memories and bitcasts share the storage, and only a donation may write
+// over it, if it has no other user. `claims` counts the promises of the storage of a buffer, so that deleting it
+// meanwhile takes nothing from the claimants.
 //
-// Life of the storage. A buffer begins pending (no storage, event not ready), made by an execution, a promise or a
+// Life of the storage. A buffer begins pending (no storage, event not ready), created by an execution, a promise or a
 // copy; target_buffer_fill() gives it the storage and then its event becomes ready. It is deleted by its owner or by a
-// donation; from then on reading is refused, but whoever has laid a claim before still gets the content. So there are
-// three states to tell apart where `storage` is NULL: not there yet, deleted, and holding an error; the event and
-// `deleted` say which.
+// donation; from then on reading is rejected, but earlier claimants still get the content. So there are three states in
+// which `storage` is NULL: not filled yet, deleted, and holding an error; the event and `deleted` distinguish them.
 //
-// The meter. A buffer in HBM is on its device's meter from the moment that it gets a content (or that an execution sets
-// memory aside for it) until it is deleted, donated or freed. It is the buffer that counts and not the storage, which
-// several devices may share here and could not on a chip. Not counted is what a running program still reads of arrays
-// that were deleted behind its launch.
+// The meter. A buffer in HBM is on its device's meter from the moment that it gets a content (or that an execution
+// reserves memory for it) until it is deleted, donated or freed. The buffer counts and not the storage, which several
+// devices may share here but could not on a chip. Arrays that were deleted after a launch that still reads them are not
+// counted.
 //
 // Locks: the buffer's own guards storage, deletion, claims and the charge, and is never held while an event is set or a
 // storage released, since both may call out.
@@ -25,9 +24,9 @@
 
 // ---- making
 
-// A shape and its dims in one heap block, without layout.
-// Layouts are left out: arrays are dense and row-major on devices. A name for `dynamic` is kept only where some
-// dimension is of dynamic size, so that shapes of both spellings (NULL, all false) compare equal.
+// Copies a shape and its dims to one heap block, without layout. Layouts are dropped: arrays are dense and row-major on
+// devices. The array `dynamic` is kept only if some dimension is of dynamic size, so that shapes in both forms (NULL,
+// all false) compare equal.
 static HloShape *copy_shape(const HloShape *shape) {
     assert(shape);
     HloShape *copy = hlo_allocate(sizeof *copy + (sizeof(int64_t) + sizeof(bool)) * (size_t)shape->rank);
@@ -74,7 +73,7 @@ void target_buffer_discharge(TargetBuffer *buffer) {
     buffer->charged = false;
 }
 
-// The client last: it may go with the buffer, and owns the pool that the storage came from.
+// Frees the client last: it may be freed with the buffer, and owns the pool that the storage came from.
 static void free_buffer(TargetBuffer *buffer) {
     target_buffer_discharge(buffer);
     target_storage_release(buffer->storage);
@@ -86,7 +85,7 @@ static void free_buffer(TargetBuffer *buffer) {
     target_client_release(client);
 }
 
-// Pending, without storage.
+// Creates a pending buffer without storage.
 TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory) {
     assert(shape && memory);
     TargetBuffer *buffer = hlo_allocate_zeroed(1, sizeof *buffer);
@@ -106,7 +105,7 @@ static HloStatus no_memory(const HloShape *shape) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a buffer of %lld bytes", (long long)hlo_shape_bytes(shape));
 }
 
-// What a buffer may have: one array, or a token, of sizes that are known.
+// Checks for a shape that a buffer may have: one array, or a token, of known sizes.
 static HloStatus check_shape(const HloShape *shape) {
     HLO_FAIL_IF(!hlo_shape_is_array(shape) && shape->type != HLO_TOKEN, HLO_INVALID_ARGUMENT,
                 "a buffer holds one array, not %s", hlo_type_text(shape->type));
@@ -115,8 +114,8 @@ static HloStatus check_shape(const HloShape *shape) {
     return hlo_shape_check_dims(shape->type, shape->dims, shape->rank);
 }
 
-// A ready buffer; `dense` is its content, or NULL for an undefined one.
-// A token too has a storage (of no bytes), so that nobody who takes storages has to tell tokens apart.
+// Creates a ready buffer; `dense` is its content, or NULL for an undefined one. A token too has a storage (of no
+// bytes), so that code that takes storages needs no special case for tokens.
 static HloStatus new_filled(const HloShape *shape, TargetMemory *memory, const void *dense, TargetBuffer **result) {
     assert(shape && memory && result);
     HLO_TRY(check_shape(shape));
@@ -144,10 +143,10 @@ HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memor
     return HLO_SUCCESS;
 }
 
-// Copies between a dense row-major array and one with byte strides, one of which each side names. The array must have
-// elements: a dimension of size 0 behind a huge one would be looked for once an element of that.
-// Recursion is as deep as the rank. The innermost dimension is one memcpy where both sides are dense there.
-// Negative and zero strides are fine: every address is formed from the element's own indices.
+// Copies between a dense row-major array and one with byte strides, in either direction. The array must have elements:
+// a dimension of size 0 after a huge one would be visited once per element of that. Recursion is as deep as the rank.
+// The innermost dimension is one memcpy if both sides are dense there. Negative and zero strides are allowed: every
+// address is computed from the element's own indices.
 static void copy_strided(char *to, const int64_t *to_strides, const char *from, const int64_t *from_strides,
                          const int64_t *dims, int64_t rank, int64_t width) {
     assert(rank >= 0 && width > 0);
@@ -164,8 +163,8 @@ static void copy_strided(char *to, const int64_t *to_strides, const char *from, 
                      rank - 1, width);
 }
 
-// Byte strides of a dense array whose dimensions have this order; NULL for row-major.
-// Products cannot overflow: hlo_shape_check_dims() has bounded the whole array, counting sizes of zero as one.
+// Computes the byte strides of a dense array whose dimensions have this order; NULL for row-major. Products cannot
+// overflow: hlo_shape_check_dims() has bounded the whole array, counting sizes of zero as one.
 static void dense_strides(const int64_t *dims, int64_t rank, int64_t width, const int64_t *minor_to_major,
                           int64_t *strides) {
     assert(rank >= 0 && width > 0);
@@ -181,8 +180,8 @@ static bool is_narrow(HloType type) {
     return hlo_type_info(type)->bits < 8 && type != HLO_PRED;
 }
 
-// Elements of less than a byte have one each here, integers extended by their sign, while a host may leave anything in
-// the bits above them (ml_dtypes does).
+// Elements of less than a byte occupy a byte each here, with integers sign-extended, while a host may leave arbitrary
+// bits above them (ml_dtypes does).
 static void extend_narrow(HloType type, void *data, int64_t count) {
     assert(count >= 0);
     const int spare = 8 - hlo_type_info(type)->bits;
@@ -226,8 +225,8 @@ HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *me
     return target_buffer_from_host(&array, memory, buffer);
 }
 
-// The elements come first and dense, then one s32 a dimension with its size (cpu_buffer_sizes() in
-// targets/cpu/graph/bounded.h); what lies between them in the buffer is undefined and masked by the program.
+// The elements come first and dense, then one s32 per dimension with its size (cpu_buffer_sizes() in
+// targets/cpu/graph/bounded.h); the bytes between them in the buffer are undefined and masked by the program.
 HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds, TargetMemory *memory,
                                              TargetBuffer **buffer) {
     assert(literal && bounds && memory && buffer);
@@ -267,12 +266,12 @@ TargetBuffer *target_buffer_retain(TargetBuffer *buffer) {
     return buffer;
 }
 
-// An execution or copy under way has references of its own to what it needs.
+// An execution or copy in flight has its own references to the memory that it needs.
 void target_buffer_release(TargetBuffer *buffer) {
     if (buffer && atomic_fetch_sub(&buffer->references, 1) == 1) free_buffer(buffer);
 }
 
-// Storage that somebody has a claim to stays until it is taken.
+// Storage that has a claim stays until it is taken.
 void target_buffer_delete(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     TargetStorage *storage = buffer->claims ? NULL : buffer->storage;
@@ -316,7 +315,7 @@ TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer) {
     return storage;
 }
 
-// A deleted buffer to which nobody has a claim lets the storage go at once.
+// A deleted buffer without claims releases the storage immediately.
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     pthread_mutex_lock(&buffer->lock);
     const bool wanted = !buffer->deleted || buffer->claims > 0;
@@ -328,8 +327,8 @@ void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     if (!wanted) target_storage_release(storage);
 }
 
-// Counted, as several frameworks may have taken the address (dlpack, NumPy views). The flag is looked at when a launch
-// takes the buffer, not later: who asks for the address after that gets the error of a deleted buffer.
+// A count, as several frameworks may have taken the address (dlpack, NumPy views). It is checked when a launch takes
+// the buffer, not later: a request for the address after that gets the error of a deleted buffer.
 void target_buffer_hold_external(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     buffer->external_holds++;
@@ -361,8 +360,8 @@ static HloStatus deleted_error(void) {
     return hlo_error(HLO_INVALID_ARGUMENT, "the buffer has been deleted or donated");
 }
 
-// The content with a reference, once it is there.
-// Deletion is looked at twice, before the wait and after it: in between, another thread may delete or donate.
+// Returns the content with a reference, once it is ready. Deletion is checked twice, before the wait and after it: in
+// between, another thread may delete or donate.
 static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
     if (target_buffer_is_deleted(buffer)) return deleted_error();
     HLO_TRY(target_event_wait(buffer->ready));
@@ -370,7 +369,7 @@ static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
     return *storage ? HLO_SUCCESS : deleted_error();
 }
 
-// The content of an array for the host, in its order of dimensions (NULL: row-major).
+// Copies the content of an array to the host, in its order of dimensions (NULL: row-major).
 static void copy_out(const HloShape *shape, const TargetStorage *storage, void *destination, int64_t bytes,
                      const int64_t *minor_to_major) {
     assert(bytes == hlo_shape_bytes(shape)); /* the callers have refused other sizes */
@@ -412,8 +411,7 @@ HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int
     return HLO_SUCCESS;
 }
 
-// Sizes come from memory that a program has written: they are clamped to the bounds, as everything that is sized by
-// them is.
+// Sizes come from memory that a program has written: they are clamped to the bounds, as is everything sized by them.
 HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes) {
     assert(buffer && (sizes || buffer->shape->rank == 0));
     const HloShape *shape = buffer->shape;
@@ -429,7 +427,7 @@ HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes) {
     return HLO_SUCCESS;
 }
 
-// The elements that are there of an array of dynamic size: the first ones of the buffer.
+// Returns the existing elements of an array of dynamic size: the first ones of the buffer.
 static HloStatus to_actual_literal(TargetBuffer *buffer, HloLiteral **result) {
     HloShape shape = *buffer->shape;
     int64_t sizes[HLO_MAXIMUM_RANK];
@@ -479,7 +477,7 @@ typedef struct HostCopy {
     TargetEvent *event;
 } HostCopy;
 
-// Runs on the thread that made the buffer ready, or on the caller's; copies, gives the claim up, and tells.
+// Runs on the thread that made the buffer ready, or on the caller's; copies, releases the claim, and sets the event.
 static void finish_host_copy(HloStatus status, void *argument) {
     HostCopy *copy = argument;
     TargetStorage *storage = target_buffer_take_claimed(copy->buffer);
@@ -494,8 +492,8 @@ static void finish_host_copy(HloStatus status, void *argument) {
     hlo_free(copy);
 }
 
-// Lays a claim to the content, whether it is there or not: who deletes or donates the buffer from now on leaves it to
-// the claimant, who gets it with target_buffer_take_claimed(). An error if the buffer has been deleted before.
+// Claims the content, whether it is ready or not: if the buffer is deleted or donated from now on, the content is left
+// to the claimant, who gets it with target_buffer_take_claimed(). An error if the buffer has been deleted before.
 static HloStatus claim(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     const bool gone = buffer->deleted;
@@ -539,10 +537,10 @@ HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, i
 // All memories are this host's, and buffers do not change: the copy is another name for the same storage.
 typedef struct MemoryCopy {
     TargetBuffer *from, *to;
-    bool is_renaming;  // on a chip no second array comes of it
+    bool is_renaming;  // on a chip this creates no second array
 } MemoryCopy;
 
-// Puts the new buffer on its meter, in place of the old one where a chip would have one array under two names.
+// Counts the new buffer on its meter, in place of the old one if a chip would have one array under two names.
 static HloStatus charge_copy(const MemoryCopy *copy) {
     if (copy->is_renaming && copy->from->memory == copy->to->memory) {
         pthread_mutex_lock(&copy->from->lock);
@@ -567,8 +565,8 @@ static void finish_memory_copy(HloStatus status, void *argument) {
     hlo_free(copy);
 }
 
-// No bytes move: the pending buffer gets a reference to the storage of the other, which thereby is not owned by it
-// alone any more and is not written over by a later donation of either.
+// Moves no bytes: the pending buffer gets a reference to the storage of the other, which therefore is no longer the
+// only owner; a later donation of either does not overwrite it.
 static HloStatus copy_when_ready(TargetBuffer *pending, TargetBuffer *with, bool is_renaming) {
     assert(pending && with && pending != with);
     MemoryCopy *copy = hlo_allocate(sizeof *copy);
@@ -588,7 +586,7 @@ HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with) {
     return copy_when_ready(pending, with, true);
 }
 
-// The content of `buffer` as an array of `shape` in `memory`.
+// Returns the content of `buffer` as an array of `shape` in `memory`.
 static HloStatus copy_content(TargetBuffer *buffer, const HloShape *shape, TargetMemory *memory, bool is_renaming,
                               TargetBuffer **result) {
     HLO_FAIL_IF(memory->device->client != buffer->client, HLO_INVALID_ARGUMENT, "a memory of another client");
@@ -631,14 +629,14 @@ void target_buffer_fail(TargetBuffer *pending, HloStatus error) {
     target_event_set(pending->ready, error);
 }
 
-// Memory that is not aligned as our kernels assume (64 bytes, a cache line and the widest vector) is copied, and given
-// back at once. After an error `release` is not called: the memory stays the caller's.
+// Copies memory that is not aligned as our kernels require (64 bytes, a cache line and the widest vector), and releases
+// it immediately. After an error `release` is not called: the memory stays the caller's.
 HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
                              void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
     assert(shape && memory && result);
     enum { kAlignment = 64 };
     assert(release); /* it is also how storage knows that the memory is another's */
-    // Kernels need this much; and the caller's bytes may have anything beside narrow elements, which is not ours to
+    // Kernels need this much; and the caller's bytes may have arbitrary bits beside narrow elements, which we must not
     // change.
     if ((uintptr_t)data % kAlignment || is_narrow(shape->type)) {
         HLO_TRY(new_filled(shape, memory, data, result));

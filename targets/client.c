@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clients, devices and memories.
-// A client is a topology of devices, a pool of workers, a store of memory and a queue of tasks. It is counted: buffers,
-// executables and executions hold references, so that the last of them frees it, on whatever thread that is.
+// Clients, devices and memories. A client is a topology of devices, a pool of workers, a store of memory and a queue of
+// tasks. It is counted: buffers, executables and executions hold references, so that the last of them frees it, on
+// whatever thread that is.
 //
-// Order of making and unmaking: topology, pool, devices, then the queue, which may start a thread; freeing goes the
-// other way, after the queue has ended its work (free_parts()). A client that failed half-way is freed by the same
-// function, so each part accepts not having been made.
+// Order of creation and destruction: topology, pool, devices, then the queue, which may start a thread; freeing is in
+// reverse order, after the queue has ended its work (free_parts()). A client whose creation failed half-way is freed by
+// the same function, so each part accepts not having been created.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +19,8 @@ static const char *const kMemoryKinds[TARGET_MEMORY_KIND_COUNT] = {"device", "pi
 
 // ---- devices
 
-// Three kinds a device; all of them are this host's memory.
-// Ids count device by device, kinds in the order of TargetMemoryKind: frameworks keep them in tables, and the same
-// machine must number them the same in every process.
+// Creates three kinds per device; all of them are this host's memory. Ids count device by device, kinds in the order of
+// TargetMemoryKind: frameworks keep them in tables, and the same machine must number them the same in every process.
 static HloStatus make_memories(TargetDeviceState *state) {
     for (int k = 0; k < TARGET_MEMORY_KIND_COUNT; k++) {
         HloText text = {0};
@@ -39,7 +38,7 @@ static HloStatus make_memories(TargetDeviceState *state) {
     return HLO_SUCCESS;
 }
 
-// Texts only; the structs stay, since handles point to them (target_client_join_hosts() makes the texts anew).
+// Frees only the texts; the structs stay, since handles point to them (target_client_join_hosts() recreates the texts).
 static void free_texts(TargetDeviceState *state) {
     hlo_free((char *)(uintptr_t)state->device.text);
     hlo_free((char *)(uintptr_t)state->device.debug_text);
@@ -50,7 +49,7 @@ static void free_texts(TargetDeviceState *state) {
     }
 }
 
-// O(devices), and as many texts. The meter's limit is what one device has of its chip's HBM; host devices have none.
+// O(devices), and as many texts. The meter's limit is one device's share of its chip's HBM; host devices have none.
 static HloStatus make_devices(TargetClient *client) {
     const EmuTopology *topology = client->topology;
     client->device_count = topology->device_count;
@@ -68,7 +67,7 @@ static HloStatus make_devices(TargetClient *client) {
     return HLO_SUCCESS;
 }
 
-// Also of a client that was only half made.
+// Also accepts a client that is only partly created.
 static void free_devices(TargetClient *client) {
     for (int64_t i = 0; client->devices && i < client->device_count; i++) free_texts(&client->devices[i]);
     hlo_free(client->devices);
@@ -112,8 +111,8 @@ static HloStatus choose_numerics(TargetClient *client) {
     return HLO_SUCCESS;
 }
 
-// MESHLO_TOPOLOGY stands in for a missing name here and not in the callers, so that all doors (C API, command, plugin)
-// mean the same machine by saying nothing.
+// MESHLO_TOPOLOGY replaces a missing name here and not in the callers, so that all entry points (C API, command,
+// plugin) use the same default machine.
 static HloStatus fill_client(TargetClient *client, const char *spec, int threads) {
     const char *from_environment = getenv("MESHLO_TOPOLOGY");
     if (!spec || !*spec) spec = from_environment && *from_environment ? from_environment : "cpu:1";
@@ -151,7 +150,7 @@ static void free_parts(void *argument) {
     hlo_free(client);
 }
 
-// The last reference may be an execution's, which the queue's own thread gives back.
+// The last reference may be an execution's, released by the queue's own thread.
 static void free_client(TargetClient *client) {
     if (target_queue_close(&client->queue, free_parts, client)) free_parts(client);
 }
@@ -220,8 +219,8 @@ TargetMemory *target_device_default_memory(const TargetDevice *device) {
     return device->memories[0];
 }
 
-// Tiles and orders are those of the real runtime, worked out by emulator/layout.h. Unpinned host memory holds what
-// NumPy would: row-major without tiles.
+// Tiles and orders are those of the real runtime, computed by emulator/layout.h. Unpinned host memory uses NumPy's
+// layout: row-major without tiles.
 const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape, const HloInts *minor_to_major,
                                       HloArena *arena) {
     assert(memory && shape && arena);
@@ -250,7 +249,7 @@ void target_device_memory_statistics(const TargetDevice *device, TargetMemorySta
                                            .bytes_limit = meter->limit};
 }
 
-// What is in use now is the new peak: a peak below the present use would make no sense.
+// The current use is the new peak: a peak below it would make no sense.
 void target_device_memory_statistics_clear(TargetDevice *device) {
     TargetMeter *meter = target_device_meter(device);
     atomic_store(&meter->peak, atomic_load(&meter->in_use));

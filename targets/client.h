@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Running programs: clients, devices, memories, buffers, executables and events. The public header of targets/.
 //
-// A client is made from the name of a machine: `cpu:8` gives eight virtual host devices, `v2-8` the eight devices of a
-// TPU v2 slice. Their numbers are real (computed by targets/cpu on this host), their identity is that of the machine.
+// A client is created from the name of a machine: `cpu:8` gives eight virtual host devices, `v2-8` the eight devices of
+// a TPU v2 slice. They compute real numbers (by targets/cpu on this host), but have the identity of the named machine.
 //
 //     TargetClient *client;
 //     TargetExecutable *executable;
@@ -11,24 +11,24 @@
 //     HLO_TRY(target_compile(client, module, NULL, &executable));
 //     HLO_TRY(target_buffer_from_literal(literal, target_device_default_memory(target_client_device(client, 0)),
 //                                        &argument));
-//     ... one list of arguments and of results a device ...
+//     ... one list of arguments and of results per device ...
 //     HLO_TRY(target_execute(executable, NULL, arguments, 1, results, NULL));
 //     HLO_TRY(target_buffer_to_literal(result, &value));      // waits for the result
 //
-// Rules that hold everywhere here:
-//  - Threads. Every function may be called from any number of threads at once, on the same objects too. No thread is
-//    started before the first execution; a client survives fork() (the child gets threads of its own at its next use).
-//  - Asynchrony. target_execute() may return before the program ran. Its results exist at once and become ready later;
-//    reading one waits. Executions of one client happen in the order in which they were submitted.
-//  - Errors travel with buffers: when an execution fails, its results are buffers that hold the error, an execution
-//    that gets one of them as an argument fails with the same error, and whoever reads one gets it as a HloStatus.
-//    What can be told at submission (wrong counts, shapes, deleted buffers) is returned by the call itself.
-//  - References. Objects made by `_new`, `_from_…`, `compile` and `execute` have one reference; `_retain` adds one,
-//    `_release` takes one (and accepts NULL); the last one frees. A buffer and an executable keep their client alive.
-//    Devices and memories belong to their client.
-//  - Callbacks run without any lock held, once, on the thread that makes the event ready or, if it is ready already, on
-//    the caller's. They may call anything here, also release the event.
-//  - Arrays are dense and row-major on devices, whatever layouts shapes name; from_host and to_host convert.
+// Rules that apply to all functions here:
+// - Threads. Every function may be called from any number of threads concurrently, even on the same objects. No thread
+//   is started before the first execution; a client survives fork() (the child starts its own threads at its next use).
+// - Asynchrony. target_execute() may return before the program has run. Its results exist immediately and become ready
+//   later; reading one waits. Executions of one client run in the order in which they were submitted.
+// - Errors travel with buffers: when an execution fails, its results are buffers that hold the error, an execution
+//   that gets one of them as an argument fails with the same error, and reading one returns it as a HloStatus.
+//   Errors that can be detected at submission (wrong counts, shapes, deleted buffers) are returned by the call itself.
+// - References. Objects made by `_new`, `_from_…`, `compile` and `execute` have one reference; `_retain` adds one,
+//   `_release` takes one (and accepts NULL); the last one frees. A buffer and an executable keep their client alive.
+//   Devices and memories belong to their client.
+// - Callbacks run without any lock held, once, on the thread that makes the event ready or, if it is ready already, on
+//   the caller's. They may call anything here, even release the event.
+// - Arrays are dense and row-major on devices, whatever layouts shapes name; from_host and to_host convert.
 //
 // Stability: stable.
 //
@@ -56,7 +56,7 @@ typedef struct TargetEvent TargetEvent;
 
 // ---- events
 
-// A new event that is not ready. NULL when memory is short.
+// Creates an event that is not ready. NULL when memory is short.
 HLO_EXPORT TargetEvent *target_event_new(void);
 // Adds a reference; returns `event`.
 HLO_EXPORT TargetEvent *target_event_retain(TargetEvent *event);
@@ -66,16 +66,16 @@ HLO_EXPORT void target_event_release(TargetEvent *event);
 HLO_EXPORT void target_event_set(TargetEvent *event, HloStatus status);
 // True once the event is ready.
 HLO_EXPORT bool target_event_is_ready(const TargetEvent *event);
-// A copy of the error of a ready event; NULL when it has none or is not ready.
+// Returns a copy of the error of a ready event; NULL if it has none or is not ready.
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_error(const TargetEvent *event);
 // Blocks until the event is ready; returns a copy of its error.
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_wait(TargetEvent *event);
-// Blocks until the event is ready, but no longer than so many milliseconds; true if it is ready then.
+// Blocks until the event is ready, but no longer than `milliseconds`; true if it is ready then.
 HLO_EXPORT bool target_event_wait_for(TargetEvent *event, int64_t milliseconds);
-// What target_event_on_ready() calls: `status` is a copy of the event's error, owned by the callback.
+// Called by target_event_on_ready(): `status` is a copy of the event's error, owned by the callback.
 typedef void TargetEventCallback(HloStatus status, void *argument);
-// Calls callback(error, argument) once when the event becomes ready, or at once if it is. RESOURCE_EXHAUSTED when there
-// is no memory to remember the callback (it is not called then).
+// Calls callback(error, argument) once when the event becomes ready, or immediately if it is. RESOURCE_EXHAUSTED if
+// there is no memory to store the callback (it is not called then).
 HLO_EXPORT HLO_NODISCARD HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback,
                                                          void *argument);
 
@@ -89,7 +89,7 @@ typedef enum TargetNumerics {
                               // products with a single row or column stay in f32
 } TargetNumerics;
 
-// Reads "exact" or "tpu"; NULL and "" give TARGET_NUMERICS_DEFAULT. INVALID_ARGUMENT for other words, with `source`
+// Reads "exact" or "tpu"; NULL and "" mean TARGET_NUMERICS_DEFAULT. INVALID_ARGUMENT for other words, with `source`
 // (the option or variable that the text is from) in the message. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus target_numerics_parse(const char *text, const char *source,
                                                          TargetNumerics *numerics);
@@ -99,7 +99,7 @@ HLO_EXPORT HLO_NODISCARD HloStatus target_numerics_from_environment(TargetNumeri
 // A device of a client. Read-only.
 struct TargetDevice {
     TargetClient *client;
-    int64_t index;  // place in the client's list (jax.devices() order)
+    int64_t index;  // index in the client's list (jax.devices() order)
     int64_t id;     // unique, not always dense
     int64_t process_index;
     int64_t local_hardware_id;
@@ -121,18 +121,17 @@ typedef enum TargetMemoryKind {
     TARGET_MEMORY_KIND_COUNT
 } TargetMemoryKind;
 
-// A memory that one device reaches. Read-only.
+// A memory of one device. Read-only.
 struct TargetMemory {
     TargetDevice *device;
     int64_t id;  // unique in the client
     TargetMemoryKind kind_id;
     const char *kind;  // "device", "pinned_host", "unpinned_host"
-    const char *text;  // for people
+    const char *text;  // for messages
 };
 
-// What the HBM of a device holds, as it would on a chip: every buffer counts on its own device, also where buffers
-// share their bytes on this host, and so do the temporaries of programs that run. Dense bytes, without the padding of
-// tiles.
+// The contents of a device's HBM, as on a chip: every buffer counts on its own device, even if buffers share their
+// bytes on this host, and so do the temporaries of running programs. Dense bytes, without the padding of tiles.
 typedef struct TargetMemoryStatistics {
     int64_t bytes_in_use;
     int64_t peak_bytes_in_use;
@@ -141,57 +140,57 @@ typedef struct TargetMemoryStatistics {
     int64_t bytes_limit;       // HBM capacity of the emulated device; 0 if unlimited (host devices)
 } TargetMemoryStatistics;
 
-// A client for the machine that `spec` names: `cpu:N`, or a slice as emulator/topology.h spells it (`v2-8`, `v5e:4x4`,
+// Creates a client for the machine that `spec` names: `cpu:N`, or a slice as in emulator/topology.h (`v2-8`, `v5e:4x4`,
 // `2xv5e-16`, an XML file); NULL or "" means the environment's MESHLO_TOPOLOGY, else `cpu:1`. Starts no thread.
-// INVALID_ARGUMENT for names that mean nothing, with near matches.
+// INVALID_ARGUMENT for unknown names, with near matches.
 HLO_EXPORT HLO_NODISCARD HloStatus target_client_new(const char *spec, TargetClient **client);
-// The same with a given number of worker threads (0: one a core, or MESHLO_NUM_THREADS).
+// Does the same with a given number of worker threads (0: one per core, or MESHLO_NUM_THREADS).
 HLO_EXPORT HLO_NODISCARD HloStatus target_client_new_with_threads(const char *spec, int threads, TargetClient **client);
 // Adds a reference; returns `client`.
 HLO_EXPORT TargetClient *target_client_retain(TargetClient *client);
 // Takes a reference; accepts NULL. The last one waits for work in flight, stops the threads and frees.
 HLO_EXPORT void target_client_release(TargetClient *client);
-// "tpu" or "cpu".
+// Returns "tpu" or "cpu".
 HLO_EXPORT const char *target_client_platform(const TargetClient *client);
-// The version of this library and its instruction set, for people.
+// Returns the version of this library and its instruction set, for messages.
 HLO_EXPORT const char *target_client_platform_version(const TargetClient *client);
-// The name the client was made from.
+// Returns the name that the client was created from.
 HLO_EXPORT const char *target_client_spec(const TargetClient *client);
-// The numerics that TARGET_NUMERICS_DEFAULT stands for on this client.
+// Returns the numerics that TARGET_NUMERICS_DEFAULT means on this client.
 HLO_EXPORT TargetNumerics target_client_numerics(const TargetClient *client);
-// Sets them. To be called before the client compiles: executables keep what they were compiled with.
+// Sets them. Call this before the client compiles: executables keep the numerics that they were compiled with.
 HLO_EXPORT void target_client_set_numerics(TargetClient *client, TargetNumerics numerics);
-// How many hosts the machine has; each of them is a process to frameworks that run on all.
+// Returns the number of hosts of the machine; each of them is a process to frameworks that run on all.
 HLO_EXPORT int64_t target_client_host_count(const TargetClient *client);
-// From now on the devices say that they belong to process 0, with local numbers that count through: what a framework
-// wants to hear that has all hosts' devices in one process. To be called before anybody looks at them.
+// Renumbers all devices as local to process 0, consecutively, for a framework that has all hosts' devices in one
+// process. Call this before the devices are used.
 HLO_EXPORT HLO_NODISCARD HloStatus target_client_join_hosts(TargetClient *client);
-// How many devices the machine has; all of them can be used from this process.
+// Returns the number of devices of the machine; all of them can be used from this process.
 HLO_EXPORT int64_t target_client_device_count(const TargetClient *client);
-// Device number `index` of the client's list, in jax.devices() order; NULL outside it.
+// Returns device number `index` of the client's list, in jax.devices() order; NULL outside it.
 HLO_EXPORT TargetDevice *target_client_device(const TargetClient *client, int64_t index);
-// The device with this id, or NULL.
+// Returns the device with this id, or NULL.
 HLO_EXPORT TargetDevice *target_client_find_device(const TargetClient *client, int64_t id);
-// The device's memory of that kind.
+// Returns the device's memory of that kind.
 HLO_EXPORT TargetMemory *target_device_memory(const TargetDevice *device, TargetMemoryKind kind);
-// The kind of memory that the layout of an array (no tuple) asks for (HLO_SPACE_PINNED_HOST and so on); spaces without
-// a memory of their own, and shapes without a layout, count as device. Any thread.
+// Returns the kind of memory that the layout of an array (not a tuple) requests (HLO_SPACE_PINNED_HOST and so on);
+// spaces without a memory of their own, and shapes without a layout, count as device. Any thread.
 HLO_EXPORT TargetMemoryKind target_memory_kind_of(const HloShape *shape);
-// memories[0]: where arguments and results live.
+// Returns memories[0], which contains arguments and results.
 HLO_EXPORT TargetMemory *target_device_default_memory(const TargetDevice *device);
-// The layout that the machine's runtime gives an array in a memory, made in `arena`: tiled on a TPU, with the order of
-// dimensions that pads least, or in the order `minor_to_major` (each dimension once; NULL: the machine chooses).
-// Row-major without tiles on host devices and, in the default order, in unpinned host memory. For people and
-// frameworks: buffers here are dense whatever it says.
+// Returns the layout that the machine's runtime gives an array in a memory, allocated in `arena`: tiled on a TPU, with
+// the order of dimensions that pads least, or in the order `minor_to_major` (each dimension once; NULL: the machine
+// chooses). Row-major without tiles on host devices and, in the default order, in unpinned host memory. It only informs
+// people and frameworks: buffers here are dense regardless.
 HLO_EXPORT const HloLayout *target_memory_layout(const TargetMemory *memory, const HloShape *shape,
                                                  const HloInts *minor_to_major, HloArena *arena);
-// The same as a CompileLayoutFunction (compile/layouts.h): `device` is a TargetDevice, the memory is the one that the
-// shape's own layout names.
+// Does the same as a CompileLayoutFunction (compile/layouts.h): `device` is a TargetDevice, the memory is the one that
+// the shape's own layout names.
 HLO_EXPORT const HloLayout *target_machine_layout(void *device, HloArena *arena, const HloShape *shape,
                                                   const HloInts *minor_to_major);
-// What the device's buffers hold now and held at most.
+// Reads the current and peak contents of the device's buffers.
 HLO_EXPORT void target_device_memory_statistics(const TargetDevice *device, TargetMemoryStatistics *statistics);
-// Forgets the peak.
+// Resets the peak.
 HLO_EXPORT void target_device_memory_statistics_clear(TargetDevice *device);
 // Waits until everything submitted before has run.
 HLO_EXPORT void target_client_synchronize(TargetClient *client);
@@ -207,82 +206,83 @@ typedef struct TargetHostArray {
     const int64_t *byte_strides;  // per dimension, may be 0 or negative; NULL for dense row-major
 } TargetHostArray;
 
-// A buffer in `memory` with a copy of a host array. The data has been read when the call returns. INVALID_ARGUMENT for
-// negative sizes and types without elements, RESOURCE_EXHAUSTED when memory is short.
+// Creates a buffer in `memory` with a copy of a host array. The data has been read when the call returns.
+// INVALID_ARGUMENT for negative sizes and types without elements, RESOURCE_EXHAUSTED when memory is short.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_host(const TargetHostArray *array, TargetMemory *memory,
                                                            TargetBuffer **buffer);
-// The same from an array literal (tuples: INVALID_ARGUMENT, make one buffer a leaf).
+// Does the same from an array literal (tuples: INVALID_ARGUMENT, create one buffer per leaf).
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_literal(const HloLiteral *literal, TargetMemory *memory,
                                                               TargetBuffer **buffer);
-// A buffer of this array or token shape with undefined content, or zeros.
+// Creates a buffer of this array or token shape with undefined content, or zeros.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_uninitialized(const HloShape *shape, TargetMemory *memory,
                                                                TargetBuffer **buffer);
-// A buffer that holds an error instead of data; takes ownership of `error`, which must not be NULL.
+// Creates a buffer that holds an error instead of data; takes ownership of `error`, which must not be NULL.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_error(const HloShape *shape, TargetMemory *memory,
                                                             HloStatus error, TargetBuffer **buffer);
-// A buffer of shape `bounds`, whose dimensions of dynamic size are as large as those of the literal: what an argument
-// of such a shape wants. INVALID_ARGUMENT where the literal does not fit; RESOURCE_EXHAUSTED.
+// Creates a buffer of shape `bounds`, whose dimensions of dynamic size are as large as those of the literal: the form
+// of an argument with such a shape. INVALID_ARGUMENT if the literal does not fit; RESOURCE_EXHAUSTED.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_from_literal_bounded(const HloLiteral *literal, const HloShape *bounds,
                                                                       TargetMemory *memory, TargetBuffer **buffer);
 // Adds a reference; returns `buffer`.
 HLO_EXPORT TargetBuffer *target_buffer_retain(TargetBuffer *buffer);
-// Takes a reference; accepts NULL. Executions in flight keep what they need.
+// Takes a reference; accepts NULL. Executions in flight keep the memory that they need.
 HLO_EXPORT void target_buffer_release(TargetBuffer *buffer);
-// The array's shape, without layout. Lives as long as the buffer.
+// Returns the array's shape, without layout. Lives as long as the buffer.
 HLO_EXPORT const HloShape *target_buffer_shape(const TargetBuffer *buffer);
-// The memory it was made in.
+// Returns the memory it was created in.
 HLO_EXPORT TargetMemory *target_buffer_memory(const TargetBuffer *buffer);
-// The device of that memory.
+// Returns the device of that memory.
 static inline TargetDevice *target_buffer_device(const TargetBuffer *buffer) {
     return target_buffer_memory(buffer)->device;
 }
-// Bytes that the buffer takes on its device.
+// Returns the bytes that the buffer takes on its device.
 HLO_EXPORT int64_t target_buffer_bytes(const TargetBuffer *buffer);
-// Gives the memory back as soon as executions in flight allow; using the buffer is INVALID_ARGUMENT from now on.
+// Releases the memory as soon as executions in flight allow; using the buffer is INVALID_ARGUMENT from now on.
 HLO_EXPORT void target_buffer_delete(TargetBuffer *buffer);
 // True after target_buffer_delete() and after the buffer was donated to an execution.
 HLO_EXPORT bool target_buffer_is_deleted(const TargetBuffer *buffer);
-// The event that tells when the content is there (or the error); a new reference that the caller releases.
+// Returns the event that becomes ready with the content (or the error); a new reference that the caller releases.
 HLO_EXPORT TargetEvent *target_buffer_ready_event(TargetBuffer *buffer);
 // Waits, then copies the array to `destination`: `bytes` must be its dense size; `minor_to_major` NULL for row-major.
 // Returns the buffer's error if it holds one.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host(TargetBuffer *buffer, void *destination, int64_t bytes,
                                                          const int64_t *minor_to_major);
-// The same without waiting: *event (a new reference) becomes ready when the copy is there; `destination` must stay. The
-// buffer may be deleted or donated meanwhile: what was asked for before is given. Errors of the arguments come at once.
+// Does the same without waiting: *event (a new reference) becomes ready when the copy is complete; `destination` must
+// stay valid. The buffer may be deleted or donated meanwhile: copies requested before are still made. Errors of the
+// arguments are returned immediately.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
                                                                const int64_t *minor_to_major, TargetEvent **event);
 // Waits and copies part of the raw bytes.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_host_raw(TargetBuffer *buffer, void *destination, int64_t offset,
                                                              int64_t bytes);
-// Waits and says how large the dimensions are: those of dynamic size at most their bounds. `sizes` has room for the
-// rank.
+// Waits and sets the actual sizes of the dimensions: those of dynamic size at most their bounds. `sizes` has room for
+// the rank.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_sizes(TargetBuffer *buffer, int64_t *sizes);
-// Waits and makes a literal on the heap (free with hlo_literal_free()), as large as the array turned out to be.
+// Waits and creates a literal on the heap (free with hlo_literal_free()), of the array's actual size.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_to_literal(TargetBuffer *buffer, HloLiteral **literal);
-// A copy in another memory of the same client. Asynchronous; an error travels along.
+// Copies to another memory of the same client. Asynchronous; an error is propagated.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_copy_to_memory(TargetBuffer *buffer, TargetMemory *memory,
                                                                 TargetBuffer **copy);
-// The same bytes as an array of another type or other dims. INVALID_ARGUMENT unless the sizes are equal.
+// Returns the same bytes as an array of another type or other dims. INVALID_ARGUMENT unless the sizes are equal.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_bitcast(TargetBuffer *buffer, const HloShape *shape,
                                                          TargetBuffer **result);
-// A buffer that the caller promises to fill: it becomes ready by one of the two functions below. Executions that take
-// it wait for that, and what was submitted behind them.
+// Creates a buffer that the caller promises to fill: it becomes ready by one of the two functions below. Executions
+// that take it wait for that, and so do those submitted after them.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_pending(const HloShape *shape, TargetMemory *memory,
                                                          TargetBuffer **pending);
-// Gives a pending buffer the content of another one of its size, as soon as that is there; an error travels along.
+// Gives a pending buffer the content of another one of its size, as soon as that is ready; an error is propagated.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_fulfil(TargetBuffer *pending, TargetBuffer *with);
 // Breaks the promise: the buffer holds the error from now on. Takes ownership of `error`.
 HLO_EXPORT void target_buffer_fail(TargetBuffer *pending, HloStatus error);
-// A buffer that is the memory at `data`, row-major, without a copy, if that is aligned to 64 bytes; else a copy. It
-// must not change until release(data, argument) is called: once, on any thread, when the buffer is gone and nobody
-// reads it.
+// Creates a buffer that is the memory at `data`, row-major, without a copy, if that is aligned to 64 bytes; else a
+// copy. It must not change until release(data, argument) is called: once, on any thread, when the buffer is freed and
+// nothing reads it.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *data,
                                                       void (*release)(void *data, void *argument), void *argument,
                                                       TargetBuffer **buffer);
-// Waits and gives the address of the content, which may be read while the buffer is neither deleted nor released.
+// Waits and returns the address of the content, which may be read while the buffer is neither deleted nor released.
 HLO_EXPORT HLO_NODISCARD HloStatus target_buffer_data(TargetBuffer *buffer, const void **data);
-// While held, the buffer is not donated in place: a donation copies.
+// Prevents in-place donation of the buffer: a donation copies until the matching target_buffer_drop_external().
 HLO_EXPORT void target_buffer_hold_external(TargetBuffer *buffer);
 // Ends a target_buffer_hold_external().
 HLO_EXPORT void target_buffer_drop_external(TargetBuffer *buffer);
@@ -290,22 +290,22 @@ HLO_EXPORT void target_buffer_drop_external(TargetBuffer *buffer);
 // ---- executables
 
 typedef struct TargetCompileOptions {
-    int64_t replica_count;    // 0: as the module says
-    int64_t partition_count;  // 0: as the module says
+    int64_t replica_count;    // 0: the module's count
+    int64_t partition_count;  // 0: the module's count
     // Device ids, replica_count rows of partition_count; NULL: the client's first devices in order.
     const int64_t *device_assignment;
     TargetNumerics numerics;
-    // Set to true when a program is refused because a device has less memory than it needs, as RESOURCE_EXHAUSTED is
-    // also what the lack of this machine's memory for compiling gives; NULL for callers who need not know.
+    // Set to true when a program is rejected because a device has less memory than it needs. RESOURCE_EXHAUSTED is also
+    // returned when this machine lacks memory for compiling. May be NULL.
     bool *exceeds_device;
 } TargetCompileOptions;
 
 // Compiles a module that is already the program of one device (made by the partitioner, or written so). The module is
 // read only during the call. Entry parameters and results are flattened: argument number i is leaf i of all parameters
-// in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (groups that
-// leave devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach
-// (who waits where for whom), UNIMPLEMENTED naming an op that this target does not have, RESOURCE_EXHAUSTED for
-// programs that need more memory than the devices have. `options` NULL: defaults.
+// in order, result number i is leaf i of the root. INVALID_ARGUMENT for programs that cannot run (groups that leave
+// devices out, unknown devices), FAILED_PRECONDITION for collectives that some members of a group never reach (naming
+// which device waits where for which), UNIMPLEMENTED naming an op that this target does not support, RESOURCE_EXHAUSTED
+// for programs that need more memory than the devices have. `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_compile(TargetClient *client, const HloModule *module,
                                                   const TargetCompileOptions *options, TargetExecutable **executable);
 // Adds a reference; returns `executable`.
@@ -316,57 +316,57 @@ HLO_EXPORT void target_executable_release(TargetExecutable *executable);
 HLO_EXPORT void target_executable_delete(TargetExecutable *executable);
 // True after target_executable_delete().
 HLO_EXPORT bool target_executable_is_deleted(const TargetExecutable *executable);
-// The module's name.
+// Returns the module's name.
 HLO_EXPORT const char *target_executable_name(const TargetExecutable *executable);
-// The client it was compiled for; no new reference.
+// Returns the client it was compiled for; no new reference.
 HLO_EXPORT TargetClient *target_executable_client(const TargetExecutable *executable);
-// Replicas: copies of the program that share nothing but cross-replica collectives.
+// Returns the number of replicas: copies of the program that share only cross-replica collectives.
 HLO_EXPORT int64_t target_executable_replica_count(const TargetExecutable *executable);
-// Partitions: the devices of one replica.
+// Returns the number of partitions: the devices of one replica.
 HLO_EXPORT int64_t target_executable_partition_count(const TargetExecutable *executable);
-// replica_count * partition_count: the length of the lists that target_execute() takes.
+// Returns replica_count * partition_count: the length of the lists that target_execute() takes.
 HLO_EXPORT int64_t target_executable_device_count(const TargetExecutable *executable);
-// The device at place `index` of the assignment: replica index / partition_count, partition index % partition_count.
+// Returns the device at `index` of the assignment: replica index / partition_count, partition index % partition_count.
 HLO_EXPORT TargetDevice *target_executable_device(const TargetExecutable *executable, int64_t index);
-// Flattened arguments of one device.
+// Returns the number of flattened arguments of one device.
 HLO_EXPORT int64_t target_executable_argument_count(const TargetExecutable *executable);
-// The shape of flattened argument `index`, without layout.
+// Returns the shape of flattened argument `index`, without layout.
 HLO_EXPORT const HloShape *target_executable_argument_shape(const TargetExecutable *executable, int64_t index);
-// Flattened results of one device.
+// Returns the number of flattened results of one device.
 HLO_EXPORT int64_t target_executable_result_count(const TargetExecutable *executable);
-// The shape of flattened result `index`, without layout.
+// Returns the shape of flattened result `index`, without layout.
 HLO_EXPORT const HloShape *target_executable_result_shape(const TargetExecutable *executable, int64_t index);
-// Where the program wants flattened argument `index`, and where result `index` is made: as the layouts of the module's
-// entry say (HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST; others count as device).
+// Returns the memory in which the program expects flattened argument `index`, by the layouts of the module's entry
+// (HLO_SPACE_DEVICE, HLO_SPACE_PINNED_HOST, HLO_SPACE_UNPINNED_HOST; others count as device).
 HLO_EXPORT TargetMemoryKind target_executable_argument_memory(const TargetExecutable *executable, int64_t index);
-// The same of result `index`.
+// Returns the memory in which the program creates result `index`, in the same way.
 HLO_EXPORT TargetMemoryKind target_executable_result_memory(const TargetExecutable *executable, int64_t index);
-// The argument whose memory result `index` takes over when it is donated, or -1.
+// Returns the argument whose memory result `index` takes over when it is donated, or -1.
 HLO_EXPORT int64_t target_executable_result_alias(const TargetExecutable *executable, int64_t index);
 // True if the program donates this argument: input_output_alias or buffer_donor names it.
 HLO_EXPORT bool target_executable_argument_is_donated(const TargetExecutable *executable, int64_t index);
-// How many transfers with the host the program names, and which: channel numbers, and whether the device sends.
+// Returns the number of transfers with the host that the program names.
 HLO_EXPORT int64_t target_executable_transfer_count(const TargetExecutable *executable);
-// The channel of transfer `index`; *to_host tells its direction.
+// Returns the channel of transfer `index`; *to_host is true if the device sends.
 HLO_EXPORT int64_t target_executable_transfer(const TargetExecutable *executable, int64_t index, bool *to_host);
-// True for what the program receives and uses nowhere: a sign that the host is done, as JAX lets a callback without
-// results give.
+// True for a received value that the program does not use: a sign that the host is done, as JAX's callbacks without
+// results send it.
 HLO_EXPORT bool target_executable_transfer_is_unread(const TargetExecutable *executable, int64_t index);
-// The same for equal programs compiled with equal options.
+// Returns a number that is the same for equal programs compiled with equal options.
 HLO_EXPORT uint64_t target_executable_fingerprint(const TargetExecutable *executable);
 
 // Bytes of one device.
 typedef struct TargetMemoryAnalysis {
     int64_t argument_bytes, output_bytes;
-    int64_t alias_bytes;      // of outputs that take over an argument's memory
+    int64_t alias_bytes;      // of outputs that reuse an argument's memory
     int64_t temporary_bytes;  // the arena, less host_temporary_bytes
     int64_t constant_bytes;
     int64_t generated_code_bytes;
-    int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, apart
+    int64_t host_argument_bytes, host_output_bytes, host_alias_bytes;  // the same in host memory, counted separately
     int64_t host_temporary_bytes;                                      // of values that the program keeps there
     int64_t peak_bytes;                                                // arguments + outputs - aliased + temporaries
 } TargetMemoryAnalysis;
-// What one device needs in memory, as buffer assignment decided it.
+// Returns the memory that one device needs, as buffer assignment determined it.
 HLO_EXPORT void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis);
 
 // Work of one device.
@@ -375,37 +375,37 @@ typedef struct TargetCostAnalysis {
     double collective_bytes;   // sent by one device, ring algorithm
     int64_t collective_count;  // static ones
 } TargetCostAnalysis;
-// What one device has to do, as hlo/analysis counts it.
+// Returns the work of one device, as hlo/analysis counts it.
 HLO_EXPORT void target_executable_cost_analysis(const TargetExecutable *executable, TargetCostAnalysis *analysis);
 
-// The instructions without a compiled form, which the reference evaluator runs (slowly): one "opcode name" line each,
-// "" when there is none. Lives as long as the executable.
+// Returns the instructions without a compiled form, which the reference evaluator runs (slowly): one "opcode name" line
+// each, "" if there are none. Lives as long as the executable.
 HLO_EXPORT const char *target_executable_fallbacks(const TargetExecutable *executable);
-// The compiled form for people: thunks, fused loops, buffers. Free with hlo_free(); NULL when memory is short.
+// Prints the compiled form for people: thunks, fused loops, buffers. Free with hlo_free(); NULL when memory is short.
 HLO_EXPORT char *target_executable_to_text(const TargetExecutable *executable);
 
-// The channels on which `infeed` and `outfeed` transfer: each array of theirs alone, in the order of the leaves.
+// The channels on which `infeed` and `outfeed` transfer: each of their arrays separately, in the order of the leaves.
 enum { TARGET_CHANNEL_INFEED = -1, TARGET_CHANNEL_OUTFEED = -2 };
 
 // The transfers of a program with the host: instructions send and recv with is_host_transfer, which name their channel,
 // and infeed and outfeed. The program waits in each of them. They are called on any thread, without locks held, in
-// program order for one place of the assignment and at once for several; they may do anything, also run programs of
-// this client and wait for them (but not for what was submitted behind this execution, which would wait for ever). An
+// program order for one index of the assignment and concurrently for several; they may do anything, even run programs
+// of this client and wait for them (but not for those submitted after this execution, which would wait forever). An
 // error ends the execution: its results hold it.
 typedef struct TargetHostTransfers {
-    // Takes the array of hlo_shape_bytes(shape) bytes that the device at `place` sends over `channel`; it stays there
-    // during the call only.
+    // Takes the array of hlo_shape_bytes(shape) bytes that the device at `place` sends over `channel`; it is valid only
+    // during the call.
     HloStatus (*send)(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data);
-    // Fills an array for the device at `place`.
+    // Fills an array for the device at `place` of the assignment.
     HloStatus (*receive)(void *context, int64_t place, int64_t channel, const HloShape *shape, void *data);
     // Called once when no other call can follow, before the execution's events become ready; may be NULL.
     void (*release)(void *context);
     void *context;
 } TargetHostTransfers;
 
-// Told what devices do while a program runs, from any thread. Times are nanoseconds of CLOCK_REALTIME.
+// Receives trace events of the devices while a program runs, from any thread. Times are nanoseconds of CLOCK_REALTIME.
 typedef struct TargetTrace {
-    // `device` ran instruction `name`, or all of the program of that name. The name is valid during the call only.
+    // `device` ran instruction `name`, or all of the program of that name. The name is valid only during the call.
     void (*event)(void *context, const TargetDevice *device, const char *name, bool program, int64_t begin_ns,
                   int64_t end_ns);
     // Called once when no other call can follow, before the execution's events become ready; may be NULL.
@@ -414,27 +414,28 @@ typedef struct TargetTrace {
 } TargetTrace;
 
 typedef struct TargetExecuteOptions {
-    // Arguments that must not be donated although the program says so.
+    // Arguments that must not be donated even if the program donates them.
     const int64_t *non_donatable;
     int64_t non_donatable_count;
     bool synchronous;                      // run before returning; the status of the run is returned too
     const TargetHostTransfers *transfers;  // copied; taken over when the call succeeds. NULL: none
     const TargetTrace *trace;              // copied; taken over when the call succeeds. NULL: none
     int64_t launch_id;                     // any number, for target_device_poison()
-    TargetDevice *device;                  // where a program of one device runs instead of its own; NULL: there
+    TargetDevice *device;                  // replaces the device of a one-device program; NULL: its own
 } TargetExecuteOptions;
 
-// Runs the program once on all its devices. arguments[d][i] is argument i on place d of the assignment (and must be in
+// Runs the program once on all its devices. arguments[d][i] is argument i at index d of the assignment (and must be in
 // a memory of that device); results[d][i] are filled with new buffers. device_events, when not NULL, gets one new event
-// a device that tells when it has finished. Donated arguments are deleted. A failing run makes its results hold the
-// error. INVALID_ARGUMENT for wrong counts, shapes, devices, deleted buffers, and for a buffer that is donated twice or
-// donated and read; then no argument has been touched and no result made. A program with host transfers needs
-// options->transfers (INVALID_ARGUMENT). `options` NULL: defaults.
+// per device that becomes ready when it has finished. Donated arguments are deleted. The results of a failing run hold
+// the error. INVALID_ARGUMENT for wrong counts, shapes, devices, deleted buffers, and for a buffer that is donated
+// twice or donated and read; then no argument has been touched and no result created. A program with host transfers
+// needs options->transfers (INVALID_ARGUMENT). `options` NULL: defaults.
 HLO_EXPORT HLO_NODISCARD HloStatus target_execute(TargetExecutable *executable, const TargetExecuteOptions *options,
                                                   TargetBuffer *const *const *arguments, int64_t argument_count,
                                                   TargetBuffer **const *results, TargetEvent **device_events);
-// Executions on the device that still wait in line and were submitted with this launch id fail with `error` when their
-// turn comes; takes ownership of it. False if there is none. On all their devices: a program runs on all or none.
+// Makes executions on the device that are still queued and were submitted with this launch id fail with `error` when
+// their turn comes; takes ownership of it. False if there are none. They fail on all their devices: a program runs on
+// all or none.
 HLO_EXPORT bool target_device_poison(TargetDevice *device, int64_t launch_id, HloStatus error);
 
 HLO_END_C

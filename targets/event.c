@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: ready once, with an error or without.
-// Ready is an atomic flag, so that asking costs nothing; status and callbacks are behind a lock until then, and the
-// status never changes afterwards. Publishing and calling back are two steps, because a task makes its results ready
-// while it holds the queue, and callbacks must not run then.
+// Events: ready once, with an error or without. Ready is an atomic flag, so that checking it costs nothing; status and
+// callbacks are behind a lock until then, and the status never changes afterwards. Publishing and calling back are two
+// steps, because a task makes its results ready while it holds the queue, and callbacks must not run then.
 //
-// References: an event lives as long as anybody holds it, and target_event_call() holds it too, as callbacks release
-// events. Callbacks that were never called (an event released by all before it was set) are dropped with it. Nothing
-// here allocates but target_event_new(), target_event_on_ready() and copies of an error, so that making an event ready
-// cannot fail.
+// References: an event lives as long as it has references, and target_event_call() holds one too, as callbacks release
+// events. Callbacks that were never called (an event fully released before it was set) are dropped with it. Only
+// target_event_new(), target_event_on_ready() and copies of an error allocate, so that making an event ready cannot
+// fail.
 #include <assert.h>
 #include <time.h>
 
@@ -28,8 +27,8 @@ struct TargetEvent {
     Callback *callbacks;  // in reverse order
 };
 
-// Statuses have one owner, while an event tells its error to all who ask. When memory is short the copy is the error
-// that says so (hlo_error() has one that needs no memory): never success.
+// Statuses have one owner, while an event returns its error to every caller. When memory is short the copy is the error
+// for that (hlo_error() has one that needs no memory): never success.
 HloStatus target_status_copy(const struct HloError *status) {
     if (!status) return HLO_SUCCESS;
     const HloPlace *place = hlo_status_place(status);
@@ -37,7 +36,7 @@ HloStatus target_status_copy(const struct HloError *status) {
     return hlo_error(hlo_status_code(status), "%s", hlo_status_message(status));
 }
 
-// Waiting with a limit is by the monotonic clock: with the wall clock, setting the time would stretch or cut the wait.
+// Waiting with a limit uses the monotonic clock: with the wall clock, setting the time would change the wait.
 TargetEvent *target_event_new(void) {
     TargetEvent *event = hlo_allocate_zeroed(1, sizeof *event);
     if (!event) return NULL;
@@ -45,7 +44,7 @@ TargetEvent *target_event_new(void) {
     pthread_mutex_init(&event->lock, NULL);
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);  // a clock that nobody sets back
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);  // a clock that is never set back
     pthread_cond_init(&event->changed, &attributes);
     pthread_condattr_destroy(&attributes);
     return event;
@@ -68,9 +67,9 @@ void target_event_release(TargetEvent *event) {
     hlo_free(event);
 }
 
-// The status is written before the flag, and the flag is sequentially consistent: who reads `ready` without the lock
-// sees the status. Only the first call counts, since results may be failed (poison, fork) while their producer still
-// runs.
+// The status is written before the flag, and the flag is sequentially consistent: a thread that reads `ready` without
+// the lock sees the status. Only the first call counts, since results may be failed (poison, fork) while their producer
+// still runs.
 void target_event_publish(TargetEvent *event, HloStatus status) {
     assert(event);
     pthread_mutex_lock(&event->lock);
@@ -84,7 +83,7 @@ void target_event_publish(TargetEvent *event, HloStatus status) {
     if (!first) hlo_status_free(status);
 }
 
-// In the order in which they were added. The event is kept while they run: one of them may release it.
+// Calls callbacks in the order in which they were added. The event is retained meanwhile: one of them may release it.
 void target_event_call(TargetEvent *event) {
     target_event_retain(event);
     pthread_mutex_lock(&event->lock);
@@ -106,7 +105,7 @@ void target_event_call(TargetEvent *event) {
     target_event_release(event);
 }
 
-// Who waits may release the event as soon as it is ready, while its callbacks are still to come: it is kept until then.
+// A waiter may release the event as soon as it is ready, before its callbacks have run: it is retained until then.
 void target_event_set(TargetEvent *event, HloStatus status) {
     target_event_retain(event);
     target_event_publish(event, status);
@@ -132,8 +131,7 @@ HloStatus target_event_wait(TargetEvent *event) {
     return target_status_copy(event->status);
 }
 
-// Milliseconds are split so that neither the sum of nanoseconds nor that of seconds overflows for any int64 that a
-// caller waits for in earnest.
+// Milliseconds are split so that neither the sum of nanoseconds nor that of seconds overflows for any realistic int64.
 bool target_event_wait_for(TargetEvent *event, int64_t milliseconds) {
     assert(event && milliseconds >= 0);
     struct timespec until;
@@ -149,7 +147,7 @@ bool target_event_wait_for(TargetEvent *event, int64_t milliseconds) {
     return target_event_is_ready(event);
 }
 
-// The entry is made before the lock is taken: an error then leaves nothing behind.
+// The entry is allocated before the lock is taken: an error then leaves nothing to undo.
 HloStatus target_event_on_ready(TargetEvent *event, TargetEventCallback *callback, void *argument) {
     assert(event && callback);
     Callback *entry = hlo_allocate(sizeof *entry);

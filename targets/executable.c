@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executables: compiled programs with the devices they run on.
-// An executable is counted, since launches that are under way keep it: deleting one only refuses new launches. What may
-// be asked about it (shapes, aliases, memories, cost, fingerprint) is worked out once when it is compiled, as the
-// module is not kept.
+// Executables: compiled programs with the devices they run on. An executable is counted, since launches in flight keep
+// it: deleting one only rejects new launches. Its properties (shapes, aliases, memories, cost, fingerprint) are
+// computed once at compilation, as the module is not kept.
 #include <assert.h>
 #include <string.h>
 
@@ -13,8 +12,7 @@
 
 // ---- compiling
 
-// What the caller says comes before what the module says; neither saying anything means one. Division keeps the product
-// from wrapping around.
+// The caller's counts override the module's; the default is one. Division keeps the product from wrapping around.
 static HloStatus choose_counts(const HloModule *module, const TargetCompileOptions *options,
                                TargetExecutable *executable) {
     assert(module && executable);
@@ -32,8 +30,8 @@ static HloStatus choose_counts(const HloModule *module, const TargetCompileOptio
     return HLO_SUCCESS;
 }
 
-// Without an assignment the first devices in list order.
-// Ids, not list places, because that is what device assignments in XLA's protobufs hold.
+// Without an assignment, uses the first devices in list order. Assignments contain ids rather than list indices, like
+// those in XLA's protobufs.
 static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecutable *executable) {
     executable->devices = hlo_allocate_zeroed((size_t)executable->device_count, sizeof(TargetDevice *));
     HLO_FAIL_IF(!executable->devices, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -69,16 +67,16 @@ TargetMemoryKind target_memory_kind_of(const HloShape *shape) {
     }
 }
 
-// One byte a leaf; where the next ones go.
+// Writes one byte per leaf; returns the position for the next ones.
 static uint8_t *note_kinds(uint8_t *kinds, const HloShape *shape) {
     const int64_t leaves = hlo_shape_leaf_count(shape);
     for (int64_t i = 0; i < leaves; i++) *kinds++ = (uint8_t)target_memory_kind_of(hlo_shape_leaf(shape, i));
     return kinds;
 }
 
-// Bytes of values that the program puts into host memory on its way: what XLA's memory analysis reports as
-// host_temp_size_in_bytes. Copies move values there, and the pass "host-offloader" makes stacks there; all other ops
-// only hand on what lies there already.
+// Returns the bytes of values that the program puts into host memory during the run: XLA's memory analysis reports them
+// as host_temp_size_in_bytes. Copies move values there, and the pass "host-offloader" creates stacks there; all other
+// ops only pass on values that are there already.
 static int64_t host_temporaries(const HloModule *module) {
     int64_t bytes = 0;
     for (int64_t c = 0; c < module->computations.count; c++) {
@@ -91,7 +89,7 @@ static int64_t host_temporaries(const HloModule *module) {
     return bytes;
 }
 
-// Which memory an argument or result lies in: the entry's layouts decide where the module has some, since JAX states
+// Determines the memory of arguments and results: the entry's layouts decide if the module has some, since JAX puts
 // memory kinds there; else the shapes in the computation.
 static HloStatus read_memories(const HloModule *module, TargetExecutable *executable) {
     const HloComputation *entry = module->entry;
@@ -107,10 +105,9 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
     return HLO_SUCCESS;
 }
 
-// A device of a slice has so much memory and no more.
-// All devices of a slice are alike, so the first stands for all. The wording is XLA's: programs and people look for it.
-// Dense bytes: the padding of tiles, which emulator/memory.h counts, comes on top on a real chip. So this is lenient:
-// what passes here may still not fit there.
+// Checks the program against a device's memory. All devices of a slice are alike, so the first represents all. The
+// wording is XLA's: programs and people look for it. Dense bytes: on a real chip the padding of tiles, which
+// emulator/memory.h counts, is added. So this is lenient: a program that passes here may still not fit there.
 static HloStatus check_capacity(const TargetExecutable *executable, const TargetCompileOptions *options) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;
@@ -126,8 +123,7 @@ static HloStatus check_capacity(const TargetExecutable *executable, const Target
         executable->devices[0]->kind);
 }
 
-// Collectives are counted by the compiler, which knows the groups; the rest is the analysis of the module as XLA does
-// it.
+// The compiler counts collectives, as it knows the groups; the rest is the analysis of the module as in XLA.
 static HloStatus analyse_cost(const HloModule *module, TargetExecutable *executable) {
     HloCostAnalysis *analysis = hlo_cost_analysis_new(module);
     HLO_FAIL_IF(!analysis, HLO_RESOURCE_EXHAUSTED, "no memory for an executable");
@@ -146,7 +142,7 @@ const HloLayout *target_machine_layout(void *device, HloArena *arena, const HloS
     return target_memory_layout(memory, shape, order, arena);
 }
 
-// Donors of a program that did not come through the compile pipeline are matched here, by the same rule.
+// Donors of a program that did not pass through the compile pipeline are matched here, by the same rule.
 static HloStatus compile_for_processor(const HloModule *module, TargetExecutable *executable, HloArena *scratch) {
     CpuCompileOptions options = {.replica_count = executable->replica_count,
                                  .partition_count = executable->partition_count,
@@ -164,9 +160,8 @@ typedef struct CompileCall {
     TargetExecutable *executable;
 } CompileCall;
 
-// Leaves what it took in the executable, also when memory runs out.
-// The fingerprint is of the module, the numerics and the counts, not of the devices: a cache may use it on another
-// slice of the same shape.
+// Leaves its allocations in the executable, even when memory runs out. The fingerprint is of the module, the numerics
+// and the counts, not of the devices: a cache may use it on another slice of the same shape.
 static HloStatus fill_executable(void *argument) {
     const CompileCall *call = argument;
     const HloModule *module = call->module;
@@ -295,8 +290,8 @@ const char *target_executable_fallbacks(const TargetExecutable *executable) {
     return executable->signature->fallbacks;
 }
 
-// A result that aliases an argument lies in that argument's memory, so it counts once in the peak. The arena holds the
-// values of host memory too: they are taken off as if all were alive at its peak, which holds for the stacks of loops.
+// A result that aliases an argument is in that argument's memory, so it counts once in the peak. The arena includes the
+// values of host memory: they are subtracted as if all were live at its peak, which is true for the stacks of loops.
 void target_executable_memory_analysis(const TargetExecutable *executable, TargetMemoryAnalysis *analysis) {
     assert(executable && analysis);
     const CpuSignature *signature = executable->signature;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions: from argument buffers to result buffers.
-// A launch is checked in full before anything is touched: a refused one leaves every argument as it was. Then results
-// are made pending, donated arguments are marked as deleted, and the task goes to the client's queue; errors from there
-// on travel with the results. Storage of an argument that is not there yet is claimed and taken when the program runs.
+// Executions: from argument buffers to result buffers. A launch is checked in full before anything is touched: a
+// rejected one leaves every argument unchanged. Then results are made pending, donated arguments are marked as deleted,
+// and the task is added to the client's queue; later errors travel with the results. Storage of an argument that is not
+// ready yet is claimed and taken when the program runs.
 //
-// Donation in place: a result takes over the memory of a donated argument if the compiler found that nobody reads the
-// argument any more by then (CpuSignature.result_alias), and nobody else holds it (target_storage_take_over()).
+// Donation in place: a result takes over the memory of a donated argument if the compiler found that the argument is no
+// longer read by then (CpuSignature.result_alias), and it has no other owner (target_storage_take_over()).
 //
-// Threads and ownership. target_execute() runs on the caller's thread and hands the Execution to the queue, which owns
-// it until `finish`. Until then it holds references to its buffers, storages and executable; `task` stands first in it,
-// so that a task is cast to its execution. Everything of a launch is allocated before its first argument is touched
-// (take_buffers()), so that lack of memory refuses it whole.
+// Threads and ownership. target_execute() runs on the caller's thread and passes the Execution to the queue, which owns
+// it until `finish`. Until then it holds references to its buffers, storages and executable; `task` is its first
+// member, so that a task is cast to its execution. All memory of a launch is allocated before its first argument is
+// touched (take_buffers()), so that lack of memory rejects the whole launch.
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +21,20 @@
 
 enum { kSmallCost = 200000 };  // programs below this many operations on all devices run in the caller's thread
 
-// One execution on its way.
+// One execution in flight.
 typedef struct Execution {
     TargetTask task;
     TargetExecutable *executable;
     int64_t device_count, argument_count, result_count;
     TargetBuffer **arguments;  // [device][argument], with references
     TargetStorage **storages;  // their contents; NULL until their producer has run
-    bool *donated;             // [device][argument]: given away, and the caller holds no address of it
+    bool *donated;             // [device][argument]: donated, and the caller holds no address of it
     bool *claimed;             // [device][argument]: the storage is taken when the program runs
     TargetBuffer **results;    // [device][result], with references until they have their contents
     TargetEvent **ready;       // [device][result]: their events, with references
-    TargetEvent **events;      // one a device, with references
+    TargetEvent **events;      // one per device, with references
     HloStatus status;
-    HloStatus *returned;  // where a synchronous caller wants a copy
+    HloStatus *returned;  // where a synchronous caller requests a copy
     TargetHostTransfers transfers;
     TargetTrace trace;
     TargetDevice *elsewhere;  // where a program of one device runs; NULL: on its own device
@@ -45,7 +45,7 @@ typedef struct Execution {
 // ---- checks at submission
 
 // The program offers an argument (input_output_alias, buffer_donor); the caller may withhold it for this launch. The
-// list is short in practice: JAX names the arguments that somebody else still holds.
+// list is short in practice: JAX names the arguments that are still referenced.
 static bool is_donated(const TargetExecutable *executable, const TargetExecuteOptions *options, int64_t argument) {
     if (!executable->signature->argument_donated[argument]) return false;
     for (int64_t i = 0; i < options->non_donatable_count; i++)
@@ -53,7 +53,7 @@ static bool is_donated(const TargetExecutable *executable, const TargetExecuteOp
     return true;
 }
 
-// The device at a place of the assignment.
+// Returns the device at an index of the assignment.
 static TargetDevice *device_at(const TargetExecutable *executable, TargetDevice *elsewhere, int64_t place) {
     return elsewhere ? elsewhere : executable->devices[place];
 }
@@ -83,13 +83,13 @@ static HloStatus check_argument(const TargetExecutable *executable, const Target
     return status;
 }
 
-// An argument by its buffer.
+// An argument identified by its buffer.
 typedef struct Place {
     const TargetBuffer *buffer;
     int64_t argument;
 } Place;
 
-// By address, then by argument, so that the error names the same argument whatever qsort() does.
+// Orders by address, then by argument, so that the error names the same argument whatever qsort() does.
 static int compare_places(const void *a, const void *b) {
     const Place *x = a, *y = b;
     if (x->buffer != y->buffer) return (uintptr_t)x->buffer < (uintptr_t)y->buffer ? -1 : 1;
@@ -97,8 +97,7 @@ static int compare_places(const void *a, const void *b) {
 }
 
 // No buffer may be donated twice, or donated and read. Steps of large models donate thousands: equal buffers are found
-// by sorting, where they stand beside each other.
-// O(n log n) a device; `places` is the caller's scratch, n long.
+// by sorting, which makes them adjacent. O(n log n) per device; `places` is the caller's scratch, n long.
 static HloStatus check_donations(const TargetExecutable *executable, const TargetExecuteOptions *options,
                                  TargetBuffer *const *arguments, Place *places) {
     const int64_t count = executable->signature->argument_count;
@@ -137,9 +136,9 @@ static HloStatus check_all_donations(const TargetExecutable *executable, const T
     return status;
 }
 
-// Everything that the caller can have done wrong, by argument and device.
-// Nothing below it may refuse a launch for a fault of the caller's. Arguments may still be deleted by another thread
-// after this; that is found when they are taken and becomes the error of the results.
+// Checks for all mistakes of the caller, by argument and device. Nothing after it may reject a launch for a mistake of
+// the caller's. Arguments may still be deleted by another thread after this; that is detected when they are taken and
+// becomes the error of the results.
 static HloStatus check(const TargetExecutable *executable, const TargetExecuteOptions *options,
                        TargetBuffer *const *const *arguments, int64_t argument_count) {
     assert(executable && argument_count >= 0);
@@ -166,12 +165,12 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
 
 // ---- running
 
-// By the program's name: there is no place in a text.
+// Names the program: there is no source location.
 static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
 }
 
-// XLA's wording on TPUs for temporaries that find no room beside the arrays that are there.
+// XLA's wording on TPUs for temporaries that do not fit beside the existing arrays.
 static HloStatus no_room(const Execution *execution, int64_t place) {
     const TargetDevice *device = device_at(execution->executable, execution->elsewhere, place);
     return hlo_error(HLO_RESOURCE_EXHAUSTED,
@@ -181,10 +180,9 @@ static HloStatus no_room(const Execution *execution, int64_t place) {
                      target_amount(target_meter_free(target_device_meter(device))).text, device->text);
 }
 
-// The first error among the arguments; takes their storages. Their producers have run by now, but for those that the
-// user has promised to fill.
-// Waits without the queue's lock, but in line: what was submitted behind this launch waits too, which keeps executions
-// in the order of their submission.
+// Returns the first error among the arguments; takes their storages. Their producers have run by now, except for
+// buffers that the user has promised to fill. Waits without the queue's lock, but in line: launches submitted after
+// this one wait too, which keeps executions in the order of their submission.
 static HloStatus take_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
@@ -198,9 +196,9 @@ static HloStatus take_arguments(Execution *execution) {
     return HLO_SUCCESS;
 }
 
-// The memory of one result: the donated argument's if nobody else holds it, else new.
-// `donated` is cleared when the memory has been taken over, so that a second result aliased to the same argument gets
-// memory of its own. NULL when memory is short.
+// Returns the memory of one result: the donated argument's if it has no other owner, else new. `donated` is cleared
+// when the memory has been taken over, so that a second result aliased to the same argument gets separate memory. NULL
+// when memory is short.
 static TargetStorage *result_storage(Execution *execution, int64_t device, int64_t result) {
     assert(device >= 0 && result >= 0);
     const CpuSignature *signature = execution->executable->signature;
@@ -223,10 +221,10 @@ typedef struct RunMemory {
     void **arenas;
     TargetStorage **results;  // [device][result]
     TargetStorage *arena;
-    int64_t charged_devices;  // the first ones, whose meters have the temporaries
+    int64_t charged_devices;  // the first ones, whose meters count the temporaries
 } RunMemory;
 
-// Temporaries of each device begin on a cache line of their own.
+// Temporaries of each device begin on a separate cache line.
 static int64_t arena_stride(const Execution *execution) {
     return (execution->executable->signature->arena_bytes + 63) / 64 * 64;
 }
@@ -247,7 +245,7 @@ static HloStatus charge_run(Execution *execution, RunMemory *memory) {
     return HLO_SUCCESS;
 }
 
-// After a failure nothing of the results stays.
+// After a failure none of the results stays counted.
 static void discharge_run(Execution *execution, const RunMemory *memory) {
     for (int64_t d = 0; d < memory->charged_devices; d++)
         target_meter_remove(meter_at(execution, d), execution->executable->signature->arena_bytes);
@@ -259,7 +257,7 @@ static void discharge_run(Execution *execution, const RunMemory *memory) {
     }
 }
 
-// What it has taken when it fails is given back by run_execution().
+// After a failure, run_execution() releases its allocations.
 static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     HLO_TRY(charge_run(execution, memory));
     const int64_t devices = execution->device_count;
@@ -287,9 +285,9 @@ static HloStatus allocate_run(Execution *execution, RunMemory *memory) {
     return HLO_SUCCESS;
 }
 
-// Results that are equal by construction stand in one memory from now on, so that the next step finds them so.
-// See targets/cpu/run/share.h: devices whose operands are the same bytes compute one result; the others' memory goes
-// back to the pool.
+// Makes results that are equal by construction share one memory from now on, so that the next step finds them so. See
+// targets/cpu/run/share.h: devices whose operands are the same bytes compute one result; the others' memory returns to
+// the pool.
 static void share_results(Execution *execution, RunMemory *memory) {
     for (int64_t d = 0; d < execution->device_count; d++) {
         for (int64_t i = 0; i < execution->result_count; i++) {
@@ -304,7 +302,7 @@ static void share_results(Execution *execution, RunMemory *memory) {
 
 // ---- transfers with the host: the queue lets others pass meanwhile
 
-// While a callback runs, the queue does ready tasks beside this one: the callback may launch programs and wait for
+// While a callback runs, the queue runs ready tasks beside this one: the callback may launch programs and wait for
 // them.
 static HloStatus send_to_host(void *context, int64_t place, int64_t channel, const HloShape *shape, const void *data) {
     assert(context && shape);
@@ -334,16 +332,15 @@ static void trace_instruction(void *context, int64_t place, const char *name, in
     execution->trace.event(execution->trace.context, device, name, false, begin, end);
 }
 
-// Nanoseconds since 1970: traces are laid beside those of other clocks.
+// Nanoseconds since 1970: traces are compared with those of other clocks.
 static int64_t now(void) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-// Runs the program and tells when each device was busy with it.
-// The program's own event spans all devices, since they run as one launch; instructions are told one by one as they
-// end.
+// Runs the program and reports when each device was busy with it. The program's own event spans all devices, since they
+// run as one launch; instructions are reported one by one as they end.
 static HloStatus run_traced(Execution *execution, CpuExecution *run) {
     TargetExecutable *executable = execution->executable;
     const CpuTrace trace = {trace_instruction, execution};
@@ -357,9 +354,9 @@ static HloStatus run_traced(Execution *execution, CpuExecution *run) {
     return status;
 }
 
-// Arguments, memory, the program, results. Results get their storages all at once, at the end, so that an error leaves
-// none of them half made.
-// A task aside has no use of the plan of shared values: the task in line may be working with it.
+// Takes arguments and memory, runs the program, and sets the results. Results get their storages together, at the end,
+// so that an error leaves none of them partly filled. A task that runs aside does not use the plan of shared values:
+// the queued task may be using it.
 static HloStatus run_program(Execution *execution, RunMemory *memory) {
     HLO_TRY(take_arguments(execution));
     HLO_TRY(allocate_run(execution, memory));
@@ -385,8 +382,8 @@ static HloStatus run_program(Execution *execution, RunMemory *memory) {
     return HLO_SUCCESS;
 }
 
-// Claims that were never used up (of a launch that failed before it came to them, or was poisoned) are given back: with
-// one left, the memory of a deleted buffer would stay as long as its last handle, and no donation of it be in place.
+// Releases claims that were never used (of a launch that failed before using them, or was poisoned): with one left, the
+// memory of a deleted buffer would stay as long as its last handle, and it could not be donated in place.
 static void release_arguments(Execution *execution) {
     const int64_t total = execution->device_count * execution->argument_count;
     for (int64_t i = 0; i < total; i++) {
@@ -399,7 +396,8 @@ static void release_arguments(Execution *execution) {
     }
 }
 
-// What a caller drops once it is ready must be gone then, so results are let go before they become ready.
+// Memory that a caller releases when a result is ready must be free then, so results are released before they become
+// ready.
 static void release_results(Execution *execution) {
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++) {
         target_buffer_release(execution->results[i]);
@@ -407,10 +405,9 @@ static void release_results(Execution *execution) {
     }
 }
 
-// Makes results ready without calling anybody back: the queue is still held by this task, and a callback may wait for
-// it.
-// Transfers and traces are given back first: the header promises that no call follows, and who waits for a result may
-// free what they point to.
+// Makes results ready without callbacks: this task still holds the queue, and a callback may wait for it. Transfers and
+// traces are released first: the header promises that no call follows, and a thread that waits for a result may free
+// the data they point to.
 static void publish(Execution *execution, const struct HloError *status) {
     if (execution->transfers.release) execution->transfers.release(execution->transfers.context);
     if (execution->trace.release) execution->trace.release(execution->trace.context);
@@ -418,8 +415,8 @@ static void publish(Execution *execution, const struct HloError *status) {
     for (int64_t i = 0; i < total; i++) target_event_publish(execution->ready[i], target_status_copy(status));
 }
 
-// The part of a task that runs in line. Arguments are released before results become ready, so that whoever waits for
-// those finds the memory free.
+// The part of a task that runs in line. Arguments are released before results become ready, so that a thread that waits
+// for those finds the memory free.
 static void run_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     RunMemory memory = {0};
@@ -449,8 +446,8 @@ static void free_execution(Execution *execution) {
     target_executable_release(executable);
 }
 
-// The part behind the line: callbacks run here.
-// Events of devices come after those of results; both carry the same error.
+// The part after the queue has moved on: callbacks run here. Events of devices come after those of results; both carry
+// the same error.
 static void finish_execution(TargetTask *task) {
     Execution *execution = (Execution *)task;
     for (int64_t i = 0; i < execution->device_count * execution->result_count; i++)
@@ -468,7 +465,7 @@ static void abandon_execution(TargetTask *task, HloStatus status) {
     finish_execution(task);
 }
 
-// True if everything that the execution reads is there.
+// True if everything that the execution reads is ready.
 static bool is_execution_ready(const TargetTask *task) {
     const Execution *execution = (const Execution *)task;
     const int64_t total = execution->device_count * execution->argument_count;
@@ -479,9 +476,9 @@ static bool is_execution_ready(const TargetTask *task) {
 
 // ---- submission
 
-// One block with all the lists behind the struct.
-// Sizes cannot overflow: counts come from a compiled program, whose lists were themselves allocated. A program is
-// `small` only if it makes no transfers, because those wait for a host that may be the caller's own thread.
+// Allocates one block with all the lists after the struct. Sizes cannot overflow: counts come from a compiled program,
+// whose lists were themselves allocated. A program is `small` only if it makes no transfers, because those wait for a
+// host that may be the caller's own thread.
 static Execution *new_execution(TargetExecutable *executable, const TargetExecuteOptions *options) {
     const int64_t devices = executable->device_count;
     const int64_t arguments = devices * executable->signature->argument_count;
@@ -531,10 +528,10 @@ static bool make_results(Execution *execution, bool with_events) {
     return true;
 }
 
-// A donated buffer is deleted now; its content goes to the execution, now or when it is there.
-// Three cases. Not there yet: a claim is laid, and the storage taken when the program runs. There and donated, with no
-// other claimant: the buffer's own reference moves over, so that it can be the only one. Else: one more reference, and
-// a donation deletes the buffer all the same.
+// Deletes a donated buffer now; its content moves to the execution, now or when it is ready. Three cases. Not ready
+// yet: it is claimed, and the storage taken when the program runs. Ready and donated, with no other claimant: the
+// buffer's own reference moves over, so that it can be the only one. Else: one more reference, and a donation still
+// deletes the buffer.
 static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t place, bool donate) {
     assert(buffer && place >= 0);
     execution->arguments[place] = target_buffer_retain(buffer);
@@ -553,7 +550,7 @@ static void take_buffer(Execution *execution, TargetBuffer *buffer, int64_t plac
     pthread_mutex_unlock(&buffer->lock);
 }
 
-// From here on the launch cannot be refused any more.
+// From here on the launch can no longer be rejected.
 static void take_buffers(Execution *execution, const TargetExecuteOptions *options,
                          TargetBuffer *const *const *arguments) {
     for (int64_t d = 0; d < execution->device_count; d++)
@@ -607,7 +604,7 @@ typedef struct Poisoning {
     bool found;
 } Poisoning;
 
-// Every task of a queue is an execution; an aside one is past poisoning, as it runs. The first poison counts.
+// Every task of a queue is an execution; one that runs aside is past poisoning, as it runs. The first poison counts.
 static void poison_task(TargetTask *task, void *argument) {
     Poisoning *poisoning = argument;
     Execution *execution = (Execution *)task;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of targets/ share behind client.h.
+// Declarations shared by the files of targets/, not part of client.h.
 #ifndef MESHLO_TARGETS_INTERNAL_H_
 #define MESHLO_TARGETS_INTERNAL_H_
 
@@ -16,31 +16,31 @@ HLO_BEGIN_C
 struct TargetExecutable;
 typedef struct TargetTask TargetTask;
 
-// One thing to do in order: see queue.c. Executions (execution.c) are the only kind there is.
+// One task of a queue: see queue.c. Executions (execution.c) are the only kind.
 struct TargetTask {
     void (*run)(TargetTask *task);                        // does the work and records errors where readers find them
     void (*finish)(TargetTask *task);                     // makes events ready (callbacks run here) and frees the task
     void (*abandon)(TargetTask *task, HloStatus status);  // instead of both, after a fork; owns the status
-    bool (*is_ready)(const TargetTask *task);             // true if it depends on nothing that is still to be done
-    bool small;                                           // worth running in the caller's thread when nothing is ahead
-    bool waits_for_host;                                  // receives from the host while it runs
-    bool aside;                                           // set by the queue: runs beside another task
-    struct TargetQueue *queue;                            // set by the queue for a task that runs aside
-    bool *done;  // set by the queue: its submitter waits for this, under the lock
+    bool (*is_ready)(const TargetTask *task);             // true if it depends on no unfinished task
+    bool small;                 // worth running in the caller's thread when the queue is empty
+    bool waits_for_host;        // receives from the host while it runs
+    bool aside;                 // set by the queue: runs beside another task
+    struct TargetQueue *queue;  // set by the queue for a task that runs aside
+    bool *done;                 // set by the queue: its submitter waits for this, under the lock
     TargetTask *next;
 };
 
-// Tasks of a client, done one after the other.
+// Tasks of a client, run one after the other.
 typedef struct TargetQueue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     TargetTask *first, *last;
     TargetTask *running;
-    int64_t callbacks;  // of running tasks, going on: see target_queue_callback_begin()
-    int64_t aside;      // tasks that run beside the one in line
+    int64_t callbacks;  // callbacks of running tasks in progress: see target_queue_callback_begin()
+    int64_t aside;      // tasks that run beside the queued one
     bool started, stop;
     pthread_t thread;
-    TargetStorePool *store;           // whose lock is made anew after a fork
+    TargetStorePool *store;           // its lock is re-created after a fork
     void (*last_words)(void *owner);  // called by the thread when it ends, if it had to close the queue itself
     void *owner;
     _Atomic(uint32_t) *alive;  // 1 while this process has the thread; fork() wipes it: see cpu_pool_fork_flag()
@@ -49,25 +49,24 @@ typedef struct TargetQueue {
 // Prepares an empty queue; starts nothing. `alive` is a number that fork() sets to 0, and outlives the queue.
 void target_queue_init(TargetQueue *queue, TargetStorePool *store, _Atomic(uint32_t) *alive);
 // Waits for everything and stops the thread: true. On the queue's own thread, which cannot wait for itself: false, and
-// last_words(owner) is called when the thread has ended its work; the caller must leave the queue alone then.
+// last_words(owner) is called when the thread has ended its work; the caller must not use the queue then.
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner);
-// Frees what a closed queue holds.
+// Frees the members of a closed queue.
 void target_queue_destroy(TargetQueue *queue);
-// Does the task: here and now if it is small (or `wait` is set) and nothing is ahead of it or the task ahead is calling
-// back, else on the queue's thread.
-// With `wait` returns only when it is done. RESOURCE_EXHAUSTED when no thread can be started (the task is not done).
+// Runs the task: immediately if it is small (or `wait` is set) and no task precedes it or the current task is in a
+// callback, else on the queue's thread. With `wait` returns only when it is done. RESOURCE_EXHAUSTED if no thread can
+// be started (the task is not run).
 HLO_NODISCARD HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait);
-// The running task calls out to the user, who may submit tasks and wait for them: until _end, tasks that are ready when
-// they are submitted are done at once beside the running one: on the thread that submits them or, if they wait for the
-// host, on one of their own.
+// Begins a callback of the running task to the user, who may submit tasks and wait for them: until _end, tasks that are
+// ready when they are submitted run immediately beside the running one: on the submitting thread or, if they wait for
+// the host, on a separate one.
 void target_queue_callback_begin(TargetQueue *queue);
 // Ends a target_queue_callback_begin().
 void target_queue_callback_end(TargetQueue *queue);
-// Calls visit(task, argument) for every task that waits, under the queue's lock.
+// Calls visit(task, argument) for every queued task, under the queue's lock.
 void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument);
-// On the own thread of a queue, which comes here when a callback waits for something: does what stands in line until
-// the event is ready, as nobody else would, and returns true. On any other thread, and when memory is short: false at
-// once.
+// Called when a callback waits for an event. On the queue's own thread: runs the queued tasks until the event is ready,
+// as no other thread would, and returns true. On any other thread, and when memory is short: returns false immediately.
 bool target_queue_help(TargetEvent *event);
 // Waits until everything submitted so far is done.
 void target_queue_drain(TargetQueue *queue);
@@ -97,38 +96,38 @@ struct TargetBuffer {
     TargetMemory *memory;
     HloShape *shape;  // one heap block with its dims
     TargetEvent *ready;
-    pthread_mutex_t lock;    // guards what follows
+    pthread_mutex_t lock;    // guards the following members
     TargetStorage *storage;  // NULL before the producer ran, after deletion, and when there is an error
     bool deleted;
-    int64_t claims;  // executions in the queue that will take the storage once it is there
+    int64_t claims;  // queued executions that will take the storage once it exists
     int64_t external_holds;
-    bool charged;  // its bytes are on the meter of its device
+    bool charged;  // its bytes are counted by the meter of its device
 };
 
-// A buffer without storage whose ready event is pending. NULL when memory is short.
+// Creates a buffer without storage whose ready event is pending. NULL when memory is short.
 TargetBuffer *target_buffer_new(const HloShape *shape, TargetMemory *memory);
-// The storage with a reference for the caller; NULL when deleted or not there yet.
+// Returns the storage with a reference for the caller; NULL if it is deleted or does not exist yet.
 TargetStorage *target_buffer_take_storage(TargetBuffer *buffer);
-// The storage of a buffer that had none when `claims` was raised for it; lowers that. The last one to take it from a
-// deleted buffer empties it.
+// Returns the storage of a buffer that had none when `claims` was incremented for it; decrements that. The last
+// claimant of a deleted buffer empties it.
 TargetStorage *target_buffer_take_claimed(TargetBuffer *buffer);
-// Sets the storage of a buffer whose producer has run (takes the reference), unless nobody wants it any more.
+// Sets the storage of a buffer whose producer has run (takes the reference), unless it is no longer needed.
 void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage);
 
-// Puts the buffer on the meter of its device, if it is in HBM and somebody wants its content. RESOURCE_EXHAUSTED when
-// the HBM has no room for it, in the words of the TPU runtime. Nothing happens when it is on the meter already.
+// Counts the buffer on the meter of its device, if it is in HBM and its content is still needed. RESOURCE_EXHAUSTED if
+// the HBM has no room for it, in the words of the TPU runtime. Does nothing if it is counted already.
 HLO_NODISCARD HloStatus target_buffer_charge(TargetBuffer *buffer);
-// Takes the buffer off the meter; the caller has its lock or is the only one to know it.
+// Removes the buffer from the meter; the caller holds its lock or has the only reference.
 void target_buffer_discharge(TargetBuffer *buffer);
 
 // Makes the event ready without calling back; target_event_call() then calls. Takes ownership of `status`.
 void target_event_publish(TargetEvent *event, HloStatus status);
 // Calls the callbacks of a published event.
 void target_event_call(TargetEvent *event);
-// A copy of a status.
+// Returns a copy of a status.
 HloStatus target_status_copy(const struct HloError *status);
 
-// The meter of a device's memory.
+// Returns the meter of a device's memory.
 static inline TargetMeter *target_device_meter(const TargetDevice *device) {
     return &device->client->devices[device->index].meter;
 }
@@ -141,12 +140,12 @@ struct TargetExecutable {
     const CpuSignature *signature;
     char *name;
     int64_t replica_count, partition_count, device_count;
-    TargetDevice **devices;  // by place in the assignment
+    TargetDevice **devices;  // by index in the assignment
     TargetNumerics numerics;
     uint8_t *memory_kinds;  // TargetMemoryKind of arguments, then of results
     int64_t host_temporary_bytes;
     uint64_t fingerprint;
-    CpuSharePlan *sharing;  // of the last execution; only the queue's running task touches it
+    CpuSharePlan *sharing;  // of the last execution; used only by the queue's running task
     TargetCostAnalysis cost;
 };
 

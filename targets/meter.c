@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting what is in a device's HBM.
-// The numbers may be read a moment apart from one another: each is right by itself. What must not happen is that two
-// threads both find room for the last bytes, so `in_use` is raised first and looked at after, and taken back if it was
-// too much; a third thread may then be refused bytes that are free a moment later, as it might on a chip.
+// Counting the contents of a device's HBM. The numbers may be read at slightly different times: each is correct by
+// itself. Two threads must not both find room for the last bytes, so `in_use` is raised first and checked after, and
+// lowered again if it was too much; a third thread may then be refused bytes that are free a moment later, as it might
+// on a chip.
 #include "targets/meter.h"
 
 #include <assert.h>

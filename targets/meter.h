@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of a device's HBM its arrays and running programs take.
+// The HBM that a device's arrays and running programs take.
 //
-// What is counted is what a chip would hold, not what this host does: an array that all devices have is on the meter of
-// each, though its bytes stand in one place here, and so are views of the caller's memory. Each buffer puts its bytes
-// on the meter of its device while it has a content (targets/buffer.c), a running program its temporaries on the meters
-// of its devices (targets/execution.c). Bytes are dense: the padding of tiles, which emulator/memory.h counts, comes on
-// top on a chip.
+// This counts the bytes that a chip would hold, not those of this host: an array that all devices have is counted for
+// each, though its bytes are stored once here, and so are views of the caller's memory. Each buffer adds its bytes to
+// the meter of its device while it has a content (targets/buffer.c), a running program its temporaries to the meters of
+// its devices (targets/execution.c). Bytes are dense: on a chip the padding of tiles, which emulator/memory.h counts,
+// is added.
 #ifndef MESHLO_TARGETS_METER_H_
 #define MESHLO_TARGETS_METER_H_
 
@@ -17,21 +17,21 @@
 
 HLO_BEGIN_C
 
-// The meter of one device. All bytes; used by many threads at once.
+// The meter of one device. All in bytes; used by many threads concurrently.
 typedef struct TargetMeter {
     _Atomic int64_t in_use, peak, largest;
-    _Atomic int64_t count;  // of what is on the meter now
+    _Atomic int64_t count;  // number of current allocations
     int64_t limit;          // HBM of the device; 0: unlimited (a host's)
 } TargetMeter;
 
-// Puts `bytes` on the meter. False, and the meter stays as it is, where the limit leaves less than that.
+// Adds `bytes`. Returns false, and leaves the meter unchanged, if the limit leaves less than that.
 bool target_meter_add(TargetMeter *meter, int64_t bytes);
-// Takes off what was put on.
+// Subtracts bytes that were added.
 void target_meter_remove(TargetMeter *meter, int64_t bytes);
-// What the limit leaves at the moment; 0 for an unlimited meter.
+// Returns the bytes that the limit leaves at the moment; 0 for an unlimited meter.
 int64_t target_meter_free(TargetMeter *meter);
-// An amount of memory, at least 0, as the TPU runtime's messages spell it: `512B`, `1.50K`, `7.98G`. Two decimals
-// behind powers of 1024. By value, so that a message about a lack of memory needs none for its parts.
+// An amount of memory, at least 0, in the format of the TPU runtime's messages: `512B`, `1.50K`, `7.98G`. Two decimals
+// after powers of 1024. By value, so that a message about a lack of memory needs none for its parts.
 typedef struct TargetAmount {
     char text[24];
 } TargetAmount;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole arrays and the programs that run on them: partitioner and client put together.
-// A program owns four things that follow from each other: the partitioned module, the report of how it came about, the
-// boundary (which global array each parameter and result of one device is a part of) and the executable. An array is
-// the other side of that boundary: a global shape, a sharding and one buffer a partition. Partitions are numbered as
-// the program numbers them; which device each stands on, the assignment alone says.
+// Whole arrays and the programs that run on them: partitioner and client combined. A program owns four things that
+// depend on each other: the partitioned module, the report of the partitioning, the boundary (the global array of which
+// each parameter and result of one device is a part) and the executable. An array is the other side of that boundary: a
+// global shape, a sharding and one buffer per partition. Partitions are numbered as in the program; only the assignment
+// maps them to devices.
 #include "targets/program.h"
 
 #include <assert.h>
@@ -38,9 +38,8 @@ static HloStatus copy_fields(void *argument) {
     return HLO_SUCCESS;
 }
 
-// An array without its parts.
-// `like` gives shape and sharding, `count` the partitions. Parts come later, one by one; target_array_release() accepts
-// those that are missing.
+// Creates an array without its parts. `like` gives shape and sharding, `count` the partitions. Parts come later, one by
+// one; target_array_release() accepts missing ones.
 static HloStatus new_array(const SpmdBoundaryArray *like, int64_t count, TargetArray **result) {
     assert(like && count > 0 && result);
     TargetArray *array = hlo_allocate_zeroed(1, sizeof *array);
@@ -84,7 +83,7 @@ TargetBuffer *target_array_shard(const TargetArray *array, int64_t index) {
     return index >= 0 && index < array->count ? array->shards[index] : NULL;
 }
 
-// Every shard comes to the host, replicas included: spmd_unshard_literal() takes one of each and drops the padding of
+// Copies every shard to the host, replicas included: spmd_unshard_literal() takes one of each and drops the padding of
 // uneven parts.
 HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal) {
     assert(array && literal);
@@ -101,8 +100,8 @@ HloStatus target_array_to_literal(const TargetArray *array, HloLiteral **literal
     return status;
 }
 
-// The parts at the end of an unevenly cut dimension are drawn as large as what they hold of the array; the padding
-// behind it, which the buffers have too, is nothing to the reader.
+// Draws the parts at the end of an unevenly divided dimension with the size of their array elements; the padding after
+// them, which the buffers have too, is irrelevant to the reader.
 HloStatus target_array_draw(const TargetArray *array, HloText *text) {
     assert(array && text);
     const HloShape *shape = array->shape;
@@ -129,7 +128,7 @@ HloStatus target_array_draw(const TargetArray *array, HloText *text) {
     return status;
 }
 
-// ---- where partitions stand
+// ---- the partitions' devices
 
 typedef struct MeshSizes {
     HloArena *arena;
@@ -140,22 +139,22 @@ typedef struct MeshSizes {
     int64_t *ids;
 } MeshSizes;
 
-// Neighbours in the mesh of the program are to be neighbours in the torus. The mesh is the caller's or, failing that,
-// the one that the program's own shardings speak of; the last axis varies fastest, as in JAX's make_mesh().
+// Makes neighbours in the mesh of the program neighbours in the torus. The mesh is the caller's or, failing that, the
+// one that the program's own shardings use; the last axis varies fastest, as in JAX's make_mesh().
 static HloStatus assign_in_mesh_order(void *argument) {
     MeshSizes *mesh = argument;
     if (!mesh->count) HLO_TRY(spmd_module_mesh(mesh->arena, mesh->module, &mesh->axes, &mesh->count));
     int64_t *sizes = HLO_ARENA_NEW(mesh->arena, int64_t, mesh->count + 1);
     int64_t product = 1;
     for (int64_t i = 0; i < mesh->count; i++) product *= sizes[i] = mesh->axes[i].size;
-    if (!mesh->count || product != mesh->partitions) {  // no mesh that says anything: all in a row
+    if (!mesh->count || product != mesh->partitions) {  // no usable mesh: all in a row
         sizes[0] = mesh->partitions;
         mesh->count = 1;
     }
     return emu_default_assignment(mesh->topology, sizes, mesh->count, mesh->ids);
 }
 
-// Hosts have no wires worth minding, so their partitions stand in list order.
+// Host devices have no interconnect to optimise for; partitions keep list order.
 HloStatus target_default_assignment(const EmuTopology *topology, const HloModule *module, const SpmdMeshAxis *mesh,
                                     int64_t mesh_axis_count, int64_t partition_count, int64_t *ids) {
     assert(module && partition_count > 0 && ids);
@@ -182,9 +181,8 @@ struct TargetProgram {
     TargetExecutable *executable;
 };
 
-// The mesh is looked for in the module as it was before partitioning: afterwards it has no shardings left to tell it.
-// One replica: fill_program() has refused others. Without an assignment of the caller's the partitions stand where JAX
-// would put them.
+// Finds the mesh in the module before partitioning: afterwards it has no shardings to derive it from. One replica:
+// fill_program() has rejected others. If the caller has no assignment, partitions are placed as in JAX.
 static HloStatus compile(TargetClient *client, const HloModule *original, const TargetProgramOptions *options,
                          TargetProgram *program) {
     assert(original && program);
@@ -251,7 +249,7 @@ TargetExecutable *target_program_executable(const TargetProgram *program) {
     return program->executable;
 }
 
-// INVALID_ARGUMENT that says what argument `index` is and what it should be.
+// Returns INVALID_ARGUMENT with the actual and the expected form of argument `index`.
 static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSharding *have_sharding,
                                 const SpmdBoundaryArray *want) {
     assert(index >= 0 && want);
@@ -267,8 +265,8 @@ static HloStatus wrong_argument(int64_t index, const HloShape *have, const HloSh
     return status;
 }
 
-// Cuts a whole array into one part for each device and copies each to that device's memory. Parts of equal content
-// (replicas) are buffers of their own all the same, as a program may take them over one by one.
+// Divides a whole array into one part for each device and copies each to that device's memory. Parts of equal content
+// (replicas) are separate buffers nevertheless, as a program may take them over one by one.
 HloStatus target_program_place(const TargetProgram *program, int64_t index, const HloLiteral *literal,
                                TargetArray **result) {
     assert(program && literal && result);
@@ -305,8 +303,8 @@ static HloStatus check_count(const TargetProgram *program, int64_t argument_coun
     return HLO_SUCCESS;
 }
 
-// Whether each device holds the same elements under both shardings, however they are written.
-// O(partitions): shardings may be written in many ways, so equal parts are told by their offsets, device by device.
+// Checks whether each device has the same elements under both shardings, however they are written. O(partitions):
+// shardings may be written in many ways, so equal parts are recognised by their offsets, device by device.
 static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const TargetArray *array) {
     assert(index >= 0 && index < boundary->parameter_count && array);
     const SpmdBoundaryArray *want = &boundary->parameters[index];
@@ -327,7 +325,7 @@ static HloStatus check_parts(const SpmdBoundary *boundary, int64_t index, const 
     return HLO_SUCCESS;
 }
 
-// The tables of one execution, by device: of arguments, whose references stay with their arrays, and of results.
+// The tables of one execution, by device: arguments, whose references stay with their arrays, and results.
 typedef struct Run {
     TargetBuffer **buffers;
     TargetBuffer ***arguments, ***results;
@@ -352,9 +350,9 @@ static void free_run(Run *run) {
     hlo_free(run->results);
 }
 
-// Takes over the results; references to the arguments stay with the arrays. Returns when the launch is under way: the
-// arrays' buffers say when they are ready.
-// After an error nothing is in `results` yet, and the caller releases the empty arrays.
+// Takes over the results; references to the arguments stay with the arrays. Returns when the launch is in flight: the
+// arrays' buffers report when they are ready. After an error `results` is still empty, and the caller releases the
+// empty arrays.
 static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, TargetArray **results, Run *run) {
     const SpmdBoundary *boundary = program->boundary;
     int64_t devices = boundary->num_partitions;
@@ -367,8 +365,8 @@ static HloStatus execute(TargetProgram *program, TargetArray *const *arguments, 
     return HLO_SUCCESS;
 }
 
-// All arguments are checked before anything is made, and all results exist before anything is launched: a run either
-// gives all of them or leaves none behind.
+// All arguments are checked before anything is created, and all results exist before anything is launched: a run either
+// returns all of them or leaves none behind.
 HloStatus target_program_run(TargetProgram *program, TargetArray *const *arguments, int64_t argument_count,
                              TargetArray **results) {
     assert(program && argument_count >= 0);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tasks in order. One thread a client, started when a task is first left to it.
-// Programs of a client run one after the other, in the order of their launches, each over all its devices. A small
-// program that finds the line empty runs on the caller's thread, since handing it over would take longer than it does.
-// While a running program waits in a host callback, tasks that are ready run beside it: the callback may wait for them.
+// Tasks in order. One thread per client, started when the first task is left to it. Programs of a client run one after
+// the other, in the order of their launches, each over all its devices. A small program runs on the caller's thread if
+// the queue is empty, since passing it to the thread would take longer. While a running program waits in a host
+// callback, tasks that are ready run beside it: the callback may wait for them.
 //
-// After a fork the child has no thread and locks in any state; a page that fork() wipes tells it so, and what was
-// running is given up with an error.
+// After a fork the child has no thread and locks in any state; it detects this by a page that fork() wipes, and running
+// tasks are abandoned with an error.
 //
-// Order and locks. `running` is the one task in line that is being done; it is set and cleared under the lock, and the
-// task's own work is done without it. Whoever finds nobody running may take the place: the queue's thread, or a caller
-// whose task is small. A task's `finish` comes after its place is free again, because events call back from there, and
-// a callback may submit to this very queue.
+// Order and locks. `running` is the current task of the queue; it is set and cleared under the lock, and the task's own
+// work is done without it. If no task is running, two kinds of threads may run the next: the queue's thread, or a
+// caller whose task is small. A task's `finish` comes after `running` is cleared, because events call back from there,
+// and a callback may submit to this very queue.
 //
-// A task aside counts in `aside` only: it never stands in line, and must depend on nothing that does (`is_ready`), or
-// it could wait for the task that waits for it.
+// A task that runs aside is counted only in `aside`: it is never in the queue, and must not depend on queued tasks
+// (`is_ready`), or it could wait for the task that waits for it.
 #include <assert.h>
 #include <signal.h>
 
@@ -27,7 +27,7 @@ void target_queue_init(TargetQueue *queue, TargetStorePool *store, _Atomic(uint3
     atomic_store(queue->alive, 1);
 }
 
-// Lock held, or nobody else there; the line must not be empty.
+// Removes the first task. Lock held, or no other thread exists; the queue must not be empty.
 static TargetTask *take_first(TargetQueue *queue) {
     assert(queue->first);
     TargetTask *task = queue->first;
@@ -36,7 +36,7 @@ static TargetTask *take_first(TargetQueue *queue) {
     return task;
 }
 
-// Takes the tasks out of the line whose submitters wait for them, and gives them back in a list.
+// Removes the tasks from the queue whose submitters wait for them, and returns them in a list.
 static TargetTask *take_awaited(TargetQueue *queue) {
     TargetTask *all = queue->first, *awaited = NULL;
     queue->first = queue->last = NULL;
@@ -54,8 +54,8 @@ static TargetTask *take_awaited(TargetQueue *queue) {
     return awaited;
 }
 
-// In the child of a fork: the thread is gone, the locks may be in any state, and what was running will never end. Nor
-// is anybody left who waited for a task in line: the answer would be written to the stack of a thread that is no more.
+// In the child of a fork: the thread is gone, the locks may be in any state, and running tasks will never end. The
+// threads that waited for a queued task are gone too: the answer would be written to the stack of one of them.
 static void recover_from_fork(TargetQueue *queue) {
     if (atomic_load_explicit(queue->alive, memory_order_acquire)) return;
     pthread_mutex_init(&queue->lock, NULL);
@@ -73,7 +73,7 @@ static void recover_from_fork(TargetQueue *queue) {
     }
 }
 
-// Lock held; runs the task that `running` names without it.
+// Called with the lock held; runs the task that `running` points to without it.
 static void run_task(TargetQueue *queue, TargetTask *task) {
     assert(task);
     queue->running = task;
@@ -88,12 +88,12 @@ static void run_task(TargetQueue *queue, TargetTask *task) {
     pthread_mutex_lock(&queue->lock);
 }
 
-// The queue whose thread this is; NULL on all others.
+// The queue that this thread serves; NULL on all others.
 static _Thread_local TargetQueue *own_queue;
 
-// Lock held; returns after something has changed. Callbacks run on the queue's own thread too and may wait there: it
-// then does what stands in line itself, in the same order. (A callback of the running task cannot be helped so, and
-// need not: what it waits for runs aside.)
+// Called with the lock held; returns after something has changed. Callbacks run on the queue's own thread too and may
+// wait there: it then runs the queued tasks itself, in the same order. (This does not help a callback of the running
+// task, and need not: the tasks it waits for run aside.)
 static void await_change(TargetQueue *queue) {
     if (own_queue == queue && queue->first && !queue->running)
         run_task(queue, take_first(queue));
@@ -148,8 +148,8 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-// Lock held. Signals are blocked in the thread, so that the program's handlers run in its own threads.
-// False when the system gives no thread. The thread is started at the first task that needs one and not with the
+// Called with the lock held. Signals are blocked in the thread, so that the program's handlers run in its own threads.
+// False if the system cannot start a thread. The thread is started at the first task that needs one and not with the
 // client, so that a process may fork before that without losing anything.
 static bool ensure_thread(TargetQueue *queue) {
     if (queue->started) return true;
@@ -161,12 +161,12 @@ static bool ensure_thread(TargetQueue *queue) {
     return queue->started;
 }
 
-// Lock held. True if nobody is ahead.
+// Called with the lock held. True if no task is running or queued.
 static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
 
-// A counter and no flag: several devices of one program may call out at once, each on its own worker.
+// A counter rather than a flag: several devices of one program may call out concurrently, each on its own worker.
 void target_queue_callback_begin(TargetQueue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->callbacks++;
@@ -179,7 +179,7 @@ void target_queue_callback_end(TargetQueue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-// Does a task beside the running one; `finish` comes after the count, as it may release the last client.
+// Runs a task beside the running one; `finish` comes after the count, as it may release the last client.
 static void run_aside(TargetQueue *queue, TargetTask *task) {
     task->run(task);
     pthread_mutex_lock(&queue->lock);
@@ -197,7 +197,7 @@ static void *aside_main(void *argument) {
     return NULL;
 }
 
-// The thread of a task that waits for the host, which may be the very thread that submits it. False when there is none.
+// Starts a thread for a task that waits for the host, which may be the very thread that submits it. False on failure.
 static bool start_aside(TargetTask *task) {
     pthread_t thread;
     sigset_t all, before;
@@ -209,7 +209,7 @@ static bool start_aside(TargetTask *task) {
     return started;
 }
 
-// Three ways: here and now, beside a task that calls back, or in line.
+// Three ways to run a task: immediately, beside a task that is in a callback, or in the queue.
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     assert(queue && task);
     recover_from_fork(queue);
@@ -240,20 +240,20 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
         queue->first = task;
     queue->last = task;
     pthread_cond_broadcast(&queue->changed);
-    while (wait && !done) await_change(queue);  // not for an idle queue: others may never let it come to that
+    while (wait && !done) await_change(queue);  // not for an idle queue: other threads may keep it busy forever
     pthread_mutex_unlock(&queue->lock);
     return HLO_SUCCESS;
 }
 
-// `visit` must not call back into the queue: the lock is held, and is no recursive one.
+// `visit` must not call back into the queue: the lock is held, and is not recursive.
 void target_queue_visit(TargetQueue *queue, void (*visit)(TargetTask *task, void *argument), void *argument) {
     pthread_mutex_lock(&queue->lock);
     for (TargetTask *task = queue->first; task; task = task->next) visit(task, argument);
     pthread_mutex_unlock(&queue->lock);
 }
 
-// Tasks beside the line count too. What a parent left in line when it forked is given up if there can be no thread for
-// it: somebody may wait for its results.
+// Tasks that run aside count too. Tasks that the parent left in the queue when it forked are abandoned if no thread can
+// be started for them: their results may be waited for.
 void target_queue_drain(TargetQueue *queue) {
     recover_from_fork(queue);
     pthread_mutex_lock(&queue->lock);
@@ -267,10 +267,10 @@ void target_queue_drain(TargetQueue *queue) {
     pthread_mutex_unlock(&queue->lock);
 }
 
-// Two ways to end. From another thread: everything is done first, then the thread is told to stop and joined, and the
-// caller frees. On the queue's own thread (the last reference to the client was an execution's, given back in `finish`)
-// joining would wait for ever: the thread is detached, runs out of work, and frees the client itself by last_words() as
-// the last thing that it does.
+// Closes the queue in one of two ways. From another thread: everything is finished, then the thread is told to stop and
+// joined, and the caller frees. On the queue's own thread (the last reference to the client was an execution's,
+// released in `finish`) joining would wait forever: the thread is detached, finishes its work, and at its very end
+// frees the client itself by last_words().
 bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), void *owner) {
     assert(queue);
     if (!queue->alive) return true;
@@ -290,7 +290,7 @@ bool target_queue_close(TargetQueue *queue, void (*last_words)(void *owner), voi
     return !own_thread;
 }
 
-// `alive` is NULL where target_queue_init() never ran: there is nothing to destroy then.
+// `alive` is NULL if target_queue_init() never ran: there is nothing to destroy then.
 void target_queue_destroy(TargetQueue *queue) {
     if (!queue->alive) return;
     pthread_cond_destroy(&queue->changed);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of buffers and executions.
-// Blocks are kept by size class for the next step of the same program, which finds pages that are mapped already. Large
-// arrays of the host that were made lately are remembered, so that equal ones (the shards of a replicated array come
-// one by one) share one storage. Storage is immutable to everybody but an execution that owns it alone.
+// Memory of buffers and executions. Blocks are kept by size class for the next step of the same program, which finds
+// pages that are mapped already. Large arrays of the host that were created recently are remembered, so that equal ones
+// (the shards of a replicated array come one by one) share one storage. Storage is immutable except to an execution
+// that is its only owner.
 //
-// Sharing and writing. A storage may be read by anybody with a reference and is written to only (1) by its maker before
-// anyone else has one, and (2) by an execution that took it over, which target_storage_take_over() grants to a sole
-// owner. The list of recent storages is the one way to get a reference from nothing; it is therefore searched and
-// cleared under the pool's lock, and a storage leaves it before it is written to or freed.
+// Sharing and writing. A storage may be read by every holder of a reference and is written to only (1) by its creator
+// before anyone else has one, and (2) by an execution that took it over, which target_storage_take_over() allows to a
+// sole owner. The list of recent storages is the only way to get a reference without having one; it is therefore
+// searched and cleared under the pool's lock, and a storage is removed from it before it is written to or freed.
 //
 // The pool outlives its storages: it is part of the client, which buffers and executions keep.
 #include "targets/storage.h"
@@ -19,8 +19,8 @@
 
 enum { kSmallestBytes = 64, kSharedBytes = 4096, kSteps = 4, kHugeBytes = 2 * 1024 * 1024 };
 
-// Classes are 64, 80, 96, 112, 128, 160, …: four a doubling, so at most a fifth is wasted.
-// Four classes a doubling are the usual compromise of size-class allocators (jemalloc's spacing): fewer waste memory,
+// Returns the size class. Classes are 64, 80, 96, 112, 128, 160, …: four per doubling, so at most a fifth is wasted.
+// Four classes per doubling are the usual compromise of size-class allocators (jemalloc's spacing): fewer waste memory,
 // more split the free lists so that blocks are found less often. -1 for sizes beyond the last class, 2^53 bytes and
 // more, which no machine has.
 static int32_t class_of(int64_t bytes) {
@@ -37,16 +37,15 @@ static int64_t class_bytes(int32_t size_class) {
     return size + size / kSteps * (size_class % kSteps);
 }
 
-// Half of the machine's memory may be kept for re-use.
+// Up to half of the machine's memory may be kept for re-use.
 void target_store_pool_init(TargetStorePool *pool) {
     *pool = (TargetStorePool){0};
     pthread_mutex_init(&pool->lock, NULL);
     pool->limit_bytes = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2;
 }
 
-// Everything that nobody uses goes back to the system.
-// Called when an allocation fails: kept blocks of other sizes may be what the system lacks. O(blocks kept), under the
-// lock.
+// Returns all unused memory to the system. Called when an allocation fails: kept blocks of other sizes may be the
+// memory that the system lacks. O(blocks kept), under the lock.
 static void flush(TargetStorePool *pool) {
     pthread_mutex_lock(&pool->lock);
     for (int32_t i = 0; i < kTargetSizeClasses; i++) {
@@ -69,7 +68,7 @@ void target_store_pool_after_fork(TargetStorePool *pool) {
     pthread_mutex_init(&pool->lock, NULL);
 }
 
-// The block used last comes first: its pages are the likeliest to be in the caches still.
+// The block used last comes first: its pages are most likely to be in the caches still.
 static void *take_block(TargetStorePool *pool, int32_t size_class) {
     assert(size_class >= 0);
     pthread_mutex_lock(&pool->lock);
@@ -82,7 +81,7 @@ static void *take_block(TargetStorePool *pool, int32_t size_class) {
     return block;
 }
 
-// Large blocks are asked to stand on huge pages: fewer faults and fewer misses.
+// Large blocks request huge pages: fewer faults and fewer misses.
 static void *fresh_block(int32_t size_class) {
     assert(size_class >= 0);
     const size_t bytes = (size_t)class_bytes(size_class);
@@ -96,8 +95,8 @@ static void *fresh_block(int32_t size_class) {
     return block;
 }
 
-// A block of the size's class from the pool, else from the system; where that has none, the pool's other blocks are
-// given up first.
+// Takes a block of the size's class from the pool, else from the system; if that has none, the pool's other blocks are
+// released first.
 TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes) {
     assert(pool && bytes >= 0);
     const int32_t size_class = class_of(bytes);
@@ -117,9 +116,9 @@ TargetStorage *target_storage_new(TargetStorePool *pool, int64_t bytes) {
     return storage;
 }
 
-// A storage of the list with these many bytes, with a reference; NULL when there is none from `*place` on.
-// The caller compares contents without the lock, as that takes long; the reference keeps the storage meanwhile. A count
-// of 0 is a storage that is being freed and must not be revived, hence the exchange instead of an addition.
+// Returns a storage of the list with this many bytes, with a reference; NULL if there is none from `*place` on. The
+// caller compares contents without the lock, as that takes long; the reference keeps the storage meanwhile. A count of
+// 0 is a storage that is being freed and must not be revived, hence the exchange instead of an addition.
 static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t *place) {
     TargetStorage *found = NULL;
     pthread_mutex_lock(&pool->lock);
@@ -135,7 +134,7 @@ static TargetStorage *next_recent(TargetStorePool *pool, int64_t bytes, int64_t 
     return found;
 }
 
-// In place of the one that was remembered longest ago. The list holds no references.
+// Replaces the oldest entry of the list. The list holds no references.
 static void remember(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_lock(&pool->lock);
     TargetStorage **place = &pool->recent[pool->next_recent++ % kTargetRecent];
@@ -145,7 +144,7 @@ static void remember(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-// Before the storage goes, or is written over.
+// Removes the storage from the list before it is freed or overwritten.
 static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_lock(&pool->lock);
     for (int64_t i = 0; i < kTargetRecent && storage->is_recent; i++)
@@ -154,7 +153,7 @@ static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-// 4096 bytes and up only, since comparing with sixteen candidates costs more than copying a small array.
+// Only for 4096 bytes and up, since comparing with sixteen candidates costs more than copying a small array.
 TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes) {
     assert(pool && bytes >= 0);
     const bool large = bytes >= kSharedBytes;
@@ -184,16 +183,17 @@ TargetStorage *target_storage_retain(TargetStorage *storage) {
     return storage;
 }
 
-// The list is looked through under the pool's lock only: once the storage is off it, nobody else can get a reference.
+// The list is searched only under the pool's lock: once the storage is removed from it, no one else can get a
+// reference.
 bool target_storage_take_over(TargetStorage *storage) {
     assert(storage && atomic_load(&storage->references) > 0); /* the caller's own */
-    if (storage->release) return false;                       // somebody else's memory
+    if (storage->release) return false;                       // another owner's memory
     forget(storage->pool, storage);
     return atomic_load(&storage->references) == 1;
 }
 
-// The last reference gives the block back to its pool, as long as that keeps no more than its limit; memory of the
-// caller goes back by the function that came with it.
+// The last reference returns the block to its pool, as long as that keeps no more than its limit; memory of the caller
+// is released by the function that came with it.
 void target_storage_release(TargetStorage *storage) {
     if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
     if (storage->release) {

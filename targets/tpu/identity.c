@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Device identity.
 //
-// The texts are those of libtpu as JAX shows them (jax.devices(), and Device.__str__ of a TPU v2 in the documents of
-// the shared corpus): programs parse them. Who a device is comes from emulator/topology.h; here it only gets words.
+// The texts are those of libtpu as JAX shows them (jax.devices(), and Device.__str__ of a TPU v2): programs parse them.
+// emulator/topology.h determines the devices; this file only formats them.
 #include "targets/tpu/identity.h"
 
 #include <assert.h>
 #include <string.h>
 
-// How a device prints with str(): libtpu's DebugString.
+// Prints the str() form of a device: libtpu's DebugString.
 static void print_debug(const EmuTopology *topology, const EmuDevice *from, HloText *text) {
     if (!emu_topology_is_tpu(topology)) {
         hlo_text_format(text, "CPU_%lld", (long long)from->id);
@@ -19,9 +19,9 @@ static void print_debug(const EmuTopology *topology, const EmuDevice *from, HloT
                     (long long)from->coords[2], (long long)from->core_on_chip);
 }
 
-// The number of devices before this one on the same host.
-// The devices of a host are neighbours in the list and hosts are numbered in its order, so a binary search finds the
-// host's first device: a machine of host devices is one host, whose devices a walk would count anew for each of them.
+// Returns the number of devices before this one on the same host. The devices of a host are neighbours in the list and
+// hosts are numbered in its order, so a binary search finds the host's first device. A linear scan would be quadratic
+// for a machine of host devices, which is one host.
 static int64_t local_number(const EmuTopology *topology, int64_t index) {
     const int64_t host = topology->devices[index].process_index;
     int64_t first = 0, last = index;
@@ -35,8 +35,8 @@ static int64_t local_number(const EmuTopology *topology, int64_t index) {
     return index - first;
 }
 
-// Texts that were made stay in `device` after an error too, for the caller to free. `one_host` is how a single process
-// plays all hosts: every device says process 0 and numbers count through.
+// Finished texts stay in `device` even after an error, for the caller to free. With `one_host` a single process
+// represents all hosts: every device reports process 0 and local numbers are consecutive.
 HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host, TargetDevice *device) {
     assert(index >= 0 && index < topology->device_count);
     EmuDevice seen = topology->devices[index];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who the devices of a slice are: numbers, coordinates and names as the real runtime gives them.
+// The identity of the devices of a slice: numbers, coordinates and names as in the real runtime.
 #ifndef MESHLO_TARGETS_TPU_IDENTITY_H_
 #define MESHLO_TARGETS_TPU_IDENTITY_H_
 
@@ -8,9 +8,9 @@
 
 HLO_BEGIN_C
 
-// Fills in what a topology says about its device number `index`: id, process, coordinates, kind and the two texts,
-// which are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is
-// short. `one_host`: as a process sees it that holds all hosts of the slice, as their only one.
+// Fills in the topology's description of device number `index`: id, process, coordinates, kind and the two texts, which
+// are on the heap (the caller frees them). Host devices have no coordinates. RESOURCE_EXHAUSTED when memory is short.
+// `one_host`: as seen by a process that has all hosts of the slice as its only one.
 HLO_NODISCARD HloStatus target_tpu_identify(const EmuTopology *topology, int64_t index, bool one_host,
                                             TargetDevice *device);
 
