@@ -100,7 +100,7 @@ typedef struct HloPassOptions {
 // pass, a dump or the verifier is returned with the name of the pass, and the module must then only be freed.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_run_passes(HloModule *module, const char *const *names, int64_t count,
                                                   const HloPassOptions *options);
-// Runs passes that need not be in the registry; for modules with passes of their own.
+// Runs passes that need not be in the registry; for other parts of Meshlo with private passes.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_run_pass_list(HloModule *module, const HloPass *const *passes, int64_t count,
                                                      const HloPassOptions *options, bool *changed);
 

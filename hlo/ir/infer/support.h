@@ -76,7 +76,7 @@ HloType hlo_product_type(HloType lhs, HloType rhs, HloType result);
 // products overflow while floats do not.
 bool hlo_product_converts_side(HloType side, HloType type);
 // The dimensions of a ragged dot's left side that may have a list of group sizes for each index: those before the
-// ragged one, first the batches, then those of its own kind (batch, contracting, free). It has one ragged dimension.
+// ragged one, first the batches, then those of the same kind (batch, contracting, free). It has one ragged dimension.
 HloInts hlo_ragged_list_dims(HloArena *arena, const HloDotAttributes *dot);
 // True if the instruction is a dot or convolution with a conversion inside: of an operand, or of the sum.
 bool hlo_product_converts(const HloInstruction *instruction);
