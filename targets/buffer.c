@@ -46,7 +46,7 @@ static TargetMeter *meter_of(const TargetBuffer *buffer) {
     return buffer->memory->kind_id == TARGET_MEMORY_DEVICE ? target_device_meter(buffer->memory->device) : NULL;
 }
 
-// XLA's wording on TPUs, which programs and people look for.
+// Returns the error for a full HBM in XLA's wording on TPUs, which programs and people look for.
 static HloStatus no_room(const TargetBuffer *buffer) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED,
                      "Error allocating device buffer: Attempting to allocate %s. That was not "
@@ -327,8 +327,8 @@ void target_buffer_fill(TargetBuffer *buffer, TargetStorage *storage) {
     if (!wanted) target_storage_release(storage);
 }
 
-// A count, as several frameworks may have taken the address (dlpack, NumPy views). It is checked when a launch takes
-// the buffer, not later: a request for the address after that gets the error of a deleted buffer.
+// Raises a count, as several frameworks may have taken the address (dlpack, NumPy views). It is checked when a launch
+// takes the buffer, not later: a request for the address after that gets the error of a deleted buffer.
 void target_buffer_hold_external(TargetBuffer *buffer) {
     pthread_mutex_lock(&buffer->lock);
     buffer->external_holds++;
@@ -502,7 +502,7 @@ static HloStatus claim(TargetBuffer *buffer) {
     return gone ? deleted_error() : HLO_SUCCESS;
 }
 
-// Two references to the new event: the caller's, and the copy's own.
+// Starts a copy whose event has two references: the caller's, and the copy's own.
 HloStatus target_buffer_to_host_async(TargetBuffer *buffer, void *destination, int64_t bytes,
                                       const int64_t *minor_to_major, TargetEvent **event) {
     assert(buffer && event);

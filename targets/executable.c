@@ -107,7 +107,7 @@ static HloStatus read_memories(const HloModule *module, TargetExecutable *execut
 
 // Checks the program against a device's memory. All devices of a slice are alike, so the first represents all. The
 // wording is XLA's: programs and people look for it. Dense bytes: on a real chip the padding of tiles, which
-// emulator/memory.h counts, is added. So this is lenient: a program that passes here may still not fit there.
+// emulator/memory.c counts, is added. So this is lenient: a program that passes here may still not fit there.
 static HloStatus check_capacity(const TargetExecutable *executable, const TargetCompileOptions *options) {
     TargetMemoryAnalysis analysis;
     TargetMemoryStatistics statistics;

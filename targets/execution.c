@@ -170,7 +170,7 @@ static HloStatus no_memory(const TargetExecutable *executable) {
     return hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory to run %s", executable->name);
 }
 
-// XLA's wording on TPUs for temporaries that do not fit beside the existing arrays.
+// Returns the error for temporaries that do not fit beside the existing arrays, in XLA's wording on TPUs.
 static HloStatus no_room(const Execution *execution, int64_t place) {
     const TargetDevice *device = device_at(execution->executable, execution->elsewhere, place);
     return hlo_error(HLO_RESOURCE_EXHAUSTED,

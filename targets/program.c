@@ -388,7 +388,7 @@ HloStatus target_program_run(TargetProgram *program, TargetArray *const *argumen
     return status;
 }
 
-// The arrays of target_program_call(): arguments, then results.
+// Runs with the arrays of target_program_call(): arguments, then results.
 static HloStatus call(TargetProgram *program, const HloLiteral *const *arguments, TargetArray **arrays,
                       HloLiteral **results) {
     const SpmdBoundary *boundary = program->boundary;

@@ -166,7 +166,8 @@ static bool is_idle(const TargetQueue *queue) {
     return !queue->running && !queue->first;
 }
 
-// A counter rather than a flag: several devices of one program may call out concurrently, each on its own worker.
+// Raises a counter rather than a flag: several devices of one program may call out concurrently, each on its own
+// worker.
 void target_queue_callback_begin(TargetQueue *queue) {
     pthread_mutex_lock(&queue->lock);
     queue->callbacks++;
@@ -190,7 +191,7 @@ static void run_aside(TargetQueue *queue, TargetTask *task) {
     task->finish(task);
 }
 
-// A thread for one task. It is detached: target_queue_drain() waits for the count in `aside`, not for the thread.
+// Runs the thread of one task. It is detached: target_queue_drain() waits for the count in `aside`, not for the thread.
 static void *aside_main(void *argument) {
     TargetTask *task = argument;
     run_aside(task->queue, task);
@@ -209,7 +210,7 @@ static bool start_aside(TargetTask *task) {
     return started;
 }
 
-// Three ways to run a task: immediately, beside a task that is in a callback, or in the queue.
+// Runs the task in one of three ways: immediately, beside a task that is in a callback, or in the queue.
 HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     assert(queue && task);
     recover_from_fork(queue);

@@ -31,7 +31,7 @@ static int32_t class_of(int64_t bytes) {
     return -1;
 }
 
-// The inverse of class_of().
+// Returns the bytes of a class, the inverse of class_of().
 static int64_t class_bytes(int32_t size_class) {
     const int64_t size = (int64_t)kSmallestBytes << (size_class / kSteps);
     return size + size / kSteps * (size_class % kSteps);
@@ -153,7 +153,8 @@ static void forget(TargetStorePool *pool, TargetStorage *storage) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-// Only for 4096 bytes and up, since comparing with sixteen candidates costs more than copying a small array.
+// Looks for equal recent storage only from 4096 bytes on, since comparing with sixteen candidates costs more than
+// copying a small array.
 TargetStorage *target_storage_from_host(TargetStorePool *pool, const void *data, int64_t bytes) {
     assert(pool && bytes >= 0);
     const bool large = bytes >= kSharedBytes;

@@ -291,7 +291,8 @@ static void turn_back(CpuMatrix *matrix, const char *a, const char *taus, int64_
     }
 }
 
-// Equal values keep the order in which they are stored: no other order would be the same on every machine.
+// Compares by value. Equal values keep the order in which they are stored: no other order would be the same on every
+// machine.
 static int by_value(const void *a, const void *b) {
     const Pair *x = a, *y = b;
     if (x->value != y->value) return x->value < y->value ? -1 : 1;

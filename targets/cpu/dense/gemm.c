@@ -214,9 +214,9 @@ static void run_block(CpuPool *pool, Block *block) {
                                 multiply_task, block);
 }
 
-// The loops of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: blocks of kColumns
-// columns and kDepth of the depth, whose part of b is packed once for all workers; a worker packs rows of a and
-// multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
+// Runs the loops of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008: blocks of
+// kColumns columns and kDepth of the depth, whose part of b is packed once for all workers; a worker packs rows of a
+// and multiplies. The blocks do not depend on the number of workers, and so the bits of the result do not.
 HloStatus cpu_gemm(CpuPool *pool, const CpuGemm *g, void *c, const void *a, const void *b) {
     assert(g && c);
     const CpuFeatures features = cpu_pool_features(pool);

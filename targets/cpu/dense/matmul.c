@@ -538,8 +538,8 @@ bool cpu_matmul_has_infinite_part(const void *array, HloType type, const int64_t
     return any;
 }
 
-// All that is significant in f32 of a product is in the six passes, so one pass of f32 arithmetic computes it too, at a
-// sixth of the work; but not the results of finite numbers with infinite parts.
+// True if one pass of f32 arithmetic computes the product: everything significant in f32 is in the six passes, and one
+// pass is a sixth of the work; but the results of finite numbers with infinite parts differ.
 static bool is_exact(const CpuMatmul *mm, const char *lhs, const char *rhs) {
     return mm->precision == CPU_PRECISION_BF16_6 &&
            !cpu_matmul_has_infinite_part(lhs, mm->lhs_type, (int64_t[]){mm->batch, mm->m, mm->k},

@@ -49,7 +49,7 @@ static inline size_t cpu_work_bytes(int64_t count, size_t width) {
     return hlo_array_bytes((size_t)count, width) / 64 * 64 + 64;
 }
 
-// Element i of a row, and the row from element i on.
+// Return element i of a row, and the row from element i on.
 double _Complex cpu_matrix_get(const CpuMatrix *matrix, const void *row, int64_t i);
 // Sets row[i] = value, rounded to the type of the matrix; the imaginary part is dropped for a real one.
 void cpu_matrix_set(const CpuMatrix *matrix, void *row, int64_t i, double _Complex value);

@@ -56,8 +56,8 @@ static bool choose_sources(CpuFeatures features, HloType lhs, HloType rhs, CpuPr
     return lhs == HLO_F32 && rhs == HLO_F32 && (precision != CPU_PRECISION_EXACT || features >= CPU_FEATURES_AMX);
 }
 
-// Six products for one pay only if packing is a small part of the work. Like gemm.c, tiles count subnormal numbers as
-// zero, and so take products of the same sizes.
+// True if tiles are faster. Six products for one pay only if packing is a small part of the work. Like gemm.c, tiles
+// count subnormal numbers as zero, and so take products of the same sizes.
 static bool is_worth_it(CpuTileSource source, CpuPrecision precision, int64_t m, int64_t n, int64_t k) {
     if (source == CPU_TILE_F32_3 && precision == CPU_PRECISION_EXACT) return m > 64 && n >= 64 && k >= 64;
     return m >= 8 && n >= 8 && k >= 16 && k < INT32_MAX && (double)m * (double)n * (double)k > 32768;

@@ -321,7 +321,7 @@ static void fill_task(void *argument, int64_t begin, int64_t end, int worker) {
     cpu_fill_run(job->target + begin * job->width, job->element, end - begin, job->width);
 }
 
-// In units of elements, a worker's share at least kParallelBytes.
+// Divides the work in units of elements, with a worker's share of at least kParallelBytes.
 void cpu_fill(CpuPool *pool, void *target, const void *element, int64_t count, int width) {
     FillJob job = {target, element, width};
     cpu_pool_parallel_for_grain(count * width < kParallelBytes ? NULL : pool, count, kParallelBytes / width, fill_task,

@@ -104,7 +104,7 @@ static void judge_stay(CpuPool *pool, int64_t began) {
         atomic_store_explicit(&pool->interrupted, true, memory_order_relaxed);
 }
 
-// Called by the caller when the job is closed.
+// Decides after a job whether callers work by themselves for a while.
 static void judge_job(CpuPool *pool, int64_t began) {
     const int64_t now = hlo_clock_nanoseconds(), took = now - began;
     judge_stay(pool, began);
@@ -263,8 +263,8 @@ int cpu_pool_worker_count(const CpuPool *pool) {
     return pool ? pool->worker_count : 1;
 }
 
-// Cached, as kernels without a pool call this every time. An unknown name in the variable is reported to the caller
-// that creates a pool.
+// Caches the detected set, as kernels without a pool call this every time. An unknown name in the variable is reported
+// to the caller that creates a pool.
 static CpuFeatures default_features(void) {
     static _Atomic int known = -1;
     int features = atomic_load_explicit(&known, memory_order_relaxed);
@@ -300,7 +300,7 @@ static HloStatus allocate_parts(CpuPool *pool) {
     return HLO_SUCCESS;
 }
 
-// Zero workers: one per core.
+// Creates a pool; zero workers mean one per core.
 static HloStatus make_pool(int workers, CpuFeatures features, CpuPool **result) {
     CpuPool *pool = hlo_allocate_aligned(sizeof *pool);
     HLO_FAIL_IF(!pool, HLO_RESOURCE_EXHAUSTED, "no memory for a worker pool");

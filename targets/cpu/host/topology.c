@@ -46,8 +46,8 @@ static void describe(CpuTopology *topology) {
     topology->l3_bytes = cache_bytes(tree, HWLOC_OBJ_L3CACHE, 0);
 }
 
-// A sandbox may refuse the query for the processors that a process may use. hwloc then retries forever, with larger and
-// larger sets, as it takes every error for a set that is too small.
+// True if the affinity may be queried. A sandbox may refuse that; hwloc then retries forever, with larger and larger
+// sets, as it takes every error for a set that is too small.
 static bool may_ask_affinity(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 || errno == EINVAL;
@@ -68,8 +68,8 @@ static bool open_tree(struct CpuTopologyHandle *handle) {
     return true;
 }
 
-// A process that is allowed the time of two processors has no use for more workers: all of them would be stopped once
-// that time is used up.
+// Limits the cores to the quota. A process that is allowed the time of two processors has no use for more workers: all
+// of them would be stopped once that time is used up.
 static void respect_quota(CpuTopology *topology) {
     const int allowed = cpu_quota_processors("");
     if (allowed > 0 && allowed < topology->core_count) topology->core_count = allowed;

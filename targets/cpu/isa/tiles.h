@@ -21,8 +21,8 @@
 enum { CPU_TILE_LANES = 32, CPU_TILE_CHUNK = 64, CPU_TILE_BYTES = CPU_TILE_LANES * CPU_TILE_CHUNK };
 
 // The packed form. F32_n: f32 numbers as n parts of bf16, each of which is the remainder after the previous parts,
-// rounded to nearest even: the parts of matmul_serial.c. Three parts are exact. WIDE: bytes as 16-bit numbers, groups
-// of two.
+// rounded to nearest even: the parts of dense/matmul_serial.c. Three parts are exact. WIDE: bytes as 16-bit numbers,
+// groups of two.
 typedef enum CpuTileSource {
     CPU_TILE_F32_1,
     CPU_TILE_F32_2,

@@ -272,7 +272,7 @@ static void emit_extreme(Registers *r, int32_t number, const CpuJitValue *value)
                         unordered << 4);
 }
 
-// A blend reads the highest bit of its mask, of which 64 bits are needed for a wide element.
+// Emits a blend, which reads the highest bit of its mask; a wide element needs a mask of 64 bits.
 static void emit_select(Registers *r, int32_t number, const CpuJitValue *value) {
     int mask = in_register(r, value->operands[0]);
     const int yes = in_register(r, value->operands[1]), no = in_register(r, value->operands[2]);
@@ -301,7 +301,8 @@ static void emit_truncation(Registers *r, int32_t number, const CpuJitValue *val
     cpu_x86_vector(x86(r), kAnd, hold(r, number), whole, cpu_x86_register(mask));
 }
 
-// AVX2 has no rotation; shifts by a constant encode the target register in the place of the left operand.
+// Rotates by two shifts, since AVX2 has no rotation; shifts by a constant encode the target register in the place of
+// the left operand.
 static void emit_rotation(Registers *r, int32_t number, const CpuJitValue *value) {
     const CpuX86Operand x = cpu_x86_register(in_register(r, value->operands[0]));
     cpu_x86_vector_byte(x86(r), kShiftBy, kShiftLeft, kTemporary, x, (int)value->bits);
@@ -367,7 +368,7 @@ static void emit_store(Registers *r, const CpuJitValue *value) {
     release(r, value);
 }
 
-// A called function may use all vector registers.
+// Spills all needed values before a call, since the called function may use all vector registers.
 static void clear_registers(Registers *r) {
     for (int reg = 0; reg < kTemporary; reg++) {
         if (r->holder[reg] == kNobody) continue;

@@ -208,7 +208,7 @@ static int32_t apply_bits(const Applied *a, CpuLoopOp op, const int32_t *x) {
     }
 }
 
-// Unsigned numbers compare like signed ones with inverted highest bits.
+// Compares integers: unsigned numbers compare like signed ones with inverted highest bits.
 static int32_t is_more(const Applied *a, bool is_signed, int32_t x, int32_t y) {
     if (!is_signed) {
         const int32_t top = constant(a, 0x80000000, (uint64_t)1 << 63);

@@ -109,7 +109,7 @@ void cpu_x86_general_immediate(CpuX86 *code, CpuX86Opcode opcode, CpuX86General 
     put_little_endian(code, (uint32_t)immediate, 4);
 }
 
-// mov with an immediate of 32 bits, which is extended with its sign, or of 64.
+// Writes mov with an immediate of 32 bits, which is sign-extended, or of 64.
 void cpu_x86_set(CpuX86 *code, CpuX86General to, int64_t value) {
     const bool small = value == (int32_t)value;
     put(code, 0x48 | (to >= 8 ? 1u : 0));

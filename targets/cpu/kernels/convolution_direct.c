@@ -45,7 +45,7 @@ static int row_dimension(const CpuConvolution *c) {
     return -1;
 }
 
-// Only groups of few features: groups of many are computed as matrix products (convolution_products.c).
+// True for groups of few features: groups of many are computed as matrix products (convolution_products.c).
 static bool is_across(const CpuConvolution *c, const CpuConvolutionSizes *s) {
     if (c->output_feature_stride != 1 || c->output_features < kFewestLanes) return false;
     if (c->batch_groups > 1) return s->group_batch == 1 && s->group_outputs == 1 && c->input_batch_stride == 1;

@@ -112,7 +112,7 @@ static void place_pair(const ThreefryJob *job, int64_t half_index, uint32_t w0, 
     if (2 * k + 1 < job->split) store_words(job->bits, job->out, at + job->inner, &w1, 1);
 }
 
-// The common case: blocks become neighbouring words.
+// True in the common case that blocks become neighbouring words.
 static int pairs_are_neighbours(const ThreefryJob *job) {
     return job->inner == 1 && job->split % 2 == 0 && job->bits == 32;
 }

@@ -20,12 +20,12 @@ void cpu_threefry_blocks(CpuPool *pool, const uint32_t key[2], int64_t count, co
 void cpu_threefry_counter_bits(CpuPool *pool, const uint32_t key[2], uint64_t first, int64_t count, int bits,
                                void *out);
 
-// rng-bit-generator, algorithm THREE_FRY: state is u64[2] (key, counter), the array is row-major of unsigned elements
-// of 8, 16, 32 or 64 bits. Writes the new state. State and new state may be the same.
+// Computes rng-bit-generator, algorithm THREE_FRY: state is u64[2] (key, counter), the array is row-major of unsigned
+// elements of 8, 16, 32 or 64 bits. Writes the new state. State and new state may be the same.
 void cpu_rng_threefry(CpuPool *pool, const uint64_t state[2], uint64_t new_state[2], int rank, const int64_t *sizes,
                       int bits, void *out);
 
-// The same for PHILOX (also the meaning of DEFAULT): state of 2 or 3 u64 (key, counter low, counter high).
+// Does the same for PHILOX (also the meaning of DEFAULT): state of 2 or 3 u64 (key, counter low, counter high).
 void cpu_rng_philox(CpuPool *pool, int state_words, const uint64_t *state, uint64_t *new_state, int rank,
                     const int64_t *sizes, int bits, void *out);
 

@@ -31,8 +31,7 @@ enum { kCombineBlock = 512 };
 // How workers share a scatter without changing the order in which any element is updated.
 typedef enum ScatterSplit {
     SPLIT_COLUMNS,  // columns that windows never share otherwise: each worker applies every update to its own columns
-    SPLIT_OWNERS,   // windows that coincide or are disjoint: each worker applies the updates to its own part of the
-                    // operand
+    SPLIT_OWNERS,   // windows that coincide or are disjoint: each worker updates its own part of the operand
 } ScatterSplit;
 
 typedef struct ScatterJob {

@@ -11,7 +11,7 @@
 //     comparators without keys  a merge sort that calls the program's computation; it ends whatever that returns
 //
 //     merge of a = 1 4 9 and b = 2 3 8, the second of three slices: 3 and 4
-//     merge_split() finds by bisection that of the first 2 results one comes from a and one from b
+//     merge_split_##S() finds by bisection that of the first 2 results one comes from a and one from b
 //
 // Scratch of a worker, for n elements rounded up to 16: [keys 8n][spare 8n][numbers 4n][spare 4n][one row of the widest
 // operand].
@@ -197,7 +197,7 @@ static void merge_task(void *argument, int64_t begin, int64_t end, int worker) {
 }
 
 // Each worker sorts its part, then runs are merged in pairs. In each pass every worker has an equal slice of the
-// output: merge_split() finds by bisection where a slice begins in both runs, so even the last merge of two halves
+// output: merge_split_##S() finds by bisection where a slice begins in both runs, so even the last merge of two halves
 // keeps all workers busy.
 static void sort_long_row(CpuPool *pool, LongRow *row) {
     const int workers = cpu_pool_worker_count(pool);

@@ -414,7 +414,7 @@ CHOOSE(smallest_f64, double, double, <=)
 CHOOSE(largest_s32, int32_t, uint32_t, >=)
 CHOOSE(smallest_s32, int32_t, uint32_t, <=)
 
-// All windows of some batches, in order.
+// Processes all windows of some batches, in order.
 static void choose_task(void *argument, int64_t begin, int64_t end, int worker) {
     assert(argument && begin >= 0 && begin <= end && worker >= 0);
     const ChooseJob *job = argument;
