@@ -11,7 +11,7 @@
 HLO_BEGIN_C
 
 typedef struct CpuTopology {
-    int core_count;                    // cores that this process is allowed to run on, at least 1
+    int core_count;                    // cores that this process is allowed to run on and has the time of, at least 1
     int numa_node_count;               // at least 1
     int64_t l1_bytes;                  // first-level data cache of one core
     int64_t l2_bytes;                  // second-level cache of one core
