@@ -91,7 +91,8 @@ digits "G7 on a TPU, exact" "$cpu" --on v2-8 --numerics exact
 digits "G7 on a host, as a TPU" "$tpu" --on cpu --numerics tpu
 digits "G7 evaluated" "$tpu" --on v2-8 --engine eval
 
-# G10 and shared/reference/tpu.md §2: order of devices in make_mesh; a line without $ compares the first ids.
+# G10: the order of devices in jax.make_mesh (jax 0.10.2 on the devices that we present); a line without $ compares the
+# first ids.
 while IFS='|' read -r slice mesh ids; do
     # shellcheck disable=SC2086
     exits 0 "G10: $slice as $mesh" meshlo topology "$slice" --mesh $mesh
@@ -118,8 +119,9 @@ v4:2x2x4|2,8|0 4 8 12 1 5 9 13 2 6 10 14 3 7 11 15$
 v4:4x4x4|4,16|0 4 8 12 1 5 9 13 2 6 10 14 3 7 11 15 
 v4:4x4x4|16,4|0 1 2 3 16 17 18 19 32 33 34 35 48 49 50 51 
 v4:4x4x4|64|0 16 32 48 4 20 36 52 
-v5:2x2x2|8|0 1 3 2 6 7 5 4$
-v5:2x2x2|2,4|0 1 3 2 6 7 5 4$
+v5:2x2x2|8|0 4 2 6 1 5 3 7$
+v5:2x2x2|2,4|0 2 1 3 4 6 5 7$
+v5:2x2x2|4,2|0 1 4 5 2 3 6 7$
 v5e:2x2|4|0 1 3 2$
 v5e:2x2|2,2|0 1 3 2$
 v6e:2x2|4|0 1 3 2$
