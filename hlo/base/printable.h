@@ -15,8 +15,8 @@ HLO_BEGIN_C
 HLO_EXPORT int hlo_utf8_length(const char *text, size_t left, uint32_t *code);
 
 // Appends `length` bytes such that they contain no commands for a terminal and are displayed in their own order:
-// control characters, bytes that are not UTF-8 and marks that change the direction of writing are written as \xNN or
-// \u{NNNN}. Tabs are kept, and with `keep_lines` newlines.
+// control characters, bytes that are not UTF-8 and marks that change the direction of writing are written in
+// hexadecimal (x1B, u{202E}, each after a backslash). Tabs are kept, and with `keep_lines` newlines.
 HLO_EXPORT void hlo_text_printable(HloText *text, const char *data, size_t length, bool keep_lines);
 
 HLO_END_C

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converts a program's floats to f64, for a reference with negligible rounding errors.
+//
+// Stability: experimental.
 #ifndef MESHLO_HLO_PASS_WIDE_FLOATS_H_
 #define MESHLO_HLO_PASS_WIDE_FLOATS_H_
 

@@ -98,6 +98,6 @@ for kilobytes in 30000 40000 60000 80000 120000 200000; do
             *) report 1 "$kilobytes KB: $line" "exit code $code: $(head -c 500 err)" ;; esac
     done
 done
-exits 0 "few descriptors" bash -c 'ulimit -n 4; exec "$MESHLO" convert dot.hlo'
+exits 0 "few descriptors" bash -c 'ulimit -n 12; exec "$MESHLO" convert dot.hlo'
 exits 0 "no threads" bash -c 'ulimit -u 1; exec "$MESHLO" run dot.hlo --seed 1'
 exits 0 "a small stack" bash -c 'ulimit -s 128; exec "$MESHLO" run dot.hlo --seed 1'

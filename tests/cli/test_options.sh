@@ -69,7 +69,7 @@ done <<'CASES'
 2|--atol is a tolerance of --compare|run dot.hlo --atol 1e-3
 2|--compare wants eval, not 'xla'|run dot.hlo --compare xla
 2|--engine wants compiled or eval, not 'jit'|run dot.hlo --engine jit
-2|--numerics wants exact or tpu, not 'f8'|run dot.hlo --numerics f8
+2|--numerics is 'f8'; expected exact or tpu|run dot.hlo --numerics f8
 2|--repeat wants at least 1|run dot.hlo --repeat 0
 2|--repeat wants an integer|run dot.hlo --repeat many
 2|input 0 is given twice|run dot.hlo --input x=x.npy --input p0=x.npy
@@ -131,7 +131,7 @@ json "j['results'][0]['shape'] == 'f32[8,4]' and j['results'][0]['value'].starts
 exits 0 "run: the evaluator repeats too" meshlo run dot.hlo --engine eval --repeat 3 --json
 json "len(j['run_seconds']) == 3 and j['compile_seconds'] == 0" "run: the evaluator repeats too: times"
 exits 2 "numerics from the environment" env MESHLO_NUMERICS=f8 "$MESHLO" run dot.hlo
-says err "MESHLO_NUMERICS wants exact or tpu, not 'f8'" "numerics from the environment: named"
+says err "MESHLO_NUMERICS is 'f8'; expected exact or tpu" "numerics from the environment: named"
 exits 2 "threads from the environment" env MESHLO_NUM_THREADS=0 "$MESHLO" run dot.hlo
 says err "MESHLO_NUM_THREADS is '0'" "threads from the environment: named"
 exits 0 "a mesh of as many devices orders a partitioned program" meshlo run part.hlo --on v2-8 --mesh a=4

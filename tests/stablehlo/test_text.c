@@ -178,8 +178,6 @@ static const Form forms[] = {
      "return %0 : tensor<2xf32> }\n"
      "func.func private @f(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }",
      "to_apply=f"},
-    {"the only public function is the entry",
-     "func.func public @step(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }", "ENTRY step"},
     {"hexadecimal values",
      "func.func @main() -> (tensor<2xf32>, tensor<f32>, tensor<2xi8>) { %0 = stablehlo.constant "
      "dense<\"0x0000803F00000040\"> : tensor<2xf32>\n"

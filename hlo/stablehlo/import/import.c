@@ -407,23 +407,6 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
     return HLO_SUCCESS;
 }
 
-// main, or the only function that is not private.
-static const char *find_entry(const MlirBlock *block) {
-    const char *found = NULL;
-    int64_t count = 0;
-    for (int64_t i = 0; i < block->operation_count; i++) {
-        const MlirOperation *operation = block->operations[i];
-        if (strcmp(operation->name, "func.func") != 0) continue;
-        const char *name = mlir_attribute(operation, "sym_name")->string;
-        if (strcmp(name, "main") == 0) return name;
-        const MlirAttribute *visibility = mlir_attribute(operation, "sym_visibility");
-        if (visibility && visibility->string && strcmp(visibility->string, "private") == 0) continue;
-        found = name;
-        count++;
-    }
-    return count == 1 ? found : "main";
-}
-
 // XLA counts at least one replica and one partition.
 static int64_t module_count(const MlirOperation *top, const char *name) {
     const MlirAttribute *attribute = mlir_attribute(top, name);
@@ -493,14 +476,27 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     return import_sharding_text(importer, written, root);
 }
 
-static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
-    const char *name = find_entry(body);
-    ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
-    if (!entry) {
-        return with_place(
-            importer, top,
-            hlo_error(HLO_INVALID_ARGUMENT, "the module has no function @main, and not one public function only"));
+// The entry is @main alone, as for XLA: another function may be a part of the program that was cut out of it.
+static HloStatus no_main(const MlirBlock *body) {
+    HloText functions = {0};
+    for (int64_t i = 0; i < body->operation_count; i++) {
+        if (strcmp(body->operations[i]->name, "func.func") != 0) continue;
+        hlo_text_format(&functions, "%s@%s", functions.length ? ", " : "; it has ",
+                        mlir_attribute(body->operations[i], "sym_name")->string);
+        if (functions.length < 100) continue;
+        hlo_text_string(&functions, ", ...");
+        break;
     }
+    HloStatus status =
+        hlo_error(HLO_INVALID_ARGUMENT, "the module has no function @main%s", functions.data ? functions.data : "");
+    hlo_text_free(&functions);
+    return status;
+}
+
+static HloStatus import_entry(Importer *importer, const MlirOperation *top, const MlirBlock *body) {
+    static const char name[] = "main";
+    ImportedFunction *entry = hlo_string_map_get(&importer->functions, name, strlen(name));
+    if (!entry) return with_place(importer, top, no_main(body));
     importer->entry = entry->operation;
     HLO_TRY(convert_function(importer, entry, name, NULL, &entry->computation));
     hlo_module_set_entry(importer->module, entry->computation);
@@ -519,8 +515,8 @@ HloStatus mlir_import_module(const MlirOperation *top, const ImportOptions *opti
                          .sizes = options->sizes,
                          .size_count = options->size_count};
     note_rows(&importer);
-    HLO_FAIL_IF(top->region_count != 1 || top->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
-                "the module has no body");
+    if (top->region_count != 1 || top->regions[0].block_count != 1)
+        return with_place(&importer, top, hlo_error(HLO_INVALID_ARGUMENT, "the module has no body"));
     const MlirAttribute *name = mlir_attribute(top, "sym_name");
     if (name && name->string && *name->string) module->name = name_of_symbol(module->arena, name->string);
     module->replica_count = module_count(top, "mhlo.num_replicas");

@@ -229,6 +229,17 @@ const MlirAttribute *import_sharding_entry(const MlirAttribute *dictionary) {
     return sharding ? sharding : mlir_entry(dictionary, "mhlo.sharding");
 }
 
+// The text is one attribute of a larger text: an error gets the operation's place there (with_place()) and not a place
+// in the attribute, which no file has.
+static HloStatus parse_text(HloArena *arena, const char *text, size_t length, const HloSharding **sharding) {
+    HloStatus status = hlo_parse_sharding(arena, text, length, sharding);
+    if (!status) return HLO_SUCCESS;
+    HloStatus placeless =
+        hlo_error(hlo_status_code(status), "mhlo.sharding \"%s\": %s", text, hlo_status_message(status));
+    hlo_status_free(status);
+    return placeless;
+}
+
 // mhlo.sharding is text, shared by its text; sdy's attributes are tiled each time, as they depend on the rank.
 HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, int64_t rank,
                           const HloSharding **sharding) {
@@ -243,7 +254,7 @@ HloStatus import_sharding(Importer *importer, const MlirAttribute *attribute, in
         *sharding = hlo_string_map_get(&importer->shardings, attribute->string, length);
         if (*sharding) return HLO_SUCCESS;
         HloArena *arena = importer->module->arena;
-        HLO_TRY(is_text ? hlo_parse_sharding(arena, attribute->string, length, sharding)
+        HLO_TRY(is_text ? parse_text(arena, attribute->string, length, sharding)
                         : hlo_sharding_from_proto(arena, attribute->string, length, sharding));
         hlo_string_map_set(importer->arena, &importer->shardings, attribute->string, length,
                            (void *)(uintptr_t)*sharding);

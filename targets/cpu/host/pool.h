@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The worker pool: one thread per core, bound by hwloc, started at the first parallel call. The calling thread works
+// The worker pool: one thread per core, started at the first parallel call. The calling thread works
 // too (it is worker 0), so a pool of N workers owns N - 1 threads.
 //
 // Results never depend on the pool: it only decides which thread runs a part. Wherever the division could change a
