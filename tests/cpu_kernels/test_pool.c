@@ -237,7 +237,9 @@ Test(cpu_pool, runs_where_the_affinity_may_not_be_asked, .timeout = 60) {
     if (!refuse(SYS_sched_getaffinity)) cr_skip_test("no system call filters here");
     cr_assert_null(cpu_pool_new(&pool));
     cr_expect_geq(cpu_pool_worker_count(pool), 1);
+#if !defined(__SANITIZE_ADDRESS__)  // which asks for the affinity itself when a thread starts, and aborts without it
     check_all_forms(pool);
+#endif
     cpu_pool_free(pool);
 }
 

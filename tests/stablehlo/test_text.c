@@ -389,7 +389,11 @@ static const Refusal refusals[] = {
           "}) : "
           "(tensor<i1>) -> tensor<2xf32>"),
      6, 10, "abs"},
-    {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main"},
+    {"func.func @f() { return }\nfunc.func @g() { return }", 0, 0, "no function @main; it has @f, @g"},
+    {"module @m {\n  func.func public @step() { return }\n}", 1, 1, "no function @main; it has @step"},
+    {"module @m {\n}", 1, 1, "the module has no body"},
+    {BODY("  %0 = stablehlo.abs %a {mhlo.sharding = \"{devices=[x]<=[4]}\"} : tensor<2xf32>"), 2, 8,
+     "mhlo.sharding \"{devices=[x]<=[4]}\": expected an integer"},
     {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1.0> : tensor<f32>} : () -> tensor<1000000xf32>"), 2, 8,
      "another type than its result"},
     {BODY("  %0 = \"stablehlo.constant\"() {value = dense<1> : tensor<i32>} : () -> tensor<?xi32>"), 2, 8,
