@@ -372,7 +372,7 @@ static HloStatus await_storage(TargetBuffer *buffer, TargetStorage **storage) {
 // Copies the content of an array to the host, in its order of dimensions (NULL: row-major).
 static void copy_out(const HloShape *shape, const TargetStorage *storage, void *destination, int64_t bytes,
                      const int64_t *minor_to_major) {
-    assert(bytes == hlo_shape_bytes(shape)); /* the callers have refused other sizes */
+    assert(bytes == hlo_shape_bytes(shape)); /* callers reject other sizes */
     if (!minor_to_major || !bytes) {
         if (bytes) memcpy(destination, storage->data, (size_t)bytes);
         return;
@@ -635,7 +635,7 @@ HloStatus target_buffer_view(const HloShape *shape, TargetMemory *memory, void *
                              void (*release)(void *data, void *argument), void *argument, TargetBuffer **result) {
     assert(shape && memory && result);
     enum { kAlignment = 64 };
-    assert(release); /* it is also how storage knows that the memory is another's */
+    assert(release); /* it also marks the memory as another owner's */
     // Kernels need this much; and the caller's bytes may have arbitrary bits beside narrow elements, which we must not
     // change.
     if ((uintptr_t)data % kAlignment || is_narrow(shape->type)) {

@@ -59,7 +59,7 @@ static HloStatus assign_devices(const TargetCompileOptions *options, TargetExecu
 // ---- memories
 
 TargetMemoryKind target_memory_kind_of(const HloShape *shape) {
-    assert(!hlo_shape_is_tuple(shape)); /* the leaves of a tuple may lie apart */
+    assert(!hlo_shape_is_tuple(shape)); /* the leaves of a tuple may be apart */
     switch (hlo_shape_memory_space(shape)) {
         case HLO_SPACE_PINNED_HOST: return TARGET_MEMORY_PINNED_HOST;
         case HLO_SPACE_UNPINNED_HOST: return TARGET_MEMORY_UNPINNED_HOST;

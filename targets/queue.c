@@ -184,7 +184,7 @@ void target_queue_callback_end(TargetQueue *queue) {
 static void run_aside(TargetQueue *queue, TargetTask *task) {
     task->run(task);
     pthread_mutex_lock(&queue->lock);
-    assert(queue->aside > 0); /* raised when the task was taken on */
+    assert(queue->aside > 0); /* incremented when the task was started */
     queue->aside--;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);

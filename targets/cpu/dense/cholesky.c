@@ -25,7 +25,7 @@ enum { kStripe = 128, kTile = 16 };
     static void negate_adjoint_##S(T *to, const T *from, int64_t n) {                                           \
         for (int64_t i = 0; i < n; i++) to[i] = -conjugate(from[i]);                                            \
     }                                                                                                           \
-    /* A triangle as cpu_triangle_solve() wants it, of element (i, j) at a[i * down + j * right]. */            \
+    /* Stores a triangle for cpu_triangle_solve(), element (i, j) at a[i * down + j * right]. */                \
     static void load_system_##S(T *to, const T *a, int64_t n, int64_t down, int64_t right, bool adjoint) {      \
         for (int64_t i0 = 0; i0 < n; i0 += kTile)                                                               \
             for (int64_t j0 = 0; j0 <= i0; j0 += kTile)                                                         \
@@ -224,7 +224,7 @@ static size_t factor_product_bytes(HloType type, int64_t n) {
 // Allocates memory for the largest step before anything runs: workers must not fail to find any.
 HloStatus cpu_cholesky(CpuPool *pool, HloType type, int64_t batch, int64_t n, bool lower, void *out, const void *in) {
     assert(batch >= 0 && n >= 0);
-    assert(cpu_matrix_has(type)); /* narrower ones are widened in front of the kernel */
+    assert(cpu_matrix_has(type)); /* narrower ones are widened before the kernel */
     if (batch == 0 || n == 0) return HLO_SUCCESS;
     assert(out != in); /* the named triangle is read while the other is written; empty arrays may share an address */
     const CholeskyJob job = {n, lower, out, in, factor_product_bytes(type, n)};

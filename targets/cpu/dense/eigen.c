@@ -175,7 +175,7 @@ static double load_complex(const CpuMatrix *matrix, int64_t n, bool lower, char 
         for (int64_t i = 0; i < n; i++)                                                                 \
             for (int64_t j = 0; j < n; j++) z[i * n + j] = rows[pairs[j].place * n + i];                \
     }                                                                                                   \
-    /* As cpu_settled_phase() says, for all columns; `largest` and `signs` have room for n. */          \
+    /* Does the work of cpu_settled_phase() for all columns; `largest` and `signs` have room for n. */  \
     static void settle_signs_##S(int64_t n, T *z, T *largest, T *signs) {                               \
         for (int64_t j = 0; j < n; j++) largest[j] = signs[j] = 0;                                      \
         for (int64_t i = 0; i < n; i++)                                                                 \

@@ -69,7 +69,7 @@ static CpuMatrix describe(HloType type, CpuFeatures features) {
 HloStatus cpu_matrix_batch(CpuPool *pool, HloType type, int64_t count, size_t work_bytes, double cost,
                            CpuMatrixTask *task, const void *job) {
     enum { kWorthCutting = 200000, kWorthSharing = 10000000 };
-    assert(cpu_matrix_has(type)); /* lowering asks; others are the evaluator's */
+    assert(cpu_matrix_has(type)); /* lowering checks; the evaluator runs others */
     if (count == 0) return HLO_SUCCESS;
     const int workers = cpu_pool_worker_count(pool);
     const bool inside = count < workers && cost >= kWorthSharing;
@@ -244,7 +244,7 @@ double _Complex cpu_settled_phase(const CpuMatrix *matrix, int64_t n, const void
 static CpuProduct between_halves(HloType type, CpuFeatures features, int64_t n, int64_t count, int64_t m_stride,
                                  int64_t y_stride) {
     const int64_t half = cpu_triangle_half(n);
-    assert(n > CPU_TRIANGLE && half < n && n - half <= n / 2); /* cpu_triangle_bytes() counts on it */
+    assert(n > CPU_TRIANGLE && half < n && n - half <= n / 2); /* cpu_triangle_bytes() relies on it */
     return (CpuProduct){.type = type,
                         .features = features,
                         .accumulate = true,

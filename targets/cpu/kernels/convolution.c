@@ -210,9 +210,9 @@ static const void *bring(const CpuLoopKernels *kernels, HloType from, HloType to
 HloStatus cpu_convolution(CpuPool *pool, const CpuConvolution *c, void *out, const void *input, const void *kernel) {
     assert(c && out && input && kernel);
     const HloType compute = cpu_matmul_compute_type(c->lhs_type, c->rhs_type, c->out_type);
-    assert(compute != HLO_INVALID && c->rank <= kRankLimit); /* lowering asks; no array has more dimensions */
+    assert(compute != HLO_INVALID && c->rank <= kRankLimit); /* lowering checks; no array has more dimensions */
     assert(c->feature_groups >= 1 && c->batch_groups >= 1 && (c->feature_groups == 1 || c->batch_groups == 1));
-    assert(c->output_features % (c->feature_groups * c->batch_groups) == 0);               /* the verifier asks */
+    assert(c->output_features % (c->feature_groups * c->batch_groups) == 0);               /* the verifier checks */
     assert(c->input_features % c->feature_groups == 0 && c->batch % c->batch_groups == 0); /* as above */
     const Counts n = counts_of(c);
     if (n.output == 0) return HLO_SUCCESS;

@@ -136,7 +136,7 @@ static void walk_offsets(const Walk *walk, int64_t *input, int64_t *kernel) {
         const CpuConvolutionDim *dim = &c->dims[d];
         if (d == walk->job->row) continue;
         const int64_t at = walk->start[d] + walk->place[d] * dim->window_dilation;
-        assert(at >= 0 && at < dim->input_size); /* places_seen() left out all others */
+        assert(at >= 0 && at < dim->input_size); /* places_seen() skips all others */
         *input += at * walk->job->input_strides[d];
         *kernel += (dim->reversal ? dim->kernel_size - 1 - walk->place[d] : walk->place[d]) * dim->kernel_stride;
     }
@@ -445,7 +445,7 @@ HloStatus cpu_convolution_direct(CpuPool *pool, const CpuConvolution *c, void *o
                                  const void *kernel) {
     const CpuTapKernels *kernels = cpu_isa_tap_kernels(cpu_pool_features(pool));
     const Form form = form_of(c);
-    assert(form != FORM_NONE); /* the caller asked */
+    assert(form != FORM_NONE); /* the caller checks */
     DirectJob job = {.c = c,
                      .sizes = cpu_convolution_sizes(c),
                      .kernels = c->lhs_type == HLO_F64 ? &kernels->f64 : &kernels->f32,
@@ -457,7 +457,7 @@ HloStatus cpu_convolution_direct(CpuPool *pool, const CpuConvolution *c, void *o
                      .input_batch_stride = c->input_batch_stride,
                      .input_feature_stride = c->input_feature_stride};
     for (int d = 0; d < c->rank; d++) {
-        assert(c->dims[d].base_dilation == 1); /* convolution.c took holes apart */
+        assert(c->dims[d].base_dilation == 1); /* convolution.c removes holes */
         job.input_strides[d] = c->dims[d].input_stride;
     }
     if (c->batch_groups > 1) job.input_batch_stride = 0;  // the groups are the batch: one image of each

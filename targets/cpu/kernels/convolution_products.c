@@ -615,7 +615,7 @@ HloStatus cpu_convolution_products(CpuPool *pool, const CpuConvolution *c, void 
                           .input = input,
                           .kernel = kernel,
                           .out = out};
-    assert(c->lhs_type == c->rhs_type && job.depth > 0); /* as convolution_internal.h says */
+    assert(c->lhs_type == c->rhs_type && job.depth > 0); /* required by convolution_internal.h */
     for (int d = 0; d < c->rank; d++) assert(c->dims[d].base_dilation == 1);
     plan_positions(&job);
     plan_layout(&job);

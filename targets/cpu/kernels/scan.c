@@ -270,7 +270,7 @@ HloStatus cpu_scan(CpuPool *pool, HloType type, CpuReduceOp op, bool reverse, in
                    .identity = identity,
                    .in = in,
                    .out = out};
-    assert(job.combine); /* of types and operations that lowering knows to be built in */
+    assert(job.combine); /* lowering checks that type and operation are built in */
     if (total == 0) return HLO_SUCCESS;
     job.entry = find_entry(widened ? HLO_F32 : type, op);
     if (job.entry && job.entry->type == HLO_F32 && op == CPU_REDUCE_ADD)

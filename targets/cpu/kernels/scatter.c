@@ -340,7 +340,7 @@ static HloStatus check_types(const ScatterJob *job) {
     const CpuScatter *s = job->scatter;
     assert(s->count >= 1 && s->count <= CPU_KERNEL_RANK_LIMIT); /* more have no scalar function */
     for (int i = 0; i < s->count && s->op != CPU_SCATTER_CALL && s->op != CPU_SCATTER_ASSIGN; i++)
-        assert(builtin_kernel(s, job->kernels, i)); /* lowering asks */
+        assert(builtin_kernel(s, job->kernels, i)); /* lowering checks */
     return HLO_SUCCESS;
 }
 

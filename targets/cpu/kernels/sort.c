@@ -382,7 +382,7 @@ HloStatus cpu_sort_check(int64_t length) {
 // array of a type that its keys restore is sorted as keys only. Workers take rows, or share a row if there are few long
 // ones.
 HloStatus cpu_sort(CpuPool *pool, const CpuSort *sort, void *const *outputs, const void *const *inputs) {
-    assert(sort->count >= 1 && sort->count <= CPU_KERNEL_RANK_LIMIT); /* hlo_eval_check_types() refuses more */
+    assert(sort->count >= 1 && sort->count <= CPU_KERNEL_RANK_LIMIT); /* hlo_eval_check_types() rejects more */
     assert(sort->length <= UINT32_MAX);                               /* and cpu_sort_check() longer ones */
     const int64_t rows = sort->outer * sort->inner;
     if (rows == 0 || sort->length == 0) return HLO_SUCCESS;

@@ -151,7 +151,7 @@ static HloStatus top_k_by_sorting(CpuPool *pool, const TopKJob *job, int64_t row
 HloStatus cpu_top_k_in_order(CpuPool *pool, HloType type, CpuSortOrder order, int64_t rows, int64_t length, int64_t k,
                              bool largest, void *values, int32_t *positions, const void *input) {
     enum { kInsertionLimit = 128 };
-    assert(cpu_sort_has_keys(type) && k >= 0 && k <= length && length <= INT32_MAX); /* lowering asks */
+    assert(cpu_sort_has_keys(type) && k >= 0 && k <= length && length <= INT32_MAX); /* lowering checks */
     if (rows == 0 || k == 0) return HLO_SUCCESS;
     TopKJob job = {.type = type,
                    .kernels = cpu_isa_loop_kernels(cpu_pool_features(pool)),
@@ -327,7 +327,7 @@ static void arg_columns_task(void *argument, int64_t begin, int64_t end, int wor
 // are reduced one by one, columns a block of neighbours at a time.
 HloStatus cpu_arg_extreme(CpuPool *pool, HloType type, bool largest, int64_t outer, int64_t length, int64_t inner,
                           HloType position_type, void *values, void *positions, const void *input) {
-    assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering asks */
+    assert(cpu_sort_has_keys(type) && length >= 1 && length <= INT32_MAX);            /* lowering checks */
     assert(hlo_type_bytes(position_type) >= 4 && hlo_type_is_integer(position_type)); /* as above */
     if (outer * inner == 0) return HLO_SUCCESS;
     ArgJob job = {.type = type,

@@ -214,7 +214,7 @@ HloStatus cpu_reduce_window(CpuPool *pool, HloType type, CpuReduceOp op, int ran
                             const int64_t *out_sizes, const CpuWindowDim *window, const void *init, void *out,
                             const void *in) {
     const CpuLoopKernels *kernels = cpu_isa_loop_kernels(cpu_pool_features(pool));
-    assert(cpu_pair_kernel(kernels, type, op));                 /* lowering asks */
+    assert(cpu_pair_kernel(kernels, type, op));                 /* lowering checks */
     if (hlo_product(out_sizes, rank) == 0) return HLO_SUCCESS;  // the window may be immense in this case
     const bool widened = cpu_is_widened(kernels, type);
     char identity[16] = {0};
@@ -386,7 +386,7 @@ enum { kSideBySide = 64 };
     static void name(const ChooseJob *job, const int64_t *offsets, int64_t count, int64_t window) {         \
         const T *operand = (const void *)job->select->operand, *source = (const void *)job->select->source; \
         T *out = (void *)job->select->out;                                                                  \
-        assert(count > 0); /* windows of padding alone choose nothing */                                    \
+        assert(count > 0); /* windows of only padding choose nothing */                                     \
         for (int64_t c = 0; c < job->inner; c += kSideBySide) {                                             \
             const int64_t n = job->inner - c < kSideBySide ? job->inner - c : kSideBySide;                  \
             T best[kSideBySide];                                                                            \
@@ -527,7 +527,7 @@ HloStatus cpu_select_and_scatter(CpuPool *pool, HloType type, CpuLoopOp select, 
                      .out = out,
                      .operand = operand,
                      .source = source};
-    assert(job.select && job.combine && rank <= CPU_KERNEL_RANK_LIMIT); /* lowering asks */
+    assert(job.select && job.combine && rank <= CPU_KERNEL_RANK_LIMIT); /* lowering checks */
     int64_t batches = 1;
     for (int d = 0; d < rank && is_trivial(&window[d], operand_sizes[d], source_sizes[d]); d++)
         batches *= operand_sizes[d];
