@@ -131,7 +131,7 @@ static HloStatus run_lines(CpuPool *pool, Lines *l) {
     return HLO_SUCCESS;
 }
 
-// ---- lines alone
+// ---- single lines
 
 typedef struct Run {
     CpuPool *pool;
