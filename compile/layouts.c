@@ -41,10 +41,11 @@ static CompileLayoutMode next_mode(const char **at) {
     return mode;
 }
 
-// The modes that the module's attribute `key` lists, one for each of `count` arrays. The attribute is taken off.
-static CompileLayoutMode *take_modes(HloModule *module, const char *key, int64_t count) {
+// The modes that the module's attribute `key` lists, one for each of `count` arrays, in `arena`. The attribute is taken
+// off.
+static CompileLayoutMode *take_modes(HloArena *arena, HloModule *module, const char *key, int64_t count) {
     const char *text = take_attribute(module, key);
-    CompileLayoutMode *modes = HLO_ARENA_NEW(module->arena, CompileLayoutMode, count + 1);
+    CompileLayoutMode *modes = HLO_ARENA_NEW(arena, CompileLayoutMode, count + 1);
     for (int64_t i = 0; i < count; i++) modes[i] = next_mode(&text);
     return modes;
 }
@@ -113,13 +114,15 @@ static HloStatus ask_result(HloModule *module, const HloShape *asked, CompileLay
 }
 
 // A module whose layouts stay open keeps its attributes for the code that resolves them.
-HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, CompileEntryLayouts *entry) {
+HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, HloArena *arena,
+                              CompileEntryLayouts *entry) {
     assert(module->entry && layouts);
     if (!layouts->open && !layouts->argument_count && !layouts->result) return HLO_SUCCESS;
     const HloShape *result = module->entry->root->shape;
     const int64_t results = hlo_shape_is_tuple(result) ? result->element_count : 1;
-    CompileLayoutMode *arguments = take_modes(module, HLO_ARGUMENT_LAYOUT_MODES, module->entry->parameters.count);
-    CompileLayoutMode *modes = take_modes(module, HLO_RESULT_LAYOUT_MODES, results);
+    CompileLayoutMode *arguments =
+        take_modes(arena, module, HLO_ARGUMENT_LAYOUT_MODES, module->entry->parameters.count);
+    CompileLayoutMode *modes = take_modes(arena, module, HLO_RESULT_LAYOUT_MODES, results);
     if (layouts->argument_count) HLO_TRY(ask_arguments(module, layouts, arguments));
     if (layouts->result) HLO_TRY(ask_result(module, layouts->result, modes));
     *entry = (CompileEntryLayouts){arguments, module->entry->parameters.count, modes, results};

@@ -76,8 +76,11 @@ HloStatus compile_module(const HloModule *module, const CompileOptions *options,
     HLO_FAIL_IF(!result, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
     Compilation compilation = {.input = module, .options = options ? options : &kDefaults, .result = result};
     HloStatus status = compile_dumper_open(&compilation.dumper, &compilation.options->dump, module);
+    compilation.arena = hlo_arena_new();
+    if (!status && !compilation.arena) status = hlo_error(HLO_RESOURCE_EXHAUSTED, "no memory for a program");
     if (!status) status = hlo_protect(run_pipeline, &compilation);
     result->dump_failure = compile_dumper_close(&compilation.dumper);
+    hlo_arena_free(compilation.arena);
     if (status)
         compiled_module_free(result);
     else

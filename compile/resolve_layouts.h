@@ -19,8 +19,8 @@ typedef struct CompileEntryLayouts {
 
 // Puts the layouts that the caller requests on the entry of the whole program, and records those that are open (module
 // attributes HLO_ARGUMENT_LAYOUT_MODES and HLO_RESULT_LAYOUT_MODES, which are removed). INVALID_ARGUMENT naming a shape
-// that is not the program's. `entry` lives in the module's arena.
-HLO_NODISCARD HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts,
+// that is not the program's. The lists of `entry` are allocated in `arena`: partitioning replaces the module.
+HLO_NODISCARD HloStatus compile_ask_layouts(HloModule *module, const CompileLayouts *layouts, HloArena *arena,
                                             CompileEntryLayouts *entry);
 // Gives the arguments and results of the program of one device the layouts that it leaves open: the machine's default
 // ones or, where the compiler may choose, those in which no transpose moves anything. Adds tiles to layouts without

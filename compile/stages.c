@@ -23,7 +23,7 @@ HloStatus compile_take_input(Compilation *compilation) {
     HLO_FAIL_IF(!result->module, HLO_RESOURCE_EXHAUSTED, "no memory for a program");
     result->was_per_device = options->is_per_device || spmd_is_partitioned(result->module);
     compilation->optimises = !options->no_optimise && !result->module->is_scheduled;
-    return compile_ask_layouts(result->module, &options->layouts, &compilation->entry_layouts);
+    return compile_ask_layouts(result->module, &options->layouts, compilation->arena, &compilation->entry_layouts);
 }
 
 HloStatus compile_make_report(Compilation *compilation) {

@@ -12,6 +12,7 @@ typedef struct Compilation {
     const HloModule *input;
     const CompileOptions *options;
     CompiledModule *result;
+    HloArena *arena;  // of this run: partitioning replaces the module and its arena
     CompileDumper dumper;
     int64_t devices;           // of the whole program's mesh, once it is known
     bool optimises;            // the program is to be inlined and simplified, and is not compiled before

@@ -228,7 +228,8 @@ static bool is_part(const HloShape *part, const HloShape *whole) {
 }
 
 static bool same_dims(const HloShape *a, const HloShape *b) {
-    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0;
+    // A scalar's dims may be NULL, which memcmp() must not get.
+    return a->rank == b->rank && (!a->rank || memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(*a->dims)) == 0);
 }
 
 // Checks the results (values, indices): operand 0, shortened along its last dimension.
