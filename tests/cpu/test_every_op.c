@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whatever the evaluator accepts the engine runs, with equal results: every op, element type and form of forms.def; and
-// what it leaves to the evaluator stands in targets/cpu/lower/fallbacks.def.
+// what it leaves to the evaluator is in targets/cpu/lower/fallbacks.def.
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
 #include <string.h>

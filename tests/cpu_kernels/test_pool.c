@@ -231,7 +231,7 @@ static bool refuse(long call) {
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// bug: hwloc asks for ever.
+// bug: hwloc asked again without end.
 Test(cpu_pool, runs_where_the_affinity_may_not_be_asked, .timeout = 60) {
     CpuPool *pool;
     if (!refuse(SYS_sched_getaffinity)) cr_skip_test("no system call filters here");
