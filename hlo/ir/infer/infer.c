@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dispatch of shape inference to the files of infer/, one per family.
+// Dispatch of shape inference to the files of this folder, one per family.
 //
 // A request is an op without its result: opcode, operands' shapes, attributes, called computations. The column `shape`
 // of ops.def names the handler, which returns the result's shape without layout, or an error that names the mismatch:
