@@ -154,7 +154,7 @@ HLO_EXPORT HloInstruction *hlo_build_cosh(HloBuilder *builder, HloInstruction *x
 // Error function.
 HLO_EXPORT HloInstruction *hlo_build_erf(HloBuilder *builder, HloInstruction *x);
 // The inverse of the error function, +-infinity at +-1; f32 and f64, other floats through f32. There is no op for it:
-// it becomes a graph of some 40 ops (hlo/ir/special.c names the source).
+// it becomes a graph of some 40 ops (hlo/ir/build/formulas.c names the source).
 HLO_EXPORT HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x);
 // e to the power of x.
 HLO_EXPORT HloInstruction *hlo_build_exp(HloBuilder *builder, HloInstruction *x);

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builder: special functions that are not HLO ops, as graphs (hlo/ir/special.h).
+// Builder: special functions that are not HLO ops, as graphs (hlo/ir/build/formulas.h).
 #include <assert.h>
 
+#include "hlo/ir/build/formulas.h"
 #include "hlo/ir/build/internal.h"
-#include "hlo/ir/special.h"
 
 // The context in which the builder makes a graph of values with the shape of `like`.
-typedef struct Place {
+typedef struct Target {
     HloBuilder *builder;
     const HloInstruction *like;
-} Place;
+} Target;
 
 static HloInstruction *append(void *context, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                               const void *attributes) {
-    const Place *place = context;
-    return hlo_build_n(place->builder, opcode, operands, count, attributes);
+    const Target *target = context;
+    return hlo_build_n(target->builder, opcode, operands, count, attributes);
 }
 
 static HloInstruction *number(void *context, double value) {
-    const Place *place = context;
-    assert(place->like); /* it has the sizes */
-    return hlo_build_splat_like(place->builder, place->like, value);
+    const Target *target = context;
+    assert(target->like); /* it has the sizes */
+    return hlo_build_splat_like(target->builder, target->like, value);
 }
 
 HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x) {
@@ -33,6 +33,6 @@ HloInstruction *hlo_build_erf_inv(HloBuilder *builder, HloInstruction *x) {
     }
     if (type != HLO_F64 && type != HLO_F32)
         return hlo_build_convert(builder, hlo_build_erf_inv(builder, hlo_build_convert(builder, x, HLO_F32)), type);
-    Place place = {builder, x};
-    return hlo_graph_erf_inv(&(HloGraph){append, number, &place}, x, type);
+    Target target = {builder, x};
+    return hlo_graph_erf_inv(&(HloGraph){append, number, &target}, x, type);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Imports operations of chlo, a dialect on top of StableHLO: those that HLO has an opcode for, and the decompositions
-// of the others. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/special.c has the
-// one for the inverse error function. Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or two
-// operands. Graphs work at least in single precision (`wide`), since the constants and the cancellations below are
+// of the others. The approximations are published ones: Cephes for erfc, Lanczos for gamma; hlo/ir/build/formulas.c has
+// the one for the inverse error function. Each operation is a row of CHLO_ROWS: an opcode of HLO, or a graph of one or
+// two operands. Graphs work at least in single precision (`wide`), since the constants and the cancellations below are
 // chosen for that; half precision is converted around them. XLA expands the same operations in stablehlo's
 // ChloLegalizeToStablehlo.cpp, from the same sources, so that results agree to a few units in the last place but not
 // bit for bit.

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-#include "hlo/ir/special.h"
+#include "hlo/ir/build/formulas.h"
 #include "hlo/stablehlo/import/import.h"
 
 // The largest number of operands waiting for their operation: two per level of nesting, and formulas nest less than ten
@@ -94,7 +94,7 @@ static inline HloInstruction *convert(Math *math, HloInstruction *a, HloType typ
     return emit(math, HLO_OP_CONVERT, shape, &a, 1, NULL);
 }
 
-// Appends an instruction for the formulas that the builder has too (hlo/ir/special.h).
+// Appends an instruction for the formulas that the builder has too (hlo/ir/build/formulas.h).
 static inline HloInstruction *chlo_append(void *math, HloOpcode opcode, HloInstruction *const *operands, int64_t count,
                                           const void *attributes) {
     return emit(math, opcode, NULL, operands, count, attributes);

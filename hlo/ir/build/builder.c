@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The core of the builder: appending one checked instruction, and its annotations. The ops are in build/. Everything
-// that can run out of memory runs under hlo_builder_run(), one step at a time, so that no jump ever crosses the
-// caller's stack. Temporary data of a step lives in a scratch arena that is reset afterwards, so a builder's own memory
-// does not grow with the program.
+// The core of the builder: appending one checked instruction, and its annotations. The ops are in the other files here.
+// Everything that can run out of memory runs under hlo_builder_run(), one step at a time, so that no jump ever crosses
+// the caller's stack. Temporary data of a step lives in a scratch arena that is reset afterwards, so a builder's own
+// memory does not grow with the program.
 #include "hlo/ir/builder.h"
 
 #include <assert.h>

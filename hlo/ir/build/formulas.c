@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special functions as graphs of elementwise operations (hlo/ir/special.h).
+// Special functions as graphs of elementwise operations (formulas.h).
 //
 // Each operation is appended in a separate statement, or nested if only one operand is created by the call: C does not
 // define the order in which two arguments are evaluated, and the order of the calls determines the order and the names
 // of the instructions.
-#include "hlo/ir/special.h"
+#include "hlo/ir/build/formulas.h"
 
 #include <assert.h>
 #include <math.h>

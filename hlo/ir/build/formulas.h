@@ -2,8 +2,8 @@
 // Special functions that are not HLO ops, as graphs of elementwise ops. The builder and the importers of other dialects
 // append instructions in different ways (shapes with or without layouts, their own errors and annotations), so the
 // formulas are written once in terms of the two functions that they need.
-#ifndef MESHLO_HLO_IR_SPECIAL_H_
-#define MESHLO_HLO_IR_SPECIAL_H_
+#ifndef MESHLO_HLO_IR_BUILD_FORMULAS_H_
+#define MESHLO_HLO_IR_BUILD_FORMULAS_H_
 
 #include "hlo/ir/instruction.h"
 
