@@ -8,8 +8,9 @@ if(NOT PkgConfig_FOUND)
   message(FATAL_ERROR "pkg-config is missing. On Debian: apt install pkg-config   (or run ./setup)")
 endif()
 
+# `found` may be empty: pkg_check_modules() sets nothing for a module that is missing.
 function(meshlo_require found what package)
-  if(NOT ${found})
+  if(NOT found)
     message(FATAL_ERROR "${what} is missing. On Debian: apt install ${package}   (or run ./setup for everything)")
   endif()
 endfunction()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A program for the wheel jax-meshlo: run it with JAX_PLATFORMS=meshlo where the wheel is installed. Fails with an assertion."""
+"""A program for the wheel meshlo: run it with JAX_PLATFORMS=meshlo where the wheel is installed. Fails with an assertion."""
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -84,4 +84,17 @@ def partition(mesh, arguments, result):
 double.def_partition(partition, sharding_rule="i j -> i j")
 np.testing.assert_array_equal(jax.jit(double)(parts), whole * 2)
 assert asked
+
+# The module, with the library, the command and the plugin that the wheel brings.
+import pathlib  # noqa: E402
+import subprocess  # noqa: E402
+
+import meshlo  # noqa: E402
+
+lowered = jax.jit(lambda v: v @ v).lower(parts)
+assert meshlo.emulate(lowered, "v2-8").step_seconds > 0 and meshlo.explain(lowered).total_bytes > 0
+np.testing.assert_array_equal(meshlo.run(lowered, [whole], on="v2-8", numerics="exact"), whole @ whole)
+command = pathlib.Path(meshlo.__file__).parents[1] / "bin/meshlo"
+assert subprocess.run([command, "version"], check=True, capture_output=True, text=True).stdout.split()[1] == meshlo.__version__
+assert pathlib.Path(meshlo.plugin_path()).exists()
 print("the wheel works")

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing a step on a slice, and explaining why it communicates."""
+from __future__ import annotations
+
+import html
+import json
+import os
+from typing import Any
+
+from meshlo._library import InvalidArgument, c_string, ffi, lib, made, written
+from meshlo._machine import Topology
+from meshlo._program import Partitioned, load
+
+
+def _slice(on: str | Topology | None) -> Topology:
+    """The slice that a call names, or that the environment does."""
+    name = on or os.environ.get("MESHLO_TOPOLOGY")
+    if not name:
+        raise InvalidArgument("which slice? on='v5e-16', or MESHLO_TOPOLOGY in the environment")
+    return name if isinstance(name, Topology) else Topology(name)
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    """A pandas.DataFrame where pandas is installed, else the rows."""
+    try:
+        import pandas
+    except ImportError:
+        return rows
+    return pandas.DataFrame(rows)
+
+
+class Emulation:
+    """One step of a program on a slice. Times are in seconds, sizes in bytes of one device.
+
+    `as_dict()` has every number, as `meshlo emulate --json` prints them; the most wanted ones are properties.
+    """
+
+    def __init__(self, partitioned: Partitioned, topology: Topology, faults: str | None):
+        self.partitioned = partitioned
+        self._topology = topology
+        ids = partitioned.device_assignment(topology._topology) if topology.is_tpu else ffi.NULL
+        fault_text = c_string(faults)
+        options = ffi.new("EmuOptions *", {"device_assignment": ids, "faults": fault_text,
+                                           "device_assignment_count": len(ids) if ids != ffi.NULL else 0})
+        self._report = made("EmuReport", lib.emu_report_free, lib.emu_simulate, partitioned._module, topology._topology, options)
+        self._values = json.loads(written(lib.emu_report_write_json, self._report))
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers, as `meshlo emulate --json` prints them."""
+        return self._values
+
+    @property
+    def step_seconds(self) -> float:
+        """How long one step takes."""
+        return self._report.step_picoseconds * 1e-12
+
+    @property
+    def mfu(self) -> float:
+        """Utilisation of the matrix units, from 0 to 1."""
+        return self._report.mfu
+
+    @property
+    def exposed_collective_seconds(self) -> float:
+        """The part of the network's work that the device waits for."""
+        return self._report.exposed_picoseconds * 1e-12
+
+    @property
+    def hbm_peak(self) -> int:
+        """The most bytes that one device holds at a time."""
+        return self._report.hbm_peak_bytes
+
+    @property
+    def hbm_capacity(self) -> int:
+        """The bytes of a device that programs can use."""
+        return self._report.hbm_capacity_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether the program fits into the memory of a device. If not, the step time is that of no real slice."""
+        return self.hbm_peak <= self.hbm_capacity
+
+    @property
+    def collectives(self) -> Any:
+        """A row for each collective: what it is, sends and is for (a DataFrame where pandas is installed)."""
+        return _table(self.partitioned.collectives)
+
+    @property
+    def ops(self) -> Any:
+        """A row for each operation of the timeline (a DataFrame where pandas is installed)."""
+        return _table(self._values["ops"])
+
+    def summary(self) -> str:
+        """The table that `meshlo emulate` prints; for programs that do not fit, with the report of the TPU compiler."""
+        text = written(lib.emu_report_write_summary, self._report).decode()
+        return text + written(lib.emu_report_write_out_of_memory, self._report).decode()
+
+    def html(self) -> str:
+        """The report as one self-contained page."""
+        return written(lib.emu_report_write_html, self._report, self._topology._topology).decode()
+
+    def trace(self) -> str:
+        """The timeline in the format of Chrome's and Perfetto's viewers."""
+        return written(lib.emu_report_write_chrome_trace, self._report).decode()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file by its name's end: `.html` is the report, `.trace.json` the timeline, `.json` the numbers, `.txt` the
+        table."""
+        name = os.fspath(path)
+        for end, make in ((".html", self.html), (".trace.json", self.trace), (".json", lambda: json.dumps(self._values, indent=1)),
+                          (".txt", self.summary)):
+            if name.endswith(end):
+                with open(name, "w", encoding="utf-8") as file:
+                    file.write(make())
+                return
+        raise ValueError(f"{name}: a report is an .html, .trace.json, .json or .txt file")
+
+    def show(self, height: int = 700) -> Any:
+        """Shows the report in a notebook; outside of one, prints the table."""
+        try:
+            from IPython import get_ipython
+            from IPython.display import HTML, display
+        except ImportError:
+            get_ipython = None
+        if get_ipython is None or get_ipython() is None:
+            print(self.summary())
+            return
+        frame = f'<iframe srcdoc="{html.escape(self.html())}" style="width:100%;height:{int(height)}px;border:0"></iframe>'
+        display(HTML(frame))
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        fits = "" if self.fits else ", does not fit"
+        return f"<meshlo.Emulation on {self._topology.name}: {self.step_seconds * 1e3:.3f} ms a step, {self.hbm_peak} bytes{fits}>"
+
+
+class Explanation:
+    """The collectives of a partitioned program and the reasons for them. `str()` is the table of `meshlo explain`."""
+
+    def __init__(self, partitioned: Partitioned):
+        self.partitioned = partitioned
+
+    @property
+    def collectives(self) -> list[dict[str, Any]]:
+        """For each: name, opcode, computation, bytes that one device sends each time, group_size, num_groups, trip_count
+        (None if unknown), reason, source, remedy."""
+        return self.partitioned.collectives
+
+    @property
+    def total_bytes(self) -> int:
+        """What one device sends in a step."""
+        return self.partitioned.total_bytes
+
+    def __str__(self) -> str:
+        return written(_print_report, self.partitioned).decode()
+
+    def __repr__(self) -> str:
+        return f"<meshlo.Explanation: {len(self.collectives)} collectives, {self.total_bytes} bytes sent by a device>"
+
+
+def _print_report(partitioned: Partitioned, text: Any) -> None:
+    lib.spmd_report_print(text, partitioned._compiled.report)
+
+
+def partition(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0, overlap: bool = False) -> Partitioned:
+    """The program of one device of a mesh.
+
+    `mesh` is a dict of axes and sizes, `data=4,model=2`, or a `jax.sharding.Mesh`; without it the program's own. `shard` gives
+    shardings by parameter: `{0: P("data", None), "p1": "-,model"}`, or the command's texts, `["p0=data,-", "r0=data,-"]`.
+    `overlap` splits collectives into halves that computation runs beside.
+    """
+    return Partitioned(load(program), mesh, shard, num_partitions, overlap)
+
+
+def explain(program: Any, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0) -> Explanation:
+    """Why the program communicates when it is sharded in this way: see `partition()` for the arguments."""
+    return Explanation(partition(program, mesh=mesh, shard=shard, num_partitions=num_partitions))
+
+
+def emulate(program: Any, on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
+            faults: str | None = None, overlap: bool | None = None) -> Emulation:
+    """Times one step of a program on a slice of the real machine: see `partition()` for mesh and shard.
+
+    `on` names the slice (`v5e-16`; default: MESHLO_TOPOLOGY). `faults` asks what if: `link:0-1:0.5`, `straggler:3:1.2`,
+    `dead:5`. `overlap` says whether computation runs beside collectives; by default where the chip can.
+    """
+    where = _slice(on)
+    if overlap is None:
+        overlap = where.is_tpu and bool(where._topology.chip.overlaps_collectives)
+    one = program if isinstance(program, Partitioned) else partition(
+        program, mesh=mesh, shard=shard, num_partitions=num_partitions, overlap=overlap)
+    return Emulation(one, where, faults)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs: reading them from whatever Python has, and compiling them for a mesh."""
+from __future__ import annotations
+
+import collections.abc
+import os
+from typing import Any
+
+from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of, written
+
+# More than any program that fits into memory expands to.
+_MOST_BYTES = 4 << 30
+
+
+def _serialised(source: Any) -> tuple[bytes, str | None, bool]:
+    """The bytes of a program, the name for its errors, and whether it is the program of one device already."""
+    if isinstance(source, os.PathLike):
+        return b"", os.fspath(source), False
+    if isinstance(source, str):
+        looks_like_path = "\n" not in source and (os.path.exists(source) or "{" not in source)
+        return (b"", source, False) if looks_like_path else (source.encode(), None, False)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return bytes(source), None, False
+    if hasattr(source, "mlir_module_serialized"):  # jax.export.Exported
+        return bytes(source.mlir_module_serialized), None, False
+    if hasattr(source, "runtime_executable"):  # jax.stages.Compiled
+        modules = source.runtime_executable().hlo_modules()
+        return modules[0].as_serialized_hlo_module_proto(), None, True
+    if hasattr(source, "compiler_ir"):  # jax.stages.Lowered; with debug_info for source lines and argument names
+        return source.as_text(debug_info=True).encode(), None, False
+    raise TypeError(
+        f"a program is a jax.stages.Lowered or Compiled, a jax.export.Exported, a path, text or bytes, not {type(source).__name__}; "
+        "of a function it is jax.jit(f).lower(*arguments)")
+
+
+def _parse(data: bytes, name: str | None, sizes: dict[int, tuple[int, ...]] | None) -> Any:
+    """A new module from a program in any of the formats."""
+    buffer, length = ffi.from_buffer("char[]", data) if data else ffi.new("char[1]"), len(data)
+    file = c_string(name)
+    if sizes and not (lib.hlo_looks_like_mlir_bytecode(buffer, length) or lib.hlo_looks_like_mlir_text(buffer, length)):
+        raise InvalidArgument("sizes: only StableHLO leaves sizes open")
+    if lib.hlo_looks_like_mlir_bytecode(buffer, length) or lib.hlo_looks_like_mlir_text(buffer, length):
+        options = ffi.new("HloStablehloOptions *", {"file": file})
+        keep = []
+        if sizes:
+            array = ffi.new("HloInts[]", max(sizes) + 1)
+            for index, dims in sizes.items():
+                keep.append(ffi.new("int64_t[]", list(dims)))
+                array[index].items, array[index].count = keep[-1], len(dims)
+            options.sizes, options.size_count = array, len(array)
+        return made("HloModule", lib.hlo_module_free, lib.hlo_module_from_stablehlo, buffer, length, options)
+    if lib.hlo_looks_like_proto(buffer, length):
+        return made("HloModule", lib.hlo_module_free, lib.hlo_module_from_proto, buffer, length)
+    options = ffi.new("HloParseOptions *", {"file": file})
+    return made("HloModule", lib.hlo_module_free, lib.hlo_parse, buffer, length, options)
+
+
+def _read_file(path: str) -> bytes:
+    """The content of a file, expanded if it is compressed by xz, gzip or zstd."""
+    content = ffi.new("HloFileContent *")
+    check(lib.hlo_file_read(c_string(path), _MOST_BYTES, content))
+    try:
+        return ffi.buffer(content.data, content.size)[:] if content.size else b""
+    finally:
+        lib.hlo_file_content_free(content)
+
+
+class Program:
+    """A program that Meshlo has read and verified. `load()` makes it; every function of this package does so by itself."""
+
+    def __init__(self, source: Any, sizes: dict[int, tuple[int, ...]] | None = None):
+        data, name, self.is_per_device = _serialised(source)
+        if name is not None:
+            data = _read_file(name)
+        self._module = _parse(data, name, sizes)
+        check(lib.hlo_verify(self._module))
+        self.out_tree = getattr(source, "out_tree", None)
+        self.in_tree = getattr(source, "in_tree", None)
+        lowering = getattr(source, "_lowering", None)
+        kept = getattr(lowering, "compile_args", {}).get("kept_var_idx") if lowering is not None else None
+        self._kept = sorted(kept) if kept is not None else None
+
+    @property
+    def name(self) -> str:
+        """The name of the module."""
+        return text_of(self._module.name) or ""
+
+    @property
+    def num_partitions(self) -> int:
+        """How many devices share the work, by the program itself; 1 where it does not say."""
+        return max(1, self._module.num_partitions)
+
+    def as_text(self, dialect: str = "hlo") -> str:
+        """The program as `hlo` or `stablehlo` text."""
+        if dialect == "hlo":
+            return _print(self._module)
+        if dialect == "stablehlo":
+            return written(lib.hlo_module_to_stablehlo_text, self._module, True).decode()
+        raise ValueError(f"dialect is 'hlo' or 'stablehlo', not {dialect!r}")
+
+    def as_bytes(self, dialect: str = "hlo") -> bytes:
+        """The program as a serialised HloModuleProto (`hlo`), or as portable StableHLO bytecode (`stablehlo`)."""
+        if dialect == "hlo":
+            return written(lib.hlo_module_to_proto, self._module)
+        if dialect == "stablehlo":
+            return written(lib.hlo_module_to_stablehlo_bytecode, self._module, ffi.NULL)
+        raise ValueError(f"dialect is 'hlo' or 'stablehlo', not {dialect!r}")
+
+    def __repr__(self) -> str:
+        return f"<meshlo.Program {self.name!r} for {self.num_partitions} devices>"
+
+
+def _print(module: Any) -> str:
+    """HLO text with every constant whole."""
+    options = ffi.new("HloPrintOptions *", lib.hlo_print_default())
+    options.print_large_constants = True
+    return written(lib.hlo_print, module, options).decode()
+
+
+def load(source: Any, sizes: dict[int, tuple[int, ...]] | None = None) -> Program:
+    """Reads a program: a `jax.stages.Lowered` or `Compiled`, a `jax.export.Exported`, HLO or StableHLO text, a serialised
+    HloModuleProto, StableHLO bytecode, or the path of a file with any of these, plain or compressed.
+
+    `sizes` gives, by argument, the sizes that a program of `jax.export` with symbolic shapes leaves open.
+    """
+    return source if isinstance(source, Program) and not sizes else Program(source, sizes)
+
+
+def spec_text(spec: Any) -> str:
+    """A sharding as the library reads it, `data,-`: from that text, a jax PartitionSpec, or a sequence like one."""
+    if isinstance(spec, str):
+        return spec
+    if hasattr(spec, "spec"):  # a NamedSharding
+        spec = spec.spec
+    return ",".join("-" if item is None else item if isinstance(item, str) else "+".join(item) or "-" for item in spec)
+
+
+def _target(key: Any) -> str:
+    """The parameter that a sharding is for: an index, or a name as the library takes it."""
+    return f"p{key}" if isinstance(key, int) else str(key)
+
+
+class SpmdArguments:
+    """The mesh and shardings of a call as the library's SpmdOptions; keeps what they point to."""
+
+    def __init__(self, mesh: Any, shard: Any, num_partitions: int, overlap: bool = False):
+        self._keep: list[Any] = []
+        self.options = ffi.new("SpmdOptions *", {"num_partitions": num_partitions, "async": overlap})
+        axes = _axes(mesh)
+        if axes:
+            array = ffi.new("SpmdMeshAxis[]", len(axes))
+            for index, (name, size) in enumerate(axes):
+                self._keep.append(c_string(name))
+                array[index].name, array[index].size = self._keep[-1], size
+                if size < 1:
+                    raise InvalidArgument(f"mesh: axis {name!r} has {size} devices")
+            self._keep.append(array)
+            self.options.mesh, self.options.mesh_axis_count = array, len(axes)
+        shards = [f"{_target(key)}={spec_text(spec)}" for key, spec in shard.items()] if isinstance(shard, dict) else list(shard or ())
+        if shards:
+            strings = [c_string(one) for one in shards]
+            array = ffi.new("char *[]", strings)
+            self._keep += [*strings, array]
+            self.options.shards, self.options.shard_count = ffi.cast("const char *const *", array), len(shards)
+
+
+def _axes(mesh: Any) -> list[tuple[str, int]]:
+    """The axes of a mesh with their sizes, major first: from a dict, `data=4,model=2`, or a jax Mesh."""
+    if mesh is None:
+        return []
+    if isinstance(mesh, str):
+        pairs = [one.partition("=") for one in mesh.split(",")]
+        if not all(equals and size.isdigit() for _, equals, size in pairs):
+            raise InvalidArgument(f"mesh: wants data=4,model=2, not {mesh!r}")
+        return [(name, int(size)) for name, _, size in pairs]
+    shape = mesh if isinstance(mesh, collections.abc.Mapping) else mesh.shape
+    return [(str(name), int(size)) for name, size in shape.items()]
+
+
+class Partitioned:
+    """The program of one device, with the collectives that it needs and the reasons for them."""
+
+    def __init__(self, program: Program, mesh: Any, shard: Any, num_partitions: int = 0, overlap: bool = False):
+        self.program = program
+        if num_partitions == 0 and not mesh and program.num_partitions > 1:
+            num_partitions = program.num_partitions
+        arguments = SpmdArguments(mesh, shard, num_partitions, overlap)
+        options = ffi.new("CompileOptions *", {"is_verified": True})
+        options.spmd = arguments.options[0]
+        options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
+        self._compiled = made("CompiledModule", lib.compiled_module_free, lib.compile_module, program._module, options)
+        self._arguments = arguments
+
+    @property
+    def _module(self) -> Any:
+        return self._compiled.module
+
+    @property
+    def num_partitions(self) -> int:
+        """How many devices share the work."""
+        return max(1, self._module.num_partitions)
+
+    @property
+    def device_count(self) -> int:
+        """How many devices run it: partitions times replicas."""
+        return self.num_partitions * max(1, self._module.replica_count)
+
+    @property
+    def collectives(self) -> list[dict[str, Any]]:
+        """What each collective is, sends and is for: see `Explanation`."""
+        report = self._compiled.report
+        rows = []
+        for index in range(report.collective_count):
+            one = report.collectives[index]
+            rows.append({
+                "name": text_of(one.name), "opcode": text_of(one.opcode), "computation": text_of(one.computation),
+                "bytes": one.bytes_per_device, "group_size": one.group_size, "num_groups": one.num_groups,
+                "trip_count": one.trip_count if one.trip_count >= 0 else None, "reason": text_of(one.reason),
+                "source": text_of(one.source), "remedy": text_of(one.remedy)})
+        return rows
+
+    @property
+    def total_bytes(self) -> int:
+        """What one device sends in a step."""
+        return self._compiled.report.total_bytes_per_device
+
+    def as_text(self) -> str:
+        """The program of one device as HLO text. Every function of this package takes it again."""
+        return _print(self._module)
+
+    def device_assignment(self, topology: Any) -> Any:
+        """The ids of the devices that run it, as an int64_t[], in the order of JAX's mesh; NULL for several replicas, which
+        are on the devices in their order."""
+        if max(1, self._module.replica_count) > 1:
+            return ffi.NULL
+        ids = ffi.new("int64_t[]", self.num_partitions)
+        options = self._arguments.options
+        check(lib.target_default_assignment(topology, self.program._module, options.mesh, options.mesh_axis_count,
+                                            self.num_partitions, ids))
+        return ids
+
+    def __repr__(self) -> str:
+        return f"<meshlo.Partitioned {text_of(self._module.name)!r} for {self.num_partitions} devices, {len(self.collectives)} collectives>"

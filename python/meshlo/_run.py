@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running programs on virtual devices, and evaluating them."""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from meshlo._arrays import array_of, literal_of
+from meshlo._library import InvalidArgument, c_string, check, ffi, lib, made, text_of
+from meshlo._program import Program, SpmdArguments, load
+
+_NUMERICS = {None: "TARGET_NUMERICS_DEFAULT", "exact": "TARGET_NUMERICS_EXACT", "tpu": "TARGET_NUMERICS_TPU"}
+
+
+def _flatten(program: Program, inputs: Any) -> list[Any]:
+    """The arrays of the arguments, without those that JAX dropped because nothing uses them."""
+    if isinstance(inputs, (list, tuple)) and not any(isinstance(one, (dict, list, tuple)) for one in inputs):
+        leaves = list(inputs)
+    else:
+        try:
+            import jax
+        except ImportError as missing:
+            raise InvalidArgument("inputs: without JAX, a flat list of arrays") from missing
+        leaves = jax.tree_util.tree_leaves(inputs)
+    if program._kept is not None and len(leaves) > len(program._kept) and program._kept and program._kept[-1] < len(leaves):
+        leaves = [leaves[index] for index in program._kept]
+    return leaves
+
+
+def _unflatten(program: Program, arrays: list[Any]) -> Any:
+    """The results in the structure that the function has, where it is known."""
+    if program.out_tree is not None and program.out_tree.num_leaves == len(arrays):
+        return program.out_tree.unflatten(arrays)
+    return arrays
+
+
+def _literals(program: Program, leaves: Sequence[Any], boundary: Any) -> list[Any]:
+    """The inputs as literals of the shapes that the program wants."""
+    if len(leaves) != boundary.parameter_count:
+        raise InvalidArgument(f"inputs: the program has {boundary.parameter_count} arguments, not {len(leaves)}")
+    return [literal_of(value, getattr(boundary.parameters[index], "global"), f"input {index}") for index, value in enumerate(leaves)]
+
+
+def run(program: Any, inputs: Any = (), on: str = "cpu", *, mesh: Any = None, shard: Any = None, num_partitions: int = 0,
+        numerics: str | None = None) -> Any:
+    """Runs a program with real numbers on the virtual devices of a machine, and returns NumPy arrays: in the structure of the
+    function's results for a program that JAX lowered, else a list.
+
+    `inputs` are the arguments: a list of arrays, or the nested arguments of the JAX function. `on` is `cpu`, `cpu:8` or a
+    slice; on slices f32 products are rounded as on the chip unless `numerics="exact"`.
+    """
+    if numerics not in _NUMERICS:
+        raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {numerics!r}")
+    one = load(program)
+    if num_partitions == 0 and not mesh and one.num_partitions > 1:
+        num_partitions = one.num_partitions
+    arguments = SpmdArguments(mesh, shard, num_partitions)
+    wanted = max(num_partitions, 1)
+    for _, size in [] if mesh is None else _mesh_sizes(arguments):
+        wanted *= size if num_partitions == 0 else 1
+    client = made("TargetClient", lib.target_client_release, lib.target_client_new, c_string(f"cpu:{wanted}" if on == "cpu" else on))
+    options = ffi.new("TargetProgramOptions *", {"numerics": getattr(lib, _NUMERICS[numerics])})
+    options.spmd = arguments.options[0]
+    compiled = made("TargetProgram", lib.target_program_free, lib.target_program_new, client, one._module, options)
+    boundary = lib.target_program_boundary(compiled)
+    literals = _literals(one, _flatten(one, inputs), boundary)
+    given = ffi.new("HloLiteral *[]", literals or [ffi.NULL])
+    results = ffi.new("HloLiteral *[]", max(1, boundary.result_count))
+    check(lib.target_program_call(compiled, ffi.cast("const HloLiteral *const *", given), len(literals), results))
+    owned = [ffi.gc(results[i], lib.hlo_literal_free) for i in range(boundary.result_count)]
+    return _unflatten(one, [array_of(literal) for literal in owned])
+
+
+def _mesh_sizes(arguments: SpmdArguments) -> list[tuple[str, int]]:
+    options = arguments.options
+    return [(text_of(options.mesh[i].name) or "", options.mesh[i].size) for i in range(options.mesh_axis_count)]
+
+
+def evaluate(program: Any, inputs: Any = (), *, numerics: str = "exact") -> Any:
+    """The results by the reference evaluator: one device, one instruction at a time, slow and right. As `run()` otherwise."""
+    if numerics not in ("exact", "tpu"):
+        raise InvalidArgument(f"numerics is 'exact' or 'tpu', not {numerics!r}")
+    one = load(program)
+    leaves = _flatten(one, inputs)
+    entry = one._module.entry
+    count = entry.parameters.count
+    if len(leaves) != count:
+        raise InvalidArgument(f"inputs: the program has {count} arguments, not {len(leaves)}")
+    literals = [literal_of(value, entry.parameters.items[index].shape, f"input {index}") for index, value in enumerate(leaves)]
+    options = ffi.new("HloEvalOptions *", {"numerics": lib.HLO_NUMERICS_TPU if numerics == "tpu" else lib.HLO_NUMERICS_EXACT})
+    given = ffi.new("HloLiteral *[]", literals or [ffi.NULL])
+    result = made("HloLiteral", lib.hlo_literal_free, lib.hlo_evaluate, one._module, ffi.cast("const HloLiteral *const *", given),
+                  len(literals), options)
+    return _unflatten(one, _leaves(result))
+
+
+def _leaves(literal: Any) -> list[Any]:
+    """The arrays of a result, depth first."""
+    if literal.shape.type != lib.HLO_TUPLE:
+        return [array_of(literal)]
+    return [leaf for index in range(literal.shape.element_count) for leaf in _leaves(literal.elements[index])]

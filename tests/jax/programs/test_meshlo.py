@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python module meshlo: each function on what JAX lowers, against JAX's own answers or those of the command."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
+
+import meshlo
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+COMMAND = ROOT / "build/release/bin/meshlo"
+CPU = jax.devices("cpu")[0]
+RNG = np.random.default_rng(0)
+W = RNG.standard_normal((16, 32), np.float32)
+X = RNG.standard_normal((8, 16), np.float32)
+
+
+def network(w, x):
+    y = jnp.tanh(x @ w)
+    return y, {"sum": (x @ w).sum()}
+
+
+def lowered(*shardings):
+    with jax.default_device(CPU):
+        return jax.jit(network).lower(W, X)
+
+
+def sharded():
+    """Lowered by JAX for a mesh of the plugin's eight devices."""
+    mesh = jax.make_mesh((4, 2), ("data", "model"))
+    place = lambda spec: NamedSharding(mesh, spec)  # noqa: E731
+    return jax.jit(network, in_shardings=(place(P(None, "model")), place(P("data", None)))).lower(W, X)
+
+
+def test_every_exported_function_is_in_the_library():
+    missing = []
+    exports = set()
+    for header in (*ROOT.glob("hlo/**/*.h"), *ROOT.glob("spmd_partitioner/*.h"), *ROOT.glob("compile/*.h"), *ROOT.glob("targets/*.h"),
+                   *ROOT.glob("emulator/*.h")):
+        for declaration in header.read_text().split("HLO_EXPORT ")[1:]:
+            exports.add(declaration.split("(")[0].split()[-1].lstrip("*"))
+    from meshlo._library import ffi, lib
+
+    for name in sorted(exports & set(dir(lib))):
+        try:
+            getattr(lib, name)
+        except ffi.error:
+            missing.append(name)
+    assert len(exports & set(dir(lib))) > 300 and not missing, missing
+
+
+@pytest.mark.parametrize("form", ["lowered", "text", "bytes", "exported", "hlo", "proto", "file", "compiled"])
+def test_programs_are_read_in_every_form(form, tmp_path):
+    low = lowered()
+    program = meshlo.load(low)
+    source = {
+        "lowered": lambda: low,
+        "text": low.as_text,
+        "bytes": lambda: program.as_bytes("stablehlo"),
+        "exported": lambda: jax.export.export(jax.jit(network), platforms=["cpu"])(W, X),
+        "hlo": lambda: program.as_text("hlo"),
+        "proto": lambda: program.as_bytes("hlo"),
+        "file": lambda: tmp_path / "step.mlir",
+        "compiled": low.compile,
+    }[form]()
+    if form == "file":
+        source.write_text(low.as_text())
+    one = meshlo.load(source)
+    results = jax.tree_util.tree_leaves(meshlo.evaluate(one, [W, X]))
+    expected = np.tanh(X.astype(np.float64) @ W)
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(results[1], (X.astype(np.float64) @ W).sum(), rtol=1e-4)
+
+
+def test_the_stablehlo_that_is_written_is_read_by_jax():
+    exported = jax.export.export(jax.jit(network), platforms=["cpu"])(W, X)
+    text = meshlo.load(exported).as_text("stablehlo")
+    assert "stablehlo.dot_general" in text and meshlo.load(text).name == meshlo.load(exported).name
+
+
+@pytest.mark.parametrize("where, mesh, shard", [
+    ("cpu", None, None),
+    ("cpu:8", {"data": 4, "model": 2}, {0: P(None, "model"), 1: P("data", None)}),
+    ("v2-8", "data=4,model=2", ["p0=-,model", "p1=data,-"]),
+    ("v5e-4", {"a": 2, "b": 2}, {"p0": "a+b,-"}),
+])
+def test_runs_give_the_function_s_results_in_its_structure(where, mesh, shard):
+    values = meshlo.run(lowered(), (W, X), on=where, mesh=mesh, shard=shard, numerics="exact")
+    assert isinstance(values, tuple) and set(values[1]) == {"sum"}
+    np.testing.assert_allclose(values[0], np.tanh(X @ W), rtol=1e-6, atol=1e-6)
+
+
+def test_products_on_a_slice_are_rounded_as_on_the_chip():
+    exact, rounded = (meshlo.run(lowered(), (W, X), on="v5e-1", numerics=numerics)[0] for numerics in ("exact", "tpu"))
+    difference = np.abs(exact - rounded).max()
+    assert 1e-5 < difference < 5e-2
+    np.testing.assert_array_equal(rounded, meshlo.run(lowered(), (W, X), on="v5e-1")[0])
+
+
+def test_arguments_that_nothing_uses_are_left_out_as_jax_does():
+    with jax.default_device(CPU):
+        low = jax.jit(lambda a, b, c: a + c).lower(W, X, W)
+    np.testing.assert_array_equal(meshlo.run(low, (W, X, 2 * W)), 3 * W)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint2", "int8", "uint16", "int64", "float8_e4m3fn", "bfloat16", "float16", "float64",
+                                   "complex64", "complex128"])
+def test_arrays_keep_their_bits(dtype):
+    with jax.enable_x64(True), jax.default_device(CPU):
+        value = np.asarray(jnp.asarray([0, 1, 1, 0, 1]).astype(dtype))
+        low = jax.jit(lambda v: v[::-1]).lower(value)
+    result = meshlo.run(low, [value])
+    assert result.dtype == value.dtype
+    np.testing.assert_array_equal(result.view(np.uint8) if value.dtype.itemsize == 1 else result,
+                                  value[::-1].copy().view(np.uint8) if value.dtype.itemsize == 1 else value[::-1])
+
+
+def command(*arguments):
+    return json.loads(subprocess.run([COMMAND, *arguments, "--json"], check=True, capture_output=True, text=True).stdout)
+
+
+@pytest.mark.skipif(not COMMAND.exists(), reason="the command is not built")
+def test_emulations_are_those_of_the_command(tmp_path):
+    program = sharded()
+    file = tmp_path / "step.mlir"
+    file.write_text(program.as_text(debug_info=True))
+    report = meshlo.emulate(program, "v2-8")
+    assert report.as_dict() == command("emulate", file, "--topology", "v2-8")
+    assert report.step_seconds == pytest.approx(report.as_dict()["step_seconds"])
+    other = meshlo.emulate(lowered(), "v5e-8", mesh={"d": 8}, shard={1: P("d", None)})
+    file.write_text(lowered().as_text(debug_info=True))
+    assert other.as_dict() == command("emulate", file, "--topology", "v5e-8", "--mesh", "d=8", "--shard", "p1=d,-")
+    assert other.fits and 0 < other.hbm_peak < other.hbm_capacity and len(other.ops) == len(other.as_dict()["ops"])
+
+
+def test_reports_are_saved_by_the_name_s_end(tmp_path):
+    report = meshlo.emulate(sharded(), "v2-8")
+    for name, start in (("r.html", "<!doctype html>"), ("r.trace.json", "{"), ("r.json", "{"), ("r.txt", "")):
+        report.save(tmp_path / name)
+        assert (tmp_path / name).read_text().lower().startswith(start)
+    assert json.loads((tmp_path / "r.json").read_text()) == report.as_dict()
+    with pytest.raises(ValueError, match="r.pdf"):
+        report.save(tmp_path / "r.pdf")
+
+
+def test_explanations_name_each_collective_and_its_bytes():
+    why = meshlo.explain(lowered(), mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
+    assert why.total_bytes == sum(one["bytes"] for one in why.collectives) > 0
+    assert "all-reduce" in {one["opcode"] for one in why.collectives} and why.collectives[0]["opcode"] in str(why)
+    again = meshlo.partition(lowered(), mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
+    assert again.num_partitions == 4 and meshlo.load(again.as_text()).num_partitions == 4
+
+
+def test_slices_are_as_jax_lists_them():
+    assert [(one.id, list(one.coords), one.core_on_chip, one.process_index) for one in meshlo.devices("v2-8")] == [
+        (one.id, list(one.coords), one.core_on_chip, one.process_index) for one in jax.devices()]
+    order = jax.make_mesh((4, 2), ("a", "b")).devices
+    assert meshlo.topology("v2-8").mesh_order(4, 2) == [one.id for one in order.flat]
+    assert meshlo.topology("v2-8").device_kind == jax.devices()[0].device_kind
+
+
+def test_helpers_for_test_suites_say_what_is_wrong(tmp_path):
+    plan = dict(mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
+    meshlo.testing.assert_collectives(lowered(), forbid=["all-to-all"], max_bytes="1MiB", max_count=9, **plan)
+    with pytest.raises(AssertionError, match="all-reduce"):
+        meshlo.testing.assert_collectives(lowered(), forbid=["all-reduce"], **plan)
+    with pytest.raises(AssertionError, match="at most 64"):
+        meshlo.testing.assert_collectives(lowered(), max_bytes=64, **plan)
+    assert meshlo.testing.assert_fits(lowered(), "v5e-4", **plan).fits
+    with jax.default_device(CPU):
+        large = jax.jit(lambda v: v + 1).lower(jax.ShapeDtypeStruct((1 << 33,), jnp.float32))
+    with pytest.raises(AssertionError, match="v5e-1"):
+        meshlo.testing.assert_fits(large, "v5e-1")
+    with pytest.raises(AssertionError, match="is new"):
+        meshlo.testing.assert_plan(lowered(), tmp_path / "plan", **plan)
+    meshlo.testing.assert_plan(lowered(), tmp_path / "plan", **plan)
+    with pytest.raises(AssertionError, match="has changed"):
+        meshlo.testing.assert_plan(lowered(), tmp_path / "plan", mesh={"x": 2}, shard=plan["shard"])
+
+
+@pytest.mark.parametrize("call, error, text", [
+    (lambda: meshlo.emulate(lowered(), "v9-8"), meshlo.InvalidArgument, "did you mean"),
+    (lambda: meshlo.emulate(lowered(), "cpu:4"), meshlo.Unimplemented, "machine model"),
+    (lambda: meshlo.run(lowered(), (W,)), meshlo.InvalidArgument, "2 arguments, not 1"),
+    (lambda: meshlo.run(lowered(), (X, W)), meshlo.InvalidArgument, r"f32\[16,32\]"),
+    (lambda: meshlo.run(lowered(), (W.astype(np.float64), X)), meshlo.InvalidArgument, "float64"),
+    (lambda: meshlo.run(lowered(), (W, X), numerics="fast"), meshlo.InvalidArgument, "fast"),
+    (lambda: meshlo.partition(lowered(), mesh={"d": 4}, shard={0: "q,-"}), meshlo.InvalidArgument, "'q'"),
+    (lambda: meshlo.partition(lowered(), mesh="d=x"), meshlo.InvalidArgument, "d=x"),
+    (lambda: meshlo.load("/nowhere/step.hlo"), FileNotFoundError, "/nowhere/step.hlo"),
+    (lambda: meshlo.load(network), TypeError, "jax.jit"),
+    (lambda: meshlo.topology("v2-8").mesh_order(3, 9), meshlo.InvalidArgument, "27"),
+    (lambda: meshlo.load(lowered(), sizes={99: (1,)}), meshlo.InvalidArgument, "99|argument"),
+])
+def test_errors_are_exceptions_with_the_library_s_text(call, error, text):
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_errors_in_texts_have_places():
+    with pytest.raises(meshlo.InvalidArgument) as problem:
+        meshlo.load("HloModule x\nENTRY e {\n  ROOT r = f32[] foo()\n}\n")
+    assert problem.value.line == 3 and problem.value.code == "INVALID_ARGUMENT" and "foo" in str(problem.value)
+
+
+def test_devices_of_sets_up_jax_in_a_process_of_its_own():
+    program = """
+import meshlo
+with meshlo.devices_of("v4:2x2x1") as devices:
+    import jax
+    assert jax.devices() == devices and len(devices) == 4 and devices[0].device_kind == "TPU v4" and devices[3].coords == [1, 1, 0]
+    assert float(jax.jit(lambda v: v * 2)(21.0)) == 42
+try:
+    with meshlo.devices_of("v2-8"):
+        pass
+except RuntimeError as problem:
+    assert "already" in str(problem)
+else:
+    raise SystemExit("a second slice was accepted")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
