@@ -45,6 +45,7 @@ static HloInstruction *simpler(const Simplifier *simplifier, HloInstruction *ins
 static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
     static const HloSimplifyTable none = {0};
     const HloSimplifyTable products = env->before_partitioning ? none : hlo_simplify_products();
+    const HloSimplifyTable accumulate = env->before_partitioning ? none : hlo_simplify_accumulate();
     const HloSimplifyTable tables[] = {hlo_simplify_arithmetic(),
                                        hlo_simplify_logic(),
                                        hlo_simplify_convert(),
@@ -52,6 +53,7 @@ static void sort_rules(Simplifier *simplifier, const HloPassEnv *env) {
                                        hlo_simplify_slice(),
                                        hlo_simplify_compute(),
                                        products,
+                                       accumulate,
                                        hlo_simplify_pairs(),
                                        hlo_simplify_order(),
                                        hlo_simplify_repeated()};

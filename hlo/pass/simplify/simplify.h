@@ -50,6 +50,9 @@ HloSimplifyTable hlo_simplify_slice(void);
 // Rules that move the dimensions of dots. Sharding propagation would then shard these along others, and communicate
 // more.
 HloSimplifyTable hlo_simplify_products(void);
+// Rules for sums of arrays that are zero except for a part. Before partitioning, the sums keep their form, which
+// sharding propagation knows.
+HloSimplifyTable hlo_simplify_accumulate(void);
 // Rules for reductions, dots, maps, sorts, collectives and tuples.
 HloSimplifyTable hlo_simplify_compute(void);
 

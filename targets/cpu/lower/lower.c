@@ -189,12 +189,19 @@ static HloStatus lower_pad(CpuLowering *lowering, CpuNode *node, CpuStep *step) 
     return end_loops(lowering, node, step, emitted, &failure, loops, count);
 }
 
+// Whether both are the same number whatever it is.
+static bool same_index(CpuArray *a, CpuArray *b) {
+    if (a->literal && b->literal)
+        return hlo_literal_get_int64(a->literal, 0) == hlo_literal_get_int64(b->literal, 0) &&
+               a->shape->type == b->shape->type;
+    return cpu_array_root(a) == cpu_array_root(b);
+}
+
 // Whether two slices begin at the same position whatever the indices are.
 static bool same_starts(const CpuDynamicStart *a, const CpuDynamicStart *b, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
-        const bool same = cpu_array_root(a[i].index) == cpu_array_root(b[i].index) && a[i].limit == b[i].limit &&
-                          a[i].stride_bytes == b[i].stride_bytes;
-        if (!same) return false;
+        const bool same = a[i].limit == 0 || same_index(a[i].index, b[i].index);
+        if (!same || a[i].limit != b[i].limit || a[i].stride_bytes != b[i].stride_bytes) return false;
     }
     return true;
 }
@@ -213,18 +220,32 @@ static bool updates_what_it_reads(const CpuFusedLoop *loop, const CpuArray *arra
     return true;
 }
 
+// Returns where an update writes. If the starts are constants, the box is known now, and the loop may read the array
+// through a slice of the same elements.
+static CpuStoreBox update_box(HloArena *arena, const CpuNode *node) {
+    const HloShape *whole = node->operands[0]->shape, *part = node->operands[1]->shape;
+    CpuDynamicStart *starts = HLO_ARENA_NEW(arena, CpuDynamicStart, whole->rank + 1);
+    int64_t *offset = HLO_ARENA_NEW(arena, int64_t, whole->rank + 1);
+    bool known = true;
+    int64_t stride = hlo_type_bytes(whole->type);
+    for (int64_t d = whole->rank; d-- > 0;) {
+        CpuArray *index = node->operands[2 + d];
+        const int64_t limit = whole->dims[d] - part->dims[d];
+        starts[d] = (CpuDynamicStart){index, limit, stride};
+        stride *= whole->dims[d];
+        known = known && index->literal;
+        offset[d] = index->literal ? hlo_literal_get_int64(index->literal, 0) : 0;
+        const bool huge = hlo_type_kind(index->shape->type) == HLO_KIND_UNSIGNED && offset[d] < 0;
+        offset[d] = huge || offset[d] > limit ? limit : offset[d] < 0 ? 0 : offset[d];
+    }
+    return (CpuStoreBox){.offset = known ? offset : NULL, .starts = starts, .start_count = known ? 0 : whole->rank};
+}
+
 // Moves the operand to the result's memory (often it is already there), then writes the update over it.
 static HloStatus lower_dynamic_update_slice(CpuLowering *lowering, CpuNode *node, CpuStep *step) {
     assert(node->operand_count >= 2);
     CpuArray *operand = node->operands[0], *update = node->operands[1];
-    const int64_t rank = operand->shape->rank;
-    CpuDynamicStart *starts = HLO_ARENA_NEW(lowering->arena, CpuDynamicStart, rank);
-    int64_t stride = hlo_type_bytes(operand->shape->type);
-    for (int64_t d = rank; d-- > 0;) {
-        starts[d] = (CpuDynamicStart){node->operands[2 + d], operand->shape->dims[d] - update->shape->dims[d], stride};
-        stride *= operand->shape->dims[d];
-    }
-    const CpuStoreBox box = {.starts = starts, .start_count = (int32_t)rank};
+    const CpuStoreBox box = update_box(lowering->arena, node);
     CpuFusedLoop *loop = HLO_ARENA_NEW(lowering->arena, CpuFusedLoop, 1);
     CpuEmitFailure failure = {0};
     const HloStatus emitted = cpu_emit_elementwise(lowering->arena, lowering->features, 1, &update, node->results, &box,
