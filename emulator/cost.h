@@ -17,7 +17,8 @@ typedef enum EmuBound {
     EMU_BOUND_VECTOR,
     EMU_BOUND_MEMORY,
     EMU_BOUND_NETWORK,
-    EMU_BOUND_HOST  // transfers between the device and the host's memory
+    EMU_BOUND_HOST,  // transfers between the device and the host's memory
+    EMU_BOUND_COUNT
 } EmuBound;
 
 // "matrix", "vector", "memory", "network", "host" or "none". Static storage.

@@ -61,6 +61,7 @@ static void json_ops(HloJsonWriter *writer, const EmuReport *report) {
         json_integer(writer, "count", op->count);
         json_integer(writer, "depth", op->depth);
         if (*op->source) json_string(writer, "source", op->source);
+        if (*op->scope) json_string(writer, "scope", op->scope);
         hlo_json_end_object(writer);
     }
     hlo_json_end_array(writer);

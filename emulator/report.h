@@ -18,8 +18,9 @@ HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
 // A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations, one for the
 // network, and a counter of the bytes in HBM.
 HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
-// One self-contained HTML page: the step's parts, the timeline, memory, the slice with its links coloured by load
-// (`topology` is the one that was simulated), the longest operations and the largest buffers.
+// One self-contained HTML page that a browser draws: the step's parts, the timeline with the iterations of loops,
+// operations by opcode, scope or source line, collectives, the roofline, memory over time, the largest buffers, and the
+// links of the slice by load. `topology` is the one that was simulated.
 HLO_EXPORT void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text);
 // A table for people: the step and its parts, memory, the longest operations, the busiest links.
 HLO_EXPORT void emu_report_write_summary(const EmuReport *report, HloText *text);

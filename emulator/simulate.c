@@ -81,15 +81,27 @@ static const char *copy_string(HloArena *arena, const char *text) {
     return text ? hlo_arena_text(arena, text) : "";
 }
 
+// The opcode under which an operation is listed: that of what an asynchronous start wraps, and of a kernel the matrix
+// product that it is about, whatever is fused after it.
+static HloOpcode listed_opcode(const HloInstruction *instruction, const EmuKernel *kernel) {
+    for (int64_t i = 0; kernel && i < kernel->member_count; i++) {
+        const HloOpcode opcode = kernel->members[i]->opcode;
+        if (opcode == HLO_OP_DOT || opcode == HLO_OP_CONVOLUTION) return opcode;
+    }
+    return instruction->opcode == HLO_OP_ASYNC_START ? emu_synchronous_opcode(instruction) : instruction->opcode;
+}
+
 // Puts an operation on the timeline; returns its number, -1 when the list is full.
-static int64_t record(Simulation *simulation, const HloInstruction *instruction, int64_t start, int64_t duration,
-                      EmuBound bound) {
+// `kernel` is NULL for what is not a kernel of the device.
+static int64_t record(Simulation *simulation, const HloInstruction *instruction, const EmuKernel *kernel, int64_t start,
+                      int64_t duration, EmuBound bound) {
     assert(start >= 0 && duration >= 0 && simulation->depth > 0);
     HloArena *arena = simulation->report->arena;
     if (simulation->ops.count >= MAX_OPS) return -1;
     const EmuOp op = {.name = copy_string(arena, instruction->name),
-                      .opcode = hlo_op_text(instruction->opcode),
+                      .opcode = hlo_op_text(listed_opcode(instruction, kernel)),
                       .source = source_of(arena, instruction),
+                      .scope = copy_string(arena, instruction->metadata ? instruction->metadata->op_name : NULL),
                       .start = start,
                       .duration = duration,
                       .count = emu_times(1, simulation->repeat),
@@ -123,7 +135,7 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     if (cost.unknown) note_unknown_call(simulation, kernel);
     if (!cost.picoseconds) return;
     cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);
-    const int64_t op = record(simulation, kernel->members[0], simulation->now, cost.picoseconds, cost.bound);
+    const int64_t op = record(simulation, kernel->members[0], kernel, simulation->now, cost.picoseconds, cost.bound);
     if (op >= 0) {
         simulation->ops.items[op].flops = cost.matrix_flops + cost.other_flops;
         simulation->ops.items[op].bytes = cost.read_bytes + cost.written_bytes;
@@ -171,7 +183,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     for (int64_t i = 0; i < transfer.link_count; i++)
         simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
     hlo_arena_reset(network->arena, mark);
-    const int64_t op = record(simulation, collective, start, transfer.picoseconds, EMU_BOUND_NETWORK);
+    const int64_t op = record(simulation, collective, NULL, start, transfer.picoseconds, EMU_BOUND_NETWORK);
     if (op >= 0) simulation->ops.items[op].bytes = (double)transfer.bytes_per_device;
     report->collective_picoseconds =
         emu_add(report->collective_picoseconds, emu_times(transfer.picoseconds, simulation->repeat));
@@ -211,7 +223,7 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
     const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
     *end = simulation->free_at[engine] = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
     if (!host) return;
-    const int64_t op = record(simulation, start, begin, *end - begin, EMU_BOUND_HOST);
+    const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
 }
 
@@ -338,7 +350,7 @@ static HloStatus run_branches(Simulation *simulation, const HloInstruction *cond
 // The operation is recorded before its body, so that the outer one precedes the inner ones in the report.
 static HloStatus run_control(Simulation *simulation, const HloInstruction *instruction) {
     const int64_t start = simulation->now;
-    const int64_t op = record(simulation, instruction, start, 0, EMU_BOUND_NONE);
+    const int64_t op = record(simulation, instruction, NULL, start, 0, EMU_BOUND_NONE);
     HloStatus status = HLO_SUCCESS;
     if (instruction->opcode == HLO_OP_WHILE)
         status = run_loop(simulation, instruction);

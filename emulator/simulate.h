@@ -25,6 +25,7 @@ typedef struct EmuOp {
     const char *name;
     const char *opcode;
     const char *source;       // "file:line", or "" if unknown
+    const char *scope;        // the op_name of its metadata, as "jit(step)/layer/dot_general", or ""
     int64_t start, duration;  // picoseconds; those of the first iteration if it is in a loop
     int64_t count;            // how often it runs
     int64_t depth;            // of calls and loops around it; 0 in the entry computation

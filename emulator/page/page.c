@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes the report as one self-contained HTML page. The numbers are an object in the page (page_data.c), which a
+// script draws (page.js): where the step goes, the timeline, operations, the roofline, memory, the links. The style
+// sheet and the script are built into the library (cmake/embed.cmake).
+//
+// The page loads no other file, so it opens from an email or an archive of results. All text from the program passes
+// through print_escaped() here, or is data that the script never takes for markup.
+#include <assert.h>
+
+#include "emulator/page/page_css.h"
+#include "emulator/page/page_data.h"
+#include "emulator/page/page_js.h"
+#include "hlo/base/version.h"
+
+// Prints text without anything that a browser would take for a tag.
+static void print_escaped(HloText *text, const char *plain) {
+    assert(plain);
+    for (; *plain; ++plain) {
+        switch (*plain) {
+            case '<': hlo_text_string(text, "&lt;"); break;
+            case '>': hlo_text_string(text, "&gt;"); break;
+            case '&': hlo_text_string(text, "&amp;"); break;
+            case '"': hlo_text_string(text, "&quot;"); break;
+            default: hlo_text_char(text, *plain);
+        }
+    }
+}
+
+static void print_head(HloText *text, const EmuReport *report) {
+    hlo_text_string(text,
+                    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>");
+    print_escaped(text, report->module);
+    hlo_text_string(text, " on ");
+    print_escaped(text, report->topology);
+    hlo_text_string(text, "</title>\n<style>\n");
+    hlo_text_append(text, (const char *)emu_page_css, sizeof emu_page_css);
+    hlo_text_string(text, "</style></head>\n<body><main>\n<h1>");
+    print_escaped(text, report->module);
+    hlo_text_string(text, " on ");
+    print_escaped(text, report->topology);
+    hlo_text_format(text, "</h1>\n<p class=\"note\">One step on %lld × ", (long long)report->num_devices);
+    print_escaped(text, report->device_kind);
+    const unsigned version = hlo_api_version();
+    hlo_text_format(text, ", emulated by Meshlo %u.%u.%u</p>\n", version >> 16, version >> 8 & 255, version & 255);
+}
+
+// The places that the script fills.
+static const char kBody[] =
+    "<nav><a href=\"#timeline-part\">Timeline</a><a href=\"#profile-part\">Operations</a>"
+    "<a href=\"#collectives-part\">Collectives</a><a href=\"#roofline-part\">Roofline</a>"
+    "<a href=\"#memory-part\">Memory</a><a href=\"#links-part\">Links</a></nav>\n"
+    "<div class=\"tiles\" id=\"tiles\"></div>\n"
+    "<section><div class=\"head\"><h2>Where the step goes</h2></div>\n"
+    "<div class=\"bar\" id=\"parts\"></div><div class=\"key\" id=\"parts-key\"></div></section>\n"
+    "<section id=\"timeline-part\"><div class=\"head\"><h2>Timeline</h2><div class=\"tools\">\n"
+    "<span class=\"note\" id=\"found\"></span><input id=\"search\" placeholder=\"search: name, opcode, source, scope\" "
+    "aria-label=\"search\">\n<button id=\"zoom-in\" title=\"w\">+</button><button id=\"zoom-out\" "
+    "title=\"s\">−</button>"
+    "<button id=\"zoom-all\" title=\"0\">all</button></div></div>\n"
+    "<div class=\"box\" id=\"timeline\"></div>\n"
+    "<p class=\"note\">Drag to move, Ctrl and wheel or w and s to zoom, a double click shows one operation, Enter in "
+    "the search goes to the next match. Iterations of loops are drawn like the first.</p></section>\n"
+    "<section id=\"profile-part\"><div class=\"head\"><h2>Operations</h2><div class=\"tools\"><label>by <select "
+    "id=\"group\">\n<option value=\"opcode\">opcode</option><option value=\"bound\">unit</option>"
+    "<option value=\"scope\">scope</option><option value=\"source\">source line</option>"
+    "<option value=\"name\">operation</option></select></label>\n<input id=\"filter\" placeholder=\"filter\" "
+    "aria-label=\"filter\"></div></div>\n<div id=\"profile\"></div></section>\n"
+    "<div class=\"split\"><section id=\"collectives-part\"><div class=\"head\"><h2>Collectives</h2></div>"
+    "<p class=\"note\" id=\"collectives-note\"></p><div id=\"collectives\"></div></section>\n"
+    "<section id=\"roofline-part\"><div class=\"head\"><h2>Roofline</h2></div><p class=\"note\">Kernels by arithmetic "
+    "and HBM traffic; the area is their share of the step.</p><div class=\"box\" "
+    "id=\"roofline\"></div></section></div>\n"
+    "<section id=\"memory-part\"><div class=\"head\"><h2>Memory over time</h2></div>"
+    "<div class=\"box\" id=\"memory\"></div><p class=\"note\" id=\"memory-key\"></p>\n"
+    "<div class=\"head\"><h2>Largest buffers</h2></div><div id=\"buffers\"></div></section>\n"
+    "<section id=\"links-part\"><div class=\"head\"><h2>Links</h2><div class=\"tools\" id=\"links-scale\"></div></div>"
+    "<p class=\"note\" id=\"links-note\"></p><div id=\"links\"></div></section>\n"
+    "</main><div id=\"tip\"></div>\n<script type=\"application/json\" id=\"data\">";
+
+// Appends; failures of memory stay in `text` (hlo_text_status()).
+void emu_report_write_html(const EmuReport *report, const EmuTopology *topology, HloText *text) {
+    assert(report && topology && text);
+    print_head(text, report);
+    hlo_text_string(text, kBody);
+    HloStatus status = emu_page_data_write(report, topology, text);
+    text->failed |= status != HLO_SUCCESS;
+    hlo_status_free(status);
+    hlo_text_string(text, "</script>\n<script>\n");
+    hlo_text_append(text, (const char *)emu_page_js, sizeof emu_page_js);
+    hlo_text_string(text, "</script></body></html>\n");
+}

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+# The report of `emulate` for a browser: its data, and, where Chromium is installed, what a browser makes of it.
+page_of() { # page_of NAME PROGRAM SLICE
+    exits 0 "report of $1" meshlo emulate "$2" --topology "$3" --report "$1.html" --json
+    cp out "$1.json"
+}
+cat >hostile.hlo <<'HLO'
+HloModule hostile
+ENTRY main {
+  x = f32[64,64] parameter(0)
+  a = f32[64,64] add(x, x), metadata={op_name="</script><img src=x onerror=alert(1)>" source_file="a<b.py" source_line=1}
+  ROOT y = f32[64,64] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+HLO
+page_of hostile hostile.hlo v5e-1
+page_of mlp "$SOURCE/examples/mlp_gradient_8192.hlo" v2-8
+page_of decoder "$SOURCE/examples/decoder_32b_step.mlir.xz" v5p-128
+cat >large.hlo <<'HLO'
+HloModule large
+ENTRY main {
+  x = f32[65536,65536] parameter(0)
+  ROOT y = f32[65536,65536] add(x, x)
+}
+HLO
+exits 5 "report of a program that does not fit" meshlo emulate large.hlo --topology v2-8 --report large.html
+cat >read_page.py <<'PY'
+import html.parser, json, sys
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page, and the text of its scripts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.tags, self.scripts, self.inside = set(), set(), [], False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.ids |= {value for name, value in attributes if name == "id"}
+        assert not any(name in ("src", "onerror", "onload") for name, _ in attributes), attributes
+        if tag == "script":
+            self.inside = True
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self.inside = self.inside and tag != "script"
+
+    def handle_data(self, text):
+        if self.inside:
+            self.scripts[-1] += text
+
+
+text = open(sys.argv[1] + ".html", encoding="utf-8").read()
+page = Page(text)
+assert len(page.scripts) == 2 and not page.tags & {"img", "link", "iframe", "b"}, page.tags
+assert "http:" not in text and "https:" not in text and "@import" not in text
+data = json.loads(page.scripts[0])
+for name in ("tiles parts timeline profile collectives roofline memory buffers links").split():
+    assert name in page.ids and f'"{name}"' in page.scripts[1], name
+columns = data["ops"]
+assert len({len(column) for column in columns.values()}) == 1
+if len(sys.argv) == 2:
+    j = json.load(open(sys.argv[1] + ".json"))
+    assert data["step"] == round(j["step_seconds"] * 1e12) and data["memory"]["peak"] == j["hbm_peak_bytes"]
+    assert [data["texts"][i] for i in columns["name"]] == [op["name"] for op in j["ops"]]
+    assert columns["count"] == [op["count"] for op in j["ops"]] and columns["depth"] == [op["depth"] for op in j["ops"]]
+    carried = [data["links"]["loads"][load]["bytes"] * times for runs in data["links"]["directions"]
+               for load, times in zip(runs[::2], runs[1::2]) if load >= 0]
+    others = sum(one["bytes"] for one in j["links"]) - sum(carried)
+    assert abs(others) <= 1e-9 * sum(carried) or "package" in data["links"] or "dcn" in data["links"], others
+PY
+for name in hostile mlp decoder; do check "report of $name: the data are those of --json" python3 read_page.py $name; done
+check "report of a program that does not fit: says so" python3 -c "
+import subprocess, sys
+subprocess.run([sys.executable, 'read_page.py', 'large', 'alone'], check=True)
+assert 'does not fit' in open('large.html').read()"
+check "report of a 32B step: small" test "$(wc -c <decoder.html)" -lt 300000
+
+browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$browser" ]; then
+    echo "NOT RUN: reports in a browser: this machine does not have Chromium"
+else
+    # Each width in both colour schemes: no error of the script, and all tables filled.
+    for width in 400 1440 2560; do
+        for scheme in 0 1; do
+            "$browser" --headless=new --no-sandbox --disable-gpu --enable-logging=stderr --v=0 --window-size=$width,2000 \
+                --blink-settings=preferredColorScheme=$scheme --virtual-time-budget=3000 --screenshot="decoder.$width.$scheme.png" \
+                --dump-dom "file://$PWD/decoder.html" >dom 2>console
+            check "report at $width, scheme $scheme: drawn without errors" sh -c '! grep -q CONSOLE console && test "$(grep -c "<tr" dom)" -gt 0 &&
+                test "$(grep -o "<tr" dom | wc -l)" -gt 30 && test "$(grep -o "<canvas" dom | wc -l)" -eq 5'
+        done
+    done
+fi
