@@ -33,6 +33,37 @@ static void explain_shardings(const SpmdMesh *mesh, HloText *text, const SpmdRea
     }
 }
 
+// "operand 1" or "the result": a tensor of an op's rule.
+static void print_tensor(HloText *text, const SpmdRule *rule, int32_t tensor) {
+    if (tensor < rule->operand_count) {
+        hlo_text_format(text, "operand %d", tensor);
+    } else {
+        hlo_text_string(text, "the result");
+    }
+}
+
+// Where propagation had to decide between two dimensions that claimed the axes of a collective, that is its cause.
+static void explain_decision(const SpmdPartitioner *partitioner, HloText *text, const SpmdReason *reason,
+                             const SpmdAxes *axes) {
+    const int64_t *found = hlo_int_map_find(&partitioner->plan->decisions, (uint64_t)reason->op->id + 1);
+    const SpmdRule *rule = partitioner->plan->rules[reason->op->id];
+    if (!found || !rule || !axes || !reason->from) return;
+    const SpmdDecision *decision = (const SpmdDecision *)(intptr_t)*found;
+    SpmdAxes claimed = {0};
+    for (int32_t i = 0; i < axes->count; i++) {
+        if (decision->atoms >> axes->items[i] & 1) spmd_axes_push(&claimed, axes->items[i]);
+    }
+    if (!claimed.count) return;
+    hlo_text_string(text, "; ");
+    print_tensor(text, rule, decision->winner);
+    hlo_text_string(text, " and ");
+    print_tensor(text, rule, decision->loser);
+    hlo_text_format(text, " of %s shard different dimensions by ", reason->op->name);
+    spmd_axes_print(text, partitioner->mesh, &claimed);
+    hlo_text_string(text, ", and less follows from that of ");
+    print_tensor(text, rule, decision->loser);
+}
+
 // Whether the collective finishes partial results.
 static bool sums(const HloInstruction *collective) {
     return hlo_is(collective, HLO_OP_ALL_REDUCE) || hlo_is(collective, HLO_OP_REDUCE_SCATTER);
@@ -53,6 +84,7 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
     } else {
         hlo_text_format(&text, "%s of %s %s", reason->what, hlo_op_text(reason->op->opcode), reason->op->name);
         explain_shardings(partitioner->mesh, &text, reason);
+        explain_decision(partitioner, &text, reason, axes);
     }
     if (text.data)
         hlo_instruction_set_frontend_attribute(collective, "meshlo.reason",

@@ -41,6 +41,7 @@ typedef struct Builder {
     int32_t *parent;                           // union-find over leaves
     int32_t *free_depth;                       // by instruction id
     HloIntMap groups;                          // shard group id -> array
+    bool *added;                               // by computation id: its nodes are in the plan
 } Builder;
 
 bool spmd_is_flow_op(HloOpcode opcode) {
@@ -356,22 +357,38 @@ static void add_edges(Builder *builder, const HloInstruction *a, int64_t a_leaf,
     }
 }
 
+static HloStatus add_computation(Builder *builder, const HloComputation *computation);
+
 // Values pass into and out of calls unchanged, so an edge gives both sides of the boundary the same sharding.
-static void add_call_edges(Builder *builder, const HloInstruction *op) {
+static HloStatus add_call(Builder *builder, const HloInstruction *op) {
     const HloComputation *body = op->called[0];
     for (int32_t i = 0; i < op->operand_count; i++) {
         add_edges(builder, op->operands[i], 0, body->parameters.items[i], 0,
                   hlo_shape_leaf_count(op->operands[i]->shape));
     }
+    HLO_TRY(add_computation(builder, body));
     add_edges(builder, op, 0, body->root, 0, hlo_shape_leaf_count(op->shape));
+    return HLO_SUCCESS;
 }
 
-static void add_conditional_edges(Builder *builder, const HloInstruction *op) {
+static HloStatus add_conditional(Builder *builder, const HloInstruction *op) {
     for (int32_t i = 0; i < op->called_count; i++) {
         const HloInstruction *argument = op->operands[i + 1];
         add_edges(builder, argument, 0, op->called[i]->parameters.items[0], 0, hlo_shape_leaf_count(argument->shape));
+        HLO_TRY(add_computation(builder, op->called[i]));
         add_edges(builder, op, 0, op->called[i]->root, 0, hlo_shape_leaf_count(op->shape));
     }
+    return HLO_SUCCESS;
+}
+
+// A loop's carry takes after its initial value before its body claims it.
+static HloStatus add_while(Builder *builder, const HloInstruction *op) {
+    const int64_t leaves = hlo_shape_leaf_count(op->shape);
+    add_edges(builder, op, 0, op->operands[0], 0, leaves);
+    HLO_TRY(add_computation(builder, op->called[0]));
+    HLO_TRY(add_computation(builder, op->called[1]));
+    add_edges(builder, op, 0, op->called[1]->root, 0, leaves);
+    return HLO_SUCCESS;
 }
 
 // Where an axis is manual, its devices hold arrays of their own, which an annotation cannot shard along it. Called
@@ -387,31 +404,29 @@ static HloStatus check_manual(const SpmdPlan *plan, const HloInstruction *op) {
     return HLO_SUCCESS;
 }
 
-// Adds the edges of instructions that only pass arrays on; where both sides are one array already there is no edge.
-static void add_flow_edges(Builder *builder, const HloInstruction *op) {
+// Adds the edges of instructions that only pass arrays on, with the nodes of the computations that they call; where
+// both sides are one array already there is no edge.
+static HloStatus add_flow(Builder *builder, const HloInstruction *op) {
     int64_t leaves = hlo_shape_leaf_count(op->shape), offset = 0;
     switch (op->opcode) {
         case HLO_OP_CALL:
-        case HLO_OP_FUSION: add_call_edges(builder, op); return;
-        case HLO_OP_CONDITIONAL: add_conditional_edges(builder, op); return;
-        case HLO_OP_WHILE:
-            add_edges(builder, op, 0, op->operands[0], 0, leaves);
-            add_edges(builder, op, 0, op->called[1]->root, 0, leaves);
-            return;
+        case HLO_OP_FUSION: return add_call(builder, op);
+        case HLO_OP_CONDITIONAL: return add_conditional(builder, op);
+        case HLO_OP_WHILE: return add_while(builder, op);
         case HLO_OP_TUPLE:
             for (int32_t i = 0; i < op->operand_count; i++) {
                 int64_t count = hlo_shape_leaf_count(op->operands[i]->shape);
                 add_edges(builder, op, offset, op->operands[i], 0, count);
                 offset += count;
             }
-            return;
+            return HLO_SUCCESS;
         case HLO_OP_GET_TUPLE_ELEMENT:
             offset = spmd_leaf_offset(op->operands[0]->shape, HLO_ATTRIBUTES(op, TupleIndex)->index);
             add_edges(builder, op, 0, op->operands[0], offset, leaves);
-            return;
+            return HLO_SUCCESS;
         default:
             if (hands_on(op)) add_edges(builder, op, 0, op->operands[0], 0, leaves);
-            return;
+            return HLO_SUCCESS;
     }
 }
 
@@ -554,6 +569,23 @@ static void carry_sums(SpmdPlan *plan) {
     }
 }
 
+// Adds the nodes of a computation, once. Nodes come in the order in which the program runs, with those of a called
+// computation at its first call: propagation visits them in this order, so that what the program does with its inputs
+// is known before what weights would have of later arrays.
+static HloStatus add_computation(Builder *builder, const HloComputation *computation) {
+    SpmdPlan *plan = builder->plan;
+    if (builder->added[computation->id]) return HLO_SUCCESS;
+    builder->added[computation->id] = true;
+    for (HloInstruction *at = computation->first; at; at = at->next) {
+        HLO_TRY(hlo_status_at_instruction(check_manual(plan, at), at));
+        HLO_TRY(hlo_status_at_instruction(add_rule(builder, at), at));
+        HLO_TRY(add_flow(builder, at));
+        HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));
+        join_group(builder, at);
+    }
+    return HLO_SUCCESS;
+}
+
 // The order matters: annotations, then options, which override them, then what the module's header allows, then sums
 // and manual axes, which both propagate along data; nodes last, since boundaries read all of that.
 static HloStatus add_nodes(Builder *builder) {
@@ -570,15 +602,7 @@ static HloStatus add_nodes(Builder *builder) {
     apply_boundary_flags(builder);
     carry_sums(plan);
     spmd_plan_manual(plan);
-    for (int64_t c = 0; c < plan->computation_count; c++) {
-        for (HloInstruction *at = plan->computations[c]->first; at; at = at->next) {
-            HLO_TRY(hlo_status_at_instruction(check_manual(plan, at), at));
-            HLO_TRY(hlo_status_at_instruction(add_rule(builder, at), at));
-            add_flow_edges(builder, at);
-            HLO_TRY(hlo_status_at_instruction(add_border(builder, at), at));
-            join_group(builder, at);
-        }
-    }
+    HLO_TRY(add_computation(builder, plan->module->entry));
     for (int64_t i = 0; i < plan->result_count; i++) {
         int32_t made = plan->array_of_leaf[leaf_number(plan, plan->module->entry->root, i)];
         add_edge_between(builder, made, plan->results[i]);
@@ -598,6 +622,7 @@ HloStatus spmd_plan_build(HloArena *arena, const HloModule *module, const SpmdMe
     plan->free = HLO_ARENA_NEW(arena, bool, module->instruction_limit);
     Builder builder = {.plan = plan, .arena = arena, .options = options};
     builder.free_depth = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
+    builder.added = HLO_ARENA_NEW(arena, bool, module->computation_limit);
     find_computations(&builder);
     number_leaves(&builder);
     for (int64_t c = 0; c < plan->computation_count; c++) {

@@ -3,7 +3,9 @@
 // is decided before what is a guess:
 //     0  ops that only pass elements on (elementwise, reshape, transpose, broadcast to dimensions of 1, edges)
 //     1  all ops, pass-through factors; broadcast only from result to operand
-//     2  conflicts are resolved in favour of the larger array
+//     2  conflicts are resolved: lists of one dimension in favour of the larger array, dimensions that want the same
+//     axis
+//        by what follows from them (contest.h)
 //     3  also summed and windowed dimensions
 //     4  broadcast from operand to result too
 // All stages run once for each priority: dimensions of a lower priority (a higher number, as in `{"x"}p1`) neither give
@@ -23,9 +25,10 @@
 #include <assert.h>
 #include <string.h>
 
+#include "spmd_partitioner/contest.h"
 #include "spmd_partitioner/custom_call.h"
 
-enum { CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
+enum { CONTEST_STAGE = 1, CONFLICT_STAGE = 2, REDUCE_STAGE = 3, BROADCAST_STAGE = 4, LAST_STAGE = 4 };
 
 typedef struct Work {
     SpmdPlan *plan;
@@ -37,6 +40,7 @@ typedef struct Work {
     bool *queued;
     int64_t head, count;
     HloStatus status;  // of custom partitioners
+    SpmdConsequences consequences;
 } Work;
 
 // A node is in the queue at most once; nodes of later stages wait for their stage.
@@ -143,7 +147,8 @@ static void run_border(Work *work, const SpmdNode *node) {
 // The axes that the tensors of a node have for one factor, merged.
 typedef struct Merged {
     SpmdAxes axes;
-    int64_t bytes;  // of the array that has them
+    int64_t bytes;   // of the array that has them
+    int32_t tensor;  // which of the node's that is
 } Merged;
 
 static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
@@ -154,16 +159,13 @@ static int32_t common_prefix(const SpmdAxes *a, const SpmdAxes *b) {
 
 // Longer lists of axes beat their own beginnings. Where two lists contradict each other, the common beginning is kept
 // at first; from the stage of conflicts on the larger array wins, since moving it would cost most.
-static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes) {
+static void merge(const Work *work, Merged *merged, const SpmdAxes *axes, int64_t bytes, int32_t tensor) {
     assert(bytes >= 0);
     if (spmd_axes_is_prefix(axes, &merged->axes)) return;
     if (spmd_axes_is_prefix(&merged->axes, axes)) {
-        merged->axes = *axes;
-        merged->bytes = bytes;
+        *merged = (Merged){*axes, bytes, tensor};
     } else if (work->stage >= CONFLICT_STAGE) {
-        if (bytes <= merged->bytes) return;
-        merged->axes = *axes;
-        merged->bytes = bytes;
+        if (bytes > merged->bytes) *merged = (Merged){*axes, bytes, tensor};
     } else {
         merged->axes = spmd_axes_head(&merged->axes, common_prefix(&merged->axes, axes));
     }
@@ -201,36 +203,79 @@ static void merge_tensors(Work *work, const SpmdNode *node, Merged *merged, Spmd
         spmd_rule_project(rule, work->plan->mesh, t, sharding, said);
         int64_t bytes = hlo_shape_bytes(array->shape);
         for (int64_t f = 0; f < rule->factors.count; f++) {
-            if (said[f].count && factor_runs(work, &rule->factors.items[f])) merge(work, &merged[f], &said[f], bytes);
+            if (said[f].count && factor_runs(work, &rule->factors.items[f]))
+                merge(work, &merged[f], &said[f], bytes, t);
         }
     }
 }
 
-// True if `factor` occurs in some dimension of a tensor.
-static bool has_factor(const SpmdTensor *tensor, int32_t factor) {
+// The dimension of a tensor in which `factor` occurs; -1 if there is none.
+static int32_t dim_of(const SpmdTensor *tensor, int32_t factor) {
     for (int32_t d = 0; d < tensor->shape->rank; d++) {
         for (int32_t i = 0; i < tensor->dims[d].count; i++) {
-            if (tensor->dims[d].items[i] == factor) return true;
+            if (tensor->dims[d].items[i] == factor) return d;
         }
     }
-    return false;
+    return -1;
 }
 
-// Resolves conflicts, where two factors of one tensor claim the same atom: from CONFLICT_STAGE on the larger array's
-// factor gets it, and before that neither does.
-static void settle_conflicts(const Work *work, const SpmdNode *node, int32_t tensor, const Merged *merged,
-                             SpmdAxes *out) {
-    const SpmdRule *rule = node->rule;
+// A contest between two dimensions of one tensor of a node.
+typedef struct Contest {
+    const SpmdNode *node;
+    int32_t tensor;
+    const Merged *merged;  // by factor
+} Contest;
+
+// What a factor's claim to its axes is worth: what follows if it gets them, and what the array that has them need not
+// send. The loser's array is gathered, or the contested one is exchanged, whichever sends less.
+static double worth(Work *work, const Contest *contest, int32_t factor) {
+    const SpmdNode *node = contest->node;
+    const Merged *merged = &contest->merged[factor];
+    const int32_t array = node->arrays[contest->tensor];
+    const int32_t dim = dim_of(&node->rule->tensors[contest->tensor], factor);
+    const double shards = (double)spmd_axes_product(work->plan->mesh, &merged->axes);
+    const double exchanged = (double)hlo_shape_bytes(work->plan->arrays.items[array].shape) / shards;
+    const double kept = (double)merged->bytes < exchanged ? (double)merged->bytes : exchanged;
+    const int32_t number = (int32_t)(node - work->plan->nodes.items);
+    return kept * (1 - 1 / shards) + spmd_consequences(&work->consequences, number, array, dim, &merged->axes);
+}
+
+// Whether factor `f` yields to `g`, which claims an axis of it on the same tensor: before CONFLICT_STAGE both do. Of
+// equal claims the larger array's counts, then the later factor's.
+static bool yields(Work *work, const Contest *contest, int32_t f, int32_t g) {
+    const Merged *merged = contest->merged;
+    if (work->stage < CONTEST_STAGE) return true;
+    const double a = worth(work, contest, f), b = worth(work, contest, g);
+    if (a < b || a > b) return a < b;
+    return merged[g].bytes > merged[f].bytes || (merged[g].bytes == merged[f].bytes && g < f);
+}
+
+// Notes how a contest was decided, for `explain`: the first one of each op.
+static void note_decision(const Work *work, const Contest *contest, int32_t loser, int32_t winner, SpmdAtomSet atoms) {
+    SpmdPlan *plan = work->plan;
+    const HloInstruction *op = contest->node->rule->op;
+    if (work->stage < CONTEST_STAGE || hlo_int_map_find(&plan->decisions, (uint64_t)op->id + 1)) return;
+    SpmdDecision *decision = HLO_ARENA_NEW(plan->arena, SpmdDecision, 1);
+    *decision = (SpmdDecision){atoms, contest->merged[winner].tensor, contest->merged[loser].tensor};
+    hlo_int_map_set(plan->arena, &plan->decisions, (uint64_t)op->id + 1, (intptr_t)decision);
+}
+
+// Resolves conflicts, where two factors of one tensor claim the same atom: from CONFLICT_STAGE on the factor gets it
+// from which more follows, and before that neither does.
+static void settle_conflicts(Work *work, const Contest *contest, SpmdAxes *out) {
+    const SpmdRule *rule = contest->node->rule;
+    const Merged *merged = contest->merged;
+    const SpmdTensor *tensor = &rule->tensors[contest->tensor];
     for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) out[f] = merged[f].axes;
     for (int32_t f = 0; f < (int32_t)rule->factors.count; f++) {
-        if (!merged[f].axes.count || !has_factor(&rule->tensors[tensor], f)) continue;
+        if (!merged[f].axes.count || dim_of(tensor, f) < 0) continue;
         for (int32_t g = 0; g < (int32_t)rule->factors.count; g++) {
-            if (g == f || !merged[g].axes.count || !has_factor(&rule->tensors[tensor], g)) continue;
-            bool yields = work->stage < CONFLICT_STAGE || merged[g].bytes > merged[f].bytes ||
-                          (merged[g].bytes == merged[f].bytes && g < f);
-            SpmdAtomSet other = yields ? spmd_axes_set(&merged[g].axes) : 0;
+            if (g == f || !merged[g].axes.count || dim_of(tensor, g) < 0) continue;
+            const SpmdAtomSet both = spmd_axes_set(&merged[g].axes) & spmd_axes_set(&merged[f].axes);
+            if (!both || !yields(work, contest, f, g)) continue;
+            note_decision(work, contest, f, g, both);
             int32_t keep = 0;
-            while (keep < out[f].count && !(other >> out[f].items[keep] & 1)) keep++;
+            while (keep < out[f].count && !(both >> out[f].items[keep] & 1)) keep++;
             out[f] = spmd_axes_head(&out[f], keep);
         }
     }
@@ -252,7 +297,7 @@ static void run_rule(Work *work, const SpmdNode *node) {
         bool forward = t >= rule->operand_count;
         if (node->arrays[t] < 0 || !may_pass(node, t, false)) continue;
         if (forward && spmd_repeats_elements(rule->op) && work->stage < BROADCAST_STAGE) continue;
-        settle_conflicts(work, node, t, merged, axes);
+        settle_conflicts(work, &(Contest){node, t, merged}, axes);
         for (int32_t dim = 0; dim < rule->tensors[t].shape->rank; dim++) {
             SpmdAxes wanted = spmd_rule_dim_axes(rule, work->plan->mesh, t, dim, axes);
             offer(work, node->arrays[t], dim, &wanted);
@@ -315,13 +360,17 @@ static int32_t next_round(const SpmdPlan *plan, int32_t round) {
 static HloStatus propagate_plan(SpmdPlan *plan) {
     assert(plan);
     if (!plan->nodes.count) return HLO_SUCCESS;
-    Work work = {.plan = plan, .scratch = plan->arena};
+    Work work = {.plan = plan, .scratch = hlo_arena_scratch_new()};
     work.queue = HLO_ARENA_NEW(plan->arena, int32_t, plan->nodes.count);
     work.queued = HLO_ARENA_NEW(plan->arena, bool, plan->nodes.count);
     index_nodes(&work);
+    work.consequences = (SpmdConsequences){
+        .plan = plan, .arena = plan->arena, .first_node = work.first_node, .touching = work.touching};
+    work.consequences.rounds = HLO_ARENA_NEW(work.scratch, double, plan->module->computation_limit);
     for (work.round = 0; work.round >= 0; work.round = next_round(plan, work.round)) {
         for (work.stage = 0; work.stage <= LAST_STAGE; work.stage++) run_stage(&work);
     }
+    hlo_arena_free(work.scratch);
     return work.status;
 }
 

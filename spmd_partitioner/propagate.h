@@ -40,6 +40,13 @@ typedef struct SpmdNode {
     bool is_asked;  // a custom partitioner infers the results' shardings from those of the operands
 } SpmdNode;
 
+// How propagation decided between two dimensions of one array that claimed the same axes. Tensors are numbered as in
+// the op's rule: those whose shardings the two claims come from.
+typedef struct SpmdDecision {
+    SpmdAtomSet atoms;
+    int32_t winner, loser;
+} SpmdDecision;
+
 // The shardings of a whole module. Instructions are found by id, their arrays by leaf.
 typedef struct SpmdPlan {
     HloArena *arena;
@@ -57,6 +64,7 @@ typedef struct SpmdPlan {
     HLO_VECTOR(SpmdNode) nodes;  // what propagation works on
     int32_t *results;            // arrays of the entry's results, by leaf, with the shardings that the caller requests
     int64_t result_count;
+    HloIntMap decisions;  // by instruction id + 1: SpmdDecision, where there was a conflict
 } SpmdPlan;
 
 // Takes the module apart into arrays and nodes and seeds them with the annotations; spmd_plan_new() does the rest.

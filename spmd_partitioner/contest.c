@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// A breadth-first search over (array, dimension) pairs, from the contested array on. It goes forwards, wherever
+// propagation would carry the axes, and counts at each op
+//     the work, which the axes divide                                a gain
+//     an operand without the dimension that has the axes elsewhere   gathered
+//     a result without the dimension, of an op that sums over it     all-reduced
+//     an array that has the axes on another dimension                exchanged (all-to-all)
+// as often as the computation runs. Where the op would send more than it costs to exchange the array for a
+// dimension that another operand or the result has the axes on, that is what is counted, and the axes go no further.
+// For the lookup in a table whose columns are sharded by `data`, with `data` on the batch too:
+//     batch     divides every product of the network; the weights that are sharded by `data` are gathered
+//     columns   ends at the first product, which sums over them
+//
+// Only forwards: an array that two dimensions contest is often joined to the whole program backwards (by the gradients
+// of a bias, for example), and to places that the other dimension has shares in as well. The search looks at no more
+// than NODE_LIMIT nodes, nearest first.
+#include "spmd_partitioner/contest.h"
+
+#include <assert.h>
+
+#include "hlo/analysis/loop.h"
+
+enum { NODE_LIMIT = 4096 };
+
+// A dimension of an array.
+typedef struct Place {
+    int32_t array, dim;
+} Place;
+
+typedef struct Search {
+    SpmdConsequences *consequences;
+    const SpmdAxes *axes;
+    SpmdAtomSet atoms;
+    int64_t shards;
+    int32_t origin, nodes;
+    HloIntMap places, factors;  // that were visited
+    HLO_VECTOR(Place) queue;
+    double worth;
+} Search;
+
+// An answer, in the arena.
+typedef struct SpmdConsequence {
+    double worth;
+} SpmdConsequence;
+
+// How often a computation runs: the product of the known trip counts around it.
+static double rounds_of(SpmdConsequences *consequences, const HloComputation *computation) {
+    double *rounds = &consequences->rounds[computation->id];
+    if (*rounds > 0) return *rounds;
+    *rounds = 1;
+    if (computation->callers.count != 1) return 1;
+    const HloInstruction *caller = computation->callers.items[0];
+    const int64_t trips = hlo_is(caller, HLO_OP_WHILE) ? hlo_trip_count(caller) : 1;
+    *rounds = rounds_of(consequences, caller->parent) * (trips > 0 ? (double)trips : 1);
+    return *rounds;
+}
+
+// Bytes of a device's part of an array, were it not for the axes in question.
+static double bytes_beside(const Search *search, const SpmdArray *array) {
+    const SpmdAtomSet others = spmd_sharding_used(array->sharding) & ~search->atoms;
+    return (double)hlo_shape_bytes(array->shape) / (double)spmd_atoms_product(search->consequences->plan->mesh, others);
+}
+
+// The share of an array that the ring algorithm sends to gather or to scatter it.
+static double share(const Search *search) {
+    return 1 - 1 / (double)search->shards;
+}
+
+// Whether propagation would put the axes there.
+static bool accepts(const Search *search, const SpmdArray *array, int32_t dim) {
+    const SpmdAtomSet taken =
+        array->replicated | array->sharding->manual | array->sharding->unreduced | spmd_sharding_used(array->sharding);
+    return array->open[dim] && !(array->shape->dynamic && array->shape->dynamic[dim]) && !(taken & search->atoms) &&
+           array->shape->dims[dim] >= search->shards;
+}
+
+// Goes on at a dimension to which the axes come. Where they cannot stay the array is gathered or exchanged.
+static void reach(Search *search, Place place, double rounds) {
+    SpmdPlan *plan = search->consequences->plan;
+    const SpmdArray *array = &plan->arrays.items[place.array];
+    const SpmdAxes *have = &array->sharding->dims[place.dim];
+    if (spmd_axes_is_prefix(search->axes, have)) return;
+    if (!accepts(search, array, place.dim)) {
+        const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
+        const double sent = bytes_beside(search, array) * share(search);
+        search->worth -= rounds * (elsewhere ? sent / (double)search->shards : sent);
+        return;
+    }
+    const uint64_t key = ((uint64_t)(uint32_t)place.array << 8 | (uint64_t)(uint32_t)place.dim) + 1;
+    if (hlo_int_map_find(&search->places, key)) return;
+    hlo_int_map_set(search->consequences->arena, &search->places, key, 1);
+    hlo_vector_push(search->consequences->arena, &search->queue, place);
+}
+
+// The dimension of a tensor whose major factor is `factor`; -1 if it has none.
+static int32_t dim_of_factor(const SpmdTensor *tensor, int32_t factor) {
+    for (int32_t d = 0; d < tensor->shape->rank; d++) {
+        if (tensor->dims[d].count && tensor->dims[d].items[0] == factor) return d;
+    }
+    return -1;
+}
+
+// The local work of an op as bytes on a link: what it reads and writes, and the points of a product.
+static double work_of(const Search *search, const SpmdNode *node) {
+    const SpmdRule *rule = node->rule;
+    SpmdAtomSet others = 0;
+    double bytes = 0, points = 2;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (node->arrays[t] < 0) continue;
+        const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
+        others |= spmd_sharding_used(array->sharding) & ~search->atoms;
+        bytes += bytes_beside(search, array);
+    }
+    if (!hlo_is(rule->op, HLO_OP_DOT) && !hlo_is(rule->op, HLO_OP_CONVOLUTION)) return bytes / SPMD_MEMORY_PER_BYTE;
+    for (int64_t f = 0; f < rule->factors.count; f++) points *= (double)rule->factors.items[f].size;
+    points /= (double)spmd_atoms_product(search->consequences->plan->mesh, others);
+    return bytes / SPMD_MEMORY_PER_BYTE + points / SPMD_FLOPS_PER_BYTE;
+}
+
+// How often an operand is moved: of an array that a loop does not change, once before the loop (passes/hoist.c).
+static double moves_of(SpmdConsequences *consequences, const HloInstruction *op, int32_t operand) {
+    const HloComputation *body = op->parent;
+    const HloInstruction *element = op->operands[operand];
+    const double rounds = rounds_of(consequences, body);
+    if (body->callers.count != 1 || !hlo_is(body->callers.items[0], HLO_OP_WHILE)) return rounds;
+    const HloInstruction *loop = body->callers.items[0];
+    if (loop->called[1] != body || !hlo_is(element, HLO_OP_GET_TUPLE_ELEMENT) ||
+        element->operands[0] != body->parameters.items[0] ||
+        !hlo_loop_element_is_invariant(loop, HLO_ATTRIBUTES(element, TupleIndex)->index))
+        return rounds;
+    return rounds_of(consequences, loop->parent);
+}
+
+// What the devices send at a node if a factor gets the axes there, arrays that have its dimension aside: operands that
+// have the axes elsewhere are gathered, sums are finished, in parts where the result has the axes elsewhere.
+static double sent_at(const Search *search, const SpmdNode *node, int32_t factor) {
+    const SpmdRule *rule = node->rule;
+    const SpmdFactor *kind = &rule->factors.items[factor];
+    const bool stops = kind->kind == SPMD_REPLICATE || kind->blocked;
+    const double rounds = rounds_of(search->consequences, rule->op->parent);
+    double sent = 0;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (node->arrays[t] < 0) continue;
+        const SpmdArray *array = &search->consequences->plan->arrays.items[node->arrays[t]];
+        const bool has = dim_of_factor(&rule->tensors[t], factor) >= 0, is_operand = t < rule->operand_count;
+        const bool elsewhere = (spmd_sharding_used(array->sharding) & search->atoms) != 0;
+        const double bytes = bytes_beside(search, array) * share(search);
+        if (stops ? is_operand && has : is_operand && !has && elsewhere)
+            sent += bytes * moves_of(search->consequences, rule->op, t);
+        if (!stops && !is_operand && !has && kind->kind == SPMD_REDUCE)
+            sent += rounds * (elsewhere ? bytes : 2 * bytes);
+    }
+    return sent;
+}
+
+// Whether another tensor of a node has the axes on a dimension that tensor `from` has too, and that the op does not sum
+// over: the array can then be exchanged for that dimension.
+static bool has_rival(const Search *search, const SpmdNode *node, int32_t factor, int32_t from) {
+    const SpmdRule *rule = node->rule;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (t == from || node->arrays[t] < 0) continue;
+        const SpmdSharding *sharding = search->consequences->plan->arrays.items[node->arrays[t]].sharding;
+        for (int32_t d = 0; d < sharding->rank; d++) {
+            const SpmdDimFactors *factors = &rule->tensors[t].dims[d];
+            if (!(spmd_axes_set(&sharding->dims[d]) & search->atoms) || !factors->count) continue;
+            const int32_t rival = factors->items[0];
+            if (rival != factor && rule->factors.items[rival].kind == SPMD_PASS &&
+                dim_of_factor(&rule->tensors[from], rival) >= 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+// One factor of one node gets the axes from tensor `from`: follows it to all results that have it. Where that sends
+// more than an exchange of the array for another dimension (all-to-all) the axes go no further.
+static void visit_factor(Search *search, const SpmdNode *node, int32_t factor, int32_t from) {
+    const SpmdRule *rule = node->rule;
+    const SpmdFactor *kind = &rule->factors.items[factor];
+    const double rounds = rounds_of(search->consequences, rule->op->parent);
+    const double sent = sent_at(search, node, factor);
+    const double exchanged = rounds * share(search) / (double)search->shards *
+                             bytes_beside(search, &search->consequences->plan->arrays.items[node->arrays[from]]);
+    if (sent > exchanged && has_rival(search, node, factor, from)) {
+        search->worth -= exchanged;
+        return;
+    }
+    search->worth -= sent;
+    if (kind->kind == SPMD_REPLICATE || kind->blocked) return;
+    search->worth += rounds * work_of(search, node) * share(search);
+    for (int32_t t = rule->operand_count; t < node->count; t++) {
+        const int32_t dim = node->arrays[t] < 0 ? -1 : dim_of_factor(&rule->tensors[t], factor);
+        if (dim >= 0) reach(search, (Place){node->arrays[t], dim}, rounds);
+    }
+}
+
+// A node that touches a dimension with the axes.
+static void visit_node(Search *search, int32_t number, Place place) {
+    const SpmdNode *node = &search->consequences->plan->nodes.items[number];
+    if (number == search->origin || node->border || node->is_asked) return;
+    search->nodes++;
+    for (int32_t t = 0; t < node->count; t++) {
+        if (node->arrays[t] != place.array) continue;
+        if (!node->rule) {
+            if (node->arrays[1 - t] >= 0) reach(search, (Place){node->arrays[1 - t], place.dim}, 1);
+            continue;
+        }
+        if (t >= node->rule->operand_count) continue;
+        const SpmdDimFactors *factors = &node->rule->tensors[t].dims[place.dim];
+        if (!factors->count) continue;
+        const uint64_t key = ((uint64_t)(uint32_t)number << 16 | (uint64_t)(uint32_t)factors->items[0]) + 1;
+        if (hlo_int_map_find(&search->factors, key)) continue;
+        hlo_int_map_set(search->consequences->arena, &search->factors, key, 1);
+        visit_factor(search, node, factors->items[0], t);
+    }
+}
+
+double spmd_consequences(SpmdConsequences *consequences, int32_t origin, int32_t array, int32_t dim,
+                         const SpmdAxes *axes) {
+    assert(axes->count > 0 && dim >= 0);
+    const uint64_t key =
+        ((uint64_t)(uint32_t)array << 16 | (uint64_t)(uint32_t)dim << 8 | (uint64_t)axes->items[0]) + 1;
+    const int64_t *found = hlo_int_map_find(&consequences->known, key);
+    if (found) return ((const SpmdConsequence *)(intptr_t)*found)->worth;
+    Search search = {.consequences = consequences, .axes = axes, .atoms = spmd_axes_set(axes), .origin = origin};
+    search.shards = spmd_axes_product(consequences->plan->mesh, axes);
+    hlo_vector_push(consequences->arena, &search.queue, ((Place){array, dim}));
+    for (int64_t i = 0; i < search.queue.count && search.nodes < NODE_LIMIT; i++) {
+        const Place place = search.queue.items[i];
+        for (int32_t n = consequences->first_node[place.array]; n < consequences->first_node[place.array + 1]; n++)
+            visit_node(&search, consequences->touching[n], place);
+    }
+    SpmdConsequence *answer = HLO_ARENA_NEW(consequences->arena, SpmdConsequence, 1);
+    answer->worth = search.worth;
+    hlo_int_map_set(consequences->arena, &consequences->known, key, (intptr_t)answer);
+    return answer->worth;
+}

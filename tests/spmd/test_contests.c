@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contests of two dimensions for one axis, where the program does not say which of them is to have it: what follows
+// decides, so that a constraint which a user would write sends no less.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/spmd/check.h"
+#include "tests/support/cases.h"
+
+// A network whose weights and inputs are sharded by the same axis (FSDP). `rows` is the batch.
+typedef struct Network {
+    const char *name;
+    int rows, table, width, hidden;
+    int axes;  // 1: data=4; 2: data=2, model=2
+    int64_t bytes;
+} Network;
+
+static const Network networks[] = {
+    // Both weights gathered, 1,536 bytes each; the indices, the rows of the result and the sum are the rest.
+    {"even", 16, 32, 16, 32, 1, 3318},           {"uneven", 14, 30, 10, 18, 1, -1},
+    {"of size one", 4, 5, 1, 3, 1, -1},          {"two axes", 16, 32, 16, 32, 2, -1},
+    {"two axes, uneven", 14, 31, 10, 18, 2, -1},
+};
+
+// The program, with the constraint or without it, and with the layers in a loop or not.
+static void write_network(HloText *text, const Network *network, bool constrained, bool loop) {
+    const int b = network->rows, t = network->table, w = network->width, h = network->hidden;
+    const char *batch = network->axes == 1 ? "{devices=[4,1]<=[4]}" : "{devices=[2,1,2]<=[4] last_tile_dim_replicate}";
+    const char *list = network->axes == 1 ? "{devices=[4]<=[4]}" : "{devices=[2,2]<=[4] last_tile_dim_replicate}";
+    const char *up = network->axes == 1 ? "{devices=[4,1]<=[4]}" : "{devices=[2,2]<=[4]}";
+    const char *down = network->axes == 1 ? "{devices=[1,4]<=[4]}" : "{devices=[2,2]<=[2,2]T(1,0)}";
+    char rows[40], square[40], tall[40];
+    snprintf(rows, sizeof(rows), "f32[%d,%d]", b, w);
+    snprintf(square, sizeof(square), "f32[%d,%d]", w, h);
+    snprintf(tall, sizeof(tall), "f32[%d,%d]", h, w);
+    hlo_text_string(text,
+                    "HloModule m, num_partitions=4\nsum {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+                    " ROOT z = f32[] add(x, y)\n}\n");
+    char layer[800];
+    snprintf(layer, sizeof(layer),
+             " a = f32[%d,%d] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             " s = f32[%d,%d] tanh(a)\n"
+             " d = %s dot(s, v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n y = %s add(x, d)\n",
+             b, h, b, h, rows, rows);
+    if (loop) {
+        hlo_text_format(text,
+                        "more {\n t = (s32[], %s, %s, %s) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+                        " n = s32[] constant(3)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n"
+                        "step {\n t = (s32[], %s, %s, %s) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+                        " x = %s get-tuple-element(t), index=1\n u = %s get-tuple-element(t), index=2\n"
+                        " v = %s get-tuple-element(t), index=3\n o = s32[] constant(1)\n j = s32[] add(i, o)\n%s"
+                        " ROOT r = (s32[], %s, %s, %s) tuple(j, y, u, v)\n}\n",
+                        rows, square, tall, rows, square, tall, rows, square, tall, layer, rows, square, tall);
+    }
+    hlo_text_format(text,
+                    "ENTRY e {\n table = f32[%d,%d] parameter(0), sharding=%s\n i = s32[%d] parameter(1), sharding=%s\n"
+                    " u = %s parameter(2), sharding=%s\n v = %s parameter(3), sharding=%s\n"
+                    " g = %s gather(table, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, "
+                    "index_vector_dim=1, slice_sizes={1,%d}\n x = %s copy(g)%s%s\n",
+                    t, w, down, b, list, square, up, tall, down, rows, w, rows, constrained ? ", sharding=" : "",
+                    constrained ? batch : "");
+    if (loop) {
+        hlo_text_format(text,
+                        " z = s32[] constant(0)\n t = (s32[], %s, %s, %s) tuple(z, x, u, v)\n"
+                        " w = (s32[], %s, %s, %s) while(t), condition=more, body=step\n"
+                        " y = %s get-tuple-element(w), index=1\n",
+                        rows, square, tall, rows, square, tall, rows);
+    } else {
+        hlo_text_string(text, layer);
+    }
+    hlo_text_string(text, " q = f32[] constant(0)\n ROOT r = f32[] reduce(y, q), dimensions={0,1}, to_apply=sum\n}\n");
+}
+
+static int64_t bytes_of(const char *text, bool *explained) {
+    HloModule *module = parse_text(text), *partitioned = NULL;
+    SpmdReport *report = NULL;
+    HloStatus status = spmd_partition(module, NULL, &partitioned, &report);
+    if (status) cr_assert_fail("%s\n%s", hlo_status_message(status), text);
+    const int64_t bytes = report->total_bytes_per_device;
+    for (int64_t i = 0; explained && i < report->collective_count; i++)
+        *explained |= strstr(report->collectives[i].reason, "less follows from that of operand 0") != NULL;
+    spmd_report_free(report);
+    hlo_module_free(partitioned);
+    hlo_module_free(module);
+    return bytes;
+}
+
+ParameterizedTestParameters(contests, of_a_table_and_its_indices) {
+    return cases_numbered(2 * HLO_COUNT_OF(networks));
+}
+ParameterizedTest(const int *number, contests, of_a_table_and_its_indices) {
+    const Network *network = &networks[*number / 2];
+    const bool loop = *number % 2;
+    HloText plain = {0}, constrained = {0};
+    write_network(&plain, network, false, loop);
+    write_network(&constrained, network, true, loop);
+    check_partitioned(plain.data, NULL, 7);
+    bool explained = false;
+    const int64_t bytes = bytes_of(plain.data, &explained), most = bytes_of(constrained.data, NULL);
+    cr_expect_leq(bytes, most, "%s, %s: %lld bytes, %lld with a constraint", network->name, loop ? "loop" : "no loop",
+                  (long long)bytes, (long long)most);
+    if (network->bytes >= 0 && !loop) {
+        cr_expect_eq(bytes, network->bytes, "%s: %lld", network->name, (long long)bytes);
+        cr_expect(explained, "the collective of the lookup does not name the contest");
+    }
+    hlo_text_free(&plain);
+    hlo_text_free(&constrained);
+}
