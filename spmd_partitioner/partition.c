@@ -126,16 +126,7 @@ HloComputation *spmd_called(SpmdPartitioner *partitioner, const HloComputation *
 // point at the user's source line.
 static void set_op(SpmdPartitioner *partitioner, const HloInstruction *op) {
     partitioner->op = op;
-    partitioner->metadata = NULL;
-    if (!op->metadata) return;
-    HloMetadata *copy = hlo_arena_copy(partitioner->module->arena, op->metadata, sizeof(*copy));
-    HloArena *arena = partitioner->module->arena;
-    const char **strings[] = {&copy->op_type,      &copy->op_name,           &copy->source_file,
-                              &copy->profile_type, &copy->deduplicated_name, &copy->scheduling_name};
-    for (size_t i = 0; i < HLO_COUNT_OF(strings); i++) {
-        if (*strings[i]) *strings[i] = hlo_arena_string(arena, *strings[i], strlen(*strings[i]));
-    }
-    partitioner->metadata = copy;
+    partitioner->metadata = hlo_metadata_copy(partitioner->module->arena, op->metadata);
 }
 
 // ---- free arrays ----

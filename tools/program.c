@@ -114,6 +114,37 @@ static HloStatus parse_program(CliContext *context, const char *name, const HloF
     return status;
 }
 
+// The first device that a list of replica groups names beyond those that it would need, or -1.
+static int64_t device_beyond(const HloInstruction *instruction) {
+    if (hlo_op_info(instruction->opcode)->family != HLO_FAMILY_Collective) return -1;
+    const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
+    if (!groups || groups->form != HLO_GROUPS_LIST) return -1;
+    int64_t named = 0;
+    for (int64_t i = 0; i < groups->count; ++i) named += groups->groups[i].count;
+    for (int64_t i = 0; i < groups->count; ++i) {
+        for (int64_t j = 0; j < groups->groups[i].count; ++j) {
+            if (groups->groups[i].items[j] >= named) return groups->groups[i].items[j];
+        }
+    }
+    return -1;
+}
+
+// A module without counts has one device; groups that name others are legal, but hardly meant.
+static void warn_of_groups(CliContext *context, const HloModule *module) {
+    if (module->replica_count != 1 || module->num_partitions != 1) return;
+    for (int64_t c = 0; c < module->computations.count; ++c) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
+            const int64_t device = device_beyond(at);
+            if (device < 0) continue;
+            hlo_text_format(&context->complaint,
+                            "warning: the replica groups of %s name device %lld, but the module has neither "
+                            "replica_count nor num_partitions\n",
+                            at->name, (long long)device);
+            return;
+        }
+    }
+}
+
 // The text of an HLO program stays in the context, because errors of later steps name instructions, and cli.c looks up
 // their positions in it. hlo_file_read() expands compressed files, up to MAX_PROGRAM_BYTES.
 HloStatus cli_program_load(CliContext *context, const char *path, HloModule **module) {
@@ -124,6 +155,7 @@ HloStatus cli_program_load(CliContext *context, const char *path, HloModule **mo
     HLO_TRY(hlo_file_read(path, MAX_PROGRAM_BYTES, &content));
     const char *name = strcmp(path, "-") == 0 ? "<stdin>" : cli_printable(context, path);
     HloStatus status = parse_program(context, name, &content, module);
+    if (!status) warn_of_groups(context, *module);
     if (status || cli_format_detect(content.data, content.size) != CLI_FORMAT_HLO_TEXT) {
         hlo_file_content_free(&content);
         return status;

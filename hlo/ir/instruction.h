@@ -30,6 +30,7 @@ struct HloMetadata {
     const char *deduplicated_name;
     const char *scheduling_name;
     int64_t stack_frame_id;
+    const char *payload;  // metadata_payload, for tools; NULL if absent, while an empty one is kept
 };
 // Returns a copy with its strings in `arena`; NULL for NULL. Memory errors jump to hlo_protect().
 HLO_EXPORT const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata);

@@ -7,6 +7,7 @@
 #include "hlo/ir/module.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hlo/ir/names.h"
@@ -41,8 +42,10 @@ HloModule *hlo_module_new(const char *name) {
     return NULL;
 }
 
+// Modules of recoveries may have recoveries; readers limit the depth.
 void hlo_module_free(HloModule *module) {
     if (!module) return;
+    for (int64_t i = 0; i < module->recoveries.count; i++) hlo_module_free(module->recoveries.items[i].module);
     hlo_arena_free(module->arena);
     hlo_free(module);
 }
@@ -101,6 +104,91 @@ static HloBytes copy_bytes(HloArena *arena, HloBytes from) {
 
 // Copies everything in a module except its computations into the other module's arena: partitioning and passes that
 // rebuild a module keep its header.
+// By name, then by index: an index comes before those that begin with it.
+static int compare_original_arrays(const HloOriginalArray *a, const HloOriginalArray *b) {
+    int names = strcmp(a->name, b->name);
+    if (names) return names;
+    for (int64_t i = 0; i < a->index.count && i < b->index.count; i++) {
+        if (a->index.items[i] != b->index.items[i]) return a->index.items[i] < b->index.items[i] ? -1 : 1;
+    }
+    return a->index.count < b->index.count ? -1 : a->index.count > b->index.count;
+}
+
+static HloOriginalArray copy_original_array(HloArena *arena, const HloOriginalArray *from) {
+    return (HloOriginalArray){hlo_arena_text(arena, from->name), hlo_ints_copy(arena, from->index)};
+}
+
+void hlo_original_array_print(HloText *text, const HloOriginalArray *array) {
+    hlo_text_char(text, '{');
+    hlo_quoted_print(text, array->name);
+    for (int64_t i = 0; i < array->index.count; i++) {
+        hlo_text_format(text, "%s%lld", i ? "," : " {", (long long)array->index.items[i]);
+    }
+    hlo_text_string(text, array->index.count ? "}}" : "}");
+}
+
+typedef struct RecoveryCall {
+    HloModule *module;
+    const HloOriginalArray *lost, *kept;
+    HloRecovery made;
+} RecoveryCall;
+
+// Allocates all memory that an entry needs.
+static HloStatus make_recovery(void *argument) {
+    RecoveryCall *call = argument;
+    HloModule *module = call->module;
+    call->made.lost = copy_original_array(module->arena, call->lost);
+    call->made.kept = copy_original_array(module->arena, call->kept);
+    hlo_vector_reserve(module->arena, &module->recoveries, module->recoveries.count + 1);
+    return HLO_SUCCESS;
+}
+
+void hlo_module_add_recovery(HloModule *module, const HloOriginalArray *lost, const HloOriginalArray *kept,
+                             HloModule *recovery) {
+    assert(module && lost && kept && lost->name && kept->name);
+    RecoveryCall call = {module, lost, kept, {.module = recovery}};
+    HloStatus status = hlo_protect(make_recovery, &call);
+    if (status) {
+        hlo_module_free(recovery);
+        hlo_status_free(status);
+        hlo_out_of_memory();
+    }
+    module->recoveries.items[module->recoveries.count++] = call.made;
+}
+
+// qsort() is not stable: entries of one array are ordered by their places, which `position` remembers.
+static int compare_recoveries(const void *a, const void *b) {
+    const HloRecovery *left = a, *right = b;
+    int order = compare_original_arrays(&left->lost, &right->lost);
+    if (order) return order;
+    return left->position < right->position ? -1 : left->position > right->position;
+}
+
+void hlo_module_sort_recoveries(HloModule *module) {
+    HloRecovery *items = module->recoveries.items;
+    int64_t count = module->recoveries.count, kept = 0;
+    for (int64_t i = 0; i < count; i++) items[i].position = i;
+    if (count > 1) qsort(items, (size_t)count, sizeof(*items), compare_recoveries);
+    for (int64_t i = 0; i < count; i++) {
+        if (kept > 0 && compare_original_arrays(&items[kept - 1].lost, &items[i].lost) == 0) {
+            hlo_module_free(items[i].module);
+        } else {
+            items[kept++] = items[i];
+        }
+    }
+    module->recoveries.count = kept;
+}
+
+// A recovery's module is cloned as a whole; one for which memory is short ends the copy like any other allocation.
+static void copy_recoveries(HloModule *module, const HloModule *from) {
+    for (int64_t i = 0; i < from->recoveries.count; i++) {
+        const HloRecovery *recovery = &from->recoveries.items[i];
+        HloModule *copy = recovery->module ? hlo_module_clone(recovery->module) : NULL;
+        if (recovery->module && !copy) hlo_out_of_memory();
+        hlo_module_add_recovery(module, &recovery->lost, &recovery->kept, copy);
+    }
+}
+
 void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     assert(module && from && module != from);
     HloArena *arena = module->arena;
@@ -120,7 +208,7 @@ void hlo_module_copy_header(HloModule *module, const HloModule *from) {
     module->propagate_to_parameters = copy_bools(arena, from->propagate_to_parameters);
     module->propagate_to_output = copy_bools(arena, from->propagate_to_output);
     module->frontend_attributes = hlo_key_values_copy(arena, from->frontend_attributes);
-    module->origin_recovery_table = hlo_arena_text(arena, from->origin_recovery_table);
+    copy_recoveries(module, from);
     module->proto_rest = copy_bytes(arena, from->proto_rest);
     module->config_rest = copy_bytes(arena, from->config_rest);
     module->source_file = hlo_arena_text(arena, from->source_file);

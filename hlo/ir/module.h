@@ -39,6 +39,20 @@ typedef struct HloStackTables {
 
 typedef HLO_VECTOR(HloComputation *) HloComputationVector;
 
+// The array that an instruction had in the program before it was transformed: the instruction's name there and the
+// index in its tuple.
+typedef struct HloOriginalArray {
+    const char *name;  // never NULL
+    HloInts index;
+} HloOriginalArray;
+
+// An entry of origin_recovery_table: an original array that no longer exists, and the one to compute it from.
+typedef struct HloRecovery {
+    HloOriginalArray lost, kept;
+    HloModule *module;  // computes the first from the second; NULL: they are equal
+    int64_t position;   // private to hlo_module_sort_recoveries()
+} HloRecovery;
+
 // The names in use in a module. Private to hlo/ir/names.c.
 typedef struct HloNames {
     HloStringMap taken;                    // names, except those that their stem's counter implies
@@ -70,8 +84,8 @@ struct HloModule {
     HloBools propagate_to_parameters;  // allow_spmd_sharding_propagation_to_parameters
     HloBools propagate_to_output;
     HloKeyValues frontend_attributes;
-    const char *origin_recovery_table;  // text as written, or NULL
-    HloBytes proto_rest, config_rest;   // fields of the two protobuf messages that text cannot express, unchanged
+    HLO_VECTOR(HloRecovery) recoveries;  // origin_recovery_table, in the order of the lost arrays
+    HloBytes proto_rest, config_rest;    // fields of the two protobuf messages that text cannot express, unchanged
     HloStackTables stack;
     const char *source_file;  // where the text came from, for messages; NULL if unknown
 };
@@ -92,6 +106,15 @@ HLO_EXPORT HloModule *hlo_module_clone(const HloModule *module);
 HLO_EXPORT void hlo_module_copy_header(HloModule *module, const HloModule *from);
 // Sets a frontend attribute of the module; key and value are copied. An existing key keeps its position.
 HLO_EXPORT void hlo_module_set_frontend_attribute(HloModule *module, const char *key, const char *value);
+// Appends an entry to the origin_recovery_table and takes ownership of `recovery` (NULL: none). Strings and indices are
+// copied. Memory errors jump to hlo_protect(), after freeing `recovery`.
+HLO_EXPORT void hlo_module_add_recovery(HloModule *module, const HloOriginalArray *lost, const HloOriginalArray *kept,
+                                        HloModule *recovery);
+// Sorts the origin_recovery_table by the names and indices of the lost arrays, and drops all entries of an array but
+// its first, as XLA does.
+HLO_EXPORT void hlo_module_sort_recoveries(HloModule *module);
+// Appends an original array as HLO text has it: {"name" {1,2}}, {"name"}.
+HLO_EXPORT void hlo_original_array_print(HloText *text, const HloOriginalArray *array);
 // Sets the entry computation.
 HLO_EXPORT void hlo_module_set_entry(HloModule *module, HloComputation *entry);
 // The reachable computations, callees before callers, the entry last. Allocated in `arena`.

@@ -7,6 +7,7 @@
 
 #include "hlo/base/decimal.h"
 #include "hlo/proto/parts.h"
+#include "hlo/proto/proto.h"
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Text to messages. The parser has checked the text, so that only its spaces and comments are not known.
@@ -97,30 +98,33 @@ void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin) {
     hlo_arena_free(scratch);
 }
 
-// The module of an entry is HLO text, which hlo/proto cannot parse: the entry is written without it.
-void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table) {
-    if (!table) return;
-    HloArena *scratch = hlo_arena_scratch_new();
+static void write_original_array(HloText *text, int32_t number, const HloOriginalArray *array) {
     size_t mark = hlo_wire_begin(text, number);
-    const char *at = skip_blank(table);
-    while (*at == '{') {
+    hlo_wire_bytes(text, 1, array->name, strlen(array->name));
+    hlo_wire_ints(text, 2, array->index);
+    hlo_wire_end(text, mark);
+}
+
+// A module that cannot be written ends the writing of the text that contains it.
+void hlo_proto_write_recoveries(HloText *text, int32_t number, const HloModule *module) {
+    if (!module->recoveries.count) return;
+    size_t mark = hlo_wire_begin(text, number);
+    for (int64_t i = 0; i < module->recoveries.count; i++) {
+        const HloRecovery *recovery = &module->recoveries.items[i];
         size_t entry = hlo_wire_begin(text, 1);
-        for (int32_t side = 1; side <= 2 && *at == '{'; side++) {
-            bool given;
-            size_t array = hlo_wire_begin(text, side);
-            at = skip_blank(write_array(text, at, scratch, &given));
-            hlo_wire_end(text, array);
-            if (*at == ':') at = skip_blank(at + 1);
+        write_original_array(text, 1, &recovery->lost);
+        write_original_array(text, 2, &recovery->kept);
+        if (recovery->module) {
+            size_t inner = hlo_wire_begin(text, 3);
+            HloStatus status = hlo_module_to_proto(recovery->module, text);
+            HLO_BUG_IF(status && hlo_status_code(status) != HLO_RESOURCE_EXHAUSTED);  // readers give it an entry
+            text->failed |= status != NULL;
+            hlo_status_free(status);
+            hlo_wire_end(text, inner);
         }
         hlo_wire_end(text, entry);
-        if (*at == ',') at = skip_blank(at + 1);
-        if (*at == '"') {
-            for (at++; *at && *at != '"';) at += *at == '\\' && at[1] ? 2 : 1;
-            at = skip_blank(at + (*at == '"'));
-        }
     }
     hlo_wire_end(text, mark);
-    hlo_arena_free(scratch);
 }
 
 // Converts the text after statistics= back to a StatisticsViz: the visualised index comes first and is an integer, the
@@ -154,25 +158,27 @@ typedef struct OriginElement {
 
 typedef HLO_VECTOR(OriginElement) OriginElements;
 
-// {"name" {1,2}} from an OriginalArrayProto. Allocations come before the text, which a jump would leak.
-static HloStatus read_array(const HloProtoSource *source, HloSpan span, const char **result) {
+// OriginalArrayProto.
+static HloStatus read_array(const HloProtoSource *source, HloSpan span, HloOriginalArray *array) {
     HloInt64Vector index = {0};
-    const char *name = "";
+    array->name = "";
     HloWireReader reader = hlo_wire_reader(source->begin, span);
     HloWireField field;
     HloStatus status;
     while (hlo_wire_next(&reader, &field, &status)) {
-        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, &name));
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, &array->name));
         if (field.number == 2) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &index));
     }
-    HLO_TRY(status);
+    array->index = (HloInts){index.items, index.count};
+    return status;
+}
+
+// As read_array(), and writes {"name" {1,2}}.
+static HloStatus read_array_text(const HloProtoSource *source, HloSpan span, const char **result) {
+    HloOriginalArray array;
+    HLO_TRY(read_array(source, span, &array));
     HloText text = {0};
-    hlo_text_char(&text, '{');
-    hlo_quoted_print(&text, name);
-    for (int64_t i = 0; i < index.count; i++) {
-        hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
-    }
-    hlo_text_string(&text, index.count ? "}}" : "}");
+    hlo_original_array_print(&text, &array);
     *result = hlo_text_to_arena(source->arena, &text);
     return HLO_SUCCESS;
 }
@@ -186,7 +192,7 @@ static HloStatus read_element(const HloProtoSource *source, HloSpan span, Origin
     element->array = "{}";
     while (hlo_wire_next(&reader, &field, &status)) {
         if (field.number == 1) HLO_TRY(hlo_wire_read_ints(source->arena, source->begin, &field, &index));
-        if (field.number == 2) HLO_TRY(read_array(source, field.bytes, &element->array));
+        if (field.number == 2) HLO_TRY(read_array_text(source, field.bytes, &element->array));
     }
     element->index = (HloInts){index.items, index.count};
     return status;
@@ -269,30 +275,36 @@ HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, cons
     return status;
 }
 
-// All entries are read before the text begins, which a jump would leak.
-HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table) {
-    HloStringVector sides = {0};  // two an entry
+// An entry of the table. The module is read last, so that nothing can fail before the table owns it.
+static HloStatus read_recovery(const HloProtoSource *source, HloSpan span, HloModule *module) {
+    HloOriginalArray arrays[2] = {{.name = ""}, {.name = ""}};
+    const HloSpan *inner = NULL;
+    HloSpan found;
+    HloModule *recovery = NULL;
     HloWireReader reader = hlo_wire_reader(source->begin, span);
-    HloWireField entry, field;
+    HloWireField field;
     HloStatus status;
-    while (hlo_wire_next(&reader, &entry, &status)) {
-        const char *pair[2] = {"{}", "{}"};
-        HloWireReader inner = hlo_wire_reader(source->begin, entry.bytes);
-        while (hlo_wire_next(&inner, &field, &status)) {
-            if (field.number == 1 || field.number == 2)
-                HLO_TRY(read_array(source, field.bytes, &pair[field.number - 1]));
-        }
-        HLO_TRY(status);
-        for (int i = 0; i < 2; i++) hlo_vector_push(source->arena, &sides, pair[i]);
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1 || field.number == 2) HLO_TRY(read_array(source, field.bytes, &arrays[field.number - 1]));
+        if (field.number != 3) continue;
+        found = field.bytes;
+        inner = &found;
     }
     HLO_TRY(status);
-    if (!sides.count) return HLO_SUCCESS;
-    HloText text = {0};
-    hlo_text_char(&text, '\n');
-    for (int64_t i = 0; i < sides.count; i += 2)
-        hlo_text_format(&text, "  %s : %s\n", sides.items[i], sides.items[i + 1]);
-    *table = hlo_text_to_arena(source->arena, &text);
+    if (inner) HLO_TRY(hlo_proto_read_module(source, *inner, &recovery));
+    hlo_module_add_recovery(module, &arrays[0], &arrays[1], recovery);
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_recoveries(const HloProtoSource *source, HloSpan span, HloModule *module) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(read_recovery(source, field.bytes, module));
+    }
+    if (!status) hlo_module_sort_recoveries(module);
+    return status;
 }
 
 typedef struct Statistic {

@@ -11,14 +11,15 @@
 // bytes. Field 5 of the first is the writer's module id, 9 is reserved.
 #define HLO_PROTO_MODULE_FIELDS                                                                                      \
     (1u << 1 | 1u << 2 | 1u << 3 | 1u << 4 | 1u << 5 | 1u << 6 | 1u << 7 | 1u << 8 | 1u << 9 | 1u << 17 | 1u << 18 | \
-     1u << 19 | 1u << 20)
+     1u << 19 | 1u << 20 | 1u << 22)
 #define HLO_PROTO_CONFIG_FIELDS (1u << 1 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 17 | 1u << 27 | (uint64_t)1 << 33)
 
 // The input of every reader of a nested message.
 typedef struct HloProtoSource {
     HloArena *arena;
     const unsigned char *begin;
-    int depth;  // nesting so far; bounded, so that hostile input cannot exhaust the stack
+    int depth;                        // nesting so far; bounded, so that hostile input cannot exhaust the stack
+    const HloStringVector *payloads;  // of the module, which Payload messages name by number; NULL outside of a module
 } HloProtoSource;
 
 // INVALID_ARGUMENT when messages nest too deep; else a source one level further in.
@@ -51,8 +52,13 @@ HLO_NODISCARD HloStatus hlo_proto_read_replica_groups(const HloProtoSource *sour
 HLO_NODISCARD HloStatus hlo_proto_read_group_form(const HloProtoSource *source, int32_t number, HloSpan span,
                                                   const HloReplicaGroups **groups);
 
-// OpMetadata and FrontendAttributes.
-void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata);
+// A HloModuleProto inside of another message, without or with wrappers. Free with hlo_module_free().
+HLO_NODISCARD HloStatus hlo_proto_read_module(const HloProtoSource *source, HloSpan span, HloModule **module);
+
+// OpMetadata. `payload` is the number of its payload in the module's list, or -1 to write it in place.
+void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata, int64_t payload);
+// A Payload, in place or by its number in source->payloads. INVALID_ARGUMENT if there is none with this number.
+HLO_NODISCARD HloStatus hlo_proto_read_payload(const HloProtoSource *source, HloSpan span, const char **payload);
 // An empty message gives NULL.
 HLO_NODISCARD HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span,
                                                 const HloMetadata **metadata);
@@ -61,10 +67,10 @@ HLO_NODISCARD HloStatus hlo_proto_read_metadata(const HloProtoSource *source, Hl
 void hlo_proto_write_origin(HloText *text, int32_t number, const char *origin);
 // INVALID_ARGUMENT for elements that leave a gap in their tuple.
 HLO_NODISCARD HloStatus hlo_proto_read_origin(const HloProtoSource *source, HloSpan span, const char **origin);
-// OriginalValueRecoveryTableProto from the text of origin_recovery_table={...}, without the modules in it.
-void hlo_proto_write_origin_table(HloText *text, int32_t number, const char *table);
-// Leaves *table unchanged for an empty message.
-HLO_NODISCARD HloStatus hlo_proto_read_origin_table(const HloProtoSource *source, HloSpan span, const char **table);
+// OriginalValueRecoveryTableProto, with the modules in it; nothing without recoveries.
+void hlo_proto_write_recoveries(HloText *text, int32_t number, const HloModule *module);
+// Adds the entries to the module.
+HLO_NODISCARD HloStatus hlo_proto_read_recoveries(const HloProtoSource *source, HloSpan span, HloModule *module);
 // StatisticsViz from the text between the braces of statistics={...}; nothing for NULL.
 void hlo_proto_write_statistics(HloText *text, int32_t number, const char *statistics);
 // Leaves *statistics unchanged for an empty message.

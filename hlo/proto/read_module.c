@@ -10,7 +10,8 @@
 //   HloModuleProto  host_program_shape 4, schedule 7, input_output_alias 8, stack_frame_index 17, buffer_donor 18, and
 //                   the names, computations and numbers that write_module.c lists
 //   OpMetadata      op_type 1, op_name 2, source_file 3, source_line 4, profile_type 5, deduplicated_name 12,
-//                   stack_frame_id 15, scheduling_name 16, source_end_line 17, source_column 18, source_end_column 19
+//                   stack_frame_id 15, scheduling_name 16, source_end_line 17, source_column 18, source_end_column 19,
+//                   metadata_payload 20
 //
 // Messages are untrusted: numbers, ids, shapes and names are checked before they are used, and the caller verifies the
 // module.
@@ -50,6 +51,7 @@ typedef struct ModuleReader {
     // HloMetadata, an opcode's text -> HloOpcode + 1.
     HloStringMap shapes, metadata, opcodes;
     HLO_VECTOR(Numbered) order;  // the computations in file order
+    HloStringVector payloads;    // that metadata and backend configurations name by number
 } ModuleReader;
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -63,6 +65,22 @@ static HloStatus list_text(const HloProtoSource *source, const HloInt64Vector *n
     }
     *result = hlo_text_to_arena(source->arena, &text);
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_payload(const HloProtoSource *source, HloSpan span, const char **payload) {
+    HloWireReader reader = hlo_wire_reader(source->begin, span);
+    HloWireField field;
+    HloStatus status;
+    *payload = "";
+    while (hlo_wire_next(&reader, &field, &status)) {
+        if (field.number == 1) HLO_TRY(hlo_wire_string(source->arena, field.bytes, payload));
+        if (field.number != 2) continue;
+        const uint64_t known = source->payloads ? (uint64_t)source->payloads->count : 0;
+        HLO_FAIL_IF(field.value >= known, HLO_INVALID_ARGUMENT, "payload %llu is named, but the module has %llu",
+                    (unsigned long long)field.value, (unsigned long long)known);
+        *payload = source->payloads->items[field.value];
+    }
+    return status;
 }
 
 // OpMetadata. An empty message is no metadata.
@@ -87,6 +105,7 @@ HloStatus hlo_proto_read_metadata(const HloProtoSource *source, HloSpan span, co
             case 17: metadata->source_end_line = (int32_t)field.value; break;
             case 18: metadata->source_column = (int32_t)field.value; break;
             case 19: metadata->source_end_column = (int32_t)field.value; break;
+            case 20: HLO_TRY(hlo_proto_read_payload(source, field.bytes, &metadata->payload)); break;
             default: break;
         }
     }
@@ -255,6 +274,10 @@ static HloStatus read_annotations(ModuleReader *reader, const FieldVector *field
             case 68: HLO_TRY(read_key_values(source, field->bytes, &instruction->frontend_attributes)); break;
             case 82: HLO_TRY(hlo_proto_read_statistics(source, field->bytes, &instruction->statistics)); break;
             case 88: HLO_TRY(hlo_proto_read_origin(source, field->bytes, &instruction->origin)); break;
+            case 99:
+                HLO_TRY(hlo_proto_read_payload(source, field->bytes, &instruction->backend_config));
+                instruction->backend_config_is_json = instruction->backend_config[0] == '{';
+                break;
             default: break;
         }
     }
@@ -690,10 +713,7 @@ static HloStatus read_header(ModuleReader *reader, const FieldVector *fields) {
             case 19:
                 HLO_TRY(read_key_values(&reader->source, field->bytes, &reader->module->frontend_attributes));
                 break;
-            case 20:
-                HLO_TRY(
-                    hlo_proto_read_origin_table(&reader->source, field->bytes, &reader->module->origin_recovery_table));
-                break;
+            case 20: HLO_TRY(hlo_proto_read_recoveries(&reader->source, field->bytes, reader->module)); break;
             default: break;
         }
     }
@@ -749,6 +769,10 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
     HLO_TRY(read_name(reader->scratch, find_field(&fields, 1), &name));
     hlo_module_set_name(reader->module, name);
     for (int64_t i = 0; i < fields.count; i++) {
+        if (fields.items[i].number != 22) continue;
+        HLO_TRY(append_string(reader->module->arena, fields.items[i].bytes, &reader->payloads));
+    }
+    for (int64_t i = 0; i < fields.count; i++) {
         if (fields.items[i].number == 3) HLO_TRY(read_computation(reader, fields.items[i].bytes));
     }
     order_computations(reader);
@@ -761,14 +785,17 @@ static HloStatus read_module(ModuleReader *reader, HloSpan span) {
 
 typedef struct ReadRequest {
     HloSpan span;
+    const unsigned char *begin;
+    int depth;
     HloModule *module;
 } ReadRequest;
 
 static HloStatus read_protected(void *argument) {
     const ReadRequest *request = argument;
-    ModuleReader reader = {.source = {request->module->arena, request->span.data, 0},
+    ModuleReader reader = {.source = {request->module->arena, request->begin, request->depth, NULL},
                            .module = request->module,
                            .scratch = hlo_arena_scratch_new()};
+    reader.source.payloads = &reader.payloads;
     // A growing table of names is copied each time it doubles; the corpus has 150 bytes per instruction.
     enum { BYTES_PER_INSTRUCTION = 150 };
     hlo_string_map_reserve(request->module->arena, &request->module->instruction_names.taken,
@@ -779,9 +806,8 @@ static HloStatus read_protected(void *argument) {
 }
 
 // When memory runs out, reading ends at that point (hlo_protect()); everything made so far is freed with the module.
-HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **result) {
-    assert(result && (bytes || length == 0));
-    ReadRequest request = {{bytes, length}, hlo_module_new("")};
+static HloStatus read_new_module(HloSpan span, const unsigned char *begin, int depth, HloModule **result) {
+    ReadRequest request = {span, begin, depth, hlo_module_new("")};
     HLO_FAIL_IF(!request.module, HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = hlo_protect(read_protected, &request);
     if (status) {
@@ -790,6 +816,17 @@ HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **re
     }
     *result = request.module;
     return HLO_SUCCESS;
+}
+
+HloStatus hlo_proto_read_module(const HloProtoSource *source, HloSpan span, HloModule **module) {
+    HloProtoSource inner;
+    HLO_TRY(hlo_proto_descend(source, &inner));
+    return read_new_module(span, inner.begin, inner.depth, module);
+}
+
+HloStatus hlo_module_from_proto(const void *bytes, size_t length, HloModule **module) {
+    assert(module && (bytes || length == 0));
+    return read_new_module((HloSpan){bytes, length}, bytes, 0, module);
 }
 
 bool hlo_looks_like_proto(const void *bytes, size_t length) {

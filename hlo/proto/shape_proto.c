@@ -521,7 +521,7 @@ static HloStatus read_protected(void *argument) {
 
 HloStatus hlo_shape_from_proto(HloArena *arena, const void *bytes, size_t length, const HloShape **shape) {
     assert(arena && shape && (bytes || length == 0));
-    ShapeRequest request = {{arena, bytes, 0}, {bytes, length}, NULL};
+    ShapeRequest request = {{arena, bytes, 0, NULL}, {bytes, length}, NULL};
     HLO_TRY(hlo_protect(read_protected, &request));
     *shape = request.result;
     return HLO_SUCCESS;

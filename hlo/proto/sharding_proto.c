@@ -80,7 +80,7 @@ static void write_mesh(HloText *text, int32_t number, const HloMesh *mesh) {
 // The metadata of a sharding is its position in the user's program.
 static void write_origins(HloText *text, int32_t number, const HloSharding *sharding) {
     for (int64_t i = 0; i < sharding->metadata_count; i++) {
-        hlo_proto_write_metadata(text, number, sharding->metadata[i]);
+        hlo_proto_write_metadata(text, number, sharding->metadata[i], -1);
     }
 }
 
@@ -570,7 +570,7 @@ static HloStatus read_protected(void *argument) {
 }
 
 HloStatus hlo_sharding_from_proto(HloArena *arena, const void *bytes, size_t length, const HloSharding **sharding) {
-    ShardingRequest request = {{arena, bytes, 0}, {bytes, length}, NULL};
+    ShardingRequest request = {{arena, bytes, 0, NULL}, {bytes, length}, NULL};
     HLO_TRY(hlo_protect(read_protected, &request));
     *sharding = request.result;
     return HLO_SUCCESS;

@@ -9,8 +9,39 @@
 #include "hlo/proto/parts.h"
 #include "hlo/proto/proto.h"
 
+// The payloads of all instructions, each once: instructions name them by their number.
+typedef struct Payloads {
+    HloArena *scratch;
+    HloStringMap numbers;  // 1 + number
+    HloStringVector list;
+} Payloads;
+
+// The number of a metadata's payload; -1 without one.
+static int64_t payload_number(Payloads *payloads, const HloMetadata *metadata) {
+    if (!metadata || !metadata->payload) return -1;
+    const size_t length = strlen(metadata->payload);
+    uintptr_t number = (uintptr_t)hlo_string_map_get(&payloads->numbers, metadata->payload, length);
+    if (!number) {
+        hlo_vector_push(payloads->scratch, &payloads->list, metadata->payload);
+        number = (uintptr_t)payloads->list.count;
+        hlo_string_map_set(payloads->scratch, &payloads->numbers, metadata->payload, length, (void *)number);
+    }
+    return (int64_t)number - 1;
+}
+
+// Payload: the content (1), or its number in the module (2).
+static void write_payload(HloText *text, int32_t number, const char *payload, int64_t id) {
+    size_t mark = hlo_wire_begin(text, number);
+    if (id < 0) {
+        hlo_wire_bytes(text, 1, payload, strlen(payload));
+    } else {
+        hlo_wire_varint_always(text, 2, (uint64_t)id);
+    }
+    hlo_wire_end(text, mark);
+}
+
 // Written for every instruction, since XLA does so for those without metadata too.
-void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata) {
+void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *metadata, int64_t payload) {
     assert(text);
     size_t mark = hlo_wire_begin(text, number);
     if (metadata) {
@@ -29,6 +60,7 @@ void hlo_proto_write_metadata(HloText *text, int32_t number, const HloMetadata *
         hlo_wire_varint(text, 17, (uint64_t)metadata->source_end_line);
         hlo_wire_varint(text, 18, (uint64_t)metadata->source_column);
         hlo_wire_varint(text, 19, (uint64_t)metadata->source_end_column);
+        if (metadata->payload) write_payload(text, 20, metadata->payload, payload);
     }
     hlo_wire_end(text, mark);
 }
@@ -68,13 +100,13 @@ static void write_called(HloText *text, const HloInstruction *instruction) {
 
 // Identity, shape and annotations first, then the attributes of the opcode, then the edges to other instructions and
 // computations as ids, which are all known by now.
-static void write_instruction(HloText *text, const HloInstruction *instruction) {
+static void write_instruction(HloText *text, Payloads *payloads, const HloInstruction *instruction) {
     assert(instruction->parent);
     size_t mark = hlo_wire_begin(text, 2);
     hlo_wire_string_field(text, 1, instruction->name);
     hlo_wire_string_field(text, 2, hlo_op_text(instruction->opcode));
     hlo_proto_write_shape(text, 3, instruction->shape);
-    hlo_proto_write_metadata(text, 7, instruction->metadata);
+    hlo_proto_write_metadata(text, 7, instruction->metadata, payload_number(payloads, instruction->metadata));
     hlo_proto_write_attributes(text, instruction);
     hlo_wire_varint(text, 35, (uint64_t)instruction->id);
     write_ids(text, 36, instruction->operands, instruction->operand_count);
@@ -100,9 +132,12 @@ static void write_program_shape(HloText *text, int32_t number, const HloComputat
                                 const HloModule *entry_layouts) {
     assert(computation->root);
     size_t mark = hlo_wire_begin(text, number);
+    // A layout that the module sets for its entry is kept unchanged: it may be left open. Whether there are as many as
+    // parameters is a question for the verifier.
+    const int64_t given =
+        entry_layouts && entry_layouts->entry_parameter_layouts ? entry_layouts->entry_parameter_layout_count : 0;
     for (int64_t i = 0; i < computation->parameters.count; i++) {
-        // A layout that the module sets for its entry is kept unchanged: it may be left open.
-        if (entry_layouts && entry_layouts->entry_parameter_layouts) {
+        if (i < given) {
             hlo_proto_write_shape(text, 1, entry_layouts->entry_parameter_layouts[i]);
         } else {
             write_with_layout(text, 1, computation->parameters.items[i]->shape);
@@ -129,14 +164,14 @@ static bool is_fusion(const HloComputation *computation) {
 }
 
 // HloComputationProto. Instructions in post order, since readers need operands first.
-static void write_computation(HloText *text, const HloComputation *computation) {
+static void write_computation(HloText *text, Payloads *payloads, const HloComputation *computation) {
     assert(computation->root);
     size_t mark = hlo_wire_begin(text, 3);
     hlo_wire_string_field(text, 1, computation->name);
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t count;
     HloInstruction **order = hlo_computation_post_order(computation, scratch, &count);
-    for (int64_t i = 0; i < count; i++) write_instruction(text, order[i]);
+    for (int64_t i = 0; i < count; i++) write_instruction(text, payloads, order[i]);
     hlo_arena_free(scratch);
     write_program_shape(text, 4, computation, NULL);
     hlo_wire_varint(text, 5, (uint64_t)computation->id);
@@ -243,15 +278,19 @@ static HloStatus write_module(void *argument) {
     HloArena *scratch = hlo_arena_scratch_new();
     int64_t count;
     HloComputation **order = hlo_module_whole_post_order(module, scratch, &count);
-    for (int64_t i = 0; i < count; i++) write_computation(text, order[i]);
+    Payloads payloads = {.scratch = scratch};
+    for (int64_t i = 0; i < count; i++) write_computation(text, &payloads, order[i]);
     write_program_shape(text, 4, module->entry, module);
     hlo_wire_varint(text, 6, (uint64_t)module->entry->id);
     if (module->is_scheduled) write_schedule(text, order, count);
+    for (int64_t i = 0; i < payloads.list.count; i++) {
+        hlo_wire_bytes(text, 22, payloads.list.items[i], strlen(payloads.list.items[i]));
+    }
     hlo_arena_free(scratch);
     write_aliasing(text, module);
     write_stack(text, &module->stack);
     write_key_values(text, 19, module->frontend_attributes);
-    hlo_proto_write_origin_table(text, 20, module->origin_recovery_table);
+    hlo_proto_write_recoveries(text, 20, module);
     write_rest(text, module->proto_rest);
     return hlo_text_status(text);
 }

@@ -75,6 +75,7 @@ typedef struct HloParser {
     uint32_t elided_word;  // counters of HLO_ELIDED_FILL
     unsigned char elided_byte;
     int64_t elided_bytes;  // made so far
+    bool verified_later;   // the sharding being read is one that the verifier checks
     bool keeps_places;     // whether `defined` is filled
     HLO_VECTOR(HloDefinition) defined;
 } HloParser;
@@ -152,7 +153,9 @@ bool hlo_parse_literal_here(HloParser *parser, HloLiteral **literal);
 
 // ---- parser_sharding.c
 
-// A sharding in braces, of any of the three forms, brought into the form that XLA prints.
+// A sharding in braces, of any of the three forms, brought into the form that XLA prints. With parser->verified_later,
+// device orders are accepted that make no sense but that XLA's parser accepts ([2,0]<=[4], [2,2]<=[2,2]T(0,0)); the
+// verifier refuses them, as XLA's does.
 bool hlo_parse_sharding_here(HloParser *parser, const HloSharding **sharding);
 // {{0,1},{2,3}}, [2,2]<=[4] or mesh[...] {...}.
 bool hlo_parse_replica_groups_here(HloParser *parser, const HloReplicaGroups **groups);
@@ -187,8 +190,8 @@ bool hlo_parse_frontend_attributes(HloParser *parser, HloKeyValues *attributes);
 bool hlo_parse_statistics(HloParser *parser, const char **text);
 // {({"name" {0}}, {"name"})}; kept as the text between the outer braces.
 bool hlo_parse_origin(HloParser *parser, const char **text);
-// The value of origin_recovery_table; kept as the text between the outer braces.
-bool hlo_parse_origin_table(HloParser *parser, const char **text);
+// The value of origin_recovery_table, into the module.
+bool hlo_parse_origin_table(HloParser *parser);
 
 // ---- parser_stack.c
 

@@ -22,11 +22,22 @@ static const struct {
     { #key, sizeof(#key) - 1, offsetof(HloMetadata, key), true }
 #define NUMBER(key) \
     { #key, sizeof(#key) - 1, offsetof(HloMetadata, key), false }
-    STRING(op_name),           NUMBER(stack_frame_id),  STRING(op_type),       STRING(source_file),
-    NUMBER(source_line),       NUMBER(source_end_line), NUMBER(source_column), NUMBER(source_end_column),
-    STRING(deduplicated_name), STRING(scheduling_name),
+#define PAYLOAD \
+    { "metadata_payload", sizeof("metadata_payload") - 1, offsetof(HloMetadata, payload), true }
+    STRING(op_name),
+    NUMBER(stack_frame_id),
+    STRING(op_type),
+    STRING(source_file),
+    NUMBER(source_line),
+    NUMBER(source_end_line),
+    NUMBER(source_column),
+    NUMBER(source_end_column),
+    STRING(deduplicated_name),
+    STRING(scheduling_name),
+    PAYLOAD,
 #undef STRING
 #undef NUMBER
+#undef PAYLOAD
 };
 
 // {1,2}: the kinds of profile that the op comes from; kept as text.
@@ -129,24 +140,29 @@ bool hlo_parse_statistics(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of statistics");
 }
 
-// {"name" {1,2}} or {}; *array is its text in the parser's arena as we print it, regardless of the original escapes.
-static bool parse_original_array(HloParser *parser, const char **array) {
-    const char *name = NULL;
-    HloInts index = {0};
+// {"name" {1,2}}, {"name"} or {}, whose name is NULL.
+static bool parse_original_array(HloParser *parser, HloOriginalArray *array) {
+    *array = (HloOriginalArray){0};
     if (!hlo_parser_expect(parser, '{', "'{' of an original array")) return false;
     if (hlo_parser_kind(parser) == HLO_TOKEN_STRING) {
-        if (!hlo_parse_string(parser, &name)) return false;
-        if (hlo_parser_kind(parser) == '{' && !hlo_parse_index(parser, &index)) return false;
+        if (!hlo_parse_string(parser, &array->name)) return false;
+        if (hlo_parser_kind(parser) == '{' && !hlo_parse_index(parser, &array->index)) return false;
     }
-    if (!hlo_parser_expect(parser, '}', "'}' of an original array")) return false;
-    HloText text = {0};
-    hlo_text_char(&text, '{');
-    if (name) hlo_quoted_print(&text, name);
-    for (int64_t i = 0; i < index.count; i++) {
-        hlo_text_format(&text, "%s%lld", i ? "," : " {", (long long)index.items[i]);
+    return hlo_parser_expect(parser, '}', "'}' of an original array");
+}
+
+// As parse_original_array(); *text is the array as we print it, in the parser's arena, regardless of the original
+// escapes.
+static bool parse_original_text(HloParser *parser, const char **text) {
+    HloOriginalArray array;
+    HloText written = {0};
+    if (!parse_original_array(parser, &array)) return false;
+    if (array.name) {
+        hlo_original_array_print(&written, &array);
+    } else {
+        hlo_text_string(&written, "{}");
     }
-    hlo_text_string(&text, index.count ? "}}" : "}");
-    *array = hlo_text_to_arena(parser->arena, &text);
+    *text = hlo_text_to_arena(parser->arena, &written);
     return true;
 }
 
@@ -174,7 +190,7 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
             if (kind == '(' || kind == ')' || kind == ',') {
                 hlo_lex(&parser->lexer);
                 append(parser, &written, kind == '(' ? "(" : kind == ')' ? ")" : ", ");
-            } else if (parse_original_array(parser, &array)) {
+            } else if (parse_original_text(parser, &array)) {
                 append(parser, &written, array);
             } else {
                 return false;
@@ -186,58 +202,37 @@ bool hlo_parse_origin(HloParser *parser, const char **text) {
     return hlo_parser_expect(parser, '}', "'}' of origin");
 }
 
-// Indentation in levels of two spaces inside the module that has the table: its entries, and the modules in them.
-enum { TABLE_INDENT = 1, RECOVERY_INDENT = 2 };
-
-// ", "HloModule ..."" of an entry: printed again, as XLA does.
-static bool parse_recovery_module(HloParser *parser, CharVector *table) {
+// A recovery's module, in quotes.
+static bool parse_recovery_module(HloParser *parser, HloModule **module) {
     const char *where = parser->lexer.token.start, *text;
-    HloModule *module = NULL;
-    HloText printed = {0};
     if (!hlo_parse_string(parser, &text)) return false;
-    HloStatus status = hlo_parse(text, strlen(text), &parser->options, &module);
-    if (!status) {
-        HloPrintOptions options = hlo_print_default();
-        options.indent = RECOVERY_INDENT;
-        hlo_text_format(&printed, ",\n%*s\"\n", 2 * TABLE_INDENT, "");
-        status = hlo_print(module, &options, &printed);
-        hlo_text_format(&printed, "\n%*s\"", 2 * TABLE_INDENT, "");
-        hlo_module_free(module);
-    }
-    if (!status) {
-        append(parser, table, hlo_text_to_arena(parser->scratch, &printed));
-        return true;
-    }
-    hlo_text_free(&printed);
+    HloStatus status = hlo_parse(text, strlen(text), &parser->options, module);
+    if (!status) return true;
     hlo_parser_fail(parser, where, "the recovery module is wrong: %s", hlo_status_message(status));
     hlo_status_free(status);
     return false;
 }
 
-// {"a"} : {"b"} and optionally the module that computes one from the other.
-static bool parse_recovery(HloParser *parser, CharVector *table) {
+// {"a"} : {"b"}, and optionally the module that computes the one from the other.
+static bool parse_recovery(HloParser *parser) {
+    HloOriginalArray arrays[2];
+    HloModule *module = NULL;
     for (int side = 0; side < 2; side++) {
-        const char *array;
-        if (!parse_original_array(parser, &array)) return false;
-        append(parser, table, hlo_arena_format(parser->scratch, "%*s", side ? 0 : 2 * TABLE_INDENT, ""));
-        append(parser, table, array);
+        if (!parse_original_array(parser, &arrays[side])) return false;
+        if (!arrays[side].name) arrays[side].name = "";
         if (side == 0 && !hlo_parser_expect(parser, ':', "':'")) return false;
-        append(parser, table, side ? "" : " : ");
     }
-    if (hlo_parser_eat(parser, ',') && !parse_recovery_module(parser, table)) return false;
-    append(parser, table, "\n");
+    if (hlo_parser_eat(parser, ',') && !parse_recovery_module(parser, &module)) return false;
+    hlo_module_add_recovery(parser->module, &arrays[0], &arrays[1], module);
     return true;
 }
 
-// {{"a"} : {"b"}, "HloModule ..." ...}; kept as the text between the outer braces, laid out as XLA prints it. The table
-// grows in scratch memory, so nothing leaks when an entry cannot be allocated.
-bool hlo_parse_origin_table(HloParser *parser, const char **text) {
-    CharVector table = {0};
+// {{"a"} : {"b"}, "HloModule ..." ...}, without commas between the entries.
+bool hlo_parse_origin_table(HloParser *parser) {
     if (!hlo_parser_expect(parser, '{', "'{' of origin_recovery_table")) return false;
-    append(parser, &table, "\n");
     while (hlo_parser_kind(parser) != '}') {
-        if (!parse_recovery(parser, &table)) return false;
+        if (!parse_recovery(parser)) return false;
     }
-    *text = hlo_arena_string(parser->arena, table.items, (size_t)table.count);
+    hlo_module_sort_recoveries(parser->module);
     return hlo_parser_expect(parser, '}', "'}' of origin_recovery_table");
 }

@@ -194,10 +194,18 @@ static bool parse_backend_config(HloParser *parser, HloParsedAttributes *parsed)
     return true;
 }
 
+// The sharding of the instruction itself, which the verifier checks.
+static bool parse_own_sharding(HloParser *parser, HloParsedAttributes *parsed) {
+    parser->verified_later = true;
+    bool ok = hlo_parse_sharding_here(parser, &parsed->sharding);
+    parser->verified_later = false;
+    return ok;
+}
+
 // Parses a value by the enumerator that find_common() returned.
 static bool parse_common(HloParser *parser, int common, HloParsedAttributes *parsed) {
     switch (common) {
-        case COMMON_SHARDING: return hlo_parse_sharding_here(parser, &parsed->sharding);
+        case COMMON_SHARDING: return parse_own_sharding(parser, parsed);
         case COMMON_METADATA: return hlo_parse_metadata(parser, &parsed->metadata);
         case COMMON_BACKEND_CONFIG: return parse_backend_config(parser, parsed);
         case COMMON_FRONTEND_ATTRIBUTES: return hlo_parse_frontend_attributes(parser, &parsed->frontend_attributes);

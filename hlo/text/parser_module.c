@@ -87,8 +87,11 @@ static bool parse_donors(HloParser *parser) {
     if (!hlo_parser_expect(parser, '{', "'{' of buffer_donor")) return false;
     while (hlo_parser_kind(parser) != '}') {
         HloDonor donor;
-        if (!hlo_parser_expect(parser, '(', "'('") || !hlo_parse_int(parser, &donor.parameter) ||
-            !hlo_parser_expect(parser, ',', "','") || !hlo_parse_index(parser, &donor.index) ||
+        if (!hlo_parser_expect(parser, '(', "'('")) return false;
+        const char *where = parser->lexer.token.start;
+        if (!hlo_parse_int(parser, &donor.parameter)) return false;
+        if (donor.parameter < 0) return hlo_parser_fail(parser, where, "a donor has a negative parameter number");
+        if (!hlo_parser_expect(parser, ',', "','") || !hlo_parse_index(parser, &donor.index) ||
             !hlo_parser_expect(parser, ')', "')'")) {
             return false;
         }
@@ -155,7 +158,7 @@ static bool parse_header_value(HloParser *parser, Header header) {
         case FRONTEND_ATTRIBUTES: return hlo_parse_frontend_attributes(parser, &module->frontend_attributes);
         case PROPAGATE_TO_PARAMETERS: return hlo_parse_bools(parser, true, &module->propagate_to_parameters);
         case PROPAGATE_TO_OUTPUT: return hlo_parse_bools(parser, true, &module->propagate_to_output);
-        case ORIGIN_RECOVERY_TABLE: return hlo_parse_origin_table(parser, &module->origin_recovery_table);
+        case ORIGIN_RECOVERY_TABLE: return hlo_parse_origin_table(parser);
         default: return false;
     }
 }

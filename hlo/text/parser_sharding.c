@@ -11,30 +11,44 @@
 #include "hlo/text/parser.h"
 #include "hlo/text/printer.h"
 
-// [4,2]T(1,0) after `<=`, or [8].
-static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
+// True if the dims are positive, their product fits in 64 bits, and the permutation has each of them once.
+static bool is_order(const HloIotaDevices *iota) {
+    int64_t product = 1;
+    uint64_t seen = 0;
+    for (int64_t i = 0; i < iota->dims.count; i++) {
+        if (iota->dims.items[i] < 1 || __builtin_mul_overflow(product, iota->dims.items[i], &product)) return false;
+    }
+    for (int64_t i = 0; i < iota->permutation.count; i++) {
+        if (seen >> iota->permutation.items[i] & 1) return false;
+        seen |= UINT64_C(1) << iota->permutation.items[i];
+    }
+    return true;
+}
+
+// [4,2]T(1,0) after `<=`, or [8]. Whether this is an order of devices is left to the caller; the permutation names dims
+// that exist.
+static bool parse_any_iota(HloParser *parser, HloIotaDevices *iota) {
     const char *where = parser->lexer.token.start;
     if (!hlo_parse_ints(parser, '[', ']', ',', &iota->dims)) return false;
     if (iota->dims.count == 0) return hlo_parser_fail(parser, where, "an iota needs at least one dimension");
-    int64_t product = 1;
-    for (int64_t i = 0; i < iota->dims.count; i++) {
-        if (iota->dims.items[i] < 1 || __builtin_mul_overflow(product, iota->dims.items[i], &product)) {
-            return hlo_parser_fail(parser, where, "the dimensions of an iota must be positive");
-        }
-    }
     if (iota->dims.count == 1) return true;
     if (!hlo_parser_is_word(parser, "T")) return HLO_PARSER_FAIL(parser, "expected T(permutation)");
     hlo_lex(&parser->lexer);
     where = parser->lexer.token.start;
     if (!hlo_parse_ints(parser, '(', ')', ',', &iota->permutation)) return false;
     bool ok = iota->permutation.count == iota->dims.count && iota->dims.count <= 64;
-    uint64_t seen = 0;
     for (int64_t i = 0; ok && i < iota->permutation.count; i++) {
-        int64_t dimension = iota->permutation.items[i];
-        ok = dimension >= 0 && dimension < iota->dims.count && !(seen >> dimension & 1);
-        if (ok) seen |= UINT64_C(1) << dimension;
+        ok = iota->permutation.items[i] >= 0 && iota->permutation.items[i] < iota->dims.count;
     }
     return ok || hlo_parser_fail(parser, where, "T(...) must name each dimension of the iota once");
+}
+
+// As parse_any_iota(), and it must be an order.
+static bool parse_iota(HloParser *parser, HloIotaDevices *iota) {
+    const char *where = parser->lexer.token.start;
+    return parse_any_iota(parser, iota) &&
+           (is_order(iota) ||
+            hlo_parser_fail(parser, where, "an iota has positive dimensions, and its T(...) names each of them once"));
 }
 
 // -1 for sizes below one and for products beyond 64 bits: neither equals any count.
@@ -199,9 +213,12 @@ static bool parse_axes(HloParser *parser, const HloMesh *mesh, bool may_be_open,
     return hlo_parser_expect(parser, '}', "'}' of an axis list");
 }
 
-// One metadata={...} or a list of them.
+// One metadata={...} or a list of them, after those that the sharding already has.
 static bool parse_sharding_metadata(HloParser *parser, HloSharding *sharding) {
     HLO_VECTOR(const HloMetadata *) items = {0};
+    for (int64_t i = 0; i < sharding->metadata_count; i++) {
+        hlo_vector_push(parser->arena, &items, sharding->metadata[i]);
+    }
     bool list = hlo_lex_peek(&parser->lexer) == '{';
     if (list) hlo_lex(&parser->lexer);
     do {
@@ -317,6 +334,7 @@ static bool parse_named(HloParser *parser, HloSharding *sharding) {
 // ---------------------------------------------------------------------------------------------------------------------
 // V1 and V2
 
+// In the order in which they count if a sharding has several, which XLA allows.
 static const struct {
     const char *word;
     HloShardingKind kind;
@@ -342,16 +360,20 @@ static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
     const char *where = parser->lexer.token.start;
     if (!hlo_parse_ints(parser, '[', ']', ',', &sharding->tile_dims)) return false;
     int64_t product = product_of(sharding->tile_dims);
+    bool later = parser->verified_later && sharding->tile_dims.count > 0;
+    if (hlo_parser_eat(parser, HLO_TOKEN_LESS_EQUAL)) {
+        if (!(later ? parse_any_iota : parse_iota)(parser, &sharding->iota)) return false;
+        if (product > 0 && is_order(&sharding->iota) && product_of(sharding->iota.dims) == product) {
+            hlo_iota_devices_simplify(parser->arena, &sharding->iota);
+            return true;
+        }
+        return later || hlo_parser_fail(parser, where,
+                                        product < 0 ? "the tile dimensions must be positive"
+                                                    : "the iota does not have as many devices as "
+                                                      "there are tiles");
+    }
     if (product < 0 || sharding->tile_dims.count == 0) {
         return hlo_parser_fail(parser, where, "the tile dimensions must be positive");
-    }
-    if (hlo_parser_eat(parser, HLO_TOKEN_LESS_EQUAL)) {
-        if (!parse_iota(parser, &sharding->iota)) return false;
-        if (product_of(sharding->iota.dims) != product) {
-            return hlo_parser_fail(parser, where, "the iota does not have as many devices as there are tiles");
-        }
-        hlo_iota_devices_simplify(parser->arena, &sharding->iota);
-        return true;
     }
     int64_t base = parser->numbers.count;
     do {
@@ -365,8 +387,11 @@ static bool parse_tiles(HloParser *parser, HloSharding *sharding) {
                            (long long)product);
 }
 
+// The kinds follow those that the sharding already has.
 static bool parse_subgroups(HloParser *parser, HloSharding *sharding) {
     HLO_VECTOR(HloShardingKind) kinds = {0};
+    for (int64_t i = 0; i < sharding->subgroup_count; i++)
+        hlo_vector_push(parser->arena, &kinds, sharding->subgroups[i]);
     if (!hlo_parser_expect(parser, '{', "'{'")) return false;
     if (hlo_parser_kind(parser) != '}') {
         do {
@@ -382,26 +407,37 @@ static bool parse_subgroups(HloParser *parser, HloSharding *sharding) {
     return hlo_parser_expect(parser, '}', "'}'");
 }
 
-static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, bool *has_device) {
+// What check_sharding() needs to know besides the sharding.
+typedef struct Seen {
+    unsigned kinds;  // a bit for each of simple_kinds
+    bool device;     // device=N
+} Seen;
+
+static bool parse_sharding_attribute(HloParser *parser, HloSharding *sharding, Seen *seen) {
     const char *name;
     size_t length;
     const char *where = parser->lexer.token.start;
     if (!hlo_parse_attribute_name(parser, &name, &length)) return false;
-    if (strcmp(name, "devices") == 0) return parse_tiles(parser, sharding);
+    if (strcmp(name, "devices") == 0) {
+        if (sharding->tile_dims.count) return hlo_parser_fail(parser, where, "devices= is given twice");
+        return parse_tiles(parser, sharding);
+    }
     if (strcmp(name, "last_tile_dims") == 0) return parse_subgroups(parser, sharding);
     if (strcmp(name, "metadata") == 0) return parse_sharding_metadata(parser, sharding);
     if (strcmp(name, "device") != 0)
         return hlo_parser_fail(parser, where, "unknown attribute '%s' of a sharding", name);
-    *has_device = true;
+    seen->device = true;
     return hlo_parse_int(parser, &sharding->maximal_device);
 }
 
 // One word or attribute inside the braces.
-static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_device) {
-    if (hlo_parser_kind(parser) == HLO_TOKEN_ATTRIBUTE) {
-        return parse_sharding_attribute(parser, sharding, has_device);
+static bool parse_part(HloParser *parser, HloSharding *sharding, Seen *seen) {
+    if (hlo_parser_kind(parser) == HLO_TOKEN_ATTRIBUTE) return parse_sharding_attribute(parser, sharding, seen);
+    HloShardingKind kind;
+    if (parse_kind(parser, &kind)) {
+        seen->kinds |= 1U << kind;
+        return true;
     }
-    if (parse_kind(parser, &sharding->kind)) return true;
     if (hlo_parser_is_word(parser, "last_tile_dim_replicate")) {
         sharding->last_tile_dim_replicate = true;
         hlo_lex(&parser->lexer);
@@ -409,23 +445,35 @@ static bool parse_part(HloParser *parser, HloSharding *sharding, bool *has_devic
     }
     bool as = hlo_parser_is_word(parser, "shard_as");
     if (as || hlo_parser_is_word(parser, "shard_like")) {
-        sharding->group = as ? HLO_SHARD_AS : HLO_SHARD_LIKE;
+        if (sharding->group != HLO_SHARD_AS) sharding->group = as ? HLO_SHARD_AS : HLO_SHARD_LIKE;
         hlo_lex(&parser->lexer);
         return hlo_parse_int(parser, &sharding->group_id);
     }
     return hlo_parser_expect(parser, '}', "'}' of a sharding");
 }
 
+// The kind of a sharding that is not tiled, which has no other parts than metadata and a group: XLA ignores an iota.
+static bool finish_simple(HloParser *parser, const char *where, HloSharding *sharding, const Seen *seen) {
+    bool maximal = sharding->kind == HLO_SHARDING_MAXIMAL;
+    if (sharding->devices.count || (!maximal && seen->device)) {
+        return hlo_parser_fail(parser, where, "this kind of sharding has no devices");
+    }
+    if (maximal && !seen->device) return hlo_parser_fail(parser, where, "a maximal sharding needs device=");
+    sharding->tile_dims = (HloInts){0};
+    sharding->iota = (HloIotaDevices){0};
+    sharding->last_tile_dim_replicate = false;
+    sharding->subgroup_count = 0;
+    return true;
+}
+
 // Tile dimensions for subgroups are the last ones.
-static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, bool has_device) {
+static bool check_sharding(HloParser *parser, const char *where, HloSharding *sharding, const Seen *seen) {
     assert(sharding && where);
-    if (sharding->kind == HLO_SHARDING_MAXIMAL) {
-        return has_device || hlo_parser_fail(parser, where, "a maximal sharding needs device=");
+    for (size_t i = HLO_COUNT_OF(simple_kinds); i-- > 0;) {
+        if (seen->kinds >> simple_kinds[i].kind & 1) sharding->kind = simple_kinds[i].kind;
     }
-    if (sharding->kind != HLO_SHARDING_TILED) {
-        return (!has_device && sharding->tile_dims.count == 0) ||
-               hlo_parser_fail(parser, where, "this kind of sharding has no devices");
-    }
+    if (sharding->kind != HLO_SHARDING_TILED) return finish_simple(parser, where, sharding, seen);
+    if (seen->device) return hlo_parser_fail(parser, where, "device= belongs to a maximal sharding");
     if (sharding->tile_dims.count == 0) return hlo_parser_fail(parser, where, "the sharding names no tiles");
     if (sharding->iota.dims.count == 0 && sharding->devices.count <= 1) {
         return hlo_parser_fail(parser, where, "a tiled sharding needs more than one device");
@@ -434,7 +482,10 @@ static bool check_sharding(HloParser *parser, const char *where, HloSharding *sh
     if (subgroups > sharding->tile_dims.count || (sharding->subgroup_count && sharding->last_tile_dim_replicate)) {
         return hlo_parser_fail(parser, where, "more subgroups than tile dimensions");
     }
-    return hlo_parser_simplify_subgroups(parser, where, sharding);
+    bool sound = sharding->iota.dims.count == 0 ||
+                 (is_order(&sharding->iota) && product_of(sharding->tile_dims) == product_of(sharding->iota.dims));
+    if (!sound && subgroups) return hlo_parser_fail(parser, where, "subgroups need tiles for all devices, each once");
+    return !sound || hlo_parser_simplify_subgroups(parser, where, sharding);
 }
 
 // Parses a sharding whose '{' has already been consumed.
@@ -445,12 +496,12 @@ static bool parse_braced(HloParser *parser, const char *where, const HloSharding
         return parse_named(parser, sharding) && hlo_parser_expect(parser, '}', "'}' of a sharding");
     }
     sharding->kind = HLO_SHARDING_TILED;
-    bool has_device = false;
+    Seen seen = {0};
     while (hlo_parser_kind(parser) != '}') {
-        if (!parse_part(parser, sharding, &has_device)) return false;
+        if (!parse_part(parser, sharding, &seen)) return false;
     }
     hlo_lex(&parser->lexer);
-    return check_sharding(parser, where, sharding, has_device);
+    return check_sharding(parser, where, sharding, &seen);
 }
 
 // {{...}, {...}} is one sharding per leaf of a tuple; {} is that of a tuple without leaves.

@@ -262,6 +262,57 @@ static void print_propagation(HloText *text, const char *name, HloBools bools) {
     hlo_printer_bools(text, bools);
 }
 
+// The long form of a recovery's module, between quotes. XLA does not escape what is inside, so that it cannot read a
+// module with a string again; a text without strings is the same here and there.
+static void print_recovery_module(HloPrinter *printer, const HloModule *module) {
+    enum { RECOVERY_INDENT = 2 };
+    HloPrintOptions options = hlo_print_default();
+    options.indent = printer->options.indent + RECOVERY_INDENT;
+    options.print_large_constants = printer->options.print_large_constants;
+    HloText content = {0};
+    HloStatus status = hlo_print(module, &options, &content);
+    for (size_t i = 0; !status && i < content.length; i++) {
+        if (content.data[i] == '"' || content.data[i] == '\\') hlo_text_char(printer->text, '\\');
+        hlo_text_char(printer->text, content.data[i]);
+    }
+    hlo_text_free(&content);
+    if (printer->status) {
+        hlo_status_free(status);
+    } else {
+        printer->status = status;
+    }
+}
+
+// origin_recovery_table={...}, an entry a line:
+//
+//   {"a"} : {"b"}
+//   {"c" {0}} : {"d"},
+//   "
+//     HloModule ...
+//   "
+static void print_recoveries(HloPrinter *printer, const HloModule *module) {
+    HloText *text = printer->text;
+    hlo_text_string(text, ", origin_recovery_table={\n");
+    for (int64_t i = 0; i < module->recoveries.count; i++) {
+        const HloRecovery *recovery = &module->recoveries.items[i];
+        print_indent(text, printer->options.indent + 1);
+        hlo_original_array_print(text, &recovery->lost);
+        hlo_text_string(text, " : ");
+        hlo_original_array_print(text, &recovery->kept);
+        if (recovery->module) {
+            hlo_text_string(text, ",\n");
+            print_indent(text, printer->options.indent + 1);
+            hlo_text_string(text, "\"\n");
+            print_recovery_module(printer, recovery->module);
+            hlo_text_char(text, '\n');
+            print_indent(text, printer->options.indent + 1);
+            hlo_text_char(text, '"');
+        }
+        hlo_text_char(text, '\n');
+    }
+    hlo_text_append(text, "}\n", 2);
+}
+
 // HloModule NAME, followed by every property that differs from its default, in XLA's order:
 //
 //   HloModule m, is_scheduled=true, input_output_alias={ {0}: (1, {}, may-alias) }, entry_computation_layout={..},
@@ -288,11 +339,7 @@ static void print_header(HloPrinter *printer, const HloModule *module) {
         hlo_text_string(text, ", frontend_attributes=");
         hlo_printer_key_values(text, module->frontend_attributes);
     }
-    if (module->origin_recovery_table) {
-        hlo_text_string(text, ", origin_recovery_table={");
-        hlo_text_string(text, module->origin_recovery_table);
-        hlo_text_append(text, "}\n", 2);
-    }
+    if (module->recoveries.count) print_recoveries(printer, module);
     hlo_text_append(text, "\n\n", 2);
 }
 

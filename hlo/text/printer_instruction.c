@@ -58,14 +58,6 @@ static bool is_left_out(const HloPrintOptions *options, const HloLiteral *litera
     return !small && !options->print_large_constants && !literal->elided;
 }
 
-int64_t hlo_print_left_out(const HloModule *module, const HloPrintOptions *options) {
-    int64_t count = 0;
-    for (int64_t c = 0; c < module->computations.count; c++)
-        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
-            count += hlo_is(at, HLO_OP_CONSTANT) && is_left_out(options, hlo_constant_literal(at));
-    return count;
-}
-
 static void print_constant(HloPrinter *printer, const HloInstruction *instruction) {
     const HloLiteral *literal = hlo_constant_literal(instruction);
     if (printer->options.essential_constants) {
@@ -185,11 +177,11 @@ static void print_calls(HloPrinter *printer, const HloInstruction *instruction, 
 // ---------------------------------------------------------------------------------------------------------------------
 // Annotations
 
-// Metadata with neither an op name nor a source is not printed.
+// Metadata with neither an op name, a source nor a payload is not printed.
 static void print_metadata(HloText *text, const HloMetadata *metadata) {
     const char *const names[] = {metadata->op_type, metadata->op_name, metadata->source_file,
                                  metadata->scheduling_name};
-    bool any = metadata->stack_frame_id != 0;
+    bool any = metadata->stack_frame_id != 0 || metadata->payload;
     for (size_t i = 0; i < HLO_COUNT_OF(names); i++) any |= names[i] && *names[i];
     if (!any) return;
     hlo_text_string(text, ", metadata={");

@@ -91,9 +91,6 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_parse_padding(HloArena *arena, const char
 // Appends the module's text. `options` NULL: the default (long) form, which omits large constants as XLA's does: set
 // print_large_constants for a text that is to be read again. RESOURCE_EXHAUSTED. Any thread.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print(const HloModule *module, const HloPrintOptions *options, HloText *text);
-// The number of constants that this text has as {...} because of print_large_constants (not counting those whose values
-// are unknown).
-HLO_EXPORT int64_t hlo_print_left_out(const HloModule *module, const HloPrintOptions *options);
 // Appends one computation, without its module's header.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_print_computation(const HloComputation *computation,
                                                          const HloPrintOptions *options, HloText *text);

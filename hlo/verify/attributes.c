@@ -44,6 +44,23 @@ static HloStatus check_group_sizes(const HloInstruction *instruction, const HloR
     return HLO_SUCCESS;
 }
 
+// Lists of a module that does not count its devices may name any device, each once: XLA reads them too.
+static HloStatus check_uncounted(HloVerifier *verifier, const HloReplicaGroups *groups) {
+    HloIntMap seen = {0};
+    for (int64_t i = 0; i < groups->count; i++) {
+        HLO_VERIFY_FAIL_IF(groups->groups[i].count == 0, "replica group %lld is empty", (long long)i);
+        for (int64_t j = 0; j < groups->groups[i].count; j++) {
+            const int64_t device = groups->groups[i].items[j];
+            HLO_VERIFY_FAIL_IF(device < 0 || device >= DEVICE_LIMIT, "replica group %lld names device %lld",
+                               (long long)i, (long long)device);
+            HLO_VERIFY_FAIL_IF(hlo_int_map_find(&seen, (uint64_t)device), "the replica groups name device %lld twice",
+                               (long long)device);
+            hlo_int_map_set(verifier->arena, &seen, (uint64_t)device, 1);
+        }
+    }
+    return HLO_SUCCESS;
+}
+
 static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instruction) {
     assert(hlo_op_info(instruction->opcode)->family == HLO_FAMILY_Collective);
     const HloReplicaGroups *groups = HLO_ATTRIBUTES(instruction, Collective)->replica_groups;
@@ -54,6 +71,7 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
                                               verifier->module->num_partitions);
     // If the header does not count devices (no replica_count and num_partitions), the groups are taken as they are.
     bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;
+    if (!counted && groups->form == HLO_GROUPS_LIST) return check_uncounted(verifier, groups);
     if (!counted && count > 0) expected = count;
     HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices; no machine has so many",
                        (long long)count);

@@ -18,11 +18,12 @@ static int64_t product(HloInts ints) {
     return total;
 }
 
-static HloStatus check_device_list(HloVerifier *verifier, HloInts devices) {
+// Checks that numbers are not negative and that none is there twice; `what` the sharding does with one, for messages.
+static HloStatus check_each_once(HloVerifier *verifier, HloInts devices, const char *what) {
     HloIntMap seen = {0};
     for (int64_t i = 0; i < devices.count; i++) {
-        HLO_VERIFY_FAIL_IF(devices.items[i] < 0, "the sharding names device %lld", (long long)devices.items[i]);
-        HLO_VERIFY_FAIL_IF(hlo_int_map_find(&seen, (uint64_t)devices.items[i]), "the sharding names device %lld twice",
+        HLO_VERIFY_FAIL_IF(devices.items[i] < 0, "the sharding %s %lld", what, (long long)devices.items[i]);
+        HLO_VERIFY_FAIL_IF(hlo_int_map_find(&seen, (uint64_t)devices.items[i]), "the sharding %s %lld twice", what,
                            (long long)devices.items[i]);
         hlo_int_map_set(verifier->arena, &seen, (uint64_t)devices.items[i], 1);
     }
@@ -35,19 +36,19 @@ static HloStatus check_tiled(HloVerifier *verifier, const HloSharding *sharding,
     int64_t trailing = sharding->subgroup_count ? sharding->subgroup_count : sharding->last_tile_dim_replicate;
     int64_t rank = sharding->tile_dims.count - trailing;
     HLO_VERIFY_FAIL_IF(tiles == 0, "the sharding has an empty or immense tiling");
-    HLO_VERIFY_FAIL_IF(hlo_shape_is_array(shape) && rank != shape->rank,
+    HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && rank != shape->rank,
                        "the sharding tiles %lld dimensions, but the shape is %s", (long long)rank,
                        hlo_verify_shape_text(verifier, shape));
     bool iota = sharding->iota.dims.count > 0;
     int64_t devices = iota ? product(sharding->iota.dims) : sharding->devices.count;
     HLO_VERIFY_FAIL_IF(devices != tiles, "the sharding has %lld tiles for %lld devices", (long long)tiles,
                        (long long)devices);
-    if (!iota) return check_device_list(verifier, sharding->devices);
+    if (!iota) return check_each_once(verifier, sharding->devices, "names device");
     int64_t permuted = sharding->iota.permutation.count;
     HLO_VERIFY_FAIL_IF(permuted && permuted != sharding->iota.dims.count,
                        "the sharding transposes %lld dimensions of %lld", (long long)permuted,
                        (long long)sharding->iota.dims.count);
-    return HLO_SUCCESS;
+    return check_each_once(verifier, sharding->iota.permutation, "transposes dimension");
 }
 
 // Checks that every axis reference exists, and that no axis (or part of one) is used twice: counted by size.
@@ -74,7 +75,7 @@ static HloStatus check_named(HloVerifier *verifier, const HloNamedSharding *name
     if (named->mesh.is_maximal || named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(named->mesh.axis_sizes.count && product(named->mesh.axis_sizes) == 0,
                        "the mesh has an empty or immense axis");
-    HLO_VERIFY_FAIL_IF(hlo_shape_is_array(shape) && named->dim_count != shape->rank,
+    HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && named->dim_count != shape->rank,
                        "the sharding places %lld dimensions, but the shape is %s", (long long)named->dim_count,
                        hlo_verify_shape_text(verifier, shape));
     int64_t *left = HLO_ARENA_NEW(verifier->arena, int64_t, named->mesh.axis_sizes.count);
@@ -85,6 +86,7 @@ static HloStatus check_named(HloVerifier *verifier, const HloNamedSharding *name
     return check_axes(&named->mesh, &named->manual, left);
 }
 
+// `shape` NULL: of a value that is not known here, so that only the sharding itself is checked.
 static HloStatus check_one(HloVerifier *verifier, const HloSharding *sharding, const HloShape *shape) {
     switch (sharding->kind) {
         case HLO_SHARDING_TILED: return check_tiled(verifier, sharding, shape);
@@ -102,8 +104,12 @@ HloStatus hlo_verify_sharding(HloVerifier *verifier, const HloInstruction *instr
     if (!sharding) return HLO_SUCCESS;
     if (sharding->kind != HLO_SHARDING_TUPLE) return check_one(verifier, sharding, instruction->shape);
     // The parts of an outfeed's sharding are those of the sent value, not of the token.
-    if (instruction->opcode == HLO_OP_OUTFEED) return HLO_SUCCESS;
-    int64_t leaves = hlo_shape_leaf_count(instruction->shape);
+    const bool outfeed = instruction->opcode == HLO_OP_OUTFEED;
+    int64_t leaves = outfeed ? 0 : hlo_shape_leaf_count(instruction->shape);
+    for (int64_t i = leaves; i < sharding->element_count; i++) {
+        HLO_TRY(check_one(verifier, sharding->elements[i], NULL));
+    }
+    if (outfeed) return HLO_SUCCESS;
     // An empty tuple, and an op that has effects but no result, may nevertheless have one sharding.
     HLO_VERIFY_FAIL_IF(sharding->element_count != leaves && !(leaves == 0 && sharding->element_count == 1),
                        "a sharding of %lld leaves for %s", (long long)sharding->element_count,

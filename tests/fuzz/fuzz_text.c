@@ -16,7 +16,6 @@ static void print_all_forms(const HloModule *module) {
 }
 
 static void check_through_proto(HloModule *module) {
-    module->origin_recovery_table = NULL;  // protobuf has no modules inside of that table, see annotation_proto.c
     HloText wire = fuzz_encode(module);
     hlo_module_free(fuzz_proto_round_trip(module, &wire));
     hlo_text_free(&wire);

@@ -83,8 +83,8 @@ static const struct {
     {"@mash, [{" X "}, {}]", "a sharding names a mesh that does not exist: @mash"},
     {"@wide, [{" X "}, {}]", "its sharding names 8 devices"},
     {"@wide, [{}, {" X ", ?}]", "its sharding names 8 devices"},
-    {"@mesh, [{" X "}, {}, {}]", "a sharding of 3 dimensions stands at a value of rank 2"},
-    {"@mesh, [{" X "}]", "a sharding of 1 dimensions stands at a value of rank 2"},
+    {"@mesh, [{" X "}, {}, {}]", "the sharding has 3 dimensions, but the value has rank 2"},
+    {"@mesh, [{" X "}]", "the sharding has 1 dimensions, but the value has rank 2"},
     {"@mesh, [{" X ":(1)3}, {}]", "a part of axis \"x\" does not fit it"},
     {"@mesh, [{" X ":(3)2}, {}]", "a part of axis \"x\" does not fit it"},
     {"@mesh, [{" X ":(1)0}, {}]", "a part of axis \"x\" does not fit it"},
@@ -275,7 +275,7 @@ static const struct {
      "xla.sdy.tuple_args_shardings: there are 0 shardings for 1 arguments"},
     {",xla.sdy.tuple_results_shardings=\"#sdy.sharding_per_value<[<@mesh, []>]>\"",
      "ENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n",
-     "xla.sdy.tuple_results_shardings: a sharding of 0 dimensions stands at a value of rank 1"},
+     "xla.sdy.tuple_results_shardings: the sharding has 0 dimensions, but the value has rank 1"},
 };
 
 static HloModule *parse_list_program(const char *module, const char *body) {

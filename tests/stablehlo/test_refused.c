@@ -436,7 +436,7 @@ static const RefusedText imports[] = {
      "a mesh of 4 devices lists 2"},
     {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"x\"}, "
       "{}]>}) {\n  return\n}"),
-     "a sharding of 2 dimensions stands at a value of rank 1"},
+     "the sharding has 2 dimensions, but the value has rank 1"},
     {("sdy.mesh @m = <[\"x\"=4]>\n@@func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{\"y\"}]>}) "
       "{\n  return\n}"),
      "a sharding names the axis \"y\", which its mesh does not have"},

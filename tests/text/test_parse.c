@@ -328,8 +328,8 @@ Test(text_parse, counts_are_checked_before_memory_is_taken) {
         "HloModule m ENTRY e { a = f32[] parameter(1000000000000) }",
         "HloModule m ENTRY e { a = f32[] parameter(9223372036854775807) }",
         "HloModule m ENTRY e { a = f32[1000000000000] constant({1}) }",
-        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[1000000,1000000,1000000,1000000]<=[8]} }",
-        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[4611686018427387904,4]<=[8]} }",
+        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[1000000,1000000,1000000,1000000]0,1} }",
+        "HloModule m ENTRY e { a = f32[] parameter(0), sharding={devices=[4611686018427387904,4]0,1} }",
         ("HloModule m ENTRY e { a = "
          "f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
          "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] parameter(0) }")};

@@ -148,7 +148,8 @@ static void write_key(MetadataWriter *writer, const char *key) {
     hlo_text_string(writer->text, key);
 }
 
-// Protobuf does not distinguish empty strings and zeros from absent ones, so XLA prints neither.
+// Protobuf does not distinguish empty strings and zeros from absent ones, so XLA prints neither. A payload is a message
+// of its own, and is printed even if it is empty.
 static void write_string(MetadataWriter *writer, const char *key, const char *value) {
     if (!value || !*value) return;
     write_key(writer, key);
@@ -179,6 +180,10 @@ void hlo_metadata_print(HloText *text, const HloMetadata *metadata) {
     write_string(&writer, "deduplicated_name=", metadata->deduplicated_name);
     write_string(&writer, "scheduling_name=", metadata->scheduling_name);
     write_number(&writer, "stack_frame_id=", metadata->stack_frame_id);
+    if (metadata->payload) {
+        write_key(&writer, "metadata_payload=");
+        hlo_quoted_print(text, metadata->payload);
+    }
 }
 
 const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadata) {
@@ -190,5 +195,6 @@ const HloMetadata *hlo_metadata_copy(HloArena *arena, const HloMetadata *metadat
     copy->profile_type = hlo_arena_text(arena, metadata->profile_type);
     copy->deduplicated_name = hlo_arena_text(arena, metadata->deduplicated_name);
     copy->scheduling_name = hlo_arena_text(arena, metadata->scheduling_name);
+    copy->payload = hlo_arena_text(arena, metadata->payload);
     return copy;
 }

@@ -237,7 +237,7 @@ HloStatus hlo_sdy_check_rank(const HloSharding *sharding, int64_t rank) {
     assert(sharding && sharding->kind == HLO_SHARDING_NAMED);
     const HloNamedSharding *named = sharding->named;
     HLO_FAIL_IF(!named->mesh.is_maximal && named->dim_count != rank, HLO_INVALID_ARGUMENT,
-                "a sharding of %lld dimensions stands at a value of rank %lld", (long long)named->dim_count,
+                "the sharding has %lld dimensions, but the value has rank %lld", (long long)named->dim_count,
                 (long long)rank);
     return HLO_SUCCESS;
 }
