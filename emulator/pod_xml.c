@@ -13,13 +13,11 @@
 // to standard error.
 #include <errno.h>
 #include <libxml/parser.h>
-#include <libxml/relaxng.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "emulator/pod_attribute.h"
-#include "emulator/pod_rng.h"
+#include "emulator/pod_grammar.h"
 #include "emulator/topology_build.h"
 #include "hlo/base/decimal.h"
 #include "hlo/base/file.h"
@@ -112,38 +110,42 @@ static const xmlNode *find_blank_list(const xmlNode *at, const xmlAttr **blank) 
     return NULL;
 }
 
-// Validates reader->document against the built-in schema. libxml2's return values: 0 valid, above
-// it invalid, below it a failure of its own.
-static HloStatus validate_document(PodReader *reader) {
+// Refuses a blank list.
+static HloStatus check_blank_lists(const PodReader *reader) {
     const xmlAttr *blank = NULL;
     const xmlNode *holder = find_blank_list(xmlDocGetRootElement(reader->document), &blank);
-    if (holder) {  // on the stack: the caller frees the document, and a jump out of the arena would bypass it
-        char message[128];
-        snprintf(message, sizeof(message), "attribute %s of %.60s is empty", (const char *)blank->name,
-                 (const char *)holder->name);
-        return pod_error(reader, xmlGetLineNo(holder), message);
-    }
-    xmlRelaxNGParserCtxtPtr parser = xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng));
-    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
-    xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
-    xmlRelaxNGFreeParserCtxt(parser);
-    xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
-    int outcome = -1;
-    if (validator) {
-        xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
-        outcome = xmlRelaxNGValidateDoc(validator, reader->document);
-    }
-    xmlRelaxNGFreeValidCtxt(validator);
-    xmlRelaxNGFree(schema);
+    if (!holder) return HLO_SUCCESS;
+    // On the stack: the caller frees the document, and a jump out of the arena would bypass it.
+    char message[128];
+    snprintf(message, sizeof(message), "attribute %s of %.60s is empty", (const char *)blank->name,
+             (const char *)holder->name);
+    return pod_error(reader, xmlGetLineNo(holder), message);
+}
+
+// Validates reader->document against the grammar.
+static HloStatus validate_with(PodReader *reader, EmuPodGrammar *grammar) {
+    const int outcome =
+        emu_pod_grammar_validate(grammar, reader->document, (xmlStructuredErrorFunc)keep_valid_complaint, reader);
     if (outcome == 0 && !reader->no_memory) return HLO_SUCCESS;
     HloText complaint = {0};
-    const xmlNode *element = reader->no_memory ? NULL : emu_pod_attribute_complaint(reader->document, &complaint);
+    const xmlNode *element =
+        reader->no_memory ? NULL : emu_pod_attribute_complaint(grammar, reader->document, &complaint);
     HLO_FAIL_IF(!element && (outcome < 0 || reader->no_memory), HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it",
                 reader->path);
     const HloStatus status = element && complaint.data
                                  ? pod_error(reader, xmlGetLineNo(element), complaint.data)
                                  : pod_error(reader, reader->line, reader->message[0] ? reader->message : "not a pod");
     hlo_text_free(&complaint);
+    return status;
+}
+
+// Validates reader->document against `kept`, or against the grammar parsed for it alone.
+static HloStatus validate_document(PodReader *reader, EmuPodGrammar *kept) {
+    HLO_TRY(check_blank_lists(reader));
+    EmuPodGrammar *grammar = kept ? kept : emu_pod_grammar_new();
+    HLO_FAIL_IF(!grammar, HLO_RESOURCE_EXHAUSTED, "%s: no memory to validate it", reader->path);
+    const HloStatus status = validate_with(reader, grammar);
+    if (!kept) emu_pod_grammar_free(grammar);
     return status;
 }
 
@@ -392,7 +394,7 @@ static HloStatus read_pod(void *argument) {
     return HLO_SUCCESS;
 }
 
-HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology) {
+HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuPodGrammar *grammar, EmuTopology **topology) {
     PodReader *reader = HLO_ARENA_NEW(arena, PodReader, 1);
     const char *hash = strchr(spec, '#');
     reader->arena = arena;
@@ -400,7 +402,7 @@ HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology *
     reader->path = hlo_arena_string(arena, spec, hash ? (size_t)(hash - spec) : strlen(spec));
     reader->slice = hash ? hash + 1 : NULL;
     HloStatus status = parse_document(reader);
-    if (!status) status = validate_document(reader);
+    if (!status) status = validate_document(reader, grammar);
     // Arena memory may run out from here on; control returns here to free the document.
     if (!status) status = hlo_protect(read_pod, reader);
     xmlFreeDoc(reader->document);

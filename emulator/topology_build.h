@@ -6,6 +6,8 @@
 #include "emulator/topology.h"
 #include "hlo/base/memory.h"
 
+typedef struct EmuPodGrammar EmuPodGrammar;  // emulator/pod_grammar.h
+
 // The owner of the memory of a topology.
 typedef struct EmuTopologyStorage {
     HloArena *arena;
@@ -31,7 +33,9 @@ HLO_NODISCARD HloStatus emu_topology_build(HloArena *arena, const EmuTopologyPla
 HLO_NODISCARD HloStatus emu_topology_build_cpu(HloArena *arena, const char *name, int64_t count,
                                                EmuTopology **topology);
 // Reads an XML pod description (a path, optionally with `#slice` after it); ownership as emu_topology_build().
-HLO_NODISCARD HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuTopology **topology);
+// `grammar` may be NULL, which parses one for this description alone.
+HLO_NODISCARD HloStatus emu_topology_read_xml(HloArena *arena, const char *spec, EmuPodGrammar *grammar,
+                                              EmuTopology **topology);
 
 // The most devices a topology may have: above any real machine, below what would exhaust memory.
 #define EMU_MAX_DEVICES (INT64_C(1) << 20)

@@ -366,7 +366,7 @@ typedef struct ParseCall {
 
 static HloStatus parse_protected(void *argument) {
     ParseCall *call = argument;
-    if (names_xml(call->spec)) return emu_topology_read_xml(call->arena, call->spec, call->topology);
+    if (names_xml(call->spec)) return emu_topology_read_xml(call->arena, call->spec, NULL, call->topology);
     if (!strncmp(call->spec, "cpu", 3)) return parse_cpu(call->arena, call->spec, call->topology);
     return parse_tpu(call->arena, call->spec, call->topology);
 }

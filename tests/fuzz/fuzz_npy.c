@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer: any bytes as an .npy image, expanded as a compressed file, and as an .npz archive with its first members.
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #include "hlo/base/file.h"
+#include "tests/fuzz/named_file.h"
 #include "tools/npy.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MEMBERS = 4 };
 
-// Archives are opened by their name: one file a process, written again for each input.
+// Archives are opened by their name.
 static void read_archive(const uint8_t *data, size_t size) {
-    static char path[64];
     NpzArchive archive = {0};
     bool there[MEMBERS] = {false};
-    if (!*path) snprintf(path, sizeof(path), "/tmp/meshlo-fuzz-%lld.npz", (long long)getpid());
-    if (hlo_file_write(path, data, size)) abort();
-    HloStatus status = npz_open(path, &archive);
+    HloStatus status = npz_open(fuzz_file(data, size), &archive);
     if (!status) {
         status = npz_check_names(&archive, there, MEMBERS);
         for (int i = 0; i < MEMBERS && !status; i++) {
@@ -31,7 +27,6 @@ static void read_archive(const uint8_t *data, size_t size) {
         npz_close(&archive);
     }
     hlo_status_free(status);
-    unlink(path);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

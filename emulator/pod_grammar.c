@@ -2,7 +2,7 @@
 // For most elements libxml2 only reports that they "failed to validate attributes", and not always which. This file
 // finds the attribute with the same grammar: it compares the attributes of an element by name and then validates each
 // value separately, as the only attribute of the element.
-#include "emulator/pod_attribute.h"
+#include "emulator/pod_grammar.h"
 
 #include <assert.h>
 #include <libxml/parser.h>
@@ -11,6 +11,12 @@
 #include <string.h>
 
 #include "emulator/pod_rng.h"
+#include "hlo/base/memory.h"
+
+struct EmuPodGrammar {
+    xmlRelaxNGPtr schema;
+    xmlDoc *patterns;  // its text as a tree; an attribute's pattern keeps the schema made of it in `_private`
+};
 
 static bool is_named(const xmlNode *node, const char *name) {
     return node->type == XML_ELEMENT_NODE && !strcmp((const char *)node->name, name);
@@ -71,27 +77,50 @@ static void keep_quiet(void *user, xmlErrorPtr error) {
     *no_memory |= error->code == XML_ERR_NO_MEMORY;
 }
 
+// Ends the parser after it has parsed a schema; NULL when memory is short.
+static xmlRelaxNGPtr parse_schema(xmlRelaxNGParserCtxtPtr parser) {
+    bool no_memory = false;
+    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_quiet, &no_memory);
+    xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
+    xmlRelaxNGFreeParserCtxt(parser);
+    if (!no_memory) return schema;
+    xmlRelaxNGFree(schema);
+    return NULL;
+}
+
+// Validates as emu_pod_grammar_validate() does.
+static int validate(xmlRelaxNGPtr schema, xmlDoc *document, xmlStructuredErrorFunc keep, void *user) {
+    xmlRelaxNGValidCtxtPtr validator = xmlRelaxNGNewValidCtxt(schema);
+    if (!validator) return -1;
+    xmlRelaxNGSetValidStructuredErrors(validator, keep, user);
+    const int outcome = xmlRelaxNGValidateDoc(validator, document);
+    xmlRelaxNGFreeValidCtxt(validator);
+    return outcome;
+}
+
+// Returns the schema of one attribute of an element, made when it is first needed; NULL when memory is short.
+static xmlRelaxNGPtr schema_of_one(xmlDoc *grammar, const char *element, xmlNode *pattern) {
+    if (pattern->_private) return pattern->_private;
+    xmlDoc *one = grammar_of_one(grammar, element, pattern);
+    pattern->_private = one ? parse_schema(xmlRelaxNGNewDocParserCtxt(one)) : NULL;
+    xmlFreeDoc(one);
+    return pattern->_private;
+}
+
 // Whether an attribute may have this value; also true when memory is short.
 // libxml2 does not say no to an empty list, it fails.
 static bool may_be(xmlDoc *grammar, const char *element, xmlNode *pattern, const char *value) {
     bool no_memory = false;
-    xmlDoc *one = grammar_of_one(grammar, element, pattern), *document = xmlNewDoc(BAD_CAST "1.0");
+    xmlDoc *document = xmlNewDoc(BAD_CAST "1.0");
     xmlNode *root = document ? xmlNewDocNode(document, NULL, BAD_CAST element, NULL) : NULL;
     if (root) {
         xmlDocSetRootElement(document, root);
         xmlNewProp(root, BAD_CAST value_of(pattern, "name"), BAD_CAST value);
     }
-    xmlRelaxNGParserCtxtPtr parser = root && one ? xmlRelaxNGNewDocParserCtxt(one) : NULL;
-    if (parser) xmlRelaxNGSetParserStructuredErrors(parser, (xmlStructuredErrorFunc)keep_quiet, &no_memory);
-    xmlRelaxNGPtr schema = parser ? xmlRelaxNGParse(parser) : NULL;
-    xmlRelaxNGFreeParserCtxt(parser);
-    xmlRelaxNGValidCtxtPtr validator = schema ? xmlRelaxNGNewValidCtxt(schema) : NULL;
-    if (validator) xmlRelaxNGSetValidStructuredErrors(validator, (xmlStructuredErrorFunc)keep_quiet, &no_memory);
-    const bool good = !validator || xmlRelaxNGValidateDoc(validator, document) == 0 || no_memory;
-    xmlRelaxNGFreeValidCtxt(validator);
-    xmlRelaxNGFree(schema);
+    xmlRelaxNGPtr schema = root ? schema_of_one(grammar, element, pattern) : NULL;
+    const bool good =
+        !schema || validate(schema, document, (xmlStructuredErrorFunc)keep_quiet, &no_memory) == 0 || no_memory;
     xmlFreeDoc(document);
-    xmlFreeDoc(one);
     return good;
 }
 
@@ -130,11 +159,39 @@ static const xmlNode *complain(xmlDoc *grammar, const xmlNode *at, HloText *text
     return NULL;
 }
 
-const xmlNode *emu_pod_attribute_complaint(xmlDoc *document, HloText *text) {
-    assert(document && text);
-    xmlDoc *grammar = xmlReadMemory((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng), "pod.rng", NULL,
-                                    XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
-    const xmlNode *element = grammar ? complain(grammar, xmlDocGetRootElement(document), text) : NULL;
-    xmlFreeDoc(grammar);
-    return element;
+static void free_schemas(xmlNode *at) {
+    for (; at; at = at->next) {
+        xmlRelaxNGFree(at->_private);
+        free_schemas(at->children);
+    }
+}
+
+EmuPodGrammar *emu_pod_grammar_new(void) {
+    EmuPodGrammar *grammar = hlo_allocate_zeroed(1, sizeof(*grammar));
+    if (!grammar) return NULL;
+    grammar->schema = parse_schema(xmlRelaxNGNewMemParserCtxt((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng)));
+    if (grammar->schema) return grammar;
+    emu_pod_grammar_free(grammar);
+    return NULL;
+}
+
+void emu_pod_grammar_free(EmuPodGrammar *grammar) {
+    if (!grammar) return;
+    xmlRelaxNGFree(grammar->schema);
+    if (grammar->patterns) free_schemas(grammar->patterns->children);
+    xmlFreeDoc(grammar->patterns);
+    hlo_free(grammar);
+}
+
+int emu_pod_grammar_validate(const EmuPodGrammar *grammar, xmlDoc *document, xmlStructuredErrorFunc keep, void *user) {
+    assert(grammar && document && keep);
+    return validate(grammar->schema, document, keep, user);
+}
+
+const xmlNode *emu_pod_attribute_complaint(EmuPodGrammar *grammar, xmlDoc *document, HloText *text) {
+    assert(grammar && document && text);
+    if (!grammar->patterns)
+        grammar->patterns = xmlReadMemory((const char *)emu_pod_rng, (int)sizeof(emu_pod_rng), "pod.rng", NULL,
+                                          XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+    return grammar->patterns ? complain(grammar->patterns, xmlDocGetRootElement(document), text) : NULL;
 }
