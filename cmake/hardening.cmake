@@ -1,9 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# Flags that make a memory error harder to exploit (MESHLO_HARDENING). tests/cli/hardening.sh reads the built binaries;
-# SECURITY.md says what is promised.
+# Flags that make a memory error harder to exploit, in every build without sanitizers. tests/cli/hardening.sh reads the
+# built binaries; SECURITY.md says what is promised.
 include(CheckCCompilerFlag)
 include(CheckPIESupported)
 check_pie_supported()
+
+# Sanitizers find more than these flags do, and fortified functions of the C library would hide calls from them.
+set(MESHLO_HARDENED ON)
+if(MESHLO_SANITIZE OR MESHLO_FUZZ)
+  set(MESHLO_HARDENED OFF)
+  return()
+endif()
 
 # Kernels have no arrays that input could overrun, and are called for as little as one element, in nanoseconds.
 set(MESHLO_KERNEL_OPTIONS)
@@ -17,9 +24,9 @@ foreach(flag -fstack-protector-strong -fstack-clash-protection -fcf-protection=f
     endif()
   endif()
 endforeach()
-# Sanitizers check more than the fortified functions of the C library do, which would hide calls from them. Level 3 also
-# checks sizes that are known only when the program runs.
-if(NOT MESHLO_SANITIZE AND NOT MESHLO_FUZZ)
+# Level 3 also checks sizes that are known only when the program runs. The C library warns about either level in code that
+# is not optimised: a build type of the caller's own brings its own flags.
+if(CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel|Debug)$")
   if(CMAKE_C_COMPILER_ID STREQUAL GNU AND CMAKE_C_COMPILER_VERSION VERSION_GREATER_EQUAL 12)
     add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
   else()
