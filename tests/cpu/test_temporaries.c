@@ -7,12 +7,12 @@
 #include "tests/support/compiled.h"
 
 // Simplifies and compiles the program, checks its results against the evaluator's and returns its temporaries.
-static int64_t temporaries(const char *text) {
+static int64_t temporaries(const char *text, double tolerance) {
     static const char *const passes[] = {"simplify"};
     HloModule *module = compiled_must_parse(text);
     must_succeed(hlo_run_passes(module, passes, 1, NULL));
     HloText message = {0};
-    const CompiledCheck check = {.seed = 5, .threads = 2};
+    const CompiledCheck check = {.seed = 5, .threads = 2, .tolerance = tolerance};
     cr_assert(compiled_equals_eval(module, &check, &message), "%s", message.data);
     TargetClient *client;
     TargetExecutable *executable;
@@ -73,9 +73,66 @@ Test(temporaries, bug_gradients_of_stacked_weights_were_padded_and_kept) {
     for (int dynamic = 0; dynamic < 2; dynamic++) {
         HloText text = {0};
         stacked_gradient(&text, 24, dynamic);
-        const int64_t bytes = temporaries(text.data), weights = 24 * 64 * 64 * 4;
+        const int64_t bytes = temporaries(text.data, 0), weights = 24 * 64 * 64 * 4;
         cr_expect_lt(bytes, weights + weights / 4, "%lld bytes for weights of %lld", (long long)bytes,
                      (long long)weights);
+        hlo_text_free(&text);
+    }
+}
+
+// Sums of terms that are each as large as the sum, and each made by a step of its own before it is added.
+static void sum_of(HloText *text, int terms, const char *term) {
+    hlo_text_string(text,
+                    "HloModule m\nENTRY e {\n x = f32[64,1024] parameter(0)\n i0 = s32[] parameter(1)\n"
+                    " z = f32[] constant(0)\n n = f32[] constant(-0.5)\n u = f32[40,1024] slice(x), slice={[8:48], "
+                    "[0:1024]}\n zeros = f32[64,1024] broadcast(z), dimensions={}\n c0 = s32[] constant(0)\n");
+    for (int k = 0; k < terms; k++) {
+        hlo_text_format(text,
+                        " c%d = f32[] constant(%d.25)\n f%d = f32[40,1024] broadcast(c%d), dimensions={}\n"
+                        " y%d = f32[40,1024] multiply(u, f%d)\n j%d = s32[] constant(%d)\n k%d = s32[] add(i0, j%d)\n",
+                        k + 1, k, k, k + 1, k, k, k, k, k, k);
+        for (const char *at = term; *at; at++) {
+            if (*at == '#')
+                hlo_text_format(text, "%d", k);
+            else if (*at == '<')
+                hlo_text_format(text, "%d", k + 1);
+            else if (*at == '>')
+                hlo_text_format(text, "%d", 64 - k - 1);
+            else if (*at == '~')
+                hlo_text_format(text, "%d", 24 - k);
+            else
+                hlo_text_format(text, "%c", *at);
+        }
+        if (k)
+            hlo_text_format(text, " %ssum%d = f32[64,1024] add(%s%d, p%d)\n", k == terms - 1 ? "ROOT " : "", k,
+                            k > 1 ? "sum" : "p", k - 1, k);
+    }
+    hlo_text_string(text, "}\n");
+}
+
+// All terms lived until one loop added them.
+Test(temporaries, bug_all_terms_of_a_sum_lived_until_one_loop) {
+    static const struct {
+        const char *name, *term;
+        double tolerance;  // numbers of a hundred thousand cancel
+    } kTerms[] = {
+        {"pads of most of the array", " p# = f32[64,1024] pad(y#, n), padding=#_~x0_0\n", 0},
+        {"updates at unknown places", " p# = f32[64,1024] dynamic-update-slice(zeros, y#, k#, c0)\n", 0},
+        {"rolls",
+         " a# = f32[<,1024] slice(x), slice={[0:<], [0:1024]}\n b# = f32[>,1024] slice(x), slice={[<:64], "
+         "[0:1024]}\n p# = f32[64,1024] concatenate(b#, a#), dimensions={0}\n",
+         0},
+        {"products",
+         " t# = f32[40,64] slice(y#), slice={[0:40], [0:64]}\n p# = f32[64,1024] dot(t#, y#), "
+         "lhs_contracting_dims={0}, rhs_contracting_dims={0}\n",
+         1e-2},
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(kTerms); i++) {
+        HloText text = {0};
+        sum_of(&text, 16, kTerms[i].term);
+        const int64_t bytes = temporaries(text.data, kTerms[i].tolerance), term = 64 * 1024 * 4;
+        cr_expect_lt(bytes, 4 * term, "%s: %lld bytes for terms of %lld", kTerms[i].name, (long long)bytes,
+                     (long long)term);
         hlo_text_free(&text);
     }
 }

@@ -8,7 +8,8 @@
 //
 // An array is not fused if a user reads memory (kernels, regions, dynamic slices, results), if two loops would both
 // compute it, unless it is rematerialisable (cheap, and reading nothing large), if a broadcast would recompute it per
-// copy, or if the loop already has kMaximumNodes nodes.
+// copy, if the loop already has kMaximumNodes nodes, or if its operands would live for it and need more memory
+// (lives.h).
 //
 // A reduction that was expected to be fused but cannot be is marked, and everything is decided again (`again`). Each
 // pass marks at least one. A pass is linear in the program, except for the bounded searches for rows.
@@ -21,6 +22,7 @@
 #include <string.h>
 
 #include "targets/cpu/graph/match.h"
+#include "targets/cpu/lower/lives.h"
 #include "targets/cpu/lower/lower.h"
 
 // Loops are limited to this many nodes. A loop's registers may exceed the first-level cache long before, but even then
@@ -286,9 +288,23 @@ static void forget_rows(CpuRegion *region, bool all) {
     }
 }
 
-// Repeats with the discoveries of each pass. Each marks at least one more reduction, so this terminates.
+// Decides once more with the discoveries of each pass. Each marks at least one more reduction, so this terminates.
+static void decide(Fusion *fusion, const bool *materialized) {
+    CpuProgram *program = fusion->program;
+    do {
+        fusion->again = false;
+        memset(fusion->uses, 0, sizeof(Use) * (size_t)program->arrays.count);
+        memset(fusion->sizes, 0, sizeof(int32_t) * (size_t)program->node_count);
+        for (int64_t i = 0; i < program->arrays.count; i++) program->arrays.items[i]->materialized = materialized[i];
+        forget_rows(program->entry, false);
+        fuse_region(fusion, program->entry);
+    } while (fusion->again);
+}
+
+// Fuses all that can be, then gives buffers back to what costs more memory inside of loops.
 void cpu_fuse(CpuProgram *program) {
     assert(program);
+    enum { kMostRounds = 6 };
     HloArena *arena = program->arena;
     bool *materialized = HLO_ARENA_NEW(arena, bool, program->arrays.count);
     for (int64_t i = 0; i < program->arrays.count; i++) materialized[i] = program->arrays.items[i]->materialized;
@@ -299,12 +315,13 @@ void cpu_fuse(CpuProgram *program) {
                      .looked = HLO_ARENA_NEW(arena, int64_t, program->arrays.count)};
     forget_rows(program->entry, true);
     find_light(&fusion, program->entry);
-    do {
-        fusion.again = false;
-        memset(fusion.uses, 0, sizeof(Use) * (size_t)program->arrays.count);
-        memset(fusion.sizes, 0, sizeof(int32_t) * (size_t)program->node_count);
-        for (int64_t i = 0; i < program->arrays.count; i++) program->arrays.items[i]->materialized = materialized[i];
-        forget_rows(program->entry, false);
-        fuse_region(&fusion, program->entry);
-    } while (fusion.again);
+    bool *fused = HLO_ARENA_NEW(arena, bool, program->arrays.count);
+    decide(&fusion, materialized);
+    for (int round = 0; round < kMostRounds; round++) {
+        for (int64_t i = 0; i < program->arrays.count; i++) fused[i] = program->arrays.items[i]->materialized;
+        if (!cpu_lives_shorten(program)) break;
+        for (int64_t i = 0; i < program->arrays.count; i++)
+            materialized[i] = materialized[i] || (program->arrays.items[i]->materialized && !fused[i]);
+        decide(&fusion, materialized);
+    }
 }
