@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All of hlo/ for a C program that embeds it: modules (hlo/ir/module.h), the builder (hlo/ir/builder.h), random numbers
-// (hlo/random/random.h), the verifier (hlo/verify/verify.h), text (hlo/text/text.h) and passes (hlo/pass/pass.h). Each
-// header is the manual of its part.
+// (hlo/random/random.h), derivatives (hlo/transform/transform.h), the verifier (hlo/verify/verify.h), text
+// (hlo/text/text.h) and passes (hlo/pass/pass.h). Each header is the manual of its part.
 //
 // Stability: stable.
 //
@@ -38,6 +38,7 @@
 #include "hlo/pass/pass.h"
 #include "hlo/random/random.h"
 #include "hlo/text/text.h"
+#include "hlo/transform/transform.h"
 #include "hlo/verify/verify.h"
 
 #endif

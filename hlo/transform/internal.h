@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Internals of the transforms. Forward mode walks a computation once and appends to a builder, for each instruction, a
+// copy of it and the tangent of its result. Every instruction that depends on a tangent is linear in the tangents.
+// Reverse mode walks these linear instructions backwards and appends their transposes; then the linear instructions
+// have no users and are removed. So one derivative rule per op serves both modes, and a transpose is needed only for
+// ops that occur in tangents.
+//
+// Tangents and cotangents are kept per leaf of a value. NULL is a zero, which is never built unless an op needs it.
+//
+// Errors go to the builder (hlo_builder_fail()): rules return nothing, and the walks stop at the first error.
+//
+// Terms:
+//   tangent        the derivative of a value along the direction of the inputs' tangents.
+//   cotangent      the derivative of the result with respect to a value, without conjugation for complex numbers.
+//   active         has a tangent.
+//   linear         computed from tangents.
+//   residual       a value that is no tangent, but that a linear instruction needs.
+//   split          reverse mode: loops and branches become one part that computes values and residuals, and one linear
+//                  instruction, a placeholder that is only ever transposed.
+#ifndef MESHLO_HLO_TRANSFORM_INTERNAL_H_
+#define MESHLO_HLO_TRANSFORM_INTERNAL_H_
+
+#include "hlo/ir/build/internal.h"
+#include "hlo/transform/transform.h"
+
+typedef struct HloTransposer HloTransposer;
+
+// What the transpose of a placeholder needs. Its operands are residuals, then tangents.
+typedef struct HloLinear {
+    // Appends the transpose: `cotangents` has one item per leaf of the placeholder's result.
+    void (*transpose)(HloTransposer *t, const struct HloLinear *linear, HloInstruction *const *cotangents);
+    int64_t residual_count, tangent_count;
+    HloComputation *const *backward;  // of a loop: its body; of a conditional: one per branch; of a custom rule: itself
+    int64_t backward_count;
+    const bool *is_stacked;         // of a loop, per residual: one row per iteration, not an invariant
+    const int64_t *residual_first;  // of a conditional: the first residual of each branch, and the end
+    int64_t trip_count;             // of a loop
+    HloWindow window;               // of a window that selects
+    HloComputation *select;
+} HloLinear;
+
+// One forward walk.
+typedef struct HloJvp {
+    HloBuilder *b;
+    HloArena *scratch;
+    const HloDerivativeRule *rules;
+    int64_t rule_count;
+    bool split;
+    HloIntMap primals;          // by old id: the new instruction
+    HloIntMap tangents;         // by old id: an array of leaves, absent if all are zero
+    HloIntMap needed;           // by old id: per leaf, whether its tangent is of use
+    HloIntMap linears;          // by new id: the HloLinear of a placeholder
+    HloInt64Vector seeds;       // new ids of the instructions that stand for the inputs' tangents
+    const HloInstruction *old;  // the one that is being differentiated
+    HloInstruction *result;     // its copy, once there is one
+} HloJvp;
+
+// A derivative rule: sets the leaves of `out`, which are NULL before, to the tangent of j->old.
+typedef void HloJvpRule(HloJvp *j, HloInstruction **out);
+#define HLO_DERIVATIVE(name, jvp, transpose) HloJvpRule hlo_jvp_##jvp;
+#include "hlo/transform/derivatives.def"
+#undef HLO_DERIVATIVE
+
+// The rule of an opcode.
+HloJvpRule *hlo_jvp_rule(HloOpcode opcode);
+// The new instruction for operand `index` of j->old.
+HloInstruction *hlo_jvp_operand(const HloJvp *j, int64_t index);
+// The copy of j->old, appended at the first call.
+HloInstruction *hlo_jvp_result(HloJvp *j);
+// The tangent of operand `index`, an array; NULL for zero.
+HloInstruction *hlo_jvp_tangent(const HloJvp *j, int64_t index);
+// The tangents of the leaves of operand `index`; NULL if all are zero.
+HloInstruction **hlo_jvp_tangents(const HloJvp *j, int64_t index);
+// The tangent of operand `index`; zeros if it has none.
+HloInstruction *hlo_jvp_tangent_or_zeros(HloJvp *j, int64_t index);
+// Records an error about j->old.
+void hlo_jvp_fail(HloJvp *j, HloCode code, const char *format, ...) HLO_PRINTF(3, 4);
+// Appends j->old with other operands: those for which it is linear.
+HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_t count);
+// Differentiates `computation`, whose parameters are bound, into the builder. Sets *root to the new root, and
+// tangents[] to the tangents of its leaves.
+void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, HloInstruction **root, HloInstruction **tangents);
+// Binds a parameter to a value and to the tangents of its leaves (NULL: all zero).
+void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents);
+// An instruction that stands for an input's tangent until it is transposed.
+HloInstruction *hlo_jvp_seed(HloJvp *j, const HloShape *shape);
+// A placeholder with these residuals and tangents, whose result has leaves of `shapes`; `out` receives them.
+void hlo_jvp_placeholder(HloJvp *j, const HloLinear *linear, HloInstruction *const *operands,
+                         const HloShape *const *shapes, int64_t count, HloInstruction **out);
+// Sets out[k] if leaf k of the computation's result has a tangent when the leaves of its parameters are active as in
+// in[parameter][leaf] (NULL: none).
+void hlo_jvp_activity(HloJvp *j, const HloComputation *computation, bool *const *in, bool *out);
+
+// One backward walk.
+struct HloTransposer {
+    HloBuilder *b;
+    HloArena *scratch;
+    HloJvp *jvp;
+    HloIntMap linear;             // ids of linear instructions
+    HloInstructionVector order;   // the linear instructions
+    bool is_inline;               // residuals are in the same computation; else they are mapped:
+    HloIntMap mapped;             // by id: the instruction of this computation
+    HloIntMap cotangents;         // by id: an array of leaves
+    HloInstruction *instruction;  // the one that is being transposed
+};
+
+// A transpose rule: adds to the cotangents of the linear operands of t->instruction; its own is `cotangent`.
+typedef void HloTransposeRule(HloTransposer *t, HloInstruction *cotangent);
+#define HLO_DERIVATIVE(name, jvp, transpose) HloTransposeRule hlo_transpose_##transpose;
+#include "hlo/transform/derivatives.def"
+#undef HLO_DERIVATIVE
+
+// Finds the linear instructions of the walk.
+void hlo_transposer_begin(HloTransposer *t);
+// The residuals that transposing from these tangents needs, without those that are made again cheaply (constants and
+// their broadcasts).
+void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents, int64_t count,
+                              HloInstructionVector *residuals);
+// The sums of the cotangents of the leaves of a linear instruction so far, which the caller may replace.
+HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstruction *linear);
+// Adds to the cotangent of a linear instruction.
+void hlo_transposer_add(HloTransposer *t, HloInstruction *linear, HloInstruction *cotangent);
+// Transposes all linear instructions that have a cotangent.
+void hlo_transposer_run(HloTransposer *t);
+// The cotangent of an array, NULL for zero.
+HloInstruction *hlo_transposer_cotangent(const HloTransposer *t, const HloInstruction *linear);
+// Removes the linear instructions from their computation; nothing else uses them.
+void hlo_transposer_remove_linear(HloTransposer *t);
+// True if operand `index` of t->instruction is linear.
+bool hlo_transposer_is_linear(const HloTransposer *t, int64_t index);
+// Operand `index`, a residual.
+HloInstruction *hlo_transposer_residual(HloTransposer *t, int64_t index);
+// Adds to the cotangent of operand `index` if it is linear.
+void hlo_transposer_give(HloTransposer *t, int64_t index, HloInstruction *cotangent);
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Building blocks
+
+// x times a number.
+HloInstruction *hlo_transform_scale(HloBuilder *b, HloInstruction *x, double factor);
+// a + b, where NULL is zero.
+HloInstruction *hlo_transform_sum(HloBuilder *b, HloInstruction *a, HloInstruction *b2);
+// Zeros of a shape.
+HloInstruction *hlo_transform_zeros(HloBuilder *b, const HloShape *shape);
+// The leaves of a value, depth first.
+void hlo_transform_leaves(HloBuilder *b, HloInstruction *value, HloInstruction **leaves);
+// A value of `shape` (layouts ignored) from its leaves.
+HloInstruction *hlo_transform_assemble(HloBuilder *b, const HloShape *shape, HloInstruction *const *leaves);
+// Copies a computation's instructions behind these arguments and returns the root.
+HloInstruction *hlo_transform_inline(HloBuilder *b, HloArena *scratch, const HloComputation *computation,
+                                     HloInstruction *const *arguments);
+// Runs body(argument), which appends to a new builder at *builder and sets *root, and finishes the computation.
+HloStatus hlo_transform_build(HloModule *module, const char *name, HloStatus (*body)(void *), void *argument,
+                              HloBuilder **builder, HloInstruction *const *root, HloComputation **computation);
+// Takes the builder's error, so that the body of hlo_transform_build() can return it.
+HloStatus hlo_transform_status(HloBuilder *b);
+// Removes instructions that nothing uses and merges identical ones.
+void hlo_transform_tidy(HloComputation *computation, HloArena *scratch);
+// The dims of an array.
+static inline HloInts hlo_transform_dims(const HloInstruction *x) {
+    return (HloInts){x->shape->dims, x->shape->rank};
+}
+// True for element types that have derivatives: floats and complex numbers.
+static inline bool hlo_transform_is_continuous(HloType type) {
+    HloTypeKind kind = hlo_type_kind(type);
+    return kind == HLO_KIND_FLOAT || kind == HLO_KIND_COMPLEX;
+}
+
+#endif

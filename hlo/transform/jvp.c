@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Forward mode: the walk that appends values and tangents, and what it must know beforehand.
+#include "hlo/transform/internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+static HloJvpRule *const RULES[] = {
+#define HLO_DERIVATIVE(name, jvp, transpose) [HLO_OP_##name] = hlo_jvp_##jvp,
+#include "hlo/transform/derivatives.def"
+#undef HLO_DERIVATIVE
+};
+
+// Every op of hlo/ops.def has a row in derivatives.def.
+enum {
+#define HLO_DERIVATIVE(name, jvp, transpose) HAS_ROW_##name,
+#include "hlo/transform/derivatives.def"
+#undef HLO_DERIVATIVE
+#define HLO_OP(name, text, arity, flags, family, kinds, shape, eval, partition, cost) NEEDS_ROW_##name = HAS_ROW_##name,
+#include "hlo/ops.def"
+#undef HLO_OP
+};
+
+HloJvpRule *hlo_jvp_rule(HloOpcode opcode) {
+    return RULES[opcode];
+}
+
+static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {
+    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
+    return found ? (void *)(intptr_t)*found : NULL;
+}
+
+static void store(HloArena *arena, HloIntMap *map, const HloInstruction *instruction, void *value) {
+    hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
+}
+
+HloInstruction *hlo_jvp_operand(const HloJvp *j, int64_t index) {
+    return lookup(&j->primals, j->old->operands[index]);
+}
+
+static HloInstruction *clone(HloJvp *j, HloInstruction *const *operands, int64_t count, const HloShape *shape) {
+    if (j->b->status) return NULL;
+    for (int64_t i = 0; i < count; i++) {
+        if (!operands[i]) {
+            hlo_jvp_fail(j, HLO_INTERNAL, "%s has no operand %lld", j->old->name, (long long)i);
+            return NULL;
+        }
+    }
+    return hlo_instruction_clone(j->b->computation, j->old, shape, operands, count);
+}
+
+HloInstruction *hlo_jvp_result(HloJvp *j) {
+    if (j->result) return j->result;
+    HloInstruction **operands = HLO_ARENA_NEW(j->scratch, HloInstruction *, j->old->operand_count);
+    for (int32_t i = 0; i < j->old->operand_count; i++) operands[i] = hlo_jvp_operand(j, i);
+    return j->result = clone(j, operands, j->old->operand_count, j->old->shape);
+}
+
+HloInstruction *hlo_jvp_apply(HloJvp *j, HloInstruction *const *operands, int64_t count) {
+    return clone(j, operands, count, j->old->shape);
+}
+
+HloInstruction **hlo_jvp_tangents(const HloJvp *j, int64_t index) {
+    return lookup(&j->tangents, j->old->operands[index]);
+}
+
+HloInstruction *hlo_jvp_tangent(const HloJvp *j, int64_t index) {
+    HloInstruction **tangents = hlo_jvp_tangents(j, index);
+    return tangents ? tangents[0] : NULL;
+}
+
+HloInstruction *hlo_jvp_tangent_or_zeros(HloJvp *j, int64_t index) {
+    HloInstruction *tangent = hlo_jvp_tangent(j, index);
+    return tangent ? tangent : hlo_transform_zeros(j->b, j->old->operands[index]->shape);
+}
+
+void hlo_jvp_fail(HloJvp *j, HloCode code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    char *message = NULL;
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    message = HLO_ARENA_NEW(j->scratch, char, length + 1);
+    vsnprintf(message, (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    hlo_builder_fail(j->b, hlo_status_at_instruction(hlo_error(code, "%s", message), j->old));
+}
+
+void hlo_jvp_bind(HloJvp *j, const HloInstruction *parameter, HloInstruction *value, HloInstruction **tangents) {
+    store(j->scratch, &j->primals, parameter, value);
+    store(j->scratch, &j->tangents, parameter, tangents);
+}
+
+HloInstruction *hlo_jvp_seed(HloJvp *j, const HloShape *shape) {
+    HloInstruction *seed = hlo_build_custom_call(j->b, "tangent", NULL, 0, shape);
+    if (seed) hlo_vector_push(j->scratch, &j->seeds, seed->id);
+    return seed;
+}
+
+void hlo_jvp_placeholder(HloJvp *j, const HloLinear *linear, HloInstruction *const *operands,
+                         const HloShape *const *shapes, int64_t count, HloInstruction **out) {
+    const HloShape *shape = hlo_shape_tuple(j->scratch, shapes, count);
+    HloInstruction *call =
+        hlo_build_custom_call(j->b, "linear", operands, linear->residual_count + linear->tangent_count, shape);
+    if (!call) return;
+    store(j->scratch, &j->linears, call, hlo_arena_copy(j->scratch, linear, sizeof *linear));
+    for (int64_t i = 0; i < count; i++) out[i] = hlo_build_get(j->b, call, i);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Activity
+
+static bool stops(const HloInstruction *i) {
+    return hlo_jvp_rule(i->opcode) == hlo_jvp_zero || hlo_instruction_frontend_attribute(i, "stop_gradient");
+}
+
+// Marks which leaves of the operands matter to a tangent of the needed leaves of `i`.
+static void need_operands(HloJvp *j, const HloInstruction *i, const bool *needed) {
+    bool any = false;
+    int64_t leaves = hlo_shape_leaf_count(i->shape), first = 0;
+    for (int64_t k = 0; k < leaves; k++)
+        any |= needed[k] && hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type);
+    if (!any || stops(i)) return;
+    for (int32_t k = 0; k < i->operand_count; k++) {
+        const HloInstruction *operand = i->operands[k];
+        int64_t count = hlo_shape_leaf_count(operand->shape), from = 0;
+        bool *of = lookup(&j->needed, operand);
+        if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT)) {
+            from = hlo_shape_first_leaf(operand->shape, HLO_ATTRIBUTES(i, TupleIndex)->index);
+            for (int64_t l = 0; l < leaves; l++) of[from + l] |= needed[l];
+        } else if (hlo_is(i, HLO_OP_TUPLE)) {
+            for (int64_t l = 0; l < count; l++) of[l] |= needed[first + l];
+            first += count;
+        } else {
+            for (int64_t l = 0; l < count; l++) of[l] = true;
+        }
+    }
+}
+
+static void find_needed(HloJvp *j, const HloComputation *computation) {
+    for (const HloInstruction *i = computation->first; i; i = i->next)
+        store(j->scratch, &j->needed, i, HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape)));
+    bool *root = lookup(&j->needed, computation->root);
+    for (int64_t k = 0; k < hlo_shape_leaf_count(computation->root->shape); k++) root[k] = true;
+    for (const HloInstruction *i = computation->last; i; i = i->previous) need_operands(j, i, lookup(&j->needed, i));
+}
+
+static bool any_of(const bool *flags, int64_t count) {
+    for (int64_t i = 0; flags && i < count; i++)
+        if (flags[i]) return true;
+    return false;
+}
+
+// The activity of the result of an instruction that runs other computations.
+static void called_activity(HloJvp *j, const HloInstruction *i, bool *const *in, bool *out) {
+    int64_t leaves = hlo_shape_leaf_count(i->shape);
+    if (hlo_is(i, HLO_OP_CALL)) {
+        hlo_jvp_activity(j, i->called[0], in, out);
+    } else if (hlo_is(i, HLO_OP_WHILE)) {
+        for (int64_t k = 0; k < leaves; k++) out[k] = in[0] && in[0][k];
+        for (bool changed = true; changed;) {
+            bool *next = HLO_ARENA_NEW(j->scratch, bool, leaves);
+            hlo_jvp_activity(j, i->called[1], (bool *[]){out}, next);
+            changed = false;
+            for (int64_t k = 0; k < leaves; k++) {
+                changed |= next[k] && !out[k];
+                out[k] |= next[k];
+            }
+        }
+    } else {
+        for (int32_t k = 0; k < i->called_count; k++) {
+            bool *one = HLO_ARENA_NEW(j->scratch, bool, leaves);
+            hlo_jvp_activity(j, i->called[k], &in[k + 1], one);
+            for (int64_t l = 0; l < leaves; l++) out[l] |= one[l];
+        }
+    }
+}
+
+static void instruction_activity(HloJvp *j, const HloInstruction *i, bool *const *in, bool *out) {
+    int64_t leaves = hlo_shape_leaf_count(i->shape), first = 0;
+    bool any = false;
+    if (stops(i)) return;
+    if (hlo_is(i, HLO_OP_CALL) || hlo_is(i, HLO_OP_WHILE) || hlo_is(i, HLO_OP_CONDITIONAL)) {
+        called_activity(j, i, in, out);
+        return;
+    }
+    for (int32_t k = 0; k < i->operand_count; k++) {
+        int64_t count = hlo_shape_leaf_count(i->operands[k]->shape);
+        any |= any_of(in[k], count);
+        for (int64_t l = 0; hlo_is(i, HLO_OP_TUPLE) && l < count; l++) out[first + l] = in[k] && in[k][l];
+        first += count;
+    }
+    if (hlo_is(i, HLO_OP_TUPLE)) return;
+    if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT))
+        first = hlo_shape_first_leaf(i->operands[0]->shape, HLO_ATTRIBUTES(i, TupleIndex)->index);
+    for (int64_t k = 0; k < leaves; k++) {
+        bool active = hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT) ? in[0] && in[0][first + k] : any;
+        out[k] = active && hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type);
+    }
+}
+
+void hlo_jvp_activity(HloJvp *j, const HloComputation *computation, bool *const *in, bool *out) {
+    HloIntMap active = {0};
+    for (const HloInstruction *i = computation->first; i; i = i->next) {
+        bool *flags = HLO_ARENA_NEW(j->scratch, bool, hlo_shape_leaf_count(i->shape) + 1);
+        if (hlo_is(i, HLO_OP_PARAMETER)) {
+            bool *given = in[hlo_parameter_number(i)];
+            if (given) memcpy(flags, given, (size_t)hlo_shape_leaf_count(i->shape) * sizeof *flags);
+        } else {
+            bool **operands = HLO_ARENA_NEW(j->scratch, bool *, i->operand_count + 1);
+            for (int32_t k = 0; k < i->operand_count; k++) operands[k] = lookup(&active, i->operands[k]);
+            instruction_activity(j, i, operands, flags);
+        }
+        store(j->scratch, &active, i, flags);
+    }
+    bool *root = lookup(&active, computation->root);
+    memcpy(out, root, (size_t)hlo_shape_leaf_count(computation->root->shape) * sizeof *out);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The walk
+
+static const HloSharding *leaf_sharding(const HloInstruction *i) {
+    return hlo_shape_is_tuple(i->shape) ? NULL : i->sharding;
+}
+
+static bool has_tangent(HloJvp *j, const HloInstruction *i) {
+    if (stops(i) || !any_of(lookup(&j->needed, i), hlo_shape_leaf_count(i->shape))) return false;
+    for (int32_t k = 0; k < i->operand_count; k++)
+        if (lookup(&j->tangents, i->operands[k])) return true;
+    return false;
+}
+
+// Differentiates one instruction.
+static void step(HloJvp *j, const HloInstruction *i) {
+    int64_t leaves = hlo_shape_leaf_count(i->shape);
+    HloInstruction **out = HLO_ARENA_NEW(j->scratch, HloInstruction *, leaves + 1);
+    bool *needed = lookup(&j->needed, i), any = false;
+    j->old = i;
+    j->result = NULL;
+    j->b->metadata = i->metadata;
+    if (has_tangent(j, i)) RULES[i->opcode](j, out);
+    HloInstruction *value = hlo_jvp_result(j);
+    if (j->b->status) {
+        j->b->status = hlo_status_at_instruction(j->b->status, i);
+        return;
+    }
+    for (int64_t k = 0; k < leaves; k++) {
+        if (!needed[k] || !hlo_transform_is_continuous(hlo_shape_leaf(i->shape, k)->type)) out[k] = NULL;
+        any |= out[k] != NULL;
+    }
+    if (out[0] && leaf_sharding(i) && !out[0]->sharding) out[0]->sharding = i->sharding;
+    store(j->scratch, &j->primals, i, value);
+    store(j->scratch, &j->tangents, i, any ? out : NULL);
+}
+
+void hlo_jvp_walk(HloJvp *j, const HloComputation *computation, HloInstruction **root, HloInstruction **tangents) {
+    int64_t leaves = hlo_shape_leaf_count(computation->root->shape);
+    const HloInstruction *caller = j->old;
+    const HloMetadata *metadata = j->b->metadata;
+    find_needed(j, computation);
+    for (const HloInstruction *i = computation->first; i && !j->b->status; i = i->next) {
+        if (!hlo_is(i, HLO_OP_PARAMETER)) step(j, i);
+    }
+    j->old = caller;
+    j->b->metadata = metadata;
+    if (j->b->status) return;
+    *root = lookup(&j->primals, computation->root);
+    HloInstruction **of_root = lookup(&j->tangents, computation->root);
+    for (int64_t k = 0; k < leaves; k++) tangents[k] = of_root ? of_root[k] : NULL;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Rules that concern no arithmetic
+
+void hlo_jvp_zero(HloJvp *j, HloInstruction **out) {
+    (void)j;
+    (void)out;
+}
+
+void hlo_jvp_refused(HloJvp *j, HloInstruction **out) {
+    (void)out;
+    hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of %s", j->old->name, hlo_op_text(j->old->opcode));
+}
+
+// The operand itself, perhaps behind a barrier: the tangent does not need one.
+void hlo_jvp_passed(HloJvp *j, HloInstruction **out) {
+    HloInstruction **tangents = hlo_jvp_tangents(j, 0);
+    for (int64_t k = 0; tangents && k < hlo_shape_leaf_count(j->old->shape); k++) out[k] = tangents[k];
+}
+
+void hlo_jvp_tuple(HloJvp *j, HloInstruction **out) {
+    for (int32_t i = 0; i < j->old->operand_count; i++) {
+        HloInstruction **tangents = hlo_jvp_tangents(j, i);
+        int64_t count = hlo_shape_leaf_count(j->old->operands[i]->shape);
+        for (int64_t k = 0; k < count; k++) *out++ = tangents ? tangents[k] : NULL;
+    }
+}
+
+void hlo_jvp_get_tuple_element(HloJvp *j, HloInstruction **out) {
+    HloInstruction **tangents = hlo_jvp_tangents(j, 0);
+    int64_t first = hlo_shape_first_leaf(j->old->operands[0]->shape, HLO_ATTRIBUTES(j->old, TupleIndex)->index);
+    for (int64_t k = 0; tangents && k < hlo_shape_leaf_count(j->old->shape); k++) out[k] = tangents[first + k];
+}

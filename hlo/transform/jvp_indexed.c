@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tangents of sorting, gathering and scattering, and of linear algebra.
+#include "hlo/transform/structure.h"
+
+HloInstruction *hlo_transform_take_along(HloBuilder *b, HloInstruction *x, HloInstruction *indices, int64_t dimension) {
+    if (!x || !indices) return NULL;
+    int64_t others[HLO_MAXIMUM_RANK], ones[HLO_MAXIMUM_RANK], dims[HLO_MAXIMUM_RANK + 1], count = 0;
+    int64_t rank = x->shape->rank;
+    for (int64_t i = 0; i < rank; i++) {
+        if (i != dimension) others[count++] = i;
+        ones[i] = 1;
+        dims[i] = indices->shape->dims[i];
+    }
+    dims[rank] = 1;
+    HloGatherAttributes attributes = {.collapsed_slice_dims = HLO_DIMS(dimension),
+                                      .start_index_map = HLO_DIMS(dimension),
+                                      .operand_batching_dims = {others, count},
+                                      .start_indices_batching_dims = {others, count},
+                                      .index_vector_dim = rank,
+                                      .slice_sizes = {ones, rank}};
+    return hlo_build_gather(b, x, hlo_build_reshape(b, indices, (HloInts){dims, rank + 1}), &attributes);
+}
+
+typedef struct Comparator {
+    HloBuilder *b;
+    HloInstruction *root;
+    HloArena *scratch;
+    const HloComputation *from;
+} Comparator;
+
+// The comparator with two more parameters, which it ignores: positions.
+static HloStatus comparator_body(void *argument) {
+    Comparator *c = argument;
+    int64_t count = hlo_parameter_count(c->from);
+    HloInstruction **parameters = HLO_ARENA_NEW(c->scratch, HloInstruction *, count + 2);
+    for (int64_t i = 0; i < count; i++)
+        parameters[i] = hlo_build_parameter_shape(c->b, i, c->from->parameters.items[i]->shape, NULL);
+    hlo_build_parameter(c->b, count, HLO_S32, HLO_DIMS(), NULL);
+    hlo_build_parameter(c->b, count + 1, HLO_S32, HLO_DIMS(), NULL);
+    c->root = hlo_transform_inline(c->b, c->scratch, c->from, parameters);
+    return hlo_transform_status(c->b);
+}
+
+// Sorts the positions too, and gathers the tangents by them.
+void hlo_jvp_sort(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    int32_t count = j->old->operand_count;
+    const HloSortAttributes *attributes = HLO_ATTRIBUTES(j->old, Sort);
+    int64_t dimension = attributes->dimensions.count ? attributes->dimensions.items[0] : 0;
+    HloInstruction **operands = HLO_ARENA_NEW(j->scratch, HloInstruction *, count + 1);
+    for (int32_t i = 0; i < count; i++) operands[i] = hlo_jvp_operand(j, i);
+    Comparator comparator = {.scratch = j->scratch, .from = j->old->called[0]};
+    HloComputation *computation = NULL;
+    HloStatus status = hlo_transform_build(b->module, comparator.from->name, comparator_body, &comparator,
+                                           &comparator.b, &comparator.root, &computation);
+    if (status) {
+        hlo_builder_fail(b, status);
+        return;
+    }
+    operands[count] = hlo_build_iota(b, HLO_S32, hlo_transform_dims(operands[0]), dimension);
+    HloInstruction *sorted = hlo_build_sort(b, operands, count + 1, dimension, attributes->is_stable, computation);
+    HloInstruction *order = hlo_build_get(b, sorted, count);
+    for (int32_t i = 0; i < count; i++) {
+        operands[i] = hlo_build_get(b, sorted, i);
+        HloInstruction *t = hlo_jvp_tangent(j, i);
+        if (t) out[i] = hlo_transform_take_along(b, t, order, dimension);
+    }
+    j->result = count == 1 ? operands[0] : hlo_build_tuple(b, operands, count);
+}
+
+void hlo_jvp_topk(HloJvp *j, HloInstruction **out) {
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *result = hlo_jvp_result(j);
+    if (!t || !result) return;
+    int64_t dimension = hlo_is(j->old, HLO_OP_TOPK) ? t->shape->rank - 1 : hlo_custom_call_cut_dimension(j->old);
+    if (!hlo_shape_is_tuple(result->shape) || result->shape->element_count != 2)
+        hlo_jvp_refused(j, out);
+    else
+        out[0] = hlo_transform_take_along(j->b, t, hlo_build_get(j->b, result, 1), dimension);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Scatter
+
+HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, HloInstruction *indices,
+                                             const HloScatterAttributes *s, const HloShape *updates) {
+    if (!x || !indices) return NULL;
+    int64_t sizes[HLO_MAXIMUM_RANK], window = 0;
+    for (int64_t i = 0; i < x->shape->rank; i++) {
+        bool one = hlo_ints_contain(s->inserted_window_dims, i) || hlo_ints_contain(s->input_batching_dims, i);
+        sizes[i] = one ? 1 : updates->dims[s->update_window_dims.items[window++]];
+    }
+    HloGatherAttributes attributes = {.offset_dims = s->update_window_dims,
+                                      .collapsed_slice_dims = s->inserted_window_dims,
+                                      .start_index_map = s->scatter_dims_to_operand_dims,
+                                      .operand_batching_dims = s->input_batching_dims,
+                                      .start_indices_batching_dims = s->scatter_indices_batching_dims,
+                                      .index_vector_dim = s->index_vector_dim,
+                                      .slice_sizes = {sizes, x->shape->rank},
+                                      .indices_are_sorted = s->indices_are_sorted};
+    return hlo_build_gather(b, x, indices, &attributes);
+}
+
+// An update that overwrites: which of several to one place remains is found by scattering their numbers, from 1 on.
+static void overwriting_scatter(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const HloScatterAttributes *attributes = HLO_ATTRIBUTES(j->old, Scatter);
+    HloInstruction *x = hlo_jvp_operand(j, 0), *indices = hlo_jvp_operand(j, 1), *updates = hlo_jvp_operand(j, 2);
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *u = hlo_jvp_tangent(j, 2);
+    HloInts dims = hlo_transform_dims(updates);
+    HloType type = hlo_shape_elements(updates->shape) < INT32_MAX ? HLO_S32 : HLO_S64;
+    HloInstruction *counted = hlo_build_iota(b, type, HLO_DIMS(hlo_shape_elements(updates->shape)), 0);
+    HloInstruction *numbers = hlo_build_add(b, hlo_build_reshape(b, counted, dims), hlo_build_splat(b, type, dims, 1));
+    HloInstruction *none = hlo_build_splat(b, type, hlo_transform_dims(x), 0);
+    HloInstruction *winners =
+        hlo_build_scatter(b, &none, indices, &numbers, 1, attributes, hlo_build_combiner(b, HLO_OP_MAXIMUM, type));
+    HloInstruction *kept = hlo_build_compare(b, winners, none, HLO_ComparisonDirection_EQ);
+    HloInstruction *zeros = hlo_build_splat_like(b, x, 0);
+    if (t) out[0] = hlo_build_select(b, kept, t, zeros);
+    if (!u) return;
+    HloInstruction *won =
+        hlo_build_compare(b, numbers, hlo_transform_gather_updates(b, winners, indices, attributes, updates->shape),
+                          HLO_ComparisonDirection_EQ);
+    HloInstruction *used = hlo_build_select(b, won, u, hlo_build_splat_like(b, updates, 0));
+    HloInstruction *base = out[0] ? out[0] : zeros;
+    out[0] =
+        hlo_build_scatter(b, &base, indices, &used, 1, attributes, hlo_build_combiner(b, HLO_OP_ADD, x->shape->type));
+}
+
+void hlo_jvp_scatter(HloJvp *j, HloInstruction **out) {
+    const HloComputation *combiner = j->old->called[0];
+    HloOpcode opcode = hlo_computation_binary_opcode(combiner);
+    bool overwrites = hlo_is(combiner->root, HLO_OP_PARAMETER) && hlo_parameter_number(combiner->root) == 1;
+    if (j->old->operand_count != 3 || (opcode != HLO_OP_ADD && !overwrites)) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of a scatter by the computation %s",
+                     j->old->name, combiner->name);
+    } else if (opcode == HLO_OP_ADD) {
+        HloInstruction *operands[] = {hlo_jvp_tangent_or_zeros(j, 0), hlo_jvp_operand(j, 1),
+                                      hlo_jvp_tangent_or_zeros(j, 2)};
+        out[0] = hlo_jvp_tangent(j, 2) ? hlo_jvp_apply(j, operands, 3) : operands[0];
+    } else {
+        overwriting_scatter(j, out);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Linear algebra
+
+HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x) {
+    if (!x || !hlo_type_is_complex(x->shape->type)) return x;
+    return hlo_build_complex(b, hlo_build_real(b, x), hlo_build_negate(b, hlo_build_imag(b, x)));
+}
+
+// A matrix whose elements below the diagonal (`lower`) or above it are kept, those on it multiplied by `diagonal`.
+static HloInstruction *triangle(HloBuilder *b, HloInstruction *x, bool lower, double diagonal) {
+    HloInts dims = hlo_transform_dims(x);
+    HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
+    HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
+    int32_t direction = lower ? HLO_ComparisonDirection_GT : HLO_ComparisonDirection_LT;
+    HloInstruction *side = hlo_build_compare(b, row, column, direction);
+    HloInstruction *on = hlo_build_compare(b, row, column, HLO_ComparisonDirection_EQ);
+    HloInstruction *zero = hlo_build_splat_like(b, x, 0);
+    HloInstruction *factor = hlo_build_select(b, on, hlo_build_splat_like(b, x, diagonal), zero);
+    return hlo_build_mul(b, x, hlo_build_select(b, side, hlo_build_splat_like(b, x, 1), factor));
+}
+
+static HloInstruction *product(HloBuilder *b, HloInstruction *x, HloInstruction *y) {
+    if (!x || !y) return NULL;
+    int64_t batch[HLO_MAXIMUM_RANK], count = x->shape->rank - 2;
+    for (int64_t i = 0; i < count; i++) batch[i] = i;
+    static const int32_t HIGHEST[] = {HLO_Precision_HIGHEST, HLO_Precision_HIGHEST};
+    HloDotAttributes attributes = {.lhs_batch = {batch, count},
+                                   .rhs_batch = {batch, count},
+                                   .lhs_contracting = HLO_DIMS(count + 1),
+                                   .rhs_contracting = HLO_DIMS(count),
+                                   .precision = {HIGHEST, 2}};
+    return hlo_build_dot(b, x, y, &attributes, HLO_INVALID);
+}
+
+// L' = L Phi(L^-1 A' L^-H), where Phi takes the lower triangle and half of the diagonal.
+void hlo_jvp_cholesky(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    HloInstruction *l = hlo_jvp_result(j), *t = hlo_jvp_tangent(j, 0);
+    if (!HLO_ATTRIBUTES(j->old, Cholesky)->lower) {
+        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of a cholesky with lower=false", j->old->name);
+        return;
+    }
+    HloTriangularSolveAttributes right = {.lower = true, .transpose_a = HLO_Transpose_ADJOINT};
+    HloTriangularSolveAttributes left = {.left_side = true, .lower = true, .transpose_a = HLO_Transpose_NO_TRANSPOSE};
+    HloInstruction *inner = hlo_build_triangular_solve(b, l, hlo_build_triangular_solve(b, l, t, &right), &left);
+    if (inner) out[0] = product(b, l, triangle(b, inner, true, 0.5));
+}
+
+// op(A) X = B: X' = op(A)^-1 (B' - op(A') X), of A' only the triangle that is read.
+void hlo_jvp_triangular_solve(HloJvp *j, HloInstruction **out) {
+    HloBuilder *b = j->b;
+    const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(j->old, TriangularSolve);
+    HloInstruction *t = hlo_jvp_tangent(j, 0), *right = hlo_jvp_tangent(j, 1);
+    if (t) {
+        int64_t swap[HLO_MAXIMUM_RANK], rank = t->shape->rank;
+        HloInstruction *x = hlo_jvp_result(j);
+        t = triangle(b, t, attributes->lower, attributes->unit_diagonal ? 0 : 1);
+        for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+        if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_build_transpose(b, t, (HloInts){swap, rank});
+        if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
+        t = hlo_build_negate(b, attributes->left_side ? product(b, t, x) : product(b, x, t));
+        right = hlo_transform_sum(b, right, t);
+    }
+    HloInstruction *operands[] = {hlo_jvp_operand(j, 0), right};
+    out[0] = hlo_jvp_apply(j, operands, 2);
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Differentiates computations by themselves, for loops and branches. Splitting first builds both parts in one
+// computation, then moves the transposes into a computation of their own, to which residuals are parameters.
+#include "hlo/transform/control.h"
+
+typedef struct Part {
+    HloJvp jvp;  // jvp.b is the builder of the computation
+    HloJvp *parent;
+    const HloComputation *from;
+    const bool *active_in, *active_out;
+    HloInstruction *root;
+    HloInstruction **values, **tangents, **seeds;  // leaves of the result; of the parameter, NULL if inactive
+    HloInstruction *parameter;
+    HloInstructionVector residuals;
+    HloTransposer transposer;  // t.b is the builder of the backward computation
+    HloInstruction *backward_root;
+    HloTransformSplit *split;
+} Part;
+
+int64_t hlo_transform_count(const bool *flags, int64_t count) {
+    int64_t result = 0;
+    for (int64_t i = 0; i < count; i++) result += flags[i];
+    return result;
+}
+
+static HloInstruction **new_leaves(const Part *p, const HloShape *shape) {
+    return HLO_ARENA_NEW(p->parent->scratch, HloInstruction *, hlo_shape_leaf_count(shape) + 1);
+}
+
+static const HloShape *input_shape(const Part *p) {
+    return p->from->parameters.items[0]->shape;
+}
+
+static const HloShape *output_shape(const Part *p) {
+    return p->from->root->shape;
+}
+
+// The walk through the computation; false after an error.
+static bool walk(Part *p, HloInstruction *value) {
+    HloInstruction *root = NULL;
+    p->tangents = new_leaves(p, output_shape(p));
+    p->values = new_leaves(p, output_shape(p));
+    hlo_jvp_bind(&p->jvp, p->from->parameters.items[0], value, p->seeds);
+    if (!p->jvp.b->status) hlo_jvp_walk(&p->jvp, p->from, &root, p->tangents);
+    if (p->jvp.b->status) return false;
+    hlo_transform_leaves(p->jvp.b, root, p->values);
+    return !p->jvp.b->status;
+}
+
+static HloJvp nested(const HloJvp *j, bool split) {
+    return (HloJvp){.scratch = j->scratch, .rules = j->rules, .rule_count = j->rule_count, .split = split};
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Forward mode
+
+static HloStatus forward_body(void *argument) {
+    Part *p = argument;
+    HloBuilder *b = p->jvp.b;
+    HloArena *scratch = p->parent->scratch;
+    int64_t in = hlo_shape_leaf_count(input_shape(p)), out = hlo_shape_leaf_count(output_shape(p)), count = in;
+    const HloShape **shapes = HLO_ARENA_NEW(scratch, const HloShape *, 2 * in + 1);
+    HloInstruction **leaves = new_leaves(p, input_shape(p));
+    HloInstructionVector results = {0};
+    for (int64_t k = 0; k < in; k++) {
+        shapes[k] = hlo_shape_leaf(input_shape(p), k);
+        if (p->active_in[k]) shapes[count++] = shapes[k];
+    }
+    HloInstruction *all = hlo_build_parameter_shape(b, 0, hlo_shape_tuple(scratch, shapes, count), NULL);
+    for (int64_t k = 0, next = in; k < in; k++) {
+        leaves[k] = hlo_build_get(b, all, k);
+        if (p->active_in[k]) p->seeds[k] = hlo_build_get(b, all, next++);
+    }
+    if (b->status || !walk(p, hlo_transform_assemble(b, input_shape(p), leaves))) return hlo_transform_status(b);
+    for (int64_t k = 0; k < out; k++) hlo_vector_push(scratch, &results, p->values[k]);
+    for (int64_t k = 0; k < out; k++) {
+        if (!p->active_out[k]) continue;
+        HloInstruction *tangent = p->tangents[k];
+        if (!tangent) tangent = hlo_transform_zeros(b, hlo_shape_leaf(output_shape(p), k));
+        hlo_vector_push(scratch, &results, tangent);
+    }
+    p->root = hlo_build_tuple(b, results.items, results.count);
+    return hlo_transform_status(b);
+}
+
+HloComputation *hlo_transform_forward(HloJvp *j, const HloComputation *computation, const bool *active_in,
+                                      const bool *active_out) {
+    Part p = {.parent = j, .from = computation, .active_in = active_in, .active_out = active_out};
+    HloComputation *result = NULL;
+    p.jvp = nested(j, false);
+    p.seeds = new_leaves(&p, input_shape(&p));
+    const char *name = hlo_arena_format(j->scratch, "jvp_of_%s", computation->name);
+    HloStatus status = hlo_transform_build(j->b->module, name, forward_body, &p, &p.jvp.b, &p.root, &result);
+    if (status) hlo_builder_fail(j->b, status);
+    return status ? NULL : result;
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Reverse mode
+
+// The leaf of the parameter that a residual is, or -1.
+static int64_t parameter_leaf(const Part *p, const HloInstruction *residual) {
+    if (residual == p->parameter) return hlo_shape_is_tuple(residual->shape) ? -1 : 0;
+    int64_t leaf = 0;
+    while (hlo_is(residual, HLO_OP_GET_TUPLE_ELEMENT)) {
+        const HloInstruction *tuple = residual->operands[0];
+        leaf += hlo_shape_first_leaf(tuple->shape, HLO_ATTRIBUTES(residual, TupleIndex)->index);
+        if (tuple == p->parameter) return leaf;
+        residual = tuple;
+    }
+    return -1;
+}
+
+// Records what the residuals are; they become results of the forward part.
+static void describe_residuals(Part *p) {
+    HloArena *scratch = p->parent->scratch;
+    int64_t count = p->residuals.count;
+    const HloShape **shapes = HLO_ARENA_NEW(scratch, const HloShape *, count + 1);
+    int64_t *leaves = HLO_ARENA_NEW(scratch, int64_t, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        shapes[i] = p->residuals.items[i]->shape;
+        leaves[i] = parameter_leaf(p, p->residuals.items[i]);
+    }
+    p->split->residual_count = count;
+    p->split->residuals = shapes;
+    p->split->leaves = leaves;
+}
+
+static HloStatus backward_body(void *argument) {
+    Part *p = argument;
+    HloTransposer *t = &p->transposer;
+    HloBuilder *b = t->b;
+    HloInstructionVector results = {0};
+    int64_t number = 0, in = hlo_shape_leaf_count(input_shape(p)), out = hlo_shape_leaf_count(output_shape(p));
+    for (int64_t i = 0; i < p->residuals.count; i++) {
+        HloInstruction *parameter = hlo_build_parameter_shape(b, number++, p->split->residuals[i], NULL);
+        hlo_int_map_set(t->scratch, &t->mapped, (uint64_t)p->residuals.items[i]->id, (int64_t)(intptr_t)parameter);
+    }
+    for (int64_t k = 0; k < out; k++) {
+        if (!p->active_out[k]) continue;
+        HloInstruction *cotangent =
+            hlo_build_parameter_shape(b, number++, hlo_shape_leaf(output_shape(p), k), "cotangent");
+        if (p->tangents[k]) hlo_transposer_add(t, p->tangents[k], cotangent);
+    }
+    hlo_transposer_run(t);
+    for (int64_t k = 0; k < in && !b->status; k++) {
+        if (!p->active_in[k]) continue;
+        HloInstruction *cotangent = hlo_transposer_cotangent(t, p->seeds[k]);
+        if (!cotangent) cotangent = hlo_transform_zeros(b, hlo_shape_leaf(input_shape(p), k));
+        hlo_vector_push(t->scratch, &results, cotangent);
+    }
+    p->backward_root = hlo_build_tuple(b, results.items, results.count);
+    return hlo_transform_status(b);
+}
+
+static HloStatus split_body(void *argument) {
+    Part *p = argument;
+    HloBuilder *b = p->jvp.b;
+    HloArena *scratch = p->parent->scratch;
+    HloInstructionVector results = {0};
+    int64_t in = hlo_shape_leaf_count(input_shape(p)), out = hlo_shape_leaf_count(output_shape(p));
+    p->parameter = hlo_build_parameter_shape(b, 0, input_shape(p), NULL);
+    for (int64_t k = 0; k < in; k++)
+        if (p->active_in[k]) p->seeds[k] = hlo_jvp_seed(&p->jvp, hlo_shape_leaf(input_shape(p), k));
+    if (b->status || !walk(p, p->parameter)) return hlo_transform_status(b);
+    p->transposer = (HloTransposer){.scratch = scratch, .jvp = &p->jvp};
+    hlo_transposer_begin(&p->transposer);
+    hlo_transposer_residuals(&p->transposer, p->tangents, out, &p->residuals);
+    describe_residuals(p);
+    const char *name = hlo_arena_format(scratch, "transpose_of_%s", p->from->name);
+    HLO_TRY(hlo_transform_build(b->module, name, backward_body, p, &p->transposer.b, &p->backward_root,
+                                &p->split->backward));
+    hlo_transposer_remove_linear(&p->transposer);
+    for (int64_t k = 0; k < out; k++) hlo_vector_push(scratch, &results, p->values[k]);
+    for (int64_t i = 0; i < p->residuals.count; i++) hlo_vector_push(scratch, &results, p->residuals.items[i]);
+    p->root = hlo_build_tuple(b, results.items, results.count);
+    return hlo_transform_status(b);
+}
+
+bool hlo_transform_split(HloJvp *j, const HloComputation *computation, const bool *active_in, const bool *active_out,
+                         HloTransformSplit *split) {
+    Part p = {.parent = j, .from = computation, .active_in = active_in, .active_out = active_out, .split = split};
+    p.jvp = nested(j, true);
+    p.seeds = new_leaves(&p, input_shape(&p));
+    const char *name = hlo_arena_format(j->scratch, "forward_of_%s", computation->name);
+    HloStatus status = hlo_transform_build(j->b->module, name, split_body, &p, &p.jvp.b, &p.root, &split->forward);
+    if (status) {
+        hlo_builder_fail(j->b, status);
+        return false;
+    }
+    hlo_transform_tidy(split->forward, j->scratch);
+    hlo_transform_tidy(split->backward, j->scratch);
+    return true;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives of programs. Each function here takes a computation and adds another one to its module, built from the
+// same ops, so transforms nest in any order: a gradient can be differentiated, called, made the entry, or sharded.
+//
+//     HloComputation *loss = ...;         // f32[] loss(parameters, batch), built with hlo/ir/builder.h or parsed
+//     HloComputation *gradient;
+//     status = hlo_value_and_gradient(loss, &(HloGradientOptions){.wrt = HLO_DIMS(0)}, &gradient);
+//     ...
+//     HloInstruction *both = hlo_build_call(b, (HloInstruction *[]){w, x}, 2, gradient);   // (loss, d loss / d w)
+//
+// Results are those of JAX's functions of the same names, by JAX's conventions: at a tie max and min give each side
+// half of the derivative and a reduction shares it among the greatest elements; abs has
+// derivative 1 at 0; comparisons,
+// rounding, integers and random bits have none. For complex numbers the gradient of a real function is the conjugate of
+// the direction of steepest ascent, as in JAX.
+//
+// Results are tuples without nesting: the leaves of the original result, then derivatives, leaf by leaf. An input of an
+// integer type has no gradient: where one is asked for, it is an error. An input that the result does not depend on has
+// the gradient zero.
+//
+// What has no derivative: infeed and other transfers, fusions and scheduled ops of compiled programs, dynamic sizes,
+// calls to unknown targets. UNIMPLEMENTED names the op and its place, but only if a derivative is to flow through it. A
+// while is differentiated in reverse if its trip count is known (hlo_trip_count()); the values that its iterations need
+// are stacked. hlo_jvp() differentiates any loop.
+//
+// Instructions keep their metadata, and derivatives have that of the instruction they belong to. The tangent and the
+// cotangent of an instruction with a sharding have the same sharding.
+//
+// Errors: INVALID_ARGUMENT for parameters, results and rules that do not fit; UNIMPLEMENTED as above;
+// RESOURCE_EXHAUSTED. After an error the module may contain unfinished computations, which nothing calls. One thread at
+// a time may work on a module. Time and memory are linear in the size of the program with its calls inlined.
+//
+// Stability: experimental.
+#ifndef MESHLO_HLO_TRANSFORM_TRANSFORM_H_
+#define MESHLO_HLO_TRANSFORM_TRANSFORM_H_
+
+#include "hlo/ir/builder.h"
+
+HLO_BEGIN_C
+
+// A derivative given by the user for calls of one computation: jax.custom_jvp or jax.custom_vjp.
+typedef struct HloDerivativeRule {
+    const HloComputation *computation;
+    // Parameters: those of `computation`, then the tangents of its continuous ones, in order. Result: a tuple of the
+    // leaves of the original result, then of the tangents of its continuous leaves. NULL if the other two are given.
+    HloComputation *jvp;
+    // Parameters: those of `computation`. Result: a tuple of the leaves of the original result, then residuals.
+    HloComputation *forward;
+    // Parameters: the residuals, then the cotangents of the continuous leaves of the result. Result: a tuple of the
+    // cotangents of the continuous parameters.
+    HloComputation *backward;
+} HloDerivativeRule;
+
+// Which values of the original computation the backward part may use as they are. It computes the others again.
+typedef enum HloRemat {
+    HLO_REMAT_SAVE_EVERYTHING,  // nothing is computed twice
+    HLO_REMAT_SAVE_NOTHING,     // only parameters
+    HLO_REMAT_SAVE_DOTS,        // parameters, dots and convolutions
+    HLO_REMAT_SAVE_NAMED,       // parameters, and values that have a name: hlo_build_checkpoint_name()
+} HloRemat;
+
+// Zero-initialised, this is the derivative with respect to parameter 0.
+typedef struct HloGradientOptions {
+    HloInts wrt;   // parameter numbers, without duplicates; empty: parameter 0
+    bool has_aux;  // only the first leaf of the result is differentiated, the others are passed through
+    HloRemat remat;
+    const HloDerivativeRule *rules;
+    int64_t rule_count;
+} HloGradientOptions;
+
+// Adds a computation with the parameters of `computation` that returns (leaves of the result..., gradients...), and
+// sets *result to it. The first leaf of the result must be a floating-point scalar; without has_aux it must be the only
+// one. There is a gradient for each leaf of each parameter in `wrt`, with its shape.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_value_and_gradient(HloComputation *computation,
+                                                          const HloGradientOptions *options, HloComputation **result);
+// As hlo_value_and_gradient(), without the result's first leaf: (auxiliary leaves..., gradients...).
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_gradient(HloComputation *computation, const HloGradientOptions *options,
+                                                HloComputation **result);
+// Adds a computation with more parameters: for each continuous leaf of the result a cotangent of its shape. It returns
+// (leaves of the result..., cotangents of the leaves of the parameters in `wrt`...): the reverse derivative. has_aux is
+// as above: one cotangent.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_vjp(HloComputation *computation, const HloGradientOptions *options,
+                                           HloComputation **result);
+// Adds a computation with more parameters: for each leaf of the parameters in `wrt` a tangent of its shape. It returns
+// (leaves of the result..., tangents of its continuous leaves...): the forward derivative. `remat` is ignored.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_jvp(HloComputation *computation, const HloGradientOptions *options,
+                                           HloComputation **result);
+
+// Makes `computation` the entry of its module, and drops from the module's header what concerns the parameters and the
+// results of the old one: layouts, aliases, donors, which shardings may be propagated to them.
+HLO_EXPORT void hlo_make_entry(HloModule *module, HloComputation *computation);
+
+// x, through which no derivative flows.
+HLO_EXPORT HloInstruction *hlo_build_stop_gradient(HloBuilder *builder, HloInstruction *x);
+// x, which HLO_REMAT_SAVE_NAMED saves.
+HLO_EXPORT HloInstruction *hlo_build_checkpoint_name(HloBuilder *builder, HloInstruction *x, const char *name);
+
+HLO_END_C
+
+#endif

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward walk: cotangents are summed per linear instruction, and each instruction with one passes it on to its
+// linear operands.
+#include <assert.h>
+
+#include "hlo/transform/internal.h"
+
+static HloTransposeRule *const RULES[] = {
+#define HLO_DERIVATIVE(name, jvp, transpose) [HLO_OP_##name] = hlo_transpose_##transpose,
+#include "hlo/transform/derivatives.def"
+#undef HLO_DERIVATIVE
+};
+
+static void *lookup(const HloIntMap *map, const HloInstruction *instruction) {
+    const int64_t *found = hlo_int_map_find(map, (uint64_t)instruction->id);
+    return found ? (void *)(intptr_t)*found : NULL;
+}
+
+static void store(HloArena *arena, HloIntMap *map, const HloInstruction *instruction, void *value) {
+    hlo_int_map_set(arena, map, (uint64_t)instruction->id, (int64_t)(intptr_t)value);
+}
+
+static bool is_linear(const HloTransposer *t, const HloInstruction *instruction) {
+    return lookup(&t->linear, instruction) != NULL;
+}
+
+void hlo_transposer_begin(HloTransposer *t) {
+    const HloJvp *j = t->jvp;
+    for (int64_t i = 0; i < j->seeds.count; i++)
+        hlo_int_map_set(t->scratch, &t->linear, (uint64_t)j->seeds.items[i], 1);
+    for (HloInstruction *i = j->b->computation->first; i; i = i->next) {
+        bool linear = is_linear(t, i);
+        for (int32_t k = 0; k < i->operand_count && !linear; k++) linear = is_linear(t, i->operands[k]);
+        if (!linear) continue;
+        hlo_int_map_set(t->scratch, &t->linear, (uint64_t)i->id, 1);
+        hlo_vector_push(t->scratch, &t->order, i);
+    }
+}
+
+// Constants, and what is made of nothing else by repeating them.
+static bool is_cheap(const HloInstruction *i) {
+    while (hlo_is(i, HLO_OP_BROADCAST) || hlo_is(i, HLO_OP_RESHAPE)) i = i->operands[0];
+    return hlo_is(i, HLO_OP_CONSTANT) || hlo_is(i, HLO_OP_IOTA);
+}
+
+void hlo_transposer_residuals(HloTransposer *t, HloInstruction *const *tangents, int64_t count,
+                              HloInstructionVector *residuals) {
+    HloIntMap live = {0}, taken = {0};
+    for (int64_t i = 0; i < count; i++)
+        if (tangents[i]) hlo_int_map_set(t->scratch, &live, (uint64_t)tangents[i]->id, 1);
+    for (int64_t n = t->order.count - 1; n >= 0; n--) {
+        const HloInstruction *i = t->order.items[n];
+        for (int32_t k = 0; k < i->operand_count && lookup(&live, i); k++) {
+            HloInstruction *operand = i->operands[k];
+            if (is_linear(t, operand)) {
+                hlo_int_map_set(t->scratch, &live, (uint64_t)operand->id, 1);
+            } else if (!is_cheap(operand) && !lookup(&taken, operand)) {
+                hlo_int_map_set(t->scratch, &taken, (uint64_t)operand->id, 1);
+                hlo_vector_push(t->scratch, residuals, operand);
+            }
+        }
+    }
+}
+
+static HloInstruction *map_residual(HloTransposer *t, HloInstruction *i) {
+    if (t->is_inline) return i;
+    HloInstruction *mapped = lookup(&t->mapped, i);
+    if (mapped) return mapped;
+    assert(is_cheap(i));
+    HloInstruction *operand = i->operand_count ? map_residual(t, i->operands[0]) : NULL;
+    mapped = hlo_instruction_clone(t->b->computation, i, i->shape, &operand, i->operand_count);
+    store(t->scratch, &t->mapped, i, mapped);
+    return mapped;
+}
+
+HloInstruction *hlo_transposer_residual(HloTransposer *t, int64_t index) {
+    return map_residual(t, t->instruction->operands[index]);
+}
+
+bool hlo_transposer_is_linear(const HloTransposer *t, int64_t index) {
+    return is_linear(t, t->instruction->operands[index]);
+}
+
+HloInstruction **hlo_transposer_cotangents(HloTransposer *t, const HloInstruction *linear) {
+    HloInstruction **leaves = lookup(&t->cotangents, linear);
+    if (!leaves) {
+        leaves = HLO_ARENA_NEW(t->scratch, HloInstruction *, hlo_shape_leaf_count(linear->shape) + 1);
+        store(t->scratch, &t->cotangents, linear, leaves);
+    }
+    return leaves;
+}
+
+void hlo_transposer_add(HloTransposer *t, HloInstruction *linear, HloInstruction *cotangent) {
+    if (!cotangent || t->b->status) return;
+    HloInstruction **leaves = hlo_transposer_cotangents(t, linear);
+    leaves[0] = hlo_transform_sum(t->b, leaves[0], cotangent);
+}
+
+void hlo_transposer_give(HloTransposer *t, int64_t index, HloInstruction *cotangent) {
+    if (hlo_transposer_is_linear(t, index)) hlo_transposer_add(t, t->instruction->operands[index], cotangent);
+}
+
+HloInstruction *hlo_transposer_cotangent(const HloTransposer *t, const HloInstruction *linear) {
+    HloInstruction **leaves = linear ? lookup(&t->cotangents, linear) : NULL;
+    return leaves ? leaves[0] : NULL;
+}
+
+// Passes the cotangents of one instruction on.
+static void step(HloTransposer *t, HloInstruction *i, HloInstruction **cotangents) {
+    HloLinear *placeholder = lookup(&t->jvp->linears, i);
+    t->instruction = i;
+    t->b->metadata = i->metadata;
+    if (placeholder) {
+        placeholder->transpose(t, placeholder, cotangents);
+    } else if (hlo_is(i, HLO_OP_GET_TUPLE_ELEMENT)) {
+        HloInstruction **leaves = hlo_transposer_cotangents(t, i->operands[0]);
+        int64_t index = HLO_ATTRIBUTES(i, TupleIndex)->index;  // placeholders have flat results
+        leaves[index] = hlo_transform_sum(t->b, leaves[index], cotangents[0]);
+    } else if (i->operand_count > 0) {
+        if (i->sharding && cotangents[0] && !cotangents[0]->sharding && !hlo_is(cotangents[0], HLO_OP_PARAMETER))
+            cotangents[0]->sharding = i->sharding;
+        RULES[i->opcode](t, cotangents[0]);
+    }
+    if (t->b->status) t->b->status = hlo_status_at_instruction(t->b->status, i);
+}
+
+void hlo_transposer_run(HloTransposer *t) {
+    const HloMetadata *metadata = t->b->metadata;
+    for (int64_t n = t->order.count - 1; n >= 0 && !t->b->status; n--) {
+        HloInstruction **cotangents = lookup(&t->cotangents, t->order.items[n]);
+        if (cotangents) step(t, t->order.items[n], cotangents);
+    }
+    t->b->metadata = metadata;
+}
+
+void hlo_transposer_remove_linear(HloTransposer *t) {
+    for (int64_t n = t->order.count - 1; n >= 0; n--) {
+        HloInstruction *i = t->order.items[n];
+        if (i->called_count) hlo_instruction_set_called(i, NULL, 0);
+        hlo_instruction_remove(i);
+    }
+}
+
+void hlo_transpose_none(HloTransposer *t, HloInstruction *cotangent) {
+    (void)cotangent;
+    hlo_builder_fail(t->b, hlo_error(HLO_UNIMPLEMENTED, "%s: there is no reverse derivative of %s",
+                                     t->instruction->name, hlo_op_text(t->instruction->opcode)));
+}

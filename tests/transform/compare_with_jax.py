@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares `meshlo grad` with jax.value_and_grad and jax.jvp.
+
+usage: compare_with_jax.py MESHLO [PATTERN]
+
+Each function of functions.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have the numbers that
+JAX's derivative of the function has (f64 to 1e-10, f32 to 1e-5 of the largest element). Multiply-adds of dots and convolutions of the
+gradient are counted in both programs, and must not be more than JAX's. Prints a line for each function that fails, and a last line
+"N passed, N failed".
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+
+jax.config.update("jax_enable_x64", True)
+import jax.numpy as jnp
+import numpy as np
+
+import functions
+
+warnings.filterwarnings("ignore")
+MESHLO = os.path.abspath(sys.argv[1])
+
+
+def run(*arguments):
+    done = subprocess.run([MESHLO, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(" ".join(arguments[:1]) + ": " + done.stderr.strip()[:400])
+
+
+def continuous(x):
+    return jnp.issubdtype(jnp.asarray(x).dtype, jnp.inexact)
+
+
+def scalar(function):
+    """The function's results, each element with a weight of its own, summed to one real number."""
+    def loss(*arguments):
+        total = None
+        for leaf in jax.tree.leaves(function(*arguments)):
+            if continuous(leaf):
+                weights = jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape).astype(jnp.real(leaf).dtype)
+                term = jnp.sum(jnp.real(leaf) * weights)
+                if jnp.iscomplexobj(leaf):
+                    term = term + jnp.sum(jnp.imag(leaf) * (1 - weights))
+                total = term if total is None else total + term
+        return total
+    return loss
+
+
+def multiply_adds(text):
+    """Of the dots and convolutions of an HLO text, loops counted once."""
+    total = 0
+    shapes = {name: [int(d) for d in dims.split(",") if d]
+              for name, dims in re.findall(r"^\s*(?:ROOT )?(%?[\w.\-]+) = \w+\[([\d,]*)\]", text, re.M)}
+    for line in text.splitlines():
+        found = re.match(r"\s*(?:ROOT )?%?[\w.\-]+ = \w+\[([\d,]*)\]\S* dot\((?:\S+\[[^\]]*\]\S* )?(%?[\w.\-]+)", line)
+        if found:
+            size = np.prod([int(d) for d in found[1].split(",") if d], dtype=np.int64)
+            summed = re.search(r"lhs_contracting_dims={([\d,]*)}", line)
+            left = shapes[found[2]]
+            total += int(size * np.prod([left[int(d)] for d in (summed[1].split(",") if summed and summed[1] else [])], dtype=np.int64))
+    return total
+
+
+def derive(folder, text, mode, wrt, inputs):
+    program, derived, results = (os.path.join(folder, name) for name in ("f.mlir", "d.hlo", mode))
+    arrays = os.path.join(folder, "inputs.npz")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(text)
+    np.savez(arrays, *inputs)
+    run("grad", program, "--mode", mode, "--wrt", ",".join(map(str, wrt)), "-o", derived)
+    run("run", derived, "--input", arrays, "--output", results)
+    count = len([name for name in os.listdir(results) if name.endswith(".npy")])
+    with open(derived, encoding="utf-8") as file:
+        return [np.load(os.path.join(results, f"{i}.npy")) for i in range(count)], file.read()
+
+
+def compare(what, got, wanted):
+    if len(got) != len(wanted):
+        raise AssertionError(f"{what}: {len(got)} results, not {len(wanted)}")
+    for i, (a, b) in enumerate(zip(got, wanted)):
+        b = np.asarray(b)
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise AssertionError(f"{what} {i}: {a.dtype}{a.shape}, not {b.dtype}{b.shape}")
+        tolerance = 1e-10 if b.dtype in (np.float64, np.complex128) else 1e-5
+        scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(b), b, 0)), initial=0.0)))
+        if not np.allclose(a, b, rtol=tolerance, atol=tolerance * scale, equal_nan=True):
+            raise AssertionError(f"{what} {i}: {a.ravel()[:4]}, not {b.ravel()[:4]}")
+
+
+def check(folder, function, arguments, modes):
+    wrt = [i for i, x in enumerate(arguments) if continuous(x)]
+    if "reverse" in modes:
+        loss = scalar(function)
+        text = jax.jit(loss, keep_unused=True).lower(*arguments).as_text()
+        derivative = jax.jit(jax.value_and_grad(loss, argnums=tuple(wrt)), keep_unused=True)
+        value, gradients = derivative(*arguments)
+        got, program = derive(folder, text, "value-and-grad", wrt, arguments)
+        compare("gradient", got, [value, *gradients])
+        reference = derivative.lower(*arguments).compiler_ir("hlo").as_hlo_text()
+        ours, theirs = multiply_adds(program), multiply_adds(reference)
+        if ours > theirs:
+            raise AssertionError(f"{ours} multiply-adds, JAX {theirs}")
+    if "forward" in modes:
+        random = np.random.default_rng(7)
+        tangents = [np.asarray(random.normal(size=np.shape(arguments[i]))).astype(np.asarray(arguments[i]).dtype) for i in wrt]
+        def partial(*active):
+            whole = list(arguments)
+            for i, x in zip(wrt, active):
+                whole[i] = x
+            return function(*whole)
+        values, wanted = jax.jvp(partial, [arguments[i] for i in wrt], tangents)
+        text = jax.jit(function, keep_unused=True).lower(*arguments).as_text()
+        got, _ = derive(folder, text, "jvp", wrt, [*arguments, *tangents])
+        leaves = [jnp.asarray(x) for x in jax.tree.leaves(values)]
+        active = [t for t, x in zip(jax.tree.leaves(wanted), leaves) if continuous(x)]
+        compare("tangent", got, [*leaves, *active])
+
+
+def main():
+    pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+    passed = failed = 0
+    for name, function, arguments, modes in functions.all_functions():
+        if not pattern.search(name):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                check(folder, function, arguments, modes)
+                passed += 1
+            except Exception as error:  # every failure is a line of the report
+                failed += 1
+                print(f"{name}: {type(error).__name__}: {str(error)[:500]}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

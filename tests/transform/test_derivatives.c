@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derivatives against two oracles that need no second implementation: differences of values in f64 for forward mode,
+// and forward mode for reverse mode, since <cotangent, J tangent> = <J^T cotangent, tangent>. Second derivatives are
+// those of the reverse derivative, checked in the same way.
+#include <complex.h>
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hlo/eval/eval.h"
+#include "hlo/hlo.h"
+#include "tests/support/cases.h"
+#include "tests/support/compiled.h"
+#include "tests/support/random.h"
+
+enum { MOST = 64 };
+
+typedef struct Case {
+    const char *name, *parameters, *root, *called;
+    bool once;  // no second derivative: it jumps, or has none
+} Case;
+
+static const Case kCases[] = {
+#include "cases.def"
+};
+
+static double uniform(Random *random) {
+    return (double)(random_next(random) >> 11) / 9007199254740992.0;
+}
+
+static bool continuous(const HloShape *shape) {
+    return hlo_type_is_float(shape->type) || hlo_type_is_complex(shape->type);
+}
+
+// Values of one shape between `low` and `high`, no two alike; integers count from 0.
+static HloLiteral *values(Random *random, const HloShape *shape, double low, double high) {
+    HloLiteral *literal = hlo_literal_new(shape);
+    cr_assert_not_null(literal);
+    for (int64_t i = 0; i < hlo_shape_elements(shape); i++) {
+        double re = low + (high - low) * uniform(random), im = low + (high - low) * uniform(random);
+        if (hlo_type_is_complex(shape->type))
+            hlo_literal_set_complex(literal, i, re + im * I);
+        else if (hlo_type_is_float(shape->type))
+            hlo_literal_set_double(literal, i, re);
+        else
+            hlo_literal_set_int64(literal, i, i % 3);
+    }
+    return literal;
+}
+
+// base + factor * direction
+static HloLiteral *moved(const HloLiteral *base, const HloLiteral *direction, double factor) {
+    HloLiteral *result = hlo_literal_copy(base);
+    for (int64_t i = 0; i < hlo_shape_elements(base->shape); i++)
+        hlo_literal_set_complex(result, i,
+                                hlo_literal_get_complex(base, i) + factor * hlo_literal_get_complex(direction, i));
+    return result;
+}
+
+// The real part of the product without conjugation, in which JAX's cotangents are measured.
+static double product(const HloLiteral *a, const HloLiteral *b) {
+    double sum = 0;
+    for (int64_t i = 0; i < hlo_shape_elements(a->shape); i++)
+        sum += creal(hlo_literal_get_complex(a, i) * hlo_literal_get_complex(b, i));
+    return sum;
+}
+
+// The results of a computation, leaf by leaf.
+static int64_t evaluate(const char *name, const HloComputation *computation, HloLiteral **arguments, int64_t count,
+                        HloLiteral **results) {
+    HloLiteral *result = NULL;
+    HloStatus status =
+        hlo_evaluate_computation(computation, (const HloLiteral *const *)arguments, count, NULL, &result);
+    cr_assert_null(status, "%s: %s: %s", name, computation->name, hlo_status_message(status));
+    int64_t leaves = hlo_shape_leaf_count(computation->root->shape);
+    cr_assert_leq(leaves, MOST);
+    bool tuple = hlo_shape_is_tuple(result->shape);
+    for (int64_t i = 0; i < leaves; i++) results[i] = hlo_literal_copy(tuple ? result->elements[i] : result);
+    hlo_literal_free(result);
+    return leaves;
+}
+
+static void free_all(HloLiteral **literals, int64_t count) {
+    for (int64_t i = 0; i < count; i++) hlo_literal_free(literals[i]);
+}
+
+static void must_verify(const char *name, HloModule *module, HloComputation *entry) {
+    HloComputation *old = module->entry;
+    hlo_make_entry(module, entry);
+    HloStatus status = hlo_verify(module);
+    cr_assert_null(status, "%s: %s: %s", name, entry->name, hlo_status_message(status));
+    hlo_make_entry(module, old);
+}
+
+// What one check works on: arguments, a direction for each continuous one, the values there, and the tangents.
+typedef struct Check {
+    const char *name;
+    HloComputation *computation;
+    int64_t parameters, active, leaves;
+    int64_t wrt[MOST];
+    HloLiteral *arguments[MOST], *directions[MOST];
+    HloLiteral *forward[MOST];
+    int64_t forward_count;
+} Check;
+
+static void choose(Check *c, uint64_t seed) {
+    Random random = {seed};
+    c->parameters = hlo_parameter_count(c->computation);
+    c->leaves = hlo_shape_leaf_count(c->computation->root->shape);
+    for (int64_t i = 0; i < c->parameters; i++) {
+        const HloShape *shape = c->computation->parameters.items[i]->shape;
+        c->arguments[i] = values(&random, shape, 0.3, 0.9);
+        if (!continuous(shape)) continue;
+        c->directions[c->active] = values(&random, shape, -1, 1);
+        c->wrt[c->active++] = i;
+    }
+}
+
+static HloGradientOptions options_of(const Check *c) {
+    return (HloGradientOptions){.wrt = {c->wrt, c->active}};
+}
+
+// Forward mode against (f(x + h t) - f(x - h t)) / 2h.
+static void check_forward(Check *c) {
+    HloGradientOptions options = options_of(c);
+    HloComputation *jvp;
+    HloStatus status = hlo_jvp(c->computation, &options, &jvp);
+    cr_assert_null(status, "%s: %s", c->name, hlo_status_message(status));
+    must_verify(c->name, c->computation->module, jvp);
+    HloLiteral *inputs[2 * MOST], *sides[2][MOST], *shifted[MOST];
+    memcpy(inputs, c->arguments, sizeof c->arguments);
+    for (int64_t i = 0; i < c->active; i++) inputs[c->parameters + i] = c->directions[i];
+    c->forward_count = evaluate(c->name, jvp, inputs, c->parameters + c->active, c->forward);
+    const double step = 1e-5;
+    for (int side = 0; side < 2; side++) {
+        memcpy(shifted, c->arguments, sizeof shifted);
+        for (int64_t i = 0; i < c->active; i++)
+            shifted[c->wrt[i]] = moved(c->arguments[c->wrt[i]], c->directions[i], side ? -step : step);
+        evaluate(c->name, c->computation, shifted, c->parameters, sides[side]);
+        for (int64_t i = 0; i < c->active; i++) hlo_literal_free(shifted[c->wrt[i]]);
+    }
+    for (int64_t k = 0, next = c->leaves; k < c->leaves; k++) {
+        if (!continuous(sides[0][k]->shape)) continue;
+        const HloLiteral *tangent = c->forward[next++];
+        for (int64_t i = 0; i < hlo_shape_elements(tangent->shape); i++) {
+            double _Complex got = hlo_literal_get_complex(tangent, i);
+            double _Complex wanted =
+                (hlo_literal_get_complex(sides[0][k], i) - hlo_literal_get_complex(sides[1][k], i)) / (2 * step);
+            cr_assert(cabs(got - wanted) <= 1e-6 * (1 + cabs(wanted)),
+                      "%s: %s: tangent %lld of result %lld: %g, not %g", c->name, c->computation->name, (long long)i,
+                      (long long)k, creal(got), creal(wanted));
+        }
+    }
+    free_all(sides[0], c->leaves);
+    free_all(sides[1], c->leaves);
+}
+
+// Reverse mode against forward mode. Returns the reverse derivative.
+static HloComputation *check_reverse(Check *c, HloRemat remat) {
+    HloGradientOptions options = options_of(c);
+    HloComputation *vjp;
+    options.remat = remat;
+    HloStatus status = hlo_vjp(c->computation, &options, &vjp);
+    cr_assert_null(status, "%s: %s", c->name, hlo_status_message(status));
+    must_verify(c->name, c->computation->module, vjp);
+    HloLiteral *inputs[2 * MOST], *reverse[MOST];
+    int64_t count = c->parameters;
+    Random random = {17};
+    double forward = 0, backward = 0, size = 0;
+    memcpy(inputs, c->arguments, sizeof c->arguments);
+    for (int64_t k = 0, next = c->leaves; k < c->leaves; k++) {
+        if (!continuous(c->forward[k]->shape)) continue;
+        inputs[count] = values(&random, c->forward[k]->shape, -1, 1);
+        forward += product(inputs[count++], c->forward[next++]);
+    }
+    evaluate(c->name, vjp, inputs, count, reverse);
+    for (int64_t i = 0; i < c->active; i++) {
+        backward += product(reverse[c->leaves + i], c->directions[i]);
+        size += sqrt(fabs(product(reverse[c->leaves + i], reverse[c->leaves + i])));
+    }
+    cr_assert(fabs(forward - backward) <= 1e-11 * (1 + size), "%s: %s: forward %.15g, reverse %.15g", c->name,
+              c->computation->name, forward, backward);
+    for (int64_t k = 0; k < c->leaves; k++)
+        cr_assert(hlo_literal_equal(reverse[k], c->forward[k]), "%s: value %lld", c->name, (long long)k);
+    free_all(inputs + c->parameters, count - c->parameters);
+    free_all(reverse, c->leaves + c->active);
+    return vjp;
+}
+
+static void check_derivatives(const char *name, HloComputation *computation, int depth) {
+    Check c = {.name = name, .computation = computation};
+    choose(&c, 1 + (uint64_t)depth);
+    check_forward(&c);
+    HloComputation *vjp = check_reverse(&c, HLO_REMAT_SAVE_EVERYTHING);
+    check_reverse(&c, HLO_REMAT_SAVE_NOTHING);
+    free_all(c.arguments, c.parameters);
+    free_all(c.directions, c.active);
+    free_all(c.forward, c.forward_count);
+    if (depth > 1) check_derivatives(name, vjp, depth - 1);
+}
+
+static void check_text(const char *name, const char *text, int depth) {
+    HloModule *module = compiled_must_parse(text);
+    check_derivatives(name, module->entry, depth);
+    hlo_module_free(module);
+}
+
+ParameterizedTestParameters(derivatives, of_each_op) {
+    return cases_numbered(HLO_COUNT_OF(kCases));
+}
+
+ParameterizedTest(int *number, derivatives, of_each_op) {
+    const Case *c = &kCases[*number];
+    HloText text = {0};
+    cases_program(&text, c->parameters, c->root, c->called);
+    check_text(c->name, text.data, c->once ? 1 : 2);
+    hlo_text_free(&text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Random programs
+
+typedef HloInstruction *Unary(HloBuilder *b, HloInstruction *x);
+typedef HloInstruction *Binary(HloBuilder *b, HloInstruction *x, HloInstruction *y);
+
+static HloInstruction *softened(HloBuilder *b, HloInstruction *x) {
+    return hlo_build_sqrt(b, hlo_build_add(b, hlo_build_mul(b, x, x), hlo_build_splat_like(b, x, 1)));
+}
+
+static HloInstruction *moved_about(HloBuilder *b, Random *random, HloInstruction *x) {
+    switch (random_under(random, 6)) {
+        case 0: return hlo_build_transpose(b, x, HLO_DIMS(1, 0));
+        case 1: return hlo_build_reverse(b, x, HLO_DIMS(0));
+        case 2:
+            return hlo_build_pad(b, hlo_build_slice(b, x, HLO_DIMS(0, 1), HLO_DIMS(3, 3), HLO_DIMS(2, 1)),
+                                 hlo_build_scalar(b, HLO_F64, 0.5), HLO_DIMS(0, 1), HLO_DIMS(0, 0), HLO_DIMS(1, 0));
+        case 3: return hlo_build_reshape(b, hlo_build_transpose(b, x, HLO_DIMS(1, 0)), HLO_DIMS(3, 3));
+        case 4:
+            return hlo_build_broadcast(b, hlo_build_reduce_op(b, HLO_OP_ADD, x, HLO_DIMS(0)), HLO_DIMS(3, 3),
+                                       HLO_DIMS(1));
+        default: {
+            HloInstruction *parts[] = {hlo_build_slice(b, x, HLO_DIMS(1, 0), HLO_DIMS(3, 3), HLO_DIMS()),
+                                       hlo_build_slice(b, x, HLO_DIMS(0, 0), HLO_DIMS(1, 3), HLO_DIMS())};
+            return hlo_build_concatenate(b, parts, 2, 0);
+        }
+    }
+}
+
+// A program on f64[3,3] whose values stay of moderate size.
+static HloComputation *random_program(HloModule *module, uint64_t seed) {
+    static Unary *const kUnary[] = {hlo_build_sin, hlo_build_cos,    hlo_build_tanh, hlo_build_logistic,
+                                    hlo_build_erf, hlo_build_negate, softened};
+    static Binary *const kBinary[] = {hlo_build_add, hlo_build_sub, hlo_build_mul, hlo_build_atan2};
+    Random random = {seed};
+    HloInstruction *pool[32];
+    HloBuilder *b = hlo_builder_new(module, "random");
+    int64_t count = 2;
+    for (int64_t i = 0; i < count; i++) pool[i] = hlo_build_parameter(b, i, HLO_F64, HLO_DIMS(3, 3), "x");
+    while (count < 20) {
+        HloInstruction *x = pool[random_under(&random, (uint64_t)count)],
+                       *y = pool[random_under(&random, (uint64_t)count)];
+        switch (random_under(&random, 5)) {
+            case 0: pool[count] = kUnary[random_under(&random, 7)](b, x); break;
+            case 1: pool[count] = kBinary[random_under(&random, 3)](b, hlo_build_sin(b, x), y); break;
+            case 2: pool[count] = hlo_build_atan2(b, x, softened(b, y)); break;
+            case 3: pool[count] = hlo_build_matmul(b, hlo_build_tanh(b, x), hlo_build_sin(b, y)); break;
+            default: pool[count] = moved_about(b, &random, x);
+        }
+        pool[count] = hlo_build_tanh(b, pool[count]);
+        count++;
+    }
+    HloInstruction *results[] = {pool[count - 1], hlo_build_reduce_op(b, HLO_OP_ADD, pool[count - 2], HLO_DIMS(0, 1))};
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_tuple(b, results, 2));
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return module->entry;
+}
+
+Test(derivatives, of_random_programs) {
+    int64_t count = cases_setting("MESHLO_RANDOM_PROGRAMS", 40);
+    int64_t first = cases_setting("MESHLO_RANDOM_SEED", 1);
+    for (int64_t i = 0; i < count; i++) {
+        char name[32];
+        HloModule *module = hlo_module_new("random");
+        snprintf(name, sizeof name, "seed %lld", (long long)(first + i));
+        check_derivatives(name, random_program(module, (uint64_t)(first + i)), 2);
+        hlo_module_free(module);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// What is not differentiated, and by name
+
+typedef struct Refused {
+    const char *parameters, *root, *called, *part;
+    int64_t wrt;
+    bool has_aux;
+} Refused;
+
+static const Refused kRefused[] = {
+    {"f32[4]", "negate(p0)", "", "no floating-point number", 0, false},
+    {"s32[]", "negate(p0)", "", "no floating-point number", 0, false},
+    {"f32[]", "negate(p0)", "", "there is no parameter 1", 1, false},
+    {"f32[];s32[]", "negate(p0)", "", "its type is s32", 1, false},
+    {"f32[];f32[]", "tuple(p0, p1)", "", "need has_aux", 0, false},
+    {"f32[]", "f32[] rng(p0, p0), distribution=rng_uniform", "", "there is no derivative of rng", 0, false},
+    {"f32[]", "f32[] custom-call(p0), custom_call_target=\"mine\"", "", "custom call to mine", 0, false},
+    {"f32[]", "f32[] fusion(p0), kind=kLoop, calls=c", "c {\n  x = f32[] parameter(0)\n  ROOT y = f32[] negate(x)\n}\n",
+     "there is no derivative of fusion", 0, false},
+    {"f32[]", "while(p0), condition=less, body=twice",
+     "less {\n  x = f32[] parameter(0)\n  c = f32[] constant(9)\n  ROOT y = pred[] compare(x, c), direction=LT\n}\n"
+     "twice {\n  x = f32[] parameter(0)\n  ROOT y = f32[] add(x, x)\n}\n",
+     "reverse mode needs the number of iterations", 0, false},
+};
+
+ParameterizedTestParameters(derivatives, refused) {
+    return cases_numbered(HLO_COUNT_OF(kRefused));
+}
+
+ParameterizedTest(int *number, derivatives, refused) {
+    const Refused *r = &kRefused[*number];
+    HloText text = {0};
+    cases_program(&text, r->parameters, r->root, r->called);
+    HloModule *module = compiled_must_parse(text.data);
+    HloComputation *result = module->entry;
+    HloStatus status = hlo_value_and_gradient(
+        module->entry, &(HloGradientOptions){.wrt = {&r->wrt, 1}, .has_aux = r->has_aux}, &result);
+    cr_assert_not_null(status, "%s", r->root);
+    cr_expect_null(result);
+    cr_expect_not_null(strstr(hlo_status_message(status), r->part), "%s: %s", r->root, hlo_status_message(status));
+    hlo_status_free(status);
+    hlo_module_free(module);
+    hlo_text_free(&text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Results, marks and rules
+
+static double number_of(const HloLiteral *literal) {
+    return hlo_literal_get_double(literal, 0);
+}
+
+// The derivative at 3 of a computation f64[] -> f64[] by the options.
+static double slope(HloComputation *computation, const HloGradientOptions *options) {
+    HloComputation *gradient;
+    HloStatus status = hlo_gradient(computation, options, &gradient);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloLiteral *x = hlo_literal_of(HLO_F64, HLO_DIMS(), &(double){3}), *results[MOST];
+    cr_assert_eq(evaluate("slope", gradient, &x, 1, results), 1);
+    double result = number_of(results[0]);
+    free_all(results, 1);
+    hlo_literal_free(x);
+    return result;
+}
+
+Test(derivatives, stop_at_marks) {
+    HloModule *module = hlo_module_new("stop");
+    HloBuilder *b = hlo_builder_new(module, "main");
+    HloInstruction *x = hlo_build_parameter(b, 0, HLO_F64, HLO_DIMS(), "x");
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_mul(b, x, hlo_build_stop_gradient(b, x)));
+    cr_assert_null(status);
+    cr_expect_eq(slope(module->entry, NULL), 3.0);
+    hlo_module_free(module);
+}
+
+static HloComputation *built(HloBuilder *b, HloInstruction *root) {
+    HloComputation *computation;
+    HloStatus status = hlo_builder_finish(b, root, &computation);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    return computation;
+}
+
+static HloInstruction *parameter(HloBuilder *b, int64_t number) {
+    return hlo_build_parameter(b, number, HLO_F64, HLO_DIMS(), NULL);
+}
+
+// f(x) = sin(x) called twice, with rules that say that its derivative is 5 and 7.
+Test(derivatives, follow_the_user_s_rules) {
+    HloModule *module = hlo_module_new("rules");
+    HloBuilder *b = hlo_builder_new(module, "f");
+    HloComputation *f = built(b, hlo_build_sin(b, parameter(b, 0)));
+    b = hlo_builder_new(module, "f_jvp");
+    HloInstruction *x = parameter(b, 0), *t = parameter(b, 1);
+    HloInstruction *pair[] = {hlo_build_sin(b, x), hlo_build_mul(b, t, hlo_build_scalar(b, HLO_F64, 5))};
+    HloComputation *jvp = built(b, hlo_build_tuple(b, pair, 2));
+    b = hlo_builder_new(module, "f_forward");
+    x = parameter(b, 0);
+    pair[0] = hlo_build_sin(b, x);
+    pair[1] = x;
+    HloComputation *forward = built(b, hlo_build_tuple(b, pair, 2));
+    b = hlo_builder_new(module, "f_backward");
+    x = parameter(b, 0);
+    pair[0] = hlo_build_mul(b, hlo_build_mul(b, parameter(b, 1), x), hlo_build_scalar(b, HLO_F64, 7));
+    HloComputation *backward = built(b, hlo_build_tuple(b, pair, 1));
+    b = hlo_builder_new(module, "main");
+    x = parameter(b, 0);
+    HloInstruction *once = hlo_build_call(b, &x, 1, f);
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_add(b, once, hlo_build_mul(b, x, x)));
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    HloDerivativeRule rule = {.computation = f, .jvp = jvp};
+    cr_expect_eq(slope(module->entry, &(HloGradientOptions){.rules = &rule, .rule_count = 1}), 5.0 + 6.0);
+    rule = (HloDerivativeRule){.computation = f, .forward = forward, .backward = backward};
+    cr_expect_eq(slope(module->entry, &(HloGradientOptions){.rules = &rule, .rule_count = 1}), 7 * 3.0 + 6.0);
+    rule.backward = NULL;
+    HloComputation *result;
+    status = hlo_gradient(module->entry, &(HloGradientOptions){.rules = &rule, .rule_count = 1}, &result);
+    cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
+    hlo_status_free(status);
+    hlo_module_free(module);
+}
+
+// The number of instructions of an opcode in a computation.
+static int64_t count_of(const HloComputation *computation, HloOpcode opcode) {
+    int64_t count = 0;
+    for (const HloInstruction *i = computation->first; i; i = i->next) count += i->opcode == opcode;
+    return count;
+}
+
+// Of two layers tanh(x w): which policy computes the products and the functions again.
+Test(derivatives, compute_again_what_the_policy_does_not_save) {
+    static const struct {
+        HloRemat remat;
+        int64_t dots, functions;
+    } kWanted[] = {{HLO_REMAT_SAVE_EVERYTHING, 5, 2},
+                   {HLO_REMAT_SAVE_DOTS, 5, 4},
+                   {HLO_REMAT_SAVE_NAMED, 6, 3},
+                   {HLO_REMAT_SAVE_NOTHING, 7, 4}};
+    HloModule *module = hlo_module_new("remat");
+    HloBuilder *b = hlo_builder_new(module, "main");
+    HloInstruction *w = hlo_build_parameter(b, 0, HLO_F64, HLO_DIMS(4, 4), "w");
+    HloInstruction *x = hlo_build_parameter(b, 1, HLO_F64, HLO_DIMS(4, 4), "x");
+    HloInstruction *first = hlo_build_checkpoint_name(b, hlo_build_tanh(b, hlo_build_matmul(b, x, w)), "first");
+    HloInstruction *second = hlo_build_tanh(b, hlo_build_matmul(b, first, w));
+    HloStatus status = hlo_builder_finish_entry(b, hlo_build_reduce_op(b, HLO_OP_ADD, second, HLO_DIMS(0, 1)));
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    for (size_t i = 0; i < HLO_COUNT_OF(kWanted); i++) {
+        HloComputation *gradient;
+        status = hlo_value_and_gradient(module->entry, &(HloGradientOptions){.remat = kWanted[i].remat}, &gradient);
+        cr_assert_null(status, "%s", hlo_status_message(status));
+        cr_expect_eq(count_of(gradient, HLO_OP_DOT), kWanted[i].dots, "policy %zu: %lld dots", i,
+                     (long long)count_of(gradient, HLO_OP_DOT));
+        cr_expect_eq(count_of(gradient, HLO_OP_TANH), kWanted[i].functions, "policy %zu: %lld functions", i,
+                     (long long)count_of(gradient, HLO_OP_TANH));
+    }
+    hlo_module_free(module);
+}
+
+// A gradient has the sharding of its parameter, a cotangent that of the value.
+Test(derivatives, keep_shardings) {
+    HloModule *module = compiled_must_parse(
+        "HloModule m, num_partitions=2\nsum {\n  a = f64[] parameter(0)\n  b = f64[] parameter(1)\n"
+        "  ROOT c = f64[] add(a, b)\n}\nENTRY e {\n  w = f64[4] parameter(0), sharding={devices=[2]<=[2]}\n"
+        "  s = f64[4] sine(w), sharding={devices=[2]<=[2]}\n  t = f64[4] multiply(s, s)\n  z = f64[] constant(0)\n"
+        "  ROOT r = f64[] reduce(t, z), dimensions={0}, to_apply=sum\n}\n");
+    HloComputation *gradient;
+    HloStatus status = hlo_gradient(module->entry, NULL, &gradient);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    cr_expect_not_null(gradient->parameters.items[0]->sharding);
+    cr_expect_not_null(gradient->root->operands[0]->sharding);
+    hlo_module_free(module);
+}

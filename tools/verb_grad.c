@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo grad: the derivative of a program, as a program.
+#include <stdlib.h>
+#include <string.h>
+
+#include "hlo/transform/transform.h"
+#include "hlo/verify/verify.h"
+#include "tools/program.h"
+
+static const CliOption kOptions[] = {
+    {"wrt", CLI_TEXT, "0,2,…", "The parameters to differentiate by (default: 0)."},
+    {"mode", CLI_TEXT, "MODE",
+     "value-and-grad (default), grad, vjp (a cotangent for each result as a parameter) or jvp (a tangent for each "
+     "parameter of --wrt)."},
+    {"has-aux", CLI_FLAG, NULL, "Differentiate the first result only and pass the others through."},
+    {"remat", CLI_TEXT, "POLICY",
+     "What the backward part may use of the forward part: everything (default), nothing, dots or named; it computes "
+     "the rest again."},
+    {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+typedef HloStatus Transform(HloComputation *computation, const HloGradientOptions *options, HloComputation **result);
+
+static const struct {
+    const char *name;
+    Transform *transform;
+} kModes[] = {{"value-and-grad", hlo_value_and_gradient}, {"grad", hlo_gradient}, {"vjp", hlo_vjp}, {"jvp", hlo_jvp}};
+
+// In the order of HloRemat.
+static const char *const kPolicies[] = {"everything", "nothing", "dots", "named"};
+
+static HloStatus read_wrt(CliContext *context, HloInts *wrt) {
+    const char *text = cli_text_or(context, "wrt", "0");
+    HloInt64Vector numbers = {0};
+    for (const char *at = text; *at;) {
+        char *end;
+        long long number = strtoll(at, &end, 10);
+        if (end == at || number < 0 || (*end && *end != ',') || (*end == ',' && !end[1]))
+            return cli_usage_error(context, "--wrt: '%s' is no list of parameter numbers", text);
+        hlo_vector_push(context->arena, &numbers, number);
+        at = *end ? end + 1 : end;
+    }
+    if (numbers.count == 0) return cli_usage_error(context, "--wrt: the list is empty");
+    *wrt = (HloInts){numbers.items, numbers.count};
+    return HLO_SUCCESS;
+}
+
+static HloStatus read_mode(CliContext *context, Transform **transform) {
+    const char *name = cli_text_or(context, "mode", kModes[0].name);
+    for (size_t i = 0; i < HLO_COUNT_OF(kModes); ++i) {
+        if (strcmp(kModes[i].name, name) != 0) continue;
+        *transform = kModes[i].transform;
+        return HLO_SUCCESS;
+    }
+    return cli_usage_error(context, "--mode: '%s' is none of value-and-grad, grad, vjp, jvp", name);
+}
+
+static HloStatus read_remat(CliContext *context, HloRemat *remat) {
+    const char *name = cli_text_or(context, "remat", kPolicies[0]);
+    for (size_t i = 0; i < HLO_COUNT_OF(kPolicies); ++i) {
+        if (strcmp(kPolicies[i], name) != 0) continue;
+        *remat = (HloRemat)i;
+        return HLO_SUCCESS;
+    }
+    return cli_usage_error(context, "--remat: '%s' is none of everything, nothing, dots, named", name);
+}
+
+static HloStatus run_grad(CliContext *context) {
+    HloGradientOptions options = {.has_aux = cli_flag(context, "has-aux")};
+    Transform *transform = NULL;
+    HloModule *module = NULL;
+    HloComputation *result = NULL;
+    HLO_TRY(read_wrt(context, &options.wrt));
+    HLO_TRY(read_mode(context, &transform));
+    HLO_TRY(read_remat(context, &options.remat));
+    HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
+    cli_progress(context, "differentiating");
+    HloStatus status = transform(module->entry, &options, &result);
+    if (!status) {
+        hlo_make_entry(module, result);
+        hlo_module_remove_unreachable(module);
+        status = hlo_verify(module);
+    }
+    if (!status) status = cli_write_program(context, module);
+    hlo_module_free(module);
+    return status;
+}
+
+const CliVerb cli_verb_grad = {
+    .name = "grad",
+    .arguments = "FILE",
+    .summary = "Differentiate a program and print the program of its gradient.",
+    .description =
+        "The result is a tuple: the leaves of the program's result, then for each leaf of each parameter of --wrt the "
+        "gradient of\nthe first result, which must be a floating-point number. Values, ties and complex numbers follow "
+        "jax.grad. The\nprogram of a gradient is a program: it can be sharded, run and differentiated again.",
+    .examples =
+        "meshlo grad loss.mlir --wrt 0,1 -o step.hlo\nmeshlo grad loss.mlir --has-aux --remat dots | meshlo run -\n"
+        "meshlo grad model.mlir --mode jvp --wrt 2",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_program_options, &kTable},
+    .run = run_grad,
+};
