@@ -355,6 +355,15 @@ static HloStatus agree(DeviceCount *known, int64_t count, const char *where) {
     return HLO_SUCCESS;
 }
 
+// True if the axes of the mesh split, reduce or fix nothing: the array is whole on every device, of however many, as in
+// Shardy, which makes a plain {replicated} of it.
+static bool uses_no_axes(const HloNamedSharding *named) {
+    if (named->whole != HLO_SHARDING_TILED) return named->whole == HLO_SHARDING_REPLICATED;
+    int64_t used = named->unreduced.count + named->manual.count;
+    for (int64_t i = 0; i < named->dim_count; i++) used += named->dims[i].count;
+    return used == 0;
+}
+
 // The number of devices of an annotation; 0 where it has none (replicated, maximal, manual), and -1 where the product
 // leaves 64 bits, which agree() ignores too.
 static int64_t annotation_devices(const HloSharding *sharding) {
@@ -367,8 +376,8 @@ static int64_t annotation_devices(const HloSharding *sharding) {
         return 0;
     }
     if (sharding->kind == HLO_SHARDING_TILED) return product_of(sharding->tile_dims);
-    if (sharding->kind != HLO_SHARDING_NAMED || sharding->named->mesh.axis_sizes.count == 0) return 0;
-    return product_of(sharding->named->mesh.axis_sizes);
+    if (sharding->kind != HLO_SHARDING_NAMED || uses_no_axes(sharding->named)) return 0;
+    return sharding->named->mesh.axis_sizes.count ? product_of(sharding->named->mesh.axis_sizes) : 0;
 }
 
 // Runs agree() on one annotation of an instruction.
@@ -694,12 +703,16 @@ static HloStatus annotation_from_named(HloArena *arena, const SpmdMesh *mesh, co
     if (named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_FAIL_IF(named->dim_count != rank, HLO_INVALID_ARGUMENT,
                 "a sharding of %lld dimensions on an array of rank %lld", (long long)named->dim_count, (long long)rank);
-    // A mesh without axes is Shardy's way to say that all devices have the whole.
-    HLO_FAIL_IF(named->mesh.axis_sizes.count && product_of(named->mesh.axis_sizes) != mesh->device_count,
-                HLO_INVALID_ARGUMENT, "a sharding of %lld devices on a mesh of %lld",
-                (long long)product_of(named->mesh.axis_sizes), (long long)mesh->device_count);
     bool *open = HLO_ARENA_NEW(arena, bool, rank);
     for (int64_t i = 0; i < rank; i++) open[i] = named->dims[i].open;
+    // A mesh without axes is Shardy's way to say that all devices have the whole.
+    const bool fits = named->mesh.axis_sizes.count == 0 || product_of(named->mesh.axis_sizes) == mesh->device_count;
+    if (!fits && uses_no_axes(named)) {
+        annotation->open = open;
+        return HLO_SUCCESS;
+    }
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "a sharding of %lld devices on a mesh of %lld",
+                (long long)product_of(named->mesh.axis_sizes), (long long)mesh->device_count);
     if (!is_plain(&named->mesh) || !annotation_from_axes(arena, mesh, named, annotation)) {
         annotation->sharding = spmd_sharding_new(arena, rank, 0);
         HLO_TRY(annotation_from_tiled(arena, mesh, tiled_from_named(arena, named), rank, annotation));

@@ -598,3 +598,47 @@ Test(stablehlo_export, bug_many_dynamic_reshapes_and_random_numbers_took_the_squ
     hlo_module_free(again);
     hlo_module_free(module);
 }
+
+// Stacks of more than a hundred calls were cut short without a word, and those of as many calls as fit in a file could
+// have overflowed ours. The innermost line is what HLO keeps of them when it is read again.
+Test(stablehlo_export, bug_the_outer_callers_of_deep_calls_were_dropped) {
+    static const int depths[] = {1, 100, 101, 250, 3000};
+    for (size_t i = 0; i < HLO_COUNT_OF(depths); i++) {
+        HloText source = {0};
+        hlo_text_string(&source, "HloModule m\n\nFileNames\n1 \"a.py\"\n\nFunctionNames\n");
+        for (int f = 1; f <= depths[i]; f++) hlo_text_format(&source, "%d \"f%d\"\n", f, f);
+        hlo_text_string(&source, "\nFileLocations\n");
+        for (int f = 1; f <= depths[i]; f++)
+            hlo_text_format(&source,
+                            "%d {file_name_id=1 function_name_id=%d line=%d end_line=%d column=0 end_column=0}\n", f, f,
+                            f, f);
+        hlo_text_string(&source, "\nStackFrames\n");
+        // A parent is written one higher than its number.
+        for (int f = 1; f <= depths[i]; f++)
+            hlo_text_format(&source, "%d {file_location_id=%d parent_frame_id=%d}\n", f, f, f);
+        hlo_text_format(&source,
+                        "\nENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] negate(p), "
+                        "metadata={stack_frame_id=%d}\n}\n",
+                        depths[i]);
+        HloModule *module = NULL;
+        must(hlo_parse(source.data, source.length, NULL, &module), "deep");
+        HloText text = write_text(module, true, "deep");
+        for (int f = 1; f <= depths[i]; f++) {
+            char line[64];
+            snprintf(line, sizeof(line), "loc(\"a.py\":%d:0)", f);
+            cr_assert(strstr(text.data, line), "%d of %d", f, depths[i]);
+        }
+        HloModule *from_text = read_text(text, "deep"), *from_bytes = through_bytecode(module, NULL, "deep");
+        for (int door = 0; door < 2; door++) {
+            const HloMetadata *metadata = (door ? from_bytes : from_text)->entry->root->metadata;
+            cr_assert(metadata, "%d", door);
+            cr_expect_str_eq(metadata->source_file, "a.py");
+            cr_expect_eq(metadata->source_line, depths[i]);
+        }
+        hlo_module_free(from_text);
+        hlo_module_free(from_bytes);
+        hlo_module_free(module);
+        hlo_text_free(&text);
+        hlo_text_free(&source);
+    }
+}

@@ -244,10 +244,15 @@ static const MlirAttribute *read_name_location(MlirFile *file, MlirCursor *curso
                          (MlirAttribute){.kind = MLIR_LOCATION, .string = string_of(name), .items = child, .count = 1});
 }
 
+// Callers beyond half of the depth that we read are left out: nothing of them is used, and a call stack may be deeper.
 static const MlirAttribute *read_call_site(MlirFile *file, MlirCursor *cursor) {
     const MlirAttribute **children = HLO_ARENA_NEW(file->arena, const MlirAttribute *, 2);
     children[0] = mlir_read_attribute(file, cursor);
-    children[1] = mlir_read_attribute(file, cursor);
+    const uint64_t caller = mlir_read_varint(cursor);
+    const bool skipped = file->depth > DEEPEST_NESTING / 2 && caller < (uint64_t)file->attribute_count &&
+                         !file->attributes[caller].decoded;
+    children[1] =
+        skipped ? new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION}) : mlir_attribute_at(file, cursor, caller);
     return new_attribute(file, (MlirAttribute){.kind = MLIR_LOCATION, .items = children, .count = 2});
 }
 

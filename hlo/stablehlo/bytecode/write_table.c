@@ -509,11 +509,23 @@ static uint64_t new_location_index(Writer *writer, const MlirAttribute *location
     return add_entry(writer, &writer->attributes, WRITE_BUILTIN, &bytes);
 }
 
-// Call stacks are trees that share their branches: each branch is written once.
+// Call stacks are trees that share their branches: each branch is written once, callers first, so that a stack of any
+// depth needs no recursion.
 uint64_t write_location_index(Writer *writer, const MlirAttribute *location) {
-    const int64_t *known = hlo_int_map_find(&writer->location_index, (uintptr_t)location);
-    if (known) return (uint64_t)*known;
-    const uint64_t index = new_location_index(writer, location);
-    hlo_int_map_set(writer->arena, &writer->location_index, (uintptr_t)location, (int64_t)index);
+    HLO_VECTOR(const MlirAttribute *) path = {0};
+    const int64_t *known;
+    uint64_t index = 0;
+    for (const MlirAttribute *at = location;; at = at->items[1]) {
+        known = hlo_int_map_find(&writer->location_index, (uintptr_t)at);
+        if (known) break;
+        hlo_vector_push(writer->arena, &path, at);
+        if (at->string || at->count != 2) break;
+    }
+    if (known) index = (uint64_t)*known;
+    while (path.count > 0) {
+        const MlirAttribute *at = path.items[--path.count];
+        index = new_location_index(writer, at);
+        hlo_int_map_set(writer->arena, &writer->location_index, (uintptr_t)at, (int64_t)index);
+    }
     return index;
 }

@@ -14,8 +14,7 @@
 #include "hlo/ir/infer/support.h"
 #include "hlo/stablehlo/mlir/dialect.h"
 
-// A call stack ends after MOST_FRAMES: readers take attributes of 200 levels, ours too, and others stand around it.
-enum { DEEPEST_CALL = 200, MOST_FRAMES = 100, MOST_ATTRIBUTES = 24 };
+enum { DEEPEST_CALL = 200, MOST_ATTRIBUTES = 24 };
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Types and attributes
@@ -151,25 +150,9 @@ static const HloStackFrame *frame_at(const HloStackTables *stack, int64_t frame_
     return is_placed ? frame : NULL;
 }
 
-// True if a frame has more callers than we follow; a file may claim that a frame calls itself.
-static bool is_too_deep(const HloStackTables *stack, int64_t frame_id) {
-    const HloStackFrame *frame = frame_at(stack, frame_id);
-    for (int depth = 0; frame; depth++) {
-        if (depth > MOST_FRAMES) return true;
-        frame = frame_at(stack, frame->parent_frame_id);
-    }
-    return false;
-}
-
-// The call stack of a frame, innermost first: callsite(f at callsite(g at ...)). Nearly all instructions share theirs,
-// so each is made once, except for truncated ones, which depend on their starting frame.
-static const MlirAttribute *stack_location(const ExportPlace *place, int64_t frame_id, int depth) {
-    assert(depth >= 0);
-    Exporter *exporter = place->exporter;
-    const HloStackTables *stack = &exporter->module->stack;
-    const HloStackFrame *frame = frame_at(stack, frame_id);
-    if (!frame || depth > MOST_FRAMES) return NULL;
-    if (exporter->frames[frame_id - 1]) return exporter->frames[frame_id - 1];
+// The position of one frame: its function's name around its file, line and column.
+static const MlirAttribute *frame_location(const ExportPlace *place, const HloStackFrame *frame) {
+    const HloStackTables *stack = &place->exporter->module->stack;
     const HloFileLocation *at = &stack->locations.items[frame->file_location_id - 1];
     bool named = at->file_name_id >= 1 && at->file_name_id <= stack->file_names.count;
     const MlirAttribute *location =
@@ -177,14 +160,36 @@ static const MlirAttribute *stack_location(const ExportPlace *place, int64_t fra
     if (at->function_name_id >= 1 && at->function_name_id <= stack->function_names.count) {
         location = name_location(place, stack->function_names.items[at->function_name_id - 1], location);
     }
-    const MlirAttribute *caller = stack_location(place, frame->parent_frame_id, depth + 1);
-    if (caller) {
-        const MlirAttribute **items = HLO_ARENA_NEW(exporter->arena, const MlirAttribute *, 2);
-        items[0] = location;
-        items[1] = caller;
-        location = make(place, (MlirAttribute){.kind = MLIR_LOCATION, .items = items, .count = 2});
+    return location;
+}
+
+// The call stack of a frame, innermost first: callsite(f at callsite(g at ...)). Nearly all instructions share theirs,
+// so each is made once, the outermost ones first. A loop, since a stack may have as many frames as a file has bytes.
+static const MlirAttribute *stack_location(const ExportPlace *place, int64_t frame_id) {
+    Exporter *exporter = place->exporter;
+    const HloStackTables *stack = &exporter->module->stack;
+    HloInt64Vector *path = &exporter->path;
+    const HloStackFrame *frame;
+    const MlirAttribute *location = NULL;
+    path->count = 0;
+    // A frame that calls itself has more callers than there are frames.
+    for (int64_t id = frame_id; path->count < stack->frames.count && (frame = frame_at(stack, id));) {
+        location = exporter->frames[id - 1];
+        if (location) break;
+        hlo_vector_push(exporter->arena, path, id);
+        id = frame->parent_frame_id;
     }
-    if (!is_too_deep(stack, frame_id)) exporter->frames[frame_id - 1] = location;
+    while (path->count > 0) {
+        const int64_t id = path->items[--path->count];
+        const MlirAttribute *own = frame_location(place, &stack->frames.items[id - 1]);
+        if (location) {
+            const MlirAttribute **items = HLO_ARENA_NEW(exporter->arena, const MlirAttribute *, 2);
+            items[0] = own;
+            items[1] = location;
+            own = make(place, (MlirAttribute){.kind = MLIR_LOCATION, .items = items, .count = 2});
+        }
+        exporter->frames[id - 1] = location = own;
+    }
     return location;
 }
 
@@ -194,7 +199,7 @@ static const MlirAttribute *location_of(const ExportPlace *place) {
     const HloInstruction *instruction = place->instruction;
     const HloMetadata *metadata = instruction ? instruction->metadata : NULL;
     if (!instruction) return place->exporter->unknown_location;
-    const MlirAttribute *child = metadata ? stack_location(place, metadata->stack_frame_id, 0) : NULL;
+    const MlirAttribute *child = metadata ? stack_location(place, metadata->stack_frame_id) : NULL;
     if (!child && metadata && metadata->source_file && *metadata->source_file) {
         child = file_location(place, metadata->source_file, metadata->source_line, metadata->source_column);
     }

@@ -37,6 +37,7 @@ typedef struct Exporter {
     ExportLeaves *leaves;            // by instruction id; those of a region that is exported again are overwritten
     const MlirAttribute *unknown_location;
     const MlirAttribute **frames;  // by stack frame: its location, NULL until it is made
+    HloInt64Vector path;           // private to stack_location()
     // By opcode, NULL until looked up: the handler, and the name of elementwise operations.
     ExportHandler *handlers[HLO_OPCODE_COUNT];
     const char *elementwise_names[HLO_OPCODE_COUNT];

@@ -28,11 +28,11 @@ static void add_number(HloText *key, char before, int64_t number) {
     hlo_text_int64(key, number);
 }
 
-// The record of a location, shared by equal ones. A location without parts has depth 1, any other one more than its
+static PrintLocation *intern(Printer *printer, const MlirAttribute *location);
+
+// The record of a location whose callers have theirs. A location without parts has depth 1, any other one more than its
 // deepest part.
-static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
-    int64_t *known = hlo_int_map_find(&printer->location_of, (uintptr_t)location);
-    if (known) return (PrintLocation *)(uintptr_t)*known;
+static void intern_one(Printer *printer, const MlirAttribute *location) {
     PrintLocation record = {.attribute = location, .depth = 1};
     HloText key = {0};
     if (location->string) hlo_text_string(&key, location->string);
@@ -56,22 +56,41 @@ static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
         hlo_string_map_set(printer->arena, &printer->locations, kept, length, shared);
     }
     hlo_int_map_set(printer->arena, &printer->location_of, (uintptr_t)location, (int64_t)(uintptr_t)shared);
-    return shared;
+}
+
+// The record of a location, shared by equal ones. Callers come first, so that a call stack of any depth needs no
+// recursion.
+static PrintLocation *intern(Printer *printer, const MlirAttribute *location) {
+    HLO_VECTOR(const MlirAttribute *) path = {0};
+    for (const MlirAttribute *at = location; !hlo_int_map_find(&printer->location_of, (uintptr_t)at);) {
+        hlo_vector_push(printer->arena, &path, at);
+        if (at->string || at->count != 2) break;
+        at = at->items[1];
+    }
+    while (path.count > 0) intern_one(printer, path.items[--path.count]);
+    return (PrintLocation *)(uintptr_t)*hlo_int_map_find(&printer->location_of, (uintptr_t)location);
 }
 
 // The locations in an early alias have to be defined before it, too.
 static void mark_early(PrintLocation *location) {
-    if (location->is_early) return;
-    location->is_early = true;
-    for (int i = 0; i < location->child_count; i++) mark_early(location->children[i]);
+    while (location && !location->is_early) {
+        location->is_early = true;
+        const int last = location->child_count - 1;
+        for (int i = 0; i < last; i++) mark_early(location->children[i]);
+        location = last >= 0 ? location->children[last] : NULL;
+    }
 }
 
 // Lists locations in order of first occurrence, each once.
 static void visit(Printer *printer, PrintLocation *location) {
-    if (location->visited) return;
-    location->visited = true;
-    hlo_vector_push(printer->arena, &printer->visited, location);
-    for (int i = 0; i < location->child_count; i++) visit(printer, location->children[i]);
+    while (location && !location->visited) {
+        location->visited = true;
+        location->number = printer->visited.count;
+        hlo_vector_push(printer->arena, &printer->visited, location);
+        const int last = location->child_count - 1;
+        for (int i = 0; i < last; i++) visit(printer, location->children[i]);
+        location = last >= 0 ? location->children[last] : NULL;
+    }
 }
 
 static void visit_argument(Printer *printer, const MlirValue *argument) {
@@ -103,16 +122,19 @@ static void visit_operation(Printer *printer, const MlirOperation *operation) {
     for (int64_t r = 0; r < operation->region_count; r++) visit_region(printer, operation, &operation->regions[r]);
 }
 
+// By depth, and within one depth by first occurrence, which is the number so far.
+static int compare_depths(const void *a, const void *b) {
+    const PrintLocation *x = *(PrintLocation *const *)a, *y = *(PrintLocation *const *)b;
+    if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
 void print_collect_locations(Printer *printer, const MlirOperation *top) {
     if (!printer->with_locations) return;
     visit_operation(printer, top);
-    // Numbers are ordered by depth, and within one depth by first occurrence.
-    int64_t number = 0;
-    for (int depth = 1; number < printer->visited.count; depth++) {
-        for (int64_t i = 0; i < printer->visited.count; i++) {
-            if (printer->visited.items[i]->depth == depth) printer->visited.items[i]->number = number++;
-        }
-    }
+    PrintLocation **items = printer->visited.items;
+    if (printer->visited.count) qsort(items, (size_t)printer->visited.count, sizeof(*items), compare_depths);
+    for (int64_t i = 0; i < printer->visited.count; i++) items[i]->number = i;
 }
 
 // The first is #loc, without its number 0.
@@ -161,21 +183,14 @@ void print_argument_location(Printer *printer, const MlirAttribute *location) {
     hlo_text_char(printer->text, ')');
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    const PrintLocation *x = *(PrintLocation *const *)a, *y = *(PrintLocation *const *)b;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
 void print_aliases(Printer *printer, bool early) {
     if (!printer->with_locations) return;
-    int64_t count = printer->visited.count;
-    PrintLocation **sorted = hlo_arena_copy(printer->arena, printer->visited.items, sizeof(*sorted) * (size_t)count);
-    qsort(sorted, (size_t)count, sizeof(*sorted), compare_numbers);
-    for (int64_t i = 0; i < count; i++) {
-        if (sorted[i]->is_early != early) continue;
-        print_alias_name(printer, sorted[i]);
+    for (int64_t i = 0; i < printer->visited.count; i++) {
+        const PrintLocation *location = printer->visited.items[i];
+        if (location->is_early != early) continue;
+        print_alias_name(printer, location);
         hlo_text_string(printer->text, " = loc(");
-        print_content(printer, sorted[i]);
+        print_content(printer, location);
         hlo_text_string(printer->text, ")\n");
     }
 }
