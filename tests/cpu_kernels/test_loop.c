@@ -221,8 +221,9 @@ SETTINGS(reduces_rows) {
 
 SETTINGS(reduces_columns) {
     open_setting(setting);
-    static const int64_t shapes[][3] = {{1, 9, 5}, {3, 2000, 70}, {2, 17, 1500}, {4, 1, 3}, {2, 0, 3}};
-    for (int s = 0; s < 5; s++) {
+    static const int64_t shapes[][3] = {{1, 9, 5}, {3, 2000, 70}, {2, 17, 1500}, {4, 1, 3},
+                                        {2, 0, 3}, {90, 40, 3},   {2, 1300, 3},  {2, 7, 300}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
         const int64_t *d = shapes[s], kept = d[0] * d[2];
         float *a = random_floats(kept * d[1] + 1, 5), *bias = random_floats(d[2], 6), *out = random_floats(kept, 7);
         CpuLoopBuilder *b = new_builder(1, 1, 1, d);
@@ -239,7 +240,7 @@ SETTINGS(reduces_columns) {
                 exact += term;
                 magnitude += fabs(term);
             }
-            cr_assert_float_eq(out[k], exact * bias[k % d[2]], 1e-5 * magnitude, "shape %d column %lld", s,
+            cr_assert_float_eq(out[k], exact * bias[k % d[2]], 1e-5 * magnitude, "shape %zu column %lld", s,
                                (long long)k);
         }
     }
@@ -282,12 +283,11 @@ Test(cpu_loop, refuses_rows_that_do_not_fit) {
 }
 
 // Arg-max as a generic reduction of two operands, over the first dimension.
-SETTINGS(reduces_with_any_combiner) {
-    open_setting(setting);
-    const int64_t dims[] = {1300, 37}, full[] = {37, 1}, kept[] = {0, 1};
-    float *a = random_floats(1300 * 37, 11), best[37];
-    int32_t where[37];
-    for (int i = 0; i < 1300 * 37; i++) a[i] = floorf(a[i] * 10);
+static void check_combiner(int rows, int columns) {
+    const int64_t dims[] = {rows, columns}, full[] = {columns, 1}, kept[] = {0, 1};
+    float *a = random_floats(rows * columns, 11), best[64];
+    int32_t where[64];
+    for (int i = 0; i < rows * columns; i++) a[i] = floorf(a[i] * 10);
     CpuLoopBuilder *b = new_builder(0, 1, 1, dims);
     const CpuValue values[] = {load(b, 0, HLO_F32, 0, full),
                                cpu_loop_index(b, HLO_S32, &(CpuIndexMap){0, (int64_t[]){1, 0}})};
@@ -302,13 +302,20 @@ SETTINGS(reduces_with_any_combiner) {
     store(b, 1, results[0], 0, kept);
     store(b, 2, results[1], 0, kept);
     run(b, (void *[]){a, best, where});
-    for (int c = 0; c < 37; c++) {
+    for (int c = 0; c < columns; c++) {
         int want = 0;
-        for (int r = 1; r < 1300; r++)
-            if (a[r * 37 + c] > a[want * 37 + c]) want = r;
+        for (int r = 1; r < rows; r++)
+            if (a[r * columns + c] > a[want * columns + c]) want = r;
         cr_assert_eq(where[c], want);
-        cr_assert_eq(best[c], a[want * 37 + c]);
+        cr_assert_eq(best[c], a[want * columns + c]);
     }
+}
+
+SETTINGS(reduces_with_any_combiner) {
+    open_setting(setting);
+    check_combiner(1300, 37);
+    check_combiner(1300, 3);
+    check_combiner(5, 2);
     close_setting();
 }
 

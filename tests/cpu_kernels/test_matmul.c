@@ -198,6 +198,38 @@ static CpuMatmul square(int64_t size) {
                        .out_n_stride = 1};
 }
 
+// The same if the operands are rounded to bf16, in any layout; NaN and infinity included.
+Test(cpu_matmul, small_rounded_products_of_a_batch_are_those_alone) {
+    enum { kBatch = 300, kMost = 17 * 17 };
+    static float a[kBatch * kMost], b[kBatch * kMost], together[kBatch * kMost], alone[kBatch * kMost];
+    static const int64_t sizes[][3] = {{3, 3, 3}, {2, 5, 17}, {8, 16, 9}, {16, 17, 16}};
+    fill_random(a, kBatch * kMost);
+    fill_random(b, kBatch * kMost);
+    for (int i = 0; i < 9; i++) a[i * 1001] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : 0x1.fffffep127f;
+    for (int form = 0; form < 16; form++) {
+        const int64_t *size = sizes[form / 4], m = size[0], n = size[1], k = size[2];
+        const bool left = form & 1, right = form & 2;
+        CpuMatmul mm = square(1);
+        mm.precision = CPU_PRECISION_BF16_1;
+        mm.batch = kBatch, mm.m = m, mm.n = n, mm.k = k;
+        mm.lhs_batch_stride = m * k, mm.rhs_batch_stride = k * n, mm.out_batch_stride = m * n;
+        mm.lhs_m_stride = left ? 1 : k, mm.lhs_k_stride = left ? m : 1;
+        mm.rhs_k_stride = right ? 1 : n, mm.rhs_n_stride = right ? k : 1;
+        mm.out_m_stride = n;
+        CpuPool *pool;
+        cr_assert_null(cpu_pool_new_with(2, CPU_FEATURES_AVX512, &pool));
+        cr_assert_null(cpu_matmul(pool, &mm, together, a, b));
+        mm.batch = 1;
+        for (int i = 0; i < kBatch; i++)
+            cr_assert_null(cpu_matmul(pool, &mm, alone + i * m * n, a + i * m * k, b + i * k * n));
+        for (int i = 0; i < kBatch * m * n; i++)
+            cr_assert(memcmp(together + i, alone + i, sizeof(float)) == 0 ||
+                          (together[i] != together[i] && alone[i] != alone[i]),
+                      "form %d, element %d: %a, alone %a", form, i, together[i], alone[i]);
+        cpu_pool_free(pool);
+    }
+}
+
 // Error against f64 of products of random numbers: 1 pass about 2^-8, 3 passes about 2^-16, 6 passes as f32.
 Test(cpu_matmul, bf16_passes) {
     enum { kSize = 64 };

@@ -5,7 +5,7 @@
 //
 // Ways, in the order in which they are tried (cpu_matmul):
 //     by vector   small matrices times vectors: one call of a kernel each
-//     small       products of a few elements: one call each
+//     small       products of a few elements: one call each, in batches also if they are rounded to bf16
 //     tiles       AMX, AVX-512 or AVX2 tile instructions for bf16, 8-bit integers and, with AMX, f32 (tiles.c)
 //     plain       types that kernels multiply directly: packed once for all workers (gemm.c)
 //     exact       8-bit integers as f32 in depths of 256, whose sums are below 2^24, added up as integers
@@ -431,6 +431,68 @@ static void small_task(void *argument, int64_t begin, int64_t end, int worker) {
                        job->out + b * mm->out_batch_stride * width, g.ldc, false);
 }
 
+// ---- batches of small products, rounded
+
+enum { kRoundedElements = 2048 };
+
+// True for a batch of small products in one pass of bf16, if no instruction multiplies these: rounding a part of the
+// batch at a time costs little, and packing every product alone would be most of the time.
+static bool is_small_rounded(const MatmulJob *job) {
+    const CpuMatmul *mm = job->mm;
+    if (mm->lhs_type != HLO_F32 || mm->rhs_type != HLO_F32 || mm->out_type != HLO_F32 || mm->batch < 2 ||
+        mm->precision != CPU_PRECISION_BF16_1 || cpu_features_multiply_bf16(job->features))
+        return false;
+    if (mm->m < 2 || mm->n < 2 || mm->out_n_stride != 1) return false;
+    CpuGemm gemm = one_product(job);
+    gemm.b_n_stride = 1;  // of the copy
+    return mm->m * mm->k <= kRoundedElements && mm->k * mm->n <= kRoundedElements && cpu_gemm_is_small(&gemm);
+}
+
+static void round_run(float *to, const float *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + i, sizeof bits);
+        const uint32_t is_number = (bits & 0x7fffffff) <= 0x7f800000 ? 0xffffffff : 0;
+        bits = (bits + ((0x7fff + (bits >> 16 & 1)) & is_number)) & 0xffff0000;
+        memcpy(to + i, &bits, sizeof bits);
+    }
+}
+
+// Rounds `count` matrices of one operand to copies without gaps.
+static void round_matrices(float *to, const float *from, int64_t count, int64_t batch_stride, int64_t rows,
+                           int64_t columns, int64_t row_stride, int64_t column_stride) {
+    if (column_stride == 1 && row_stride == columns && batch_stride == rows * columns) {
+        round_run(to, from, count * rows * columns);
+        return;
+    }
+    cpu_copy_strided(NULL, 3, (int64_t[]){count, rows, columns}, sizeof(float), to,
+                     (int64_t[]){rows * columns, columns, 1}, from,
+                     (int64_t[]){batch_stride, row_stride, column_stride});
+    round_run(to, to, count * rows * columns);
+}
+
+// Computes products [begin, end) of the batch, as many at a time as the copies of their operands allow.
+static void small_rounded_task(void *argument, int64_t begin, int64_t end, int worker) {
+    assert(argument && begin >= 0 && begin <= end && worker >= 0);
+    _Alignas(64) float left[kRoundedElements], right[kRoundedElements];
+    const MatmulJob *job = argument;
+    const CpuMatmul *mm = job->mm;
+    const CpuGemmKernels *kernels = cpu_isa_gemm_kernels(job->features, CPU_GEMM_F32);
+    const int64_t a = mm->m * mm->k, b = mm->k * mm->n, larger = a > b ? a : b;
+    const int64_t at_once = larger ? kRoundedElements / larger : end - begin;
+    (void)worker;
+    for (int64_t i = begin; i < end; i += at_once) {
+        const int64_t count = end - i < at_once ? end - i : at_once;
+        round_matrices(left, (const float *)(const void *)job->lhs + i * mm->lhs_batch_stride, count,
+                       mm->lhs_batch_stride, mm->m, mm->k, mm->lhs_m_stride, mm->lhs_k_stride);
+        round_matrices(right, (const float *)(const void *)job->rhs + i * mm->rhs_batch_stride, count,
+                       mm->rhs_batch_stride, mm->k, mm->n, mm->rhs_k_stride, mm->rhs_n_stride);
+        for (int64_t k = 0; k < count; k++)
+            kernels->small(mm->m, mm->n, mm->k, left + k * a, mm->k, 1, right + k * b, mm->n,
+                           (float *)(void *)job->out + (i + k) * mm->out_batch_stride, mm->out_m_stride, false);
+    }
+}
+
 const CpuSmallMatmul *cpu_matmul_plan_small(HloArena *arena, CpuFeatures features, const CpuMatmul *mm) {
     const MatmulJob job = {
         .mm = mm, .features = features, .compute = cpu_matmul_compute_type(mm->lhs_type, mm->rhs_type, mm->out_type)};
@@ -512,10 +574,10 @@ static void run_vectors(CpuPool *pool, const MatmulJob *job, const CpuVectorProd
                                     vector_task, &vectors);
 }
 
-static HloStatus run_small(CpuPool *pool, MatmulJob *job) {
-    const int64_t each = job->mm->m * job->mm->n * job->mm->k;
+static HloStatus run_small(CpuPool *pool, MatmulJob *job, CpuTask *task) {
+    const int64_t each = job->mm->m * job->mm->n * job->mm->k + 1;
     cpu_pool_parallel_for_grain(each * job->mm->batch < kWorthSharing ? NULL : pool, job->mm->batch,
-                                kWorthSharing / each + 1, small_task, job);
+                                kWorthSharing / each + 1, task, job);
     return HLO_SUCCESS;
 }
 
@@ -569,7 +631,8 @@ HloStatus cpu_matmul(CpuPool *pool, const CpuMatmul *mm, void *out, const void *
         run_vectors(pool, &job, &vector);
         return HLO_SUCCESS;
     }
-    if (is_small(&job)) return run_small(pool, &job);
+    if (is_small(&job)) return run_small(pool, &job, small_task);
+    if (is_small_rounded(&job)) return run_small(pool, &job, small_rounded_task);
     bool done;
     HLO_TRY(cpu_tiles_matmul(pool, mm, out, lhs, rhs, &done));
     if (done) return HLO_SUCCESS;

@@ -137,6 +137,7 @@ struct CpuLoop {
     int64_t blocks_per_run;  // blocks that a run is divided into
     int64_t block;           // maximum number of kept indices per block
     int64_t segment;         // reduced indices per segment
+    int64_t rows_at_once;  // of columns: reduced indices whose values are computed together, if a block is all columns
     int64_t segments;
     int64_t piece;          // of rows in segments: how many elements are computed and reduced at a time
     int64_t uniform_count;  // elements that registers of uniform values are filled with
@@ -186,6 +187,9 @@ void cpu_loop_assign_register(CpuLoopPlanner *p, CpuValue v);
 
 // Frees a slot; it may already be free.
 void cpu_loop_free_slot(CpuLoopPlanner *p, int slot);
+
+// Whether an expansion is the kept register itself: in the columns form, where a block is one reduced index.
+bool cpu_loop_expands_in_place(const CpuLoop *loop, const CpuLoopValue *value);
 
 // Whether the value is a store whose operand is computed directly in the output's memory.
 bool cpu_loop_is_done(const CpuLoop *loop, CpuValue v);

@@ -110,7 +110,7 @@ static void cut_run(CpuLoop *loop, int64_t run, int64_t block) {
 
 // Chooses block sizes; `block` is the number of elements per block without reductions.
 static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block) {
-    loop->segment = loop->segments = 1;
+    loop->segment = loop->segments = loop->rows_at_once = 1;
     switch (loop->mode) {
         case CPU_MODE_ROWS:
             if (b->reduced == 0 || loop->reduced <= 1) {
@@ -125,6 +125,8 @@ static void choose_blocks(CpuLoop *loop, const CpuLoopBuilder *b, int64_t block)
             break;
         case CPU_MODE_COLUMNS:
             cut_run(loop, loop->inner, CPU_LOOP_BLOCK);
+            if (loop->blocks_per_run == 1 && loop->inner > 0 && loop->inner <= CPU_LOOP_BLOCK)
+                loop->rows_at_once = CPU_LOOP_BLOCK / loop->inner;
             loop->segment = loop->combine_in_order && loop->reduced > 0 ? loop->reduced : CPU_LOOP_COLUMN_SEGMENT;
             break;
     }
@@ -333,12 +335,16 @@ static void free_dead_operands(CpuLoopPlanner *p, CpuValue v, bool of_equal_widt
     }
 }
 
+bool cpu_loop_expands_in_place(const CpuLoop *loop, const CpuLoopValue *value) {
+    return loop->mode == CPU_MODE_COLUMNS && (loop->rows_at_once == 1 || value->in_combiner);
+}
+
 // Whether the value needs a register; contiguous loads are read in place.
 static bool needs_register(const CpuLoop *loop, const CpuLoopValue *value) {
     if (value->kind == CPU_VALUE_STORE || value->kind == CPU_VALUE_ALIAS || value->kind == CPU_VALUE_DROPPED ||
         value->stored_by >= 0)
         return false;
-    if (value->kind == CPU_VALUE_EXPAND && loop->mode == CPU_MODE_COLUMNS) return false;
+    if (value->kind == CPU_VALUE_EXPAND && cpu_loop_expands_in_place(loop, value)) return false;
     return !(value->kind == CPU_VALUE_LOAD && value->walk.contiguous && value->level != CPU_LEVEL_UNIFORM);
 }
 

@@ -244,11 +244,23 @@ static void *run_kernel(Frame *frame, const CpuLoopValue *value, int64_t start, 
     return dst;
 }
 
-// Repeats each kept element over the reduced dimensions; in the columns form a block is one reduced index.
+// Repeats the columns' elements for each reduced index of the block.
+static void repeat_columns(const Frame *frame, char *dst, const char *source, int width) {
+    const int64_t once = frame->kept_count * width, all = frame->full_count * width;
+    memcpy(dst, source, (size_t)once);
+    for (int64_t done = once; done < all; done *= 2)
+        memcpy(dst + done, dst, (size_t)(all - done < done ? all - done : done));
+}
+
+// Repeats each kept element over the reduced dimensions.
 static void *run_expand(const Frame *frame, const CpuLoopValue *value) {
     char *source = operand_of(frame, value, 0);
-    if (frame->loop->mode == CPU_MODE_COLUMNS) return source;
+    if (cpu_loop_expands_in_place(frame->loop, value)) return source;
     char *dst = own_register(frame, value);
+    if (frame->loop->mode == CPU_MODE_COLUMNS) {
+        repeat_columns(frame, dst, source, value->width);
+        return dst;
+    }
     const int64_t each = frame->kept_count ? frame->full_count / frame->kept_count : 0;
     for (int64_t i = 0; i < frame->kept_count; i++)
         cpu_fill_run(dst + i * each * value->width, source + i * value->width, each, value->width);
@@ -554,14 +566,18 @@ static void *combine_partials(const Frame *frame, CpuValue v) {
     return reg;
 }
 
-// Runs the second pass: the results of the reductions, and the values computed from them.
+// Runs the second pass: the results of the reductions, and the values computed from them. Its blocks are ranges of the
+// kept domain, whatever the blocks of the first pass.
 static void run_kept_blocks(const CpuLoop *loop, void *const *buffers, int64_t begin, int64_t end, char *scratch,
                             char *partials) {
     assert(begin >= 0 && begin <= end);
     Frame frame;
     frame_open(&frame, loop, buffers, scratch, partials);
     for (int64_t block = begin; block < end; block++) {
-        if (!set_block(&frame, block)) continue;
+        frame.kept_start = block * CPU_LOOP_BLOCK;
+        frame.kept_count =
+            loop->kept - frame.kept_start < CPU_LOOP_BLOCK ? loop->kept - frame.kept_start : CPU_LOOP_BLOCK;
+        frame.full_count = frame.kept_count;
         run_list(&frame, &loop->before);
         if (loop->combine_count) combine_generic(&frame);
         run_list(&frame, &loop->after);
@@ -593,12 +609,17 @@ static void run_partial_unit(Frame *frame, int64_t unit) {
     }
 }
 
-// Accumulates one reduced index of some columns. The first of a segment starts the partials, all others are folded in.
-static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
-    assert(segment >= 0);
+// Accumulates one reduced index of some columns, number `row` of those that were computed together. The first of a
+// segment starts the partials, all others are folded in.
+static void accumulate_columns(Frame *frame, int64_t segment, int64_t row, bool first) {
+    assert(segment >= 0 && row >= 0);
     const CpuLoop *loop = frame->loop;
     void *elements[CPU_LOOP_COMBINE_LIMIT];
-    for (int i = 0; i < loop->combine_count; i++) elements[i] = frame->registers[loop->combine_values[i]];
+    for (int i = 0; i < loop->combine_count; i++) {
+        const CpuValue v = loop->combine_values[i];
+        const bool uniform = loop->values[v].level != CPU_LEVEL_FULL;
+        elements[i] = (char *)frame->registers[v] + (uniform ? 0 : row * frame->kept_count * loop->values[v].width);
+    }
     if (loop->combine_count && first && loop->combine_in_order) start_from_inits(frame);
     if (loop->combine_count && (!first || loop->combine_in_order)) {
         run_combiner(frame, elements);
@@ -611,7 +632,8 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
         const CpuLoopValue *value = &loop->values[loop->reductions.items[i]];
         if (value->kind != CPU_VALUE_REDUCE) continue;
         char *partial = partial_at(frame, value->partial, segment, frame->kept_start);
-        void *source = operand_of(frame, value, 0);
+        const bool uniform = loop->values[value->operands[0]].level != CPU_LEVEL_FULL;
+        char *source = (char *)operand_of(frame, value, 0) + (uniform ? 0 : row * frame->kept_count * value->width);
         if (first)
             memcpy(partial, source, (size_t)(frame->kept_count * value->width));
         else
@@ -620,7 +642,8 @@ static void accumulate_columns(Frame *frame, int64_t segment, bool first) {
 }
 
 // Runs the first pass of columns: unit = block * segments + segment. `before` has values that do not change along the
-// reduced dimensions.
+// reduced dimensions. If a block is all columns, the values of several reduced indices are one range of the domain, and
+// each kernel computes them in one call.
 static void run_column_unit(Frame *frame, int64_t unit) {
     assert(unit >= 0);
     const CpuLoop *loop = frame->loop;
@@ -632,10 +655,13 @@ static void run_column_unit(Frame *frame, int64_t unit) {
     frame->full_count = frame->kept_count;
     bind_accumulators(frame);
     run_list(frame, &loop->before);
-    for (int64_t r = begin; r < end; r++) {
+    for (int64_t r = begin; r < end; r += loop->rows_at_once) {
+        const int64_t rows = end - r < loop->rows_at_once ? end - r : loop->rows_at_once;
         frame->full_start = (outer * loop->reduced + r) * loop->inner + column;
+        frame->full_count = rows * frame->kept_count;
         run_list(frame, &loop->body);
-        accumulate_columns(frame, segment, r == begin);
+        frame->full_count = frame->kept_count;  // of the combiner
+        for (int64_t i = 0; i < rows; i++) accumulate_columns(frame, segment, i, r + i == begin);
     }
     for (int i = 0; i < loop->combine_count; i++)
         memcpy(partial_at(frame, i, segment, frame->kept_start), frame->registers[loop->accumulators[i]],
@@ -696,7 +722,7 @@ static HloStatus run_two_passes(RunJob *job, CpuPool *pool) {
     HLO_FAIL_IF(!job->partials, HLO_RESOURCE_EXHAUSTED, "no memory for the parts of a reduction");
     const int64_t over = loop->mode == CPU_MODE_PARTIAL ? loop->kept : block_count(loop);
     spread(job, pool, over * loop->segments, first_pass_task);
-    spread(job, pool, block_count(loop), second_pass_task);
+    spread(job, pool, hlo_divide_up(loop->kept, CPU_LOOP_BLOCK), second_pass_task);
     cpu_pool_scratch_give(pool, job->partials);
     return HLO_SUCCESS;
 }
