@@ -9,39 +9,41 @@
 
 enum { kDevices = 8, kSteps = 1000 };
 
-// sum(x[i-1:i+2] * w) for each inner i, along the last dimension: also with a batch dimension before it.
+// sum(x[i-1:i+2] * w) for each inner i.
 static HloInstruction *convolve(HloBuilder *b, HloInstruction *x, HloInstruction *w) {
-    int64_t rank = x->shape->rank, length = x->shape->dims[rank - 1], rows = rank > 1 ? x->shape->dims[0] : 1;
-    HloInstruction *columns[8];
-    for (int64_t i = 0; i + 3 <= length; i++) {
-        HloInstruction *part = rank > 1 ? hlo_build_slice(b, x, HLO_DIMS(0, i), HLO_DIMS(rows, i + 3), HLO_DIMS())
-                                        : hlo_build_slice(b, x, HLO_DIMS(i), HLO_DIMS(i + 3), HLO_DIMS());
-        HloInstruction *sum = hlo_build_reduce_op(b, HLO_OP_ADD, hlo_build_mul(b, part, w), HLO_DIMS(rank - 1));
-        columns[i] = hlo_build_reshape(b, sum, rank > 1 ? HLO_DIMS(rows, 1) : HLO_DIMS(1));
+    HloInstruction *columns[3];
+    for (int64_t i = 0; i < 3; i++) {
+        HloInstruction *part = hlo_build_slice(b, x, HLO_DIMS(i), HLO_DIMS(i + 3), HLO_DIMS());
+        HloInstruction *sum = hlo_build_reduce_op(b, HLO_OP_ADD, hlo_build_mul(b, part, w), HLO_DIMS(0));
+        columns[i] = hlo_build_reshape(b, sum, HLO_DIMS(1));
     }
-    return hlo_build_concatenate(b, columns, length - 2, rank - 1);
+    return hlo_build_concatenate(b, columns, 3, 0);
 }
 
-// convolve(x, w) / sum over devices, or, in a batch, over its rows: the axis that psum names.
+// convolve(x, w) / psum(convolve(x, w), 'p'): over devices, or over the axis of a batch that has this name.
 static HloInstruction *normalized(HloBuilder *b, HloInstruction *x, HloInstruction *w) {
     static const HloCollectiveAttributes all_devices;
     HloInstruction *y = convolve(b, x, w);
-    if (x->shape->rank == 1) return hlo_build_div(b, y, hlo_build_all_reduce_op(b, HLO_OP_ADD, y, &all_devices));
-    HloInstruction *sum = hlo_build_reduce_op(b, HLO_OP_ADD, y, HLO_DIMS(0));
-    return hlo_build_div(b, y, hlo_build_broadcast(b, sum, HLO_DIMS(kDevices, 3), HLO_DIMS(1)));
+    HloInstruction *sum = hlo_build_all_reduce_op(b, HLO_OP_ADD, y, &all_devices);
+    return hlo_build_div(b, y, hlo_build_with_axis_name(b, sum, "p"));
 }
 
 typedef HloInstruction *Function(HloBuilder *b, HloInstruction *x, HloInstruction *w);
 
-// A module of f(x, w) on `devices` devices; with `batch` rows in x and w when that is not 0.
+// A module of f(x, w) on `devices` devices, or of f mapped over `batch` rows when that is not 0.
 static HloStatus make(Function *f, int64_t devices, int64_t batch, HloModule **result) {
     HloModule *module = hlo_module_new("f");
     HLO_FAIL_IF(!module, HLO_RESOURCE_EXHAUSTED, "out of memory");
     module->replica_count = devices;
     HloBuilder *b = hlo_builder_new(module, "main");
-    HloInstruction *x = hlo_build_parameter(b, 0, HLO_F32, batch ? HLO_DIMS(batch, 5) : HLO_DIMS(5), "x");
-    HloInstruction *w = hlo_build_parameter(b, 1, HLO_F32, batch ? HLO_DIMS(batch, 3) : HLO_DIMS(3), "w");
+    HloInstruction *x = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(5), "x");
+    HloInstruction *w = hlo_build_parameter(b, 1, HLO_F32, HLO_DIMS(3), "w");
+    HloComputation *mapped = NULL;
     HloStatus status = hlo_builder_finish_entry(b, f(b, x, w));
+    if (!status && batch) {
+        status = hlo_vmap(module->entry, &(HloVmapOptions){.size = batch, .axis_name = "p"}, &mapped);
+        if (!status) hlo_make_entry(module, mapped);
+    }
     if (status)
         hlo_module_free(module);
     else
@@ -157,31 +159,43 @@ static HloInstruction *pmean(HloBuilder *b, HloInstruction *x) {
     return hlo_build_mul(b, sum, hlo_build_splat_like(b, x, 1.0 / kDevices));
 }
 
-// One step of gradient descent on mean((w x + b - y)²): (w, b, loss). Each device sees its own 16 samples; the mean of
-// the gradients keeps the parameters of all devices equal.
-static HloStatus build_update(HloModule *module) {
-    enum { kSamples = 128 / kDevices };
-    const double rate = 0.005;
-    HloBuilder *b = hlo_builder_new(module, "update");
+enum { kSamples = 128 / kDevices };
+
+// Appends the parameters of the loss.
+static void add_parameters(HloBuilder *b, HloInstruction *parameters[4]) {
+    static const char *const names[] = {"weight", "bias", "x", "y"};
+    for (int64_t i = 0; i < 4; i++)
+        parameters[i] = hlo_build_parameter(b, i, HLO_F32, i < 2 ? HLO_DIMS() : HLO_DIMS(kSamples, 1), names[i]);
+}
+
+// mean((w x + b - y)²)
+static HloStatus build_loss(HloModule *module, HloComputation **computation) {
+    HloBuilder *b = hlo_builder_new(module, "loss");
+    HloInstruction *p[4];
     HloInts dims = HLO_DIMS(kSamples, 1);
-    HloInstruction *weight = hlo_build_parameter(b, 0, HLO_F32, HLO_DIMS(), "weight");
-    HloInstruction *bias = hlo_build_parameter(b, 1, HLO_F32, HLO_DIMS(), "bias");
-    HloInstruction *x = hlo_build_parameter(b, 2, HLO_F32, dims, "x");
-    HloInstruction *y = hlo_build_parameter(b, 3, HLO_F32, dims, "y");
-    HloInstruction *line = hlo_build_add(b, hlo_build_mul(b, hlo_build_broadcast(b, weight, dims, HLO_DIMS()), x),
-                                         hlo_build_broadcast(b, bias, dims, HLO_DIMS()));
-    HloInstruction *error = hlo_build_sub(b, line, y);
-    HloInstruction *slope = hlo_build_mul(b, error, hlo_build_splat_like(b, error, 2.0 / kSamples));
+    add_parameters(b, p);
+    HloInstruction *line = hlo_build_add(b, hlo_build_mul(b, hlo_build_broadcast(b, p[0], dims, HLO_DIMS()), p[2]),
+                                         hlo_build_broadcast(b, p[1], dims, HLO_DIMS()));
+    HloInstruction *error = hlo_build_sub(b, line, p[3]);
     HloInstruction *loss = hlo_build_reduce_op(b, HLO_OP_ADD, hlo_build_mul(b, error, error), HLO_DIMS(0, 1));
-    loss = hlo_build_mul(b, loss, hlo_build_scalar(b, HLO_F32, 1.0 / kSamples));
-    HloInstruction *weight_slope = hlo_build_reduce_op(b, HLO_OP_ADD, hlo_build_mul(b, slope, x), HLO_DIMS(0, 1));
-    HloInstruction *bias_slope = hlo_build_reduce_op(b, HLO_OP_ADD, slope, HLO_DIMS(0, 1));
+    return hlo_builder_finish(b, hlo_build_mul(b, loss, hlo_build_scalar(b, HLO_F32, 1.0 / kSamples)), computation);
+}
+
+// One step of gradient descent: (w, b, loss). Each device sees its own 16 samples; the mean of the gradients keeps the
+// parameters of all devices equal.
+static HloStatus build_update(HloModule *module) {
+    const double rate = 0.005;
+    HloComputation *loss = NULL, *gradient = NULL;
+    HLO_TRY(build_loss(module, &loss));
+    HLO_TRY(hlo_value_and_gradient(loss, &(HloGradientOptions){.wrt = HLO_DIMS(0, 1)}, &gradient));
+    HloBuilder *b = hlo_builder_new(module, "update");
+    HloInstruction *p[4], *results[3];
+    add_parameters(b, p);
+    HloInstruction *all = hlo_build_call(b, p, 4, gradient);  // the loss, then the two slopes
     HloInstruction *step = hlo_build_scalar(b, HLO_F32, rate);
-    HloInstruction *results[] = {
-        hlo_build_sub(b, weight, hlo_build_mul(b, step, pmean(b, weight_slope))),
-        hlo_build_sub(b, bias, hlo_build_mul(b, step, pmean(b, bias_slope))),
-        pmean(b, loss),
-    };
+    for (int64_t i = 0; i < 2; i++)
+        results[i] = hlo_build_sub(b, p[i], hlo_build_mul(b, step, pmean(b, hlo_build_get(b, all, 1 + i))));
+    results[2] = pmean(b, hlo_build_get(b, all, 0));
     return hlo_builder_finish_entry(b, hlo_build_tuple(b, results, 3));
 }
 

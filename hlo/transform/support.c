@@ -139,6 +139,10 @@ HloInstruction *hlo_build_checkpoint_name(HloBuilder *builder, HloInstruction *x
     return x ? hlo_build_with_attribute(builder, hlo_build_copy(builder, x), "checkpoint_name", name) : NULL;
 }
 
+HloInstruction *hlo_build_with_axis_name(HloBuilder *builder, HloInstruction *x, const char *name) {
+    return hlo_build_with_attribute(builder, x, "axis_name", name);
+}
+
 void hlo_make_entry(HloModule *module, HloComputation *computation) {
     hlo_module_set_entry(module, computation);
     module->entry_parameter_layouts = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derivatives of programs. Each function here takes a computation and adds another one to its module, built from the
-// same ops, so transforms nest in any order: a gradient can be differentiated, called, made the entry, or sharded.
+// Derivatives of programs, and programs mapped over an axis. Each function here takes a computation and adds another
+// one to its module, built from the same ops, so transforms nest in any order: a gradient can be differentiated,
+// called, made the entry, or sharded.
 //
 //     HloComputation *loss = ...;         // f32[] loss(parameters, batch), built with hlo/ir/builder.h or parsed
 //     HloComputation *gradient;
@@ -85,6 +86,26 @@ HLO_EXPORT HLO_NODISCARD HloStatus hlo_vjp(HloComputation *computation, const Hl
 // (leaves of the result..., tangents of its continuous leaves...): the forward derivative. `remat` is ignored.
 HLO_EXPORT HLO_NODISCARD HloStatus hlo_jvp(HloComputation *computation, const HloGradientOptions *options,
                                            HloComputation **result);
+
+// How hlo_vmap() maps.
+typedef struct HloVmapOptions {
+    HloInts axes;  // per parameter: the axis to map over, of each of its leaves; -1: the same for all; empty: all 0
+    int64_t size;  // of that axis
+    // A collective with this name (hlo_build_with_axis_name()) exchanges among the items along the axis instead of
+    // among devices: all-reduce, all-gather, collective-permute. NULL: the axis has no name.
+    const char *axis_name;
+} HloVmapOptions;
+
+// Adds a computation that applies `computation` to each item along an axis of its parameters: jax.vmap. Mapped
+// parameters have that axis of `size` inserted into each leaf; leaves of the result have it in front. The ops work on
+// whole batches: a product of a batch and a matrix is one product. A loop or branch that goes different ways for
+// different items computes both and selects, which effects forbid. Shardings of mapped arrays are dropped.
+// UNIMPLEMENTED names ops that cannot be mapped.
+HLO_EXPORT HLO_NODISCARD HloStatus hlo_vmap(HloComputation *computation, const HloVmapOptions *options,
+                                            HloComputation **result);
+
+// The collective `x` over an axis with this name, which hlo_vmap() knows; without it, x is what it was.
+HLO_EXPORT HloInstruction *hlo_build_with_axis_name(HloBuilder *builder, HloInstruction *x, const char *name);
 
 // Makes `computation` the entry of its module, and drops from the module's header what concerns the parameters and the
 // results of the old one: layouts, aliases, donors, which shardings may be propagated to them.

@@ -14,7 +14,7 @@ echo 'func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?
 check "docs/cli.md is what the command says" python3 "$SOURCE/docs/make_cli.py" "$MESHLO" --check
 
 # What else a call of a verb needs, so that nothing but the option is wrong.
-declare -A rest=([convert]="dot.hlo" [opt]="dot.hlo" [grad]="dot.hlo --mode vjp" [partition]="dot.hlo --mesh a=4" [run]="dot.hlo --mesh a=4"
+declare -A rest=([convert]="dot.hlo" [opt]="dot.hlo" [grad]="dot.hlo --mode vjp" [vmap]="dot.hlo --size 2" [partition]="dot.hlo --mesh a=4" [run]="dot.hlo --mesh a=4"
     [emulate]="dot.hlo --mesh a=4 --topology v2-8" [explain]="dot.hlo --mesh a=4" [check]="dot.hlo --mesh a=4 --forbid all-gather"
     [devices]="" [topology]="v2-8" [shardings]="--mesh a=4 --shape 8 --spec a" [version]="")
 # And what an option needs beside it.

@@ -55,3 +55,22 @@ ENTRY main {
 HLO
 exits 4 "grad: no derivative" meshlo grad unknown.hlo
 says err "no derivative of the custom call to mine" "grad: no derivative: why"
+
+# Mapped over an axis: two items, of the gradient above.
+python3 - <<'PY'
+import struct
+def save(name, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(f"<{len(values)}f", *values))
+save("xs.npy", "(3, 2)", [1, 4, 2, 5, 3, 6])
+save("both.npy", "(2, 3)", [4, 8, 12, 16, 20, 24])
+PY
+exits 0 "vmap" meshlo vmap bare.hlo --axes 1,- --size 2 -o mapped.hlo
+exits 0 "vmap: runs" meshlo run mapped.hlo --input p0=xs.npy --input p1=c.npy --output mapped
+check "vmap: a gradient for each item" cmp mapped/0.npy both.npy
+exits 0 "vmap: all axes" meshlo vmap squares.hlo --size 4 --axis-name i
+exits 2 "vmap: no size" meshlo vmap squares.hlo
+exits 2 "vmap: no list" meshlo vmap squares.hlo --size 2 --axes 0,
+exits 3 "vmap: too few axes" meshlo vmap squares.hlo --size 2 --axes 0
+says err "1 axes for the 2 parameters" "vmap: too few axes: why"
+exits 4 "vmap: an op that cannot be mapped" meshlo vmap unknown.hlo --size 2

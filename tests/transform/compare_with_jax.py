@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares `meshlo grad` with jax.value_and_grad and jax.jvp.
+"""Compares `meshlo grad` with jax.value_and_grad and jax.jvp, and `meshlo vmap` with jax.vmap.
 
-usage: compare_with_jax.py MESHLO [PATTERN]
+usage: compare_with_jax.py MESHLO [PATTERN [MODE,…]]
 
 Each function of functions.py is lowered by JAX; the derivative of that program, made by MESHLO and run by it, must have the numbers that
 JAX's derivative of the function has (f64 to 1e-10, f32 to 1e-5 of the largest element). Multiply-adds of dots and convolutions of the
-gradient are counted in both programs, and must not be more than JAX's. Prints a line for each function that fails, and a last line
+gradient are counted in both programs, and must not be more than JAX's. vmap maps the first argument alone, then all. Prints a line for each function that fails, and a last line
 "N passed, N failed".
 """
 import os
@@ -69,17 +69,35 @@ def multiply_adds(text):
     return total
 
 
-def derive(folder, text, mode, wrt, inputs):
-    program, derived, results = (os.path.join(folder, name) for name in ("f.mlir", "d.hlo", mode))
+def transformed(folder, text, name, command, inputs):
+    program, derived, results = (os.path.join(folder, name) for name in ("f.mlir", "d.hlo", name))
     arrays = os.path.join(folder, "inputs.npz")
     with open(program, "w", encoding="utf-8") as file:
         file.write(text)
     np.savez(arrays, *inputs)
-    run("grad", program, "--mode", mode, "--wrt", ",".join(map(str, wrt)), "-o", derived)
+    run(command[0], program, *command[1:], "-o", derived)
     run("run", derived, "--input", arrays, "--output", results)
     count = len([name for name in os.listdir(results) if name.endswith(".npy")])
     with open(derived, encoding="utf-8") as file:
         return [np.load(os.path.join(results, f"{i}.npy")) for i in range(count)], file.read()
+
+
+def derive(folder, text, mode, wrt, inputs):
+    return transformed(folder, text, mode, ["grad", "--mode", mode, "--wrt", ",".join(map(str, wrt))], inputs)
+
+
+def check_mapped(folder, function, arguments, name, axes):
+    """Three items, which differ, along an axis of each argument that `axes` has one for."""
+    def stacked(x, axis):
+        x = np.asarray(x)
+        items = [x, x * 0.9, x * 1.05] if continuous(x) else [x, x, np.flip(x)]
+        return x if axis is None else np.stack([np.asarray(item, x.dtype) for item in items], axis)
+    inputs = [stacked(x, axis) for x, axis in zip(arguments, axes)]
+    wanted = jax.tree.leaves(jax.vmap(function, in_axes=tuple(axes))(*inputs))
+    text = jax.jit(function, keep_unused=True).lower(*arguments).as_text()
+    command = ["vmap", "--size", "3", "--axes", ",".join("-" if axis is None else str(axis) for axis in axes)]
+    got, _ = transformed(folder, text, name, command, inputs)
+    compare(name, got, wanted)
 
 
 def compare(what, got, wanted):
@@ -122,17 +140,21 @@ def check(folder, function, arguments, modes):
         leaves = [jnp.asarray(x) for x in jax.tree.leaves(values)]
         active = [t for t, x in zip(jax.tree.leaves(wanted), leaves) if continuous(x)]
         compare("tangent", got, [*leaves, *active])
+    if "vmap" in modes:
+        check_mapped(folder, function, arguments, "first mapped", [0] + [None] * (len(arguments) - 1))
+        check_mapped(folder, function, arguments, "all mapped", [min(i, np.ndim(x)) for i, x in enumerate(arguments)])
 
 
 def main():
     pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+    wanted = (sys.argv[3] if len(sys.argv) > 3 else "reverse,forward,vmap").split(",")
     passed = failed = 0
     for name, function, arguments, modes in functions.all_functions():
         if not pattern.search(name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check(folder, function, arguments, modes)
+                check(folder, function, arguments, [mode for mode in modes if mode in wanted])
                 passed += 1
             except Exception as error:  # every failure is a line of the report
                 failed += 1

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-BOTH = ("reverse", "forward")
+BOTH = ("reverse", "forward", "vmap")
 
 
 def random(shape, seed=0, low=-1.0, high=1.0, dtype=np.float64):
@@ -189,7 +189,7 @@ def control():
     yield "scan_zero", lambda a: lax.scan(lambda c, _: (jnp.sin(c), None), a, None, length=0)[0] * 2, [x], BOTH
     yield "fori", lambda a: lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) * (i + 1.0), a), [x], BOTH
     yield "fori_from_2", lambda a: lax.fori_loop(2, 5, lambda i, c: c.at[i - 1].multiply(2.0) if False else c * i, a), [x], BOTH
-    yield "while", lambda a: lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 1.5 + 1, a), [x], ("forward",)
+    yield "while", lambda a: lax.while_loop(lambda c: jnp.sum(c) < 100, lambda c: c * 1.5 + 1, a), [x], ("forward", "vmap")
     yield "cond", lambda a, p: lax.cond(p, lambda c: jnp.sin(c) * c, lambda c: c * 2, a), [x, np.array(True)], BOTH
     yield "cond_false", lambda a, p: lax.cond(p, lambda c: jnp.sin(c) * c, lambda c: c * 2, a), [x, np.array(False)], BOTH
     yield "cond_two", lambda a, b, p: lax.cond(p, lambda c, d: (jnp.sin(c), 2 * d), lambda c, d: (d * 2, c * d), a, b), [x, x * 2, np.array(True)], BOTH
