@@ -39,7 +39,8 @@ typedef struct EmuChip {
     double bf16_flops_per_chip;
     double int8_flops_per_chip;
     double fp8_flops_per_chip;
-    int64_t vector_alus;  // vector instructions a core can start in one cycle
+    int64_t vector_alus;          // vector instructions a core can start in one cycle
+    double transcendental_scale;  // of the cost of exponentials, logarithms and roots in op_class.def
     // Memory.
     int64_t hbm_bytes_per_device;
     int64_t hbm_reserved_bytes_per_device;
@@ -53,7 +54,8 @@ typedef struct EmuChip {
     double dcn_bytes_per_second_per_host;
     int64_t dcn_picoseconds;
     // Constants fitted to measurements.
-    double mxu_efficiency;
+    double mxu_efficiency;            // share of the peak that one large product reaches
+    double mxu_sustained_efficiency;  // the same in programs whose products take long (program.h)
     double hbm_efficiency;
     double link_efficiency;
     double dcn_efficiency;

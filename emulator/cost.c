@@ -23,6 +23,7 @@
 // A kernel's cost while it is added up.
 typedef struct Sum {
     const EmuChip *chip;
+    EmuKernelCosts costs;
     EmuCost cost;
     double largest_product;  // multiplications of the largest matrix product, for the ramp
 } Sum;
@@ -57,6 +58,15 @@ static void add_product(Sum *sum, const HloInstruction *instruction) {
     if (multiplications / product.batch > sum->largest_product) sum->largest_product = multiplications / product.batch;
 }
 
+// Combinations for one result along one dimension of a window. Short windows are combined element by element. Long
+// ones, such as those of a cumulative sum, are made from windows of half their size: two combinations for each
+// doubling, of every element where the window moves by more than one.
+static double window_steps(const HloWindowDimension *window) {
+    const double size = (double)window->size;
+    if (size < 2) return size;
+    return fmin(size, 2 * ceil(log2(size)) * (double)window->stride);
+}
+
 // The number of elements that a sort, transform or window processes, times the extra factor of its algorithm.
 static double alone_elements(const Sum *sum, const HloInstruction *instruction, HloOpcode opcode) {
     const HloShape *shape = instruction->operand_count ? instruction->operands[0]->shape : instruction->shape;
@@ -70,7 +80,7 @@ static double alone_elements(const Sum *sum, const HloInstruction *instruction, 
     }
     if (opcode == HLO_OP_REDUCE_WINDOW) {
         const HloWindow *window = HLO_ATTRIBUTES(instruction, Window)->window;
-        for (int64_t i = 0; window && i < window->count; i++) elements *= (double)window->dims[i].size;
+        for (int64_t i = 0; window && i < window->count; i++) elements *= window_steps(&window->dims[i]);
         return elements;
     }
     if (opcode == HLO_OP_SCATTER && instruction->operand_count >= 3)
@@ -81,17 +91,37 @@ static double alone_elements(const Sum *sum, const HloInstruction *instruction, 
     return fmax(elements, instruction->operand_count ? vector_elements(sum->chip, shape) : 0);
 }
 
-// Adds the author's estimate of a custom call, or the cost of the instruction that it is equivalent to.
+// Adds the work that a kernel's own program does, where that is preferred: false if there is none, or if its control
+// flow is not known and the author has stated the work.
+static bool add_body(Sum *sum, const HloInstruction *call, bool is_stated) {
+    if (is_stated && sum->costs == EMU_KERNEL_COSTS_STATED) return false;
+    EmuCost counted = {0};
+    bool is_complete;
+    if (!emu_call_body(sum->chip, call, &counted, &is_complete)) return false;
+    if (is_stated && !is_complete) return false;
+    sum->cost.matrix_flops += counted.matrix_flops;
+    sum->cost.other_flops += counted.other_flops;
+    sum->cost.matrix_seconds += counted.matrix_seconds;
+    sum->cost.vector_operations += counted.vector_operations;
+    sum->cost.call = EMU_CALL_BODY;
+    return true;
+}
+
+// Adds the work of a kernel, by its program or its author's estimate, or the cost of the instruction that a custom call
+// is equivalent to.
 static void add_custom_call(Sum *sum, const HloInstruction *call) {
     const HloOpcode opcode = emu_call_opcode(call);
     EmuCallEstimate estimate;
-    if (emu_call_estimate(call, &estimate)) {
+    const bool is_stated = emu_call_estimate(call, &estimate);
+    if (add_body(sum, call, is_stated)) return;
+    if (is_stated) {
+        sum->cost.call = EMU_CALL_STATED;
         const double peak = sum->chip->bf16_flops_per_chip / (double)sum->chip->devices_per_chip;
         sum->cost.matrix_flops += estimate.flops;
         sum->cost.matrix_seconds += estimate.flops / (peak * sum->chip->mxu_efficiency);
-        sum->cost.vector_operations += estimate.transcendentals * emu_op_vector_cost(HLO_OP_EXP);
+        sum->cost.vector_operations += estimate.transcendentals * emu_chip_vector_cost(sum->chip, HLO_OP_EXP);
     } else if (opcode != HLO_OPCODE_COUNT) {
-        sum->cost.vector_operations += emu_op_vector_cost(opcode) * alone_elements(sum, call, opcode);
+        sum->cost.vector_operations += emu_chip_vector_cost(sum->chip, opcode) * alone_elements(sum, call, opcode);
     } else if (!emu_call_is_annotation(call)) {
         sum->cost.unknown = true;
     }
@@ -100,9 +130,10 @@ static void add_custom_call(Sum *sum, const HloInstruction *call) {
 // The members of a kernel share one pass over memory, so only their arithmetic is added up here; bytes are counted for
 // the kernel as a whole.
 static void add_member(Sum *sum, const HloInstruction *instruction) {
-    const double each = emu_op_vector_cost(instruction->opcode);
+    const double each = instruction->opcode == HLO_OP_DOT ? emu_instruction_vector_cost(instruction)
+                                                          : emu_chip_vector_cost(sum->chip, instruction->opcode);
     double elements = 0;
-    switch (emu_op_class(instruction->opcode)) {
+    switch (emu_instruction_class(instruction)) {
         case EMU_OP_MATRIX: add_product(sum, instruction); return;
         case EMU_OP_VECTOR:
             elements = vector_elements(sum->chip, instruction->shape);
@@ -241,16 +272,20 @@ static bool is_nothing(const EmuKernel *kernel) {
 // A roofline: matrix unit, vector unit and memory work in parallel, and the slowest dominates. On chips where that was
 // measured (ramp_dimension in chips.def), memory and matrix time of small products overlap only in part: the ramp adds
 // the share of the shorter one that does not overlap.
-EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel) {
+EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs) {
     assert(chip && kernel);
-    Sum sum = {.chip = chip};
+    Sum sum = {.chip = chip, .costs = costs};
     if (is_nothing(kernel)) return sum.cost;
     for (int64_t i = 0; i < kernel->member_count; i++) add_member(&sum, kernel->members[i]);
     EmuCost *cost = &sum.cost;
     cost->read_bytes = kernel_reads(chip, kernel);
     for (int64_t i = 0; i < kernel->root_count; i++) cost->written_bytes += written_by(chip, kernel->members[i], 0);
+    // Authors count an array for each block that reads it, or only hint at the scheduler: no kernel moves more than all
+    // of its arrays, which stay on the chip between blocks.
     EmuCallEstimate estimate;
-    if (kernel->member_count == 1 && emu_call_estimate(kernel->members[0], &estimate) && estimate.bytes > 0) {
+    if (cost->call == EMU_CALL_STATED && kernel->member_count == 1 &&
+        emu_call_estimate(kernel->members[0], &estimate) && estimate.bytes > 0 &&
+        estimate.bytes < cost->read_bytes + cost->written_bytes) {
         cost->read_bytes = estimate.bytes;
         cost->written_bytes = 0;
     }

@@ -35,10 +35,22 @@ typedef struct EmuCost {
     int64_t picoseconds;               // of the whole kernel
     EmuBound bound;
     bool unknown;  // a custom call whose work is not known: only its arrays are counted
+    enum {
+        EMU_CALL_NONE,    // no custom call with work of its own
+        EMU_CALL_BODY,    // counted from the kernel's program
+        EMU_CALL_STATED,  // by its author
+    } call;
 } EmuCost;
 
+// Where the cost of a kernel that a user wrote comes from. The body counts as known if every branch and loop around its
+// products is; the stated cost is used for others, and the body, with every unknown branch taken, if none is stated.
+typedef enum EmuKernelCosts {
+    EMU_KERNEL_COSTS_BODY,    // its own program, else what it states
+    EMU_KERNEL_COSTS_STATED,  // what it states, else its own program
+} EmuKernelCosts;
+
 // The cost of a kernel on one device of a slice with chips like `chip`.
-HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel);
+HLO_EXPORT EmuCost emu_kernel_cost(const EmuChip *chip, const EmuKernel *kernel, EmuKernelCosts costs);
 
 // The sizes of a matrix product for the systolic arrays.
 typedef struct EmuProduct {
@@ -49,6 +61,9 @@ typedef struct EmuProduct {
 
 // The sizes of a dot or convolution instruction (also ragged and scaled dots).
 HLO_EXPORT EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction);
+// The same of operands of these shapes, whose contracting and batch dimensions are given, at default precision.
+HLO_EXPORT EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, const HloShape *right,
+                                            const HloDotAttributes *dot);
 // Seconds that a product takes on padded sizes: rows are padded to 8, depth and columns to the array's side, or with
 // the roles of rows and columns swapped where that is less.
 HLO_EXPORT double emu_product_seconds(const EmuChip *chip, const EmuProduct *product);
@@ -63,6 +78,9 @@ typedef struct EmuCallEstimate {
 // Reads the estimate of a custom call; false if it has none or it cannot be read. Source of the names: jax
 // _src/tpu_custom_call.py, CostEstimate.to_json. Any thread.
 HLO_EXPORT bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate);
+// Adds the work of a Mosaic kernel, counted from its own program, to `cost`: products, and instructions of the vector
+// unit. False if it has no program that can be read; *is_complete tells whether all of its control flow is known.
+HLO_EXPORT bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete);
 // Whether a custom call only carries an annotation: it takes no time.
 HLO_EXPORT bool emu_call_is_annotation(const HloInstruction *call);
 // The opcode that does the same work as a known custom call: erf for mhlo.erf, cholesky for a decomposition.

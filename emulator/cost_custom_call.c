@@ -5,9 +5,15 @@
 #include <string.h>
 
 #include "emulator/cost.h"
+#include "emulator/layout.h"
+#include "hlo/analysis/loop.h"
 #include "hlo/base/json.h"
 #include "hlo/ir/attributes.h"
 #include "hlo/ir/custom_call.h"
+#include "hlo/stablehlo/mosaic/mosaic.h"
+
+// Loops and tuples between a kernel and the constant that it reads.
+#define MOST_STEPS_TO_CONSTANT 64
 
 bool emu_call_is_annotation(const HloInstruction *call) {
     const HloCustomCallKind kind = hlo_custom_call_kind(call);
@@ -46,4 +52,121 @@ bool emu_call_estimate(const HloInstruction *call, EmuCallEstimate *estimate) {
                                       estimated(found, "bytes_accessed")};
     hlo_arena_free(arena);
     return found != NULL;
+}
+
+// ---- the program of a kernel
+
+// The while loop whose state `parameter` is; NULL for other parameters.
+static const HloInstruction *loop_of(const HloInstruction *parameter) {
+    const HloComputation *computation = parameter->parent;
+    const HloInstruction *caller = computation->callers.count == 1 ? computation->callers.items[0] : NULL;
+    return caller && hlo_is(caller, HLO_OP_WHILE) ? caller : NULL;
+}
+
+// The constant that a value is, seen through copies and through states of loops that do not change; NULL if none.
+static const HloLiteral *constant_of(const HloInstruction *value) {
+    for (int i = 0; i < MOST_STEPS_TO_CONSTANT && value; i++) {
+        switch (value->opcode) {
+            case HLO_OP_CONSTANT: return hlo_constant_literal(value);
+            case HLO_OP_COPY:
+            case HLO_OP_DOMAIN: value = value->operands[0]; continue;
+            case HLO_OP_GET_TUPLE_ELEMENT: break;
+            default: return NULL;
+        }
+        const int64_t index = HLO_ATTRIBUTES(value, TupleIndex)->index;
+        const HloInstruction *whole = value->operands[0];
+        const HloInstruction *loop = hlo_is(whole, HLO_OP_PARAMETER) ? loop_of(whole) : whole;
+        const bool in_loop = loop && hlo_is(loop, HLO_OP_WHILE);
+        if (in_loop && !hlo_loop_element_is_invariant(loop, index)) return NULL;
+        const HloInstruction *tuple = in_loop ? loop->operands[0] : whole;
+        const bool passes = hlo_is(tuple, HLO_OP_TUPLE) || hlo_is(tuple, HLO_OP_OPTIMIZATION_BARRIER);
+        if (!passes || index >= tuple->operand_count) return NULL;
+        value = tuple->operands[index];
+    }
+    return NULL;
+}
+
+// Vector instructions for one element of an operation of a kernel.
+static double kernel_op_cost(const EmuChip *chip, const char *name) {
+    static const struct {
+        const char *name;
+        HloOpcode opcode;
+    } rows[] = {
+#define EMU_KERNEL_OP(name, opcode) {name, HLO_OP_##opcode},
+#include "emulator/kernel_ops.def"
+#undef EMU_KERNEL_OP
+    };
+    for (size_t i = 0; i < HLO_COUNT_OF(rows); i++)
+        if (!strcmp(rows[i].name, name)) return emu_chip_vector_cost(chip, rows[i].opcode);
+    return 1;
+}
+
+// Elements of a vector, padded as an array of its shape would be.
+static double padded_elements(const EmuChip *chip, const HloShape *shape) {
+    return (double)emu_padded_bytes(chip, shape) * 8 / hlo_type_info(shape->type)->bits;
+}
+
+static void add_operation(const EmuChip *chip, const MosaicOperation *operation, EmuCost *cost) {
+    if (strcmp(operation->name, "tpu.matmul") != 0) {
+        // Reductions work on their operand, everything else on its result.
+        const HloShape *shape = operation->result;
+        if (!strcmp(operation->name, "vector.multi_reduction") && operation->operands[0])
+            shape = operation->operands[0];
+        if (!shape) return;
+        cost->vector_operations +=
+            operation->count * kernel_op_cost(chip, operation->name) * padded_elements(chip, shape);
+        cost->other_flops += operation->count * (double)hlo_shape_elements(shape);
+        return;
+    }
+    const HloDotAttributes dot = {.lhs_contracting = operation->left_contracting,
+                                  .rhs_contracting = operation->right_contracting,
+                                  .lhs_batch = operation->left_batch,
+                                  .rhs_batch = operation->right_batch};
+    const EmuProduct product = emu_product_of_shapes(chip, operation->operands[0], operation->operands[1], &dot);
+    cost->matrix_flops += operation->count * 2 * product.batch * product.rows * product.depth * product.columns;
+    cost->matrix_seconds += operation->count * emu_product_seconds(chip, &product);
+}
+
+// The bytes of a kernel's program in the configuration of its call.
+static unsigned char *program_of(HloArena *arena, const HloInstruction *call, size_t *size) {
+    const char *config = call->backend_config;
+    HloJsonValue *root = NULL;
+    if (call->opcode != HLO_OP_CUSTOM_CALL || !config || !strstr(config, "custom_call_config")) return NULL;
+    HloStatus status = hlo_json_parse(arena, "backend_config", config, strlen(config), &root);
+    hlo_status_free(status);  // a configuration that is not JSON holds no program
+    const HloJsonValue *body = status ? NULL : hlo_json_get(hlo_json_get(root, "custom_call_config"), "body");
+    if (!body || body->kind != HLO_JSON_STRING) return NULL;
+    return mosaic_decode_base64(arena, body->string, body->length, size);
+}
+
+// The arguments of emu_call_body() for the part that may run out of memory.
+typedef struct BodyCall {
+    HloArena *arena;
+    const HloInstruction *call;
+    MosaicWork work;
+} BodyCall;
+
+static HloStatus count_body(void *argument) {
+    BodyCall *body = argument;
+    size_t size;
+    const unsigned char *bytes = program_of(body->arena, body->call, &size);
+    HLO_FAIL_IF(!bytes, HLO_INVALID_ARGUMENT, "no program");
+    const HloLiteral **operands = HLO_ARENA_NEW(body->arena, const HloLiteral *, body->call->operand_count);
+    for (int32_t i = 0; i < body->call->operand_count; i++) operands[i] = constant_of(body->call->operands[i]);
+    return mosaic_count(body->arena, bytes, size, operands, body->call->operand_count, &body->work);
+}
+
+bool emu_call_body(const EmuChip *chip, const HloInstruction *call, EmuCost *cost, bool *is_complete) {
+    assert(chip && call && cost && is_complete);
+    BodyCall body = {.arena = hlo_arena_new(), .call = call};
+    HloStatus status = body.arena ? hlo_protect(count_body, &body) : NULL;
+    // A body without any work is a placeholder, for programs that are only timed.
+    const bool is_read = body.arena && !status && (body.work.operation_count > 0 || !body.work.is_complete);
+    // A program that cannot be read (another version, or damaged) leaves the call to its estimate.
+    hlo_status_free(status);
+    for (int64_t i = 0; is_read && i < body.work.operation_count; i++)
+        add_operation(chip, &body.work.operations[i], cost);
+    *is_complete = is_read && body.work.is_complete;
+    hlo_arena_free(body.arena);
+    return is_read;
 }

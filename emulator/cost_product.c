@@ -67,15 +67,13 @@ static void choose_rate(const EmuChip *chip, HloType type, HloPrecisions precisi
 }
 
 // The wider of two operand types sets the rate.
-static HloType wider(const HloInstruction *instruction) {
-    const HloType left = instruction->operands[0]->shape->type, right = instruction->operands[1]->shape->type;
-    return hlo_type_info(left)->bits >= hlo_type_info(right)->bits ? left : right;
+static HloType wider(const HloShape *left, const HloShape *right) {
+    return hlo_type_info(left->type)->bits >= hlo_type_info(right->type)->bits ? left->type : right->type;
 }
 
-static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *instruction) {
-    assert(instruction->operand_count >= 2);
-    const HloDotAttributes *dot = HLO_ATTRIBUTES(instruction, Dot);
-    const HloShape *left = instruction->operands[0]->shape, *right = instruction->operands[1]->shape;
+EmuProduct emu_product_of_shapes(const EmuChip *chip, const HloShape *left, const HloShape *right,
+                                 const HloDotAttributes *dot) {
+    assert(chip && left && right && dot);
     EmuProduct product = {.batch = sizes_of(left, dot->lhs_batch), .depth = sizes_of(left, dot->lhs_contracting)};
     const double shared = product.batch * product.depth;
     product.rows = shared > 0 ? (double)hlo_shape_elements(left) / shared : 0;
@@ -84,7 +82,7 @@ static EmuProduct product_of_dot(const EmuChip *chip, const HloInstruction *inst
     // The groups of a ragged dot divide the rows among them; without any group there is nothing to multiply.
     const double groups = sizes_of(right, dot->rhs_group);
     product.columns = groups > 0 ? product.columns / groups : 0;
-    choose_rate(chip, wider(instruction), dot->precision, dot->algorithm, &product);
+    choose_rate(chip, wider(left, right), dot->precision, dot->algorithm, &product);
     return product;
 }
 
@@ -99,13 +97,16 @@ static EmuProduct product_of_convolution(const EmuChip *chip, const HloInstructi
     EmuProduct product = {.batch = groups, .columns = features / groups};
     product.rows = features > 0 ? (double)hlo_shape_elements(output) / features : 0;
     product.depth = (double)kernel->dims[labels->kernel_input_feature] * sizes_of(kernel, labels->kernel_spatial);
-    choose_rate(chip, wider(instruction), convolution->precision, HLO_DotAlgorithm_UNSET, &product);
+    choose_rate(chip, wider(instruction->operands[0]->shape, kernel), convolution->precision, HLO_DotAlgorithm_UNSET,
+                &product);
     return product;
 }
 
 EmuProduct emu_product_of(const EmuChip *chip, const HloInstruction *instruction) {
     if (instruction->opcode == HLO_OP_CONVOLUTION) return product_of_convolution(chip, instruction);
-    return product_of_dot(chip, instruction);
+    assert(instruction->operand_count >= 2);
+    return emu_product_of_shapes(chip, instruction->operands[0]->shape, instruction->operands[1]->shape,
+                                 HLO_ATTRIBUTES(instruction, Dot));
 }
 
 double emu_product_seconds(const EmuChip *chip, const EmuProduct *product) {

@@ -24,6 +24,8 @@
 #define MAX_COPIES 8
 // Vector instructions per element that are worth repeating on every chip.
 #define CHEAP_COST 4
+// Cheap instructions between a conversion to fewer bits and the array that would be written without it.
+#define MAX_STEPS_TO_NARROW 8
 // The most members of a kernel; compilers stop fusing at some size too.
 #define MAX_MEMBERS 256
 
@@ -32,6 +34,7 @@ typedef struct Draft {
     HloInstructionVector members;
     EmuOpClass kind;
     int64_t elements;  // of the root
+    int32_t stage;     // of the root
 } Draft;
 
 typedef HLO_VECTOR(Draft *) DraftVector;
@@ -43,6 +46,7 @@ typedef struct Planner {
     HloArena *arena;
     DraftVector drafts;
     Holders *holders;  // by position in the order
+    int32_t *stages;   // by position: how many loops and branches must have run, one after the other
     HloIntMap positions;
     double balance;  // vector instructions that the device executes in the time to move one byte
 } Planner;
@@ -66,33 +70,52 @@ static bool takes_producers(EmuOpClass op_class) {
 
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers);
 
-// Whether an instruction makes a smaller array from one that would otherwise have to be written itself.
+// The one operand of an instruction that is about as large as its result and is not generated; NULL if there are
+// several or none.
+static const HloInstruction *large_operand(const HloInstruction *instruction, int64_t *count) {
+    const int64_t elements = hlo_shape_elements(instruction->shape);
+    const HloInstruction *found = NULL;
+    *count = 0;
+    for (int32_t i = 0; i < instruction->operand_count; i++) {
+        const HloInstruction *operand = instruction->operands[i];
+        const bool generated =
+            operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA || operand->opcode == HLO_OP_CONSTANT;
+        if (generated || hlo_shape_elements(operand->shape) * 2 <= elements) continue;
+        found = operand;
+        ++*count;
+    }
+    return *count == 1 ? found : NULL;
+}
+
+// Whether an instruction makes a smaller array from one that would otherwise have to be written itself, or from a few
+// cheap steps after such a one: then the smaller one is written instead.
 static bool narrows_new_array(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
     if (instruction->opcode != HLO_OP_CONVERT) return false;
     const HloInstruction *operand = instruction->operands[0];
-    return hlo_type_info(operand->shape->type)->bits > hlo_type_info(instruction->shape->type)->bits &&
-           fuses(emu_instruction_class(operand)) && operand->users.count == 1 &&
-           !cheap_to_repeat(planner, operand, consumers);
+    const int bits = hlo_type_info(instruction->shape->type)->bits;
+    for (int step = 0; operand && step < MAX_STEPS_TO_NARROW; step++) {
+        if (!hlo_shape_is_array(operand->shape) || hlo_type_info(operand->shape->type)->bits <= bits) return false;
+        if (!fuses(emu_instruction_class(operand)) || operand->users.count != 1) return false;
+        if (!cheap_to_repeat(planner, operand, consumers)) return true;
+        if (operand->opcode == HLO_OP_CONVERT) return false;
+        int64_t count;
+        operand = large_operand(operand, &count);
+    }
+    return false;
 }
 
 // Whether computing an instruction again in every consumer costs no more than writing its result would: at most one
 // operand is as large as the result, and the vector unit finishes before HBM.
 static bool cheap_to_repeat(const Planner *planner, const HloInstruction *instruction, int64_t consumers) {
     assert(consumers >= 0);
-    const double cost = emu_op_vector_cost(instruction->opcode);
+    const double cost = emu_instruction_vector_cost(instruction);
     const double bytes =
         hlo_shape_is_array(instruction->shape) ? hlo_type_info(instruction->shape->type)->bits / 8.0 : 0;
     if (cost > CHEAP_COST && cost * (double)(consumers - 1) > bytes * planner->balance) return false;
     if (instruction->opcode == HLO_OP_CONCATENATE) return false;
     if (narrows_new_array(planner, instruction, consumers)) return false;
-    const int64_t elements = hlo_shape_elements(instruction->shape);
-    int64_t large = 0;
-    for (int32_t i = 0; i < instruction->operand_count; i++) {
-        const HloInstruction *operand = instruction->operands[i];
-        const bool generated =
-            operand->opcode == HLO_OP_BROADCAST || operand->opcode == HLO_OP_IOTA || operand->opcode == HLO_OP_CONSTANT;
-        large += !generated && hlo_shape_elements(operand->shape) * 2 > elements;
-    }
+    int64_t large;
+    large_operand(instruction, &large);
     return large <= 1;
 }
 
@@ -108,6 +131,25 @@ static Holders *holders_of(Planner *planner, const HloInstruction *instruction) 
     const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
     assert(position);  // users are in the same computation, all of which was ordered
     return &planner->holders[*position];
+}
+
+static int32_t *stage_of(const Planner *planner, const HloInstruction *instruction) {
+    const int64_t *position = hlo_int_map_find(&planner->positions, (uint64_t)instruction->id);
+    assert(position);
+    return &planner->stages[*position];
+}
+
+// Operands come before users in the order.
+static void count_stages(Planner *planner, const EmuPlan *plan) {
+    planner->stages = HLO_ARENA_NEW(planner->arena, int32_t, plan->order_count);
+    for (int64_t i = 0; i < plan->order_count; i++) {
+        const HloInstruction *at = plan->order[i];
+        for (int32_t o = 0; o < at->operand_count; o++) {
+            const int32_t stage = *stage_of(planner, at->operands[o]);
+            if (stage > planner->stages[i]) planner->stages[i] = stage;
+        }
+        planner->stages[i] += emu_op_class(at->opcode) == EMU_OP_CONTROL;
+    }
 }
 
 // Collects the kernels that use an instruction. False if a user needs it in memory, or if there are more kernels than
@@ -131,10 +173,13 @@ static bool may_join(const Planner *planner, const HloInstruction *instruction, 
     const EmuOpClass op_class = emu_instruction_class(instruction);
     for (int64_t i = 0; i < consumers->count; i++)
         if (consumers->items[i]->members.count >= MAX_MEMBERS) return false;
-    // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size.
+    // The consumer of a matrix product becomes its epilogue when it is elementwise and of the same size, and when it
+    // need not wait for a loop that the product need not wait for: a gradient that is scaled by the norm of all
+    // gradients is made before the loop that makes the others, so that what it is made of can be freed.
     if (op_class == EMU_OP_MATRIX)
         return consumers->count == 1 && fuses(consumers->items[0]->kind) &&
-               consumers->items[0]->elements == hlo_shape_elements(instruction->shape);
+               consumers->items[0]->elements == hlo_shape_elements(instruction->shape) &&
+               consumers->items[0]->stage == *stage_of(planner, instruction);
     if (!fuses(op_class)) return false;
     if (consumers->count == 1) return true;
     return consumers->count <= MAX_COPIES && cheap_to_repeat(planner, instruction, consumers->count);
@@ -157,6 +202,7 @@ static void place(Planner *planner, HloInstruction *instruction, Holders *holder
     Draft *draft = HLO_ARENA_NEW(planner->arena, Draft, 1);
     draft->kind = op_class;
     draft->elements = hlo_shape_elements(instruction->shape);
+    draft->stage = *stage_of(planner, instruction);
     hlo_vector_push(planner->arena, &draft->members, instruction);
     hlo_vector_push(planner->arena, &planner->drafts, draft);
     hlo_vector_push(planner->arena, holders, draft);
@@ -242,25 +288,63 @@ void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of) {
             kernel_of[plan->kernels[i].members[r]->id] = (int32_t)i;
 }
 
+// Appends an instruction after everything that it reads.
+static void append(HloArena *arena, HloInstruction *start, HloIntMap *state, HloInstruction **order, int64_t *count) {
+    HloInstructionVector stack = {0};
+    hlo_vector_push(arena, &stack, start);
+    while (stack.count) {
+        HloInstruction *top = stack.items[stack.count - 1];
+        const int64_t *seen = hlo_int_map_find(state, (uint64_t)top->id);
+        if (seen) {
+            stack.count--;
+            if (*seen == 1) order[(*count)++] = top;
+            hlo_int_map_set(arena, state, (uint64_t)top->id, 2);
+            continue;
+        }
+        hlo_int_map_set(arena, state, (uint64_t)top->id, 1);
+        for (int64_t i = top->operand_count - 1; i >= 0; i--)
+            if (!hlo_int_map_find(state, (uint64_t)top->operands[i]->id))
+                hlo_vector_push(arena, &stack, top->operands[i]);
+        for (int64_t i = top->control_predecessors.count - 1; i >= 0; i--)
+            if (!hlo_int_map_find(state, (uint64_t)top->control_predecessors.items[i]->id))
+                hlo_vector_push(arena, &stack, top->control_predecessors.items[i]);
+    }
+}
+
+// All instructions, operands first, in the order of a walk from the root. What the root does not need comes after it,
+// in the order of the list.
+static HloInstruction **order_from_root(const HloComputation *computation, HloArena *arena, int64_t *count) {
+    HloInstruction **order = HLO_ARENA_NEW(arena, HloInstruction *, computation->instruction_count);
+    HloIntMap state = {0};
+    *count = 0;
+    append(arena, computation->root, &state, order, count);
+    for (HloInstruction *i = computation->first; i; i = i->next)
+        if (!hlo_int_map_find(&state, (uint64_t)i->id)) append(arena, i, &state, order, count);
+    assert(*count == computation->instruction_count);
+    return order;
+}
+
 // Drafts are made from the last instruction to the first and numbered in reverse, so that kernels are in program order
 // by their roots.
 EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip, int32_t *kernel_of) {
     assert(computation->root && chip && kernel_of);
     EmuPlan *plan = HLO_ARENA_NEW(arena, EmuPlan, 1);
     plan->computation = computation;
-    plan->order = hlo_computation_post_order(computation, arena, &plan->order_count);
+    plan->order = computation->module->is_scheduled ? hlo_computation_post_order(computation, arena, &plan->order_count)
+                                                    : order_from_root(computation, arena, &plan->order_count);
     Planner planner = {
         .arena = arena, .holders = HLO_ARENA_NEW(arena, Holders, plan->order_count), .balance = vector_balance(chip)};
     for (int64_t i = 0; i < plan->order_count; i++) {
         hlo_int_map_set(arena, &planner.positions, (uint64_t)plan->order[i]->id, i);
         kernel_of[plan->order[i]->id] = -1;
     }
+    count_stages(&planner, plan);
     for (int64_t i = plan->order_count - 1; i >= 0; i--) place(&planner, plan->order[i], &planner.holders[i]);
     plan->kernel_count = planner.drafts.count;
     plan->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
     for (int64_t i = 0; i < plan->kernel_count; i++) {
         const Draft *draft = planner.drafts.items[plan->kernel_count - 1 - i];
-        plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, 1, draft->kind};
+        plan->kernels[i] = (EmuKernel){draft->members.items, draft->members.count, 1, draft->kind, 0, 0};
     }
     emu_plan_number(plan, kernel_of);
     merge_reductions(arena, plan, kernel_of);

@@ -19,6 +19,7 @@ typedef struct EmuKernel {
     int64_t member_count;
     int64_t root_count;
     EmuOpClass kind;
+    double seconds, matrix_seconds;  // about, for scheduling; set by emu_plan_estimate()
 } EmuKernel;
 
 // The kernels of a computation in the order in which they run. FREE instructions are not in any of them.
@@ -30,9 +31,10 @@ typedef struct EmuPlan {
     int64_t kernel_count;
 } EmuPlan;
 
-// Plans a computation for `chip` in `arena`; the chip's balance of compute and bandwidth decides what is worth
-// computing twice. `kernel_of` has an entry for each instruction id of the module: the number of the kernel that has
-// the instruction as a root, -1 for the others. Memory errors jump to hlo_protect().
+// Plans a computation for `chip` in `arena`. Where the program is not scheduled, the kernels are in the order of a walk
+// from the result through the operands, which the order of the text does not change. The chip's balance of compute and
+// bandwidth decides what is worth computing twice. `kernel_of` has an entry for each instruction id of the module: the
+// number of the kernel that has the instruction as a root, -1 for the others. Memory errors jump to hlo_protect().
 HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation, const EmuChip *chip,
                              int32_t *kernel_of);
 
@@ -40,6 +42,20 @@ HLO_EXPORT EmuPlan *emu_plan(HloArena *arena, const HloComputation *computation,
 // that are not scheduled. `kernel_of` is as emu_plan() left it; emu_plan_number() updates it to the new order.
 HLO_EXPORT EmuPlan *emu_plan_depth_first(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
                                          const int32_t *kernel_of);
+
+// The same kernels in an order that frees as many bytes as possible at each step, each start directly before its done;
+// NULL if halves of transfers depend on each other in a way that this does not allow.
+HLO_EXPORT EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuChip *chip,
+                                           const int32_t *kernel_of);
+
+// Estimates the time of each kernel, and that of the systolic arrays in it; that of loops, branches and calls is
+// infinite.
+HLO_EXPORT void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip);
+
+// The same order with starts and dones that are side by side moved apart, so that transfers run beside kernels: results
+// larger than their operands start `ahead` times as early as the transfer takes. `kernel_of` numbers `plan`.
+HLO_EXPORT EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of,
+                                    double ahead);
 
 // Sets the entries of `kernel_of` for the roots of a plan's kernels.
 HLO_EXPORT void emu_plan_number(const EmuPlan *plan, int32_t *kernel_of);

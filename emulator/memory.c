@@ -46,6 +46,7 @@ typedef struct Liveness {
     EmuPlan *plan;
     HloIntMap positions;  // instruction id to position in the plan's order
     Leaves *leaves;       // by position
+    int64_t *last_reads;  // by position: the last kernel that reads the value as a member's operand; -1 if none does
     LiveVector buffers;
     int64_t now;  // kernel being run
 } Liveness;
@@ -199,9 +200,79 @@ static bool may_overwrite(Liveness *liveness, const HloInstruction *value) {
     return true;
 }
 
-// The leaves of results that take over their operands' buffers: in-place updates, and all-reduces operand by operand,
-// as in XLA's buffer assignment.
+static bool is_member(const EmuKernel *kernel, const HloInstruction *instruction) {
+    for (int64_t i = 0; i < kernel->member_count; i++)
+        if (kernel->members[i] == instruction) return true;
+    return false;
+}
+
+// Whether every result of a kernel depends on the elements of its operands at the same place only.
+static bool is_elementwise(const EmuKernel *kernel) {
+    if (kernel->kind != EMU_OP_VECTOR || kernel->root_count != 1) return false;
+    const int64_t elements = hlo_shape_elements(kernel->members[0]->shape);
+    for (int64_t i = 0; i < kernel->member_count; i++) {
+        const HloInstruction *member = kernel->members[i];
+        const bool generated = member->opcode == HLO_OP_BROADCAST || member->opcode == HLO_OP_IOTA;
+        // What is made of smaller arrays and then broadcast does not read arrays of the result's size.
+        const bool is_small = hlo_shape_elements(member->shape) < elements;
+        if (generated || (is_small && member->opcode == HLO_OP_RESHAPE)) continue;
+        if (emu_instruction_class(member) != EMU_OP_VECTOR) return false;
+    }
+    return true;
+}
+
+// Notes for every value the last kernel that reads it.
+static void note_last_reads(Liveness *liveness) {
+    const EmuPlan *plan = liveness->plan;
+    liveness->last_reads = HLO_ARENA_NEW(liveness->arena, int64_t, plan->order_count);
+    for (int64_t i = 0; i < plan->order_count; i++) liveness->last_reads[i] = -1;
+    for (int64_t k = 0; k < plan->kernel_count; k++)
+        for (int64_t m = 0; m < plan->kernels[k].member_count; m++) {
+            const HloInstruction *member = plan->kernels[k].members[m];
+            for (int32_t i = 0; i < member->operand_count; i++)
+                liveness->last_reads[*hlo_int_map_find(&liveness->positions, (uint64_t)member->operands[i]->id)] = k;
+        }
+}
+
+// Whether kernel `number` is the last to use a value, which has no other name.
+static bool ends_with(const Liveness *liveness, const HloInstruction *value, int64_t number) {
+    const int64_t *position = hlo_int_map_find(&liveness->positions, (uint64_t)value->id);
+    if (liveness->last_reads[*position] != number || hlo_instruction_is_root(value)) return false;
+    for (int64_t u = 0; u < value->users.count; u++) {
+        const HloInstruction *user = value->users.items[u];
+        const EmuOpClass op_class = emu_instruction_class(user);
+        const bool computes = op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE || op_class == EMU_OP_REDUCE ||
+                              op_class == EMU_OP_MATRIX;
+        if (!computes || (emu_is_view(user) && liveness->program->kernel_of[user->id] >= 0)) return false;
+    }
+    return true;
+}
+
+// The array that an elementwise kernel reads for the last time and may overwrite with its result, as XLA's fusions do:
+// one of the same size that another kernel has made and nothing uses later. NULL if there is none.
+static const HloInstruction *overwritten_operand(Liveness *liveness, const HloInstruction *instruction) {
+    const int32_t number = liveness->program->kernel_of[instruction->id];
+    const EmuKernel *kernel = number >= 0 ? &liveness->plan->kernels[number] : NULL;
+    if (!kernel || !is_elementwise(kernel)) return NULL;
+    const int64_t bytes = emu_hbm_bytes(liveness->chip, instruction->shape);
+    for (int64_t m = 0; m < kernel->member_count; m++)
+        for (int32_t i = 0; i < kernel->members[m]->operand_count; i++) {
+            const HloInstruction *operand = kernel->members[m]->operands[i];
+            const int32_t maker = is_member(kernel, operand) ? -1 : liveness->program->kernel_of[operand->id];
+            if (maker < 0 || liveness->plan->kernels[maker].kind == EMU_OP_CONTROL) continue;
+            if (hlo_shape_elements(operand->shape) != hlo_shape_elements(instruction->shape)) continue;
+            const Leaves *leaves = leaves_of(liveness, operand);
+            const Live *live = leaves->count == 1 && ends_with(liveness, operand, number) ? leaves->items[0] : NULL;
+            if (live && live->buffer.kind == EMU_BUFFER_TEMPORARY && live->buffer.bytes == bytes) return operand;
+        }
+    return NULL;
+}
+
+// The leaves of results that take over their operands' buffers: in-place updates, elementwise kernels, and all-reduces
+// operand by operand, as in XLA's buffer assignment.
 static Leaves in_place(Liveness *liveness, const HloInstruction *instruction) {
+    const HloInstruction *overwritten = overwritten_operand(liveness, instruction);
+    if (overwritten) return *leaves_of(liveness, overwritten);
     const HloInstruction *array = updated_operand(instruction);
     if (array && leaves_of(liveness, array)->count == 1 && may_overwrite(liveness, array))
         return *leaves_of(liveness, array);
@@ -285,6 +356,7 @@ static Liveness *analyse(EmuProgram *program, HloArena *arena, const HloComputat
     for (int64_t i = 0; i < liveness->plan->order_count; i++)
         hlo_int_map_set(arena, &liveness->positions, (uint64_t)liveness->plan->order[i]->id, i);
     define_parameters(liveness, entry);
+    note_last_reads(liveness);
     for (int64_t i = 0; i < liveness->plan->order_count; i++) {
         const HloInstruction *instruction = liveness->plan->order[i];
         if (instruction->opcode == HLO_OP_PARAMETER) continue;
@@ -361,7 +433,8 @@ int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan) {
 
 static int64_t temp_peak(EmuProgram *program, const HloComputation *computation) {
     int64_t *known = &program->temp_peaks[computation->id];
-    if (*known < 0) *known = emu_plan_peak(program, emu_program_plan(program, computation));
+    if (*known < 0)
+        *known = emu_plan_peak(program, emu_program_plan(program, computation)) + program->extra_bytes[computation->id];
     return *known;
 }
 

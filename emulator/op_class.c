@@ -34,8 +34,61 @@ static bool crosses_to_host(const HloInstruction *instruction) {
     return hlo_shape_in_host_memory(instruction->operands[0]->shape) != hlo_shape_in_host_memory(instruction->shape);
 }
 
+// Whether every element of a shape belongs to one of these two lists of dimensions, those of size 1 aside.
+static bool is_covered(const HloShape *shape, HloInts batch, HloInts contracting) {
+    int64_t covered = 1;
+    for (int64_t i = 0; i < batch.count; i++) covered *= shape->dims[batch.items[i]];
+    for (int64_t i = 0; i < contracting.count; i++) covered *= shape->dims[contracting.items[i]];
+    return covered == hlo_shape_elements(shape);
+}
+
+// The class of a product. Where no elements are added up (scales of norms written as einsums) it is a multiplication
+// with broadcast operands; where each result is the sum over a pair of vectors (the gradients of such scales) it is a
+// multiplication and a reduction. Compilers make these of them, because the systolic array would be nearly empty.
+static EmuOpClass class_of_dot(const HloInstruction *dot) {
+    const HloDotAttributes *attributes = HLO_ATTRIBUTES(dot, Dot);
+    const HloShape *left = dot->operands[0]->shape, *right = dot->operands[1]->shape;
+    int64_t depth = 1;
+    for (int64_t i = 0; i < attributes->lhs_contracting.count; i++)
+        depth *= left->dims[attributes->lhs_contracting.items[i]];
+    if (depth == 1) return EMU_OP_VECTOR;
+    const bool is_reduction = is_covered(left, attributes->lhs_batch, attributes->lhs_contracting) &&
+                              is_covered(right, attributes->rhs_batch, attributes->rhs_contracting);
+    return is_reduction ? EMU_OP_REDUCE : EMU_OP_MATRIX;
+}
+
 EmuOpClass emu_instruction_class(const HloInstruction *instruction) {
+    if (instruction->opcode == HLO_OP_DOT) return class_of_dot(instruction);
     return crosses_to_host(instruction) ? EMU_OP_HOST_COPY : emu_op_class(instruction->opcode);
+}
+
+// Whether an instruction can read its operands in any order of dimensions.
+static bool reads_any_order(const HloInstruction *user) {
+    const EmuOpClass op_class = emu_instruction_class(user);
+    return op_class == EMU_OP_VECTOR || op_class == EMU_OP_MOVE || op_class == EMU_OP_REDUCE ||
+           op_class == EMU_OP_MATRIX;
+}
+
+// Whether the state of a loop may be stored in another order of dimensions than it is written.
+static bool only_starts_loops(const HloInstruction *tuple) {
+    for (int64_t i = 0; i < tuple->users.count; i++)
+        if (!hlo_is(tuple->users.items[i], HLO_OP_WHILE)) return false;
+    return hlo_is(tuple, HLO_OP_TUPLE) && tuple->users.count > 0 && !hlo_instruction_is_root(tuple);
+}
+
+// Whether the layouts of a program are still open, and choosing them makes a transpose a view: the array becomes the
+// state of a loop, which keeps it in the order in which it is stored. This is how stacked weights that are scanned over
+// another dimension than the first enter a loop.
+static bool layout_absorbs(const HloInstruction *transpose) {
+    if (!transpose->parent || transpose->parent->module->is_scheduled) return false;
+    bool enters_loop = false;
+    for (int64_t i = 0; i < transpose->users.count; i++) {
+        const HloInstruction *user = transpose->users.items[i];
+        const bool enters = only_starts_loops(user);
+        if (!enters && !reads_any_order(user)) return false;
+        enters_loop |= enters;
+    }
+    return enters_loop && !hlo_instruction_is_root(transpose);
 }
 
 // Without layouts it is not known whether they fit.
@@ -56,13 +109,45 @@ bool emu_is_view(const HloInstruction *instruction) {
         case HLO_OP_BITCAST:
         case HLO_OP_RESHAPE:
         case HLO_OP_GET_TUPLE_ELEMENT: return true;
-        case HLO_OP_TRANSPOSE: return keeps_places(instruction);
+        case HLO_OP_TRANSPOSE: return keeps_places(instruction) || layout_absorbs(instruction);
         default: return false;
     }
 }
 
 double emu_op_vector_cost(HloOpcode opcode) {
     return rows[opcode].vector_cost;
+}
+
+// Whether an operation is computed by the transcendental unit.
+static bool is_transcendental(HloOpcode opcode) {
+    switch (opcode) {
+        case HLO_OP_CBRT:
+        case HLO_OP_ERF:
+        case HLO_OP_EXP:
+        case HLO_OP_EXPM1:
+        case HLO_OP_LOG:
+        case HLO_OP_LOG1P:
+        case HLO_OP_LOGISTIC:
+        case HLO_OP_POWER:
+        case HLO_OP_RSQRT:
+        case HLO_OP_SQRT:
+        case HLO_OP_TANH: return true;
+        default: return false;
+    }
+}
+
+double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode) {
+    return rows[opcode].vector_cost * (is_transcendental(opcode) ? chip->transcendental_scale : 1);
+}
+
+// A product on the vector unit multiplies each element, and adds it where it is a reduction.
+double emu_instruction_vector_cost(const HloInstruction *instruction) {
+    if (instruction->opcode != HLO_OP_DOT) return emu_op_vector_cost(instruction->opcode);
+    switch (class_of_dot(instruction)) {
+        case EMU_OP_VECTOR: return emu_op_vector_cost(HLO_OP_MULTIPLY);
+        case EMU_OP_REDUCE: return emu_op_vector_cost(HLO_OP_MULTIPLY) + emu_op_vector_cost(HLO_OP_REDUCE);
+        default: return 0;
+    }
 }
 
 const HloInstruction *emu_synchronous_instruction(const HloInstruction *instruction) {

@@ -5,6 +5,7 @@
 #ifndef MESHLO_EMULATOR_OP_CLASS_H_
 #define MESHLO_EMULATOR_OP_CLASS_H_
 
+#include "emulator/chip.h"
 #include "hlo/ir/module.h"
 
 HLO_BEGIN_C
@@ -27,13 +28,18 @@ typedef enum EmuOpClass {
 // The class of an opcode. Any thread, as below.
 HLO_EXPORT EmuOpClass emu_op_class(HloOpcode opcode);
 // The class of an instruction: EMU_OP_HOST_COPY for a copy, or a slice of an array, between the device's memory and the
-// host's; for everything else the class of its opcode.
+// host's; EMU_OP_VECTOR or EMU_OP_REDUCE for a dot without contraction or without any other dimension, which is no work
+// for the systolic arrays; for everything else the class of its opcode.
 HLO_EXPORT EmuOpClass emu_instruction_class(const HloInstruction *instruction);
 // Whether an instruction only renames the bytes of its first operand: reshapes, bitcasts, elements of tuples, and
 // transposes whose layouts leave every element where it is.
 HLO_EXPORT bool emu_is_view(const HloInstruction *instruction);
 // Vector instructions for one element.
 HLO_EXPORT double emu_op_vector_cost(HloOpcode opcode);
+// The same on a chip, whose transcendental unit may be faster than the table's.
+HLO_EXPORT double emu_chip_vector_cost(const EmuChip *chip, HloOpcode opcode);
+// The same of an instruction: a dot of class EMU_OP_VECTOR or EMU_OP_REDUCE costs what these do.
+HLO_EXPORT double emu_instruction_vector_cost(const HloInstruction *instruction);
 // The opcode that moves the data of an asynchronous start (`all-gather` for `all-gather-start`, the wrapped opcode for
 // `async-start`). Other opcodes are returned unchanged.
 HLO_EXPORT HloOpcode emu_synchronous_opcode(const HloInstruction *instruction);

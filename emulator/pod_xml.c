@@ -291,6 +291,7 @@ static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
         int64_t *picoseconds;
         int64_t *integer;
     } keys[] = {{"mxu.eff", &chip->mxu_efficiency, NULL, NULL},
+                {"mxu.sustained", &chip->mxu_sustained_efficiency, NULL, NULL},
                 {"hbm.eff", &chip->hbm_efficiency, NULL, NULL},
                 {"ici.eff", &chip->link_efficiency, NULL, NULL},
                 {"dcn.eff", &chip->dcn_efficiency, NULL, NULL},

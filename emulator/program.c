@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with its kernel plans, which are made when first needed. If the order of a computation is not fixed, the
-// order as written and a depth-first one are compared by the memory that they need, and the better one is kept, as a
-// scheduler would.
+// A program with its kernel plans, which are made when first needed. If the order of a computation is not fixed,
+// several orders are compared by the memory that they need, and the best is kept, as a scheduler would. None of them
+// depends on the order in which the program was written.
 #include "emulator/program.h"
 
 #include <assert.h>
+
+#include "hlo/analysis/loop.h"
+
+// Calls within one another that are looked through for their products.
+#define DEEPEST_CALL 64
+// Multiples of a transfer's time that it starts ahead of its use, best first: they queue for the links.
+static const double AHEAD[] = {2, 1, 0.5, 0};
 
 // -1 marks peaks that are not known yet.
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology) {
@@ -16,33 +23,118 @@ EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuT
     program->plans = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
     program->kernel_of = HLO_ARENA_NEW(arena, int32_t, module->instruction_limit);
     program->temp_peaks = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
-    for (int32_t i = 0; i < module->computation_limit; i++) program->temp_peaks[i] = -1;
+    program->extra_bytes = HLO_ARENA_NEW(arena, int64_t, module->computation_limit);
+    program->capacity = topology->chip.hbm_bytes_per_device - topology->chip.hbm_reserved_bytes_per_device;
+    program->chip = topology->chip;
+    program->tight = HLO_ARENA_NEW(arena, EmuPlan *, module->computation_limit);
+    program->ahead = AHEAD[0];
+    emu_program_forget_peaks(program);
     return program;
 }
 
-// Whether the order of a computation may be changed: it is not marked as a schedule, and no asynchronous work was
-// placed in it.
+void emu_program_forget_peaks(EmuProgram *program) {
+    for (int32_t i = 0; i < program->module->computation_limit; i++) program->temp_peaks[i] = -1;
+}
+
+// Whether the order of a computation may be changed: it is not marked as a schedule, and nothing in it has effects that
+// the graph does not show.
 static bool may_reorder(const EmuProgram *program, const EmuPlan *plan) {
-    if (program->module->is_scheduled || plan->kernel_count < 3) return false;
+    if (program->module->is_scheduled || plan->kernel_count < 2) return false;
     for (int64_t i = 0; i < plan->kernel_count; i++)
-        if (hlo_op_is(plan->kernels[i].members[0]->opcode, HLO_OP_IS_ASYNC_START | HLO_OP_IS_SIDE_EFFECT)) return false;
+        if (hlo_op_is(plan->kernels[i].members[0]->opcode, HLO_OP_IS_SIDE_EFFECT)) return false;
     return true;
 }
 
-EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
-    assert(computation->root);
-    EmuPlan **plan = &program->plans[computation->id];
-    if (*plan) return *plan;
-    *plan = emu_plan(program->arena, computation, &program->topology->chip, program->kernel_of);
-    if (!may_reorder(program, *plan)) return *plan;
-    EmuPlan *written = *plan;
-    EmuPlan *other = emu_plan_depth_first(program->arena, written, &program->topology->chip, program->kernel_of);
-    const int64_t written_peak = emu_plan_peak(program, written);
+// Makes `other` the plan of its computation if it needs less memory than the current one, *peak.
+static void keep_better(EmuProgram *program, EmuPlan *other, int64_t *peak) {
+    if (!other) return;
+    EmuPlan **plan = &program->plans[other->computation->id], *before = *plan;
     *plan = other;
     emu_plan_number(other, program->kernel_of);
-    if (emu_plan_peak(program, other) >= written_peak) {
-        *plan = written;
-        emu_plan_number(written, program->kernel_of);
+    const int64_t bytes = emu_plan_peak(program, other);
+    if (bytes < *peak) {
+        *peak = bytes;
+        return;
     }
-    return *plan;
+    *plan = before;
+    emu_plan_number(before, program->kernel_of);
+}
+
+static bool has_transfers(const EmuPlan *plan) {
+    for (int64_t i = 0; i < plan->kernel_count; i++)
+        if (plan->kernels[i].kind == EMU_OP_DONE) return true;
+    return false;
+}
+
+// Spreads the transfers of a plan.
+static EmuPlan *spread(EmuProgram *program, EmuPlan *tight) {
+    emu_plan_number(tight, program->kernel_of);
+    EmuPlan *plan =
+        emu_plan_spread(program->arena, tight, &program->topology->chip, program->kernel_of, program->ahead);
+    emu_plan_number(plan, program->kernel_of);
+    return plan;
+}
+
+// Candidates: the order of the walk that made the plan, a depth-first one, and that of the list scheduler. The one that
+// needs the least memory is kept. On chips that do nothing beside a transfer, halves stay together.
+EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation) {
+    assert(computation->root);
+    const EmuChip *chip = &program->topology->chip;
+    EmuPlan **plan = &program->plans[computation->id];
+    if (*plan) return *plan;
+    *plan = emu_plan(program->arena, computation, chip, program->kernel_of);
+    emu_plan_estimate(*plan, chip);
+    if (!may_reorder(program, *plan)) return *plan;
+    EmuPlan *walked = *plan;
+    int64_t peak = emu_plan_peak(program, walked);
+    EmuPlan *depth_first = emu_plan_depth_first(program->arena, walked, chip, program->kernel_of);
+    EmuPlan *listed = emu_plan_list_schedule(program->arena, walked, chip, program->kernel_of);
+    const bool transfers = has_transfers(walked);
+    if (transfers && listed) {
+        // Only the list scheduler keeps halves together.
+        *plan = listed;
+        emu_plan_number(listed, program->kernel_of);
+        peak = emu_plan_peak(program, listed);
+    } else {
+        keep_better(program, depth_first, &peak);
+        emu_plan_number(walked, program->kernel_of);
+        keep_better(program, listed, &peak);
+        emu_plan_number(*plan, program->kernel_of);
+    }
+    if (!transfers || !listed || !chip->overlaps_collectives) return *plan;
+    program->tight[computation->id] = listed;
+    return *plan = spread(program, listed);
+}
+
+void emu_program_choose_ahead(EmuProgram *program) {
+    EmuMemory memory;
+    for (size_t i = 0; i < HLO_COUNT_OF(AHEAD); i++) {
+        program->ahead = AHEAD[i];
+        for (int32_t c = 0; i > 0 && c < program->module->computation_limit; c++)
+            if (program->tight[c]) program->plans[c] = spread(program, program->tight[c]);
+        emu_program_forget_peaks(program);
+        emu_program_memory(program, &memory);
+        if (memory.peak_bytes <= program->capacity) return;
+    }
+}
+
+// Seconds that the systolic arrays work in a computation, with what it calls. Calls nest as deep as the simulation
+// allows; deeper ones count nothing, since they are refused.
+static double matrix_seconds(EmuProgram *program, const HloComputation *computation, int depth) {
+    const EmuPlan *plan = emu_program_plan(program, computation);
+    double total = 0;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        const HloInstruction *root = plan->kernels[k].members[0];
+        total += plan->kernels[k].matrix_seconds;
+        if (plan->kernels[k].kind != EMU_OP_CONTROL || depth >= DEEPEST_CALL) continue;
+        const int64_t trips = hlo_is(root, HLO_OP_WHILE) ? hlo_trip_count(root) : 1;
+        for (int32_t i = 0; i < root->called_count && total <= EMU_SUSTAINED_SECONDS; i++)
+            total += (double)(trips > 0 ? trips : 1) * matrix_seconds(program, root->called[i], depth + 1);
+    }
+    return total;
+}
+
+void emu_program_choose_rate(EmuProgram *program) {
+    if (matrix_seconds(program, program->module->entry, 0) > EMU_SUSTAINED_SECONDS)
+        program->chip.mxu_efficiency = program->chip.mxu_sustained_efficiency;
 }

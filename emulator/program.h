@@ -10,15 +10,33 @@ typedef struct EmuProgram {
     HloArena *arena;
     const HloModule *module;
     const EmuTopology *topology;
+    EmuChip chip;         // the topology's, at its sustained rate if the program is long
     EmuPlan **plans;      // by computation id
+    EmuPlan **tight;      // the same before transfers are spread out; NULL for plans whose order is fixed
+    double ahead;         // of emu_plan_spread()
     int32_t *kernel_of;   // by instruction id
     int64_t *temp_peaks;  // by computation id: most bytes of temporaries at a time; -1 until known
+    // By computation id: bytes that the body of a loop holds all the time, since its transfers were started one
+    // iteration ahead (pipelining.h).
+    int64_t *extra_bytes;
+    int64_t capacity;  // bytes that a device has for programs
 } EmuProgram;
 
 // Makes the program in `arena`. Memory errors jump to hlo_protect(), here and below.
 EmuProgram *emu_program_new(HloArena *arena, const HloModule *module, const EmuTopology *topology);
-// The plan of a computation. If the program is not scheduled, the better of two orders by memory.
+// The plan of a computation. If the program is not scheduled, the best of several orders by memory, with transfers
+// spread out to run beside kernels.
 EmuPlan *emu_program_plan(EmuProgram *program, const HloComputation *computation);
+
+// Chooses how far ahead of their use transfers start: as far as leaves the program within the device's memory. Call
+// once before the first plan is used.
+void emu_program_choose_ahead(EmuProgram *program);
+
+// Sets the rate of the systolic arrays: a chip runs one product, or a few, at its clock's rate, but heats up and slows
+// down in programs whose products take longer than this in all (assumed: published products take milliseconds,
+// published steps seconds).
+#define EMU_SUSTAINED_SECONDS 0.1
+void emu_program_choose_rate(EmuProgram *program);
 
 // A buffer that a program holds, for reports.
 typedef struct EmuBuffer {
@@ -40,6 +58,9 @@ typedef struct EmuMemory {
 
 // The most bytes of temporaries alive at the same time in a called computation that runs by `plan`, its current plan.
 int64_t emu_plan_peak(EmuProgram *program, const EmuPlan *plan);
+
+// Forgets the peaks of computations, because extra_bytes have changed.
+void emu_program_forget_peaks(EmuProgram *program);
 
 // Adds up the memory of a program, all in padded bytes.
 void emu_program_memory(EmuProgram *program, EmuMemory *memory);

@@ -132,6 +132,8 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_integer(writer, "temp_bytes", report->temp_bytes);
     json_integer(writer, "collective_bytes_per_device", report->collective_bytes_per_device);
     json_integer(writer, "unknown_trip_counts", report->unknown_trip_counts);
+    json_integer(writer, "body_calls", report->body_calls);
+    json_integer(writer, "stated_calls", report->stated_calls);
     json_integer(writer, "unknown_calls", report->unknown_calls);
     if (report->unknown_call) {
         hlo_json_key(writer, "unknown_call");

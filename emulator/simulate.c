@@ -27,6 +27,7 @@
 #include "emulator/layout.h"
 #include "emulator/mail.h"
 #include "emulator/mesh_order.h"
+#include "emulator/pipelining.h"
 #include "emulator/program.h"
 #include "hlo/analysis/calls.h"
 #include "hlo/analysis/loop.h"
@@ -38,6 +39,8 @@
 #define MAX_DEPTH 64
 // Operations that are kept for the timeline; later ones are timed but not listed.
 #define MAX_OPS 1000000
+// The first of the resources that copies between memories occupy: the network's have lower numbers.
+#define FIRST_COPY_ENGINE 29
 // Buffers of the memory report.
 #define MAX_BUFFERS 20
 
@@ -45,8 +48,21 @@
 typedef struct Flight {
     const HloInstruction *start;
     int64_t end;
-    bool is_copy;  // between memories of the device and its host, not over the network
+    bool is_copy;       // between memories of the device and its host, not over the network
+    bool is_pipelined;  // another iteration waits for it
 } Flight;
+
+// A loop whose body is being run, and how its pipelined transfers bound the time of an iteration (pipelining.h).
+typedef struct Loop {
+    const HloInstruction *loop;
+    struct Loop *outer;
+    int64_t depth;     // of its body
+    int64_t start;     // of the iteration
+    int64_t busy[32];  // picoseconds that its pipelined transfers occupy each resource
+    int64_t longest;   // from the start of a transfer to where the next iteration waits for it, less what lies between
+    int64_t extra_bytes;  // of arrays that are held for the next iteration
+    bool is_copy_bound;   // whether copies between memories, not the network, determine `longest`
+} Loop;
 
 // A simulation in progress.
 typedef struct Simulation {
@@ -62,8 +78,12 @@ typedef struct Simulation {
     int64_t now;            // of the device
     int64_t *entry_starts;  // of the kernels of the entry computation
     double slowness;        // of the slowest device, which the others wait for
-    double repeat;          // how often the current computation runs
-    int64_t depth;          // number of enclosing calls; 1 in the entry itself
+    EmuKernelCosts kernel_costs;
+    double repeat;     // how often the current computation runs
+    int64_t depth;     // number of enclosing calls; 1 in the entry itself
+    EmuMemory memory;  // before transfers are pipelined
+    int64_t headroom;  // bytes that the entry's current kernel leaves free
+    Loop *loop;        // the innermost loop that is run
 } Simulation;
 
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation);
@@ -130,8 +150,10 @@ static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
 // and multiplied.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     EmuReport *report = simulation->report;
-    EmuCost cost = emu_kernel_cost(&simulation->program->topology->chip, kernel);
+    EmuCost cost = emu_kernel_cost(&simulation->program->chip, kernel, simulation->kernel_costs);
     report->unknown_calls += cost.unknown;
+    report->body_calls += cost.call == EMU_CALL_BODY;
+    report->stated_calls += cost.call == EMU_CALL_STATED;
     if (cost.unknown) note_unknown_call(simulation, kernel);
     if (!cost.picoseconds) return;
     cost.picoseconds = emu_times(cost.picoseconds, simulation->slowness);
@@ -167,8 +189,15 @@ static int64_t resources_free(const Simulation *simulation, unsigned resources) 
     return free_at;
 }
 
+// Keeps a resource of the network or of the host's connection busy.
+static void occupy(Simulation *simulation, int resource, int64_t start, int64_t end, bool pipelined) {
+    simulation->free_at[resource] = end;
+    if (pipelined) simulation->loop->busy[resource] = emu_add(simulation->loop->busy[resource], end - start);
+}
+
 // Starts a collective: it runs as soon as its links are free. Returns when it ends.
-static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, int64_t *end) {
+static HloStatus start_transfer(Simulation *simulation, const HloInstruction *collective, bool pipelined,
+                                int64_t *end) {
     assert(end);
     EmuReport *report = simulation->report;
     EmuNetwork *network = simulation->network;
@@ -179,7 +208,7 @@ static HloStatus start_transfer(Simulation *simulation, const HloInstruction *co
     *end = emu_add(start, transfer.picoseconds);
     assert(start >= simulation->now && *end >= start);
     for (int i = 0; i < 32; i++)
-        if (transfer.resources >> i & 1) simulation->free_at[i] = *end;
+        if (transfer.resources >> i & 1) occupy(simulation, i, start, *end, pipelined);
     for (int64_t i = 0; i < transfer.link_count; i++)
         simulation->link_bytes[transfer.links[i].link] += transfer.links[i].bytes * simulation->repeat;
     hlo_arena_reset(network->arena, mark);
@@ -211,7 +240,7 @@ static double moved_bytes(const HloInstruction *inner) {
 // Starts a copy between memories: it runs in parallel to the device, at PCIe speed if one of the memories is the
 // host's, else at HBM speed. Copies of either kind wait for earlier ones of the same kind; the two directions to and
 // from the host do not share a link.
-static void start_copy(Simulation *simulation, const HloInstruction *start, int64_t *end) {
+static void start_copy(Simulation *simulation, const HloInstruction *start, bool pipelined, int64_t *end) {
     const EmuChip *chip = &simulation->program->topology->chip;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool host = meets_host(start),
@@ -219,9 +248,10 @@ static void start_copy(Simulation *simulation, const HloInstruction *start, int6
                      (inner == start && hlo_shape_in_host_memory(hlo_shape_leaf(start->shape, 0)));
     const double hbm = chip->hbm_bytes_per_second_per_chip * chip->hbm_efficiency;
     const double rate = (host ? chip->host_bytes_per_second_per_chip : hbm) / (double)chip->devices_per_chip;
-    const int engine = !host ? 31 : out ? 30 : 29;  // bits of free_at that transfers do not use
+    const int engine = !host ? 31 : out ? 30 : FIRST_COPY_ENGINE;
     const int64_t begin = simulation->free_at[engine] > simulation->now ? simulation->free_at[engine] : simulation->now;
-    *end = simulation->free_at[engine] = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
+    *end = emu_add(begin, emu_picoseconds(moved_bytes(inner) / rate));
+    occupy(simulation, engine, begin, *end, pipelined);
     if (!host) return;
     const int64_t op = record(simulation, start, NULL, begin, *end - begin, EMU_BOUND_HOST);
     if (op >= 0) simulation->ops.items[op].bytes = moved_bytes(inner);
@@ -243,21 +273,49 @@ static bool runs_once(const Simulation *simulation) {
     return simulation->depth == 1;
 }
 
+// The bytes that a transfer makes on the device and that are held for the next iteration.
+static int64_t held_bytes(const Simulation *simulation, const HloInstruction *start) {
+    const EmuChip *chip = &simulation->program->topology->chip;
+    const int64_t leaves = hlo_shape_leaf_count(start->shape);
+    int64_t most = 0;
+    for (int64_t i = 0; i < leaves; i++) {
+        const int64_t bytes = emu_hbm_bytes(chip, hlo_shape_leaf(start->shape, i));
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}
+
+// Whether a transfer crosses the border between two iterations. What is loaded ahead must find memory beside everything
+// that the device holds while the loop runs.
+static bool is_pipelined(Simulation *simulation, const HloInstruction *start) {
+    Loop *loop = simulation->loop;
+    if (!loop || loop->depth != simulation->depth || !simulation->program->topology->chip.overlaps_collectives)
+        return false;
+    if (emu_ends_late(start, loop->loop)) return true;
+    if (!emu_starts_early(simulation->program->arena, start, loop->loop)) return false;
+    const int64_t bytes = held_bytes(simulation, start);
+    if (bytes > simulation->headroom - loop->extra_bytes) return false;
+    loop->extra_bytes += bytes;
+    return true;
+}
+
 // An asynchronous start costs the device nothing now; the flight is recorded until its done waits for it.
 static HloStatus begin_flight(Simulation *simulation, const HloInstruction *start) {
     int64_t end = simulation->now;
     const HloInstruction *inner = emu_synchronous_instruction(start);
     const bool is_copy = start->opcode == HLO_OP_COPY_START || is_host_slice(start);
     if (is_peer(start, HLO_OP_SEND)) HLO_TRY(emu_mail_send(simulation->mail, start, runs_once(simulation)));
+    const bool moves = hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_copy;
+    const bool pipelined = !simulation->program->module->is_scheduled && moves && is_pipelined(simulation, start);
     if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || is_peer(start, HLO_OP_SEND))
-        HLO_TRY(start_transfer(simulation, start, &end));
+        HLO_TRY(start_transfer(simulation, start, pipelined, &end));
     else if (is_copy)
-        start_copy(simulation, start, &end);
+        start_copy(simulation, start, pipelined, &end);
     else if (start->opcode == HLO_OP_ASYNC_START)
         HLO_TRY(run_computation(simulation, start->called[0]));
     // On chips whose cores take part in every transfer, nothing runs in parallel to it.
     if (!simulation->program->topology->chip.overlaps_collectives && !is_copy) wait_until(simulation, end, false);
-    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, is_copy}));
+    hlo_vector_push(simulation->program->arena, &simulation->flights, ((Flight){start, end, is_copy, pipelined}));
     return HLO_SUCCESS;
 }
 
@@ -279,6 +337,15 @@ static void await_message(Simulation *simulation, const HloInstruction *done) {
     }
 }
 
+// Records where an iteration waits for a transfer of the previous one.
+static void bound_iteration(Loop *loop, const Flight *flight, int64_t now) {
+    assert(loop);
+    const int64_t least = flight->end - now;
+    if (least <= loop->longest) return;
+    loop->longest = least;
+    loop->is_copy_bound = flight->is_copy;
+}
+
 // A done waits for its start, and a recv-done for the send that its message comes from.
 static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) {
     if (is_peer(done, HLO_OP_RECV_DONE)) {
@@ -288,11 +355,42 @@ static HloStatus end_flight(Simulation *simulation, const HloInstruction *done) 
     const HloInstruction *start = start_of(done);
     for (int64_t i = 0; i < simulation->flights.count; i++) {
         if (simulation->flights.items[i].start != start) continue;
-        wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
+        if (simulation->flights.items[i].is_pipelined)
+            bound_iteration(simulation->loop, &simulation->flights.items[i], simulation->now);
+        else
+            wait_until(simulation, simulation->flights.items[i].end, simulation->flights.items[i].is_copy);
         simulation->flights.items[i] = simulation->flights.items[--simulation->flights.count];
         break;
     }
     return HLO_SUCCESS;
+}
+
+// Lengthens an iteration until its pipelined transfers keep up with it: each must end before the next iteration needs
+// it, and no resource may have more to do than there is time.
+static void finish_iteration(Simulation *simulation, Loop *loop) {
+    int64_t least = loop->longest;
+    bool is_copy = loop->is_copy_bound;
+    for (int i = 0; i < 32; i++) {
+        if (loop->busy[i] <= least) continue;
+        least = loop->busy[i];
+        is_copy = i >= FIRST_COPY_ENGINE;
+    }
+    wait_until(simulation, emu_add(loop->start, least), is_copy);
+    if (loop->extra_bytes > simulation->program->extra_bytes[loop->loop->called[1]->id])
+        simulation->program->extra_bytes[loop->loop->called[1]->id] = loop->extra_bytes;
+}
+
+// Runs the body of a loop, with the transfers that cross the borders of its iterations.
+static HloStatus run_body(Simulation *simulation, const HloInstruction *instruction) {
+    Loop loop = {
+        .loop = instruction, .outer = simulation->loop, .depth = simulation->depth + 1, .start = simulation->now};
+    const int64_t headroom = simulation->headroom;
+    simulation->loop = &loop;
+    HloStatus status = run_computation(simulation, instruction->called[1]);
+    simulation->loop = loop.outer;
+    simulation->headroom = headroom;
+    if (!status) finish_iteration(simulation, &loop);
+    return status;
 }
 
 // Runs the body of a loop once on the timeline and adds the time of its other iterations.
@@ -306,7 +404,7 @@ static HloStatus run_loop(Simulation *simulation, const HloInstruction *loop) {
     const double repeat = simulation->repeat;
     const int64_t start = simulation->now;
     simulation->repeat = repeat * (double)trips;
-    HloStatus status = trips ? run_computation(simulation, loop->called[1]) : HLO_SUCCESS;
+    HloStatus status = trips ? run_body(simulation, loop) : HLO_SUCCESS;
     // The condition is evaluated once even if no iteration runs.
     if (!trips) simulation->repeat = repeat;
     if (!status) status = run_computation(simulation, loop->called[0]);
@@ -370,14 +468,14 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
     switch (kernel->kind) {
         case EMU_OP_CONTROL: return run_control(simulation, root);
         case EMU_OP_COLLECTIVE:
-            HLO_TRY(start_transfer(simulation, root, &end));
+            HLO_TRY(start_transfer(simulation, root, false, &end));
             wait_until(simulation, end, false);
             return HLO_SUCCESS;
         case EMU_OP_COLLECTIVE_START:
         case EMU_OP_TRANSFER_START: return begin_flight(simulation, root);
         case EMU_OP_DONE: return end_flight(simulation, root);
         case EMU_OP_HOST_COPY:
-            start_copy(simulation, root, &end);
+            start_copy(simulation, root, false, &end);
             wait_until(simulation, end, true);
             return HLO_SUCCESS;
         default: run_kernel(simulation, kernel); return HLO_SUCCESS;
@@ -396,7 +494,12 @@ static HloStatus run_computation(Simulation *simulation, const HloComputation *c
     simulation->depth++;
     HloStatus status = HLO_SUCCESS;
     for (int64_t i = 0; i < plan->kernel_count && !status; i++) {
-        if (entry) simulation->entry_starts[i] = simulation->now;
+        if (entry) {
+            const EmuMemory *memory = &simulation->memory;
+            const int64_t held = memory->peak_bytes - memory->temp_bytes + memory->alive[i];
+            simulation->entry_starts[i] = simulation->now;
+            simulation->headroom = simulation->program->capacity - held;
+        }
         status = run_step(simulation, &plan->kernels[i]);
     }
     simulation->depth--;
@@ -451,6 +554,7 @@ static void collect_memory(Simulation *simulation) {
     EmuReport *report = simulation->report;
     const EmuChip *chip = &simulation->program->topology->chip;
     EmuMemory memory;
+    emu_program_forget_peaks(simulation->program);
     emu_program_memory(simulation->program, &memory);
     assert(memory.temp_bytes >= 0 && memory.peak_bytes >= memory.temp_bytes);
     collect_curve(simulation, &memory);
@@ -460,7 +564,7 @@ static void collect_memory(Simulation *simulation) {
     report->temp_bytes = memory.temp_bytes;
     report->hbm_peak_bytes = memory.peak_bytes;
     report->hbm_reserved_bytes = chip->hbm_reserved_bytes_per_device;
-    report->hbm_capacity_bytes = chip->hbm_bytes_per_device - chip->hbm_reserved_bytes_per_device;
+    report->hbm_capacity_bytes = simulation->program->capacity;
     report->buffer_count = memory.largest_count < MAX_BUFFERS ? memory.largest_count : MAX_BUFFERS;
     EmuBufferUse *buffers = HLO_ARENA_NEW(report->arena, EmuBufferUse, report->buffer_count);
     for (int64_t i = 0; i < report->buffer_count; i++) {
@@ -539,6 +643,7 @@ static HloStatus simulate(void *argument) {
     simulation->network = emu_network_new(call->network_scratch, call->topology, places, module->replica_count,
                                           module->num_partitions, faults);
     HLO_TRY(emu_mail_new(call->scratch, module, &simulation->mail));
+    simulation->kernel_costs = call->options ? call->options->kernel_costs : EMU_KERNEL_COSTS_BODY;
     simulation->slowness = 1;
     for (int64_t i = 0; faults->device_slowness && i < participants; i++)
         if (faults->device_slowness[places[i]] > simulation->slowness)
@@ -546,6 +651,9 @@ static HloStatus simulate(void *argument) {
     simulation->link_bytes = HLO_ARENA_NEW(call->scratch, double, emu_link_limit(call->topology));
     simulation->repeat = 1;
     simulation->now = chip->launch_picoseconds;
+    emu_program_choose_rate(simulation->program);
+    emu_program_choose_ahead(simulation->program);
+    emu_program_memory(simulation->program, &simulation->memory);
     HLO_TRY(run_computation(simulation, module->entry));
     assert(simulation->depth == 0 && simulation->repeat == 1);
     for (int64_t i = 0; i < simulation->flights.count; i++)

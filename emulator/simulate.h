@@ -18,6 +18,7 @@ typedef struct EmuOptions {
     const int64_t *device_assignment;
     int64_t device_assignment_count;
     const char *faults;  // faults to simulate (emulator/fault.h); NULL: none
+    EmuKernelCosts kernel_costs;
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.
@@ -80,6 +81,7 @@ typedef struct EmuReport {
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm
     int64_t unknown_trip_counts;          // loops whose body was counted once
+    int64_t body_calls, stated_calls;     // custom calls priced by their own program, and by what they state
     int64_t unknown_calls;                // custom calls without a known cost: only their arrays are counted
     const char *unknown_call;             // the first of them, "\"target\" (%name at file:line)", or NULL
     bool unknown_call_runs;               // whether something here could run that one

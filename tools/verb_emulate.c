@@ -19,6 +19,8 @@ static const CliOption kOptions[] = {
     {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
     {"fault", CLI_TEXT, "SPEC", "What if: link:A-B:SPEED, straggler:D:TIMES, dead:D; a list with commas."},
+    {"kernel-costs", CLI_TEXT, "body|stated",
+     "Price kernels by their own program (default), or by the cost that they state."},
     {"json", CLI_FLAG, NULL, "Print the results as JSON."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
@@ -63,6 +65,14 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
     return HLO_SUCCESS;
 }
 
+static HloStatus kernel_costs(CliContext *context, EmuKernelCosts *costs) {
+    const char *text = cli_text(context, "kernel-costs");
+    HLO_FAIL_IF(text && strcmp(text, "body") != 0 && strcmp(text, "stated") != 0, HLO_INVALID_ARGUMENT,
+                "--kernel-costs is body or stated, not '%s'", text);
+    *costs = text && !strcmp(text, "stated") ? EMU_KERNEL_COSTS_STATED : EMU_KERNEL_COSTS_BODY;
+    return HLO_SUCCESS;
+}
+
 static HloStatus emulate(CliContext *context, const EmuTopology *topology, const CliProgram *program) {
     EmuReport *report = NULL;
     EmuOptions options = {0};
@@ -70,6 +80,7 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     HLO_TRY(cli_device_assignment(context, topology, program, &options.device_assignment));
     options.device_assignment_count = options.device_assignment ? program->device_count : 0;
     options.faults = cli_text(context, "fault");
+    HLO_TRY(kernel_costs(context, &options.kernel_costs));
     cli_progress(context, "emulating");
     const HloStatus simulated = emu_simulate(program->per_device, topology, &options, &report);
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)

@@ -48,6 +48,10 @@ ParameterizedTestParameters(emulator_calibration, points) {
         {"v2-8", "4,2", 51.4e-3, 0.05, "corpus/tpu-optimized/mlp_dp4tp2.v2-8.hlo.xz"},
         // On one core, as JAX lowers it.
         {"v2-8", "1", 351e-3, 0.15, "examples/mlp_gradient_8192.hlo"},
+        // A published run of the same notebook on v3-8, one core.
+        {"v3-8", "1", 19.3e-3, 0.05, DOT("f32", "8192")},
+        {"v3-8", "1", 9.69e-3, 0.15,
+         "HloModule sin\nENTRY e { a = f32[8192,8192] parameter(0)\n ROOT s = f32[8192,8192] sine(a) }"},
         // Pallas' matmul notebook on v5e, published recipes on v6e.
         {"v5e-1", "1", 6.047e-3, 0.02, DOT("bf16", "8192")},
         {"v6e-1", "1", 1.3288e-3, 0.02, DOT("bf16", "8192")},
@@ -94,7 +98,8 @@ ParameterizedTest(Point *param, emulator_calibration, points) {
     }
     if (total == 1) module->num_partitions = 1;
     cr_assert_null(emu_default_assignment(topology, sizes, rank, ids));
-    status = emu_simulate(module, topology, &(EmuOptions){ids, total, NULL}, &report);
+    status = emu_simulate(module, topology, &(EmuOptions){.device_assignment = ids, .device_assignment_count = total},
+                          &report);
     cr_assert_null(status, "%s", hlo_status_message(status));
     const double predicted = (double)report->step_picoseconds * 1e-12;
     const double residual = predicted / param->measured - 1;

@@ -164,6 +164,7 @@ typedef struct Calibrated {
 ParameterizedTestParameters(emulator_pod_xml, calibrated_values_arrive) {
     static Calibrated cases[] = {
         {"mxu.eff", "0.5", offsetof(EmuChip, mxu_efficiency), false, 0.5},
+        {"mxu.sustained", "0.25", offsetof(EmuChip, mxu_sustained_efficiency), false, 0.25},
         {"hbm.eff", "1", offsetof(EmuChip, hbm_efficiency), false, 1},
         {"ici.eff", "0.002", offsetof(EmuChip, link_efficiency), false, 0.002},
         {"dcn.eff", "0.75", offsetof(EmuChip, dcn_efficiency), false, 0.75},

@@ -156,7 +156,8 @@ Test(emulator_simulate, ring_time_follows_the_formula) {
     int64_t ids[256];
     cr_assert_null(emu_topology_parse("v5e-256", &topology));
     cr_assert_null(emu_default_assignment(topology, (int64_t[]){16, 16}, 2, ids));
-    cr_assert_null(emu_simulate(module, topology, &(EmuOptions){ids, 256, NULL}, &report));
+    cr_assert_null(emu_simulate(module, topology,
+                                &(EmuOptions){.device_assignment = ids, .device_assignment_count = 256}, &report));
     const double bytes = 268435456.0, bandwidth = 2 * 50e9 * 0.9, steps = 2 * 15 * 1.9e-6 + 3.8e-6;
     const double expected = 2 * bytes * 15 / 16 / bandwidth + steps;
     cr_assert_float_eq((double)report->collective_picoseconds * 1e-12 / expected, 1, 1e-6);
@@ -693,9 +694,12 @@ Test(emulator_simulate, bad_input_is_refused) {
     expect_error(PLAIN, "v5e-4", NULL, HLO_INVALID_ARGUMENT, "8 devices");
     expect_error(PLAIN, "cpu:8", NULL, HLO_UNIMPLEMENTED, "no machine model");
     const int64_t twice[] = {0, 1, 2, 3, 4, 5, 6, 6}, beyond[] = {0, 1, 2, 3, 4, 5, 6, 8};
-    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 8, NULL}, HLO_INVALID_ARGUMENT, "twice");
-    expect_error(PLAIN, "v2-8", &(EmuOptions){beyond, 8, NULL}, HLO_INVALID_ARGUMENT, "does not exist");
-    expect_error(PLAIN, "v2-8", &(EmuOptions){twice, 7, NULL}, HLO_INVALID_ARGUMENT, "7 entries");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){.device_assignment = twice, .device_assignment_count = 8},
+                 HLO_INVALID_ARGUMENT, "twice");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){.device_assignment = beyond, .device_assignment_count = 8},
+                 HLO_INVALID_ARGUMENT, "does not exist");
+    expect_error(PLAIN, "v2-8", &(EmuOptions){.device_assignment = twice, .device_assignment_count = 7},
+                 HLO_INVALID_ARGUMENT, "7 entries");
     expect_error(
         "HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
         " channel_id=1, source_target_pairs={{0,5}} }",
@@ -736,7 +740,8 @@ Test(emulator_simulate, faults_that_stop_the_program_are_named) {
     expect_error(
         "HloModule t, num_partitions=2\nENTRY e { a = f32[8] parameter(0)\n ROOT c = f32[8] collective-permute(a),"
         " channel_id=1, source_target_pairs={{0,1}} }",
-        "v5e:4x4", &(EmuOptions){around, 2, "dead:1"}, HLO_UNAVAILABLE, "dead chip of device 1");
+        "v5e:4x4", &(EmuOptions){.device_assignment = around, .device_assignment_count = 2, .faults = "dead:1"},
+        HLO_UNAVAILABLE, "dead chip of device 1");
     static const char *const bad[] = {"nonsense",       "link:0",         "link:0-2", "link:0-2:0",   "link:0-7:0.5",
                                       "straggler:0:-1", "straggler:99:2", "dead:",    "dead:0;dead:1"};
     for (size_t i = 0; i < HLO_COUNT_OF(bad); i++)

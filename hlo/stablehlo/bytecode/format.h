@@ -94,11 +94,14 @@ typedef enum BuiltinTypeCode {
     BUILTIN_F32_TYPE = 5,
     BUILTIN_F64_TYPE = 6,
     BUILTIN_COMPLEX_TYPE = 9,
+    BUILTIN_MEMREF_TYPE = 10,  // this, the next, and vectors: only in kernels
+    BUILTIN_MEMREF_WITH_SPACE_TYPE = 11,
     BUILTIN_NONE_TYPE = 12,
     BUILTIN_TENSOR_TYPE = 13,
     BUILTIN_ENCODED_TENSOR_TYPE = 14,
     BUILTIN_TUPLE_TYPE = 15,
     BUILTIN_UNRANKED_TENSOR_TYPE = 18,
+    BUILTIN_VECTOR_TYPE = 19,
 } BuiltinTypeCode;
 
 // vhlo_encoding::AttributeCode. After the code of an enumeration follows one varint, the ordinal.

@@ -71,8 +71,22 @@ static const MlirType *read_complex(MlirFile *file, MlirCursor *cursor) {
     return mlir_complex_type(file->arena, mlir_read_type(file, cursor));
 }
 
+// The shape of a vector or of an array in memory. What follows in the entry, the layout, has no meaning here.
+static const MlirType *read_kernel_type(MlirFile *file, MlirCursor *cursor, uint64_t code) {
+    switch (code) {
+        case BUILTIN_MEMREF_WITH_SPACE_TYPE: return read_tensor(file, cursor, true, true);
+        case BUILTIN_MEMREF_TYPE:
+        case BUILTIN_VECTOR_TYPE: return read_tensor(file, cursor, false, false);
+        default: return NULL;
+    }
+}
+
 static const MlirType *decode_builtin(MlirFile *file, MlirCursor *cursor) {
     uint64_t code = mlir_read_varint(cursor);
+    if (file->is_kernel) {
+        const MlirType *type = read_kernel_type(file, cursor, code);
+        if (type || cursor->error) return type;
+    }
     switch (code) {
         case BUILTIN_INTEGER_TYPE: {
             // The width, and two bits for the sign: 0 signless, 1 signed, 2 unsigned.

@@ -330,9 +330,9 @@ static HloStatus read_sections(MlirFile *file) {
     return HLO_SUCCESS;
 }
 
-HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top) {
+static HloStatus read_file(HloArena *arena, const void *bytes, size_t length, bool is_kernel, MlirOperation **top) {
     assert(arena && top);
-    MlirFile file = {.arena = arena};
+    MlirFile file = {.arena = arena, .is_kernel = is_kernel};
     file.cursor = (MlirCursor){.begin = bytes, .next = bytes, .end = (const unsigned char *)bytes + length};
     const unsigned char *start = mlir_read_bytes(&file.cursor, MLIR_MAGIC_BYTES);
     if (!start || memcmp(start, MLIR_MAGIC, MLIR_MAGIC_BYTES) != 0) {
@@ -350,4 +350,12 @@ HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, Mlir
     HLO_TRY(file.cursor.error);
     HLO_TRY(read_sections(&file));
     return mlir_read_ir(&file, top);
+}
+
+HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top) {
+    return read_file(arena, bytes, length, false, top);
+}
+
+HloStatus mlir_read_kernel_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top) {
+    return read_file(arena, bytes, length, true, top);
 }

@@ -105,6 +105,7 @@ typedef struct MlirFile {
     int64_t property_count;
     MlirCursor ir;
     int depth;
+    bool is_kernel;  // vectors and arrays in memory have shapes: programs for arrays know neither
 } MlirFile;
 
 // The string, attribute or type whose index is read from `cursor`; records an error and returns NULL if there is none.
@@ -125,5 +126,7 @@ HLO_NODISCARD HloStatus mlir_read_ir(MlirFile *file, MlirOperation **top);
 
 // Reads the container's tables and then the IR.
 HLO_NODISCARD HloStatus mlir_read_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top);
+// The same of a kernel in the dialect Mosaic (mosaic/mosaic.h): vectors and memrefs have the shapes of their arrays.
+HLO_NODISCARD HloStatus mlir_read_kernel_file(HloArena *arena, const void *bytes, size_t length, MlirOperation **top);
 
 #endif

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which the kernels of a plan run, where the program leaves it open. It depends on the graph alone:
+// neither the order of the text nor names make a difference, apart from instructions that nothing uses.
+//
+// A start and its done are one unit while the order is chosen. The units are ordered for little memory: by a list
+// scheduler that always runs the unit that frees most, as XLA's does. Afterwards starts move away from their dones, so
+// that transfers run beside kernels: as far up as their operands allow, but for results that are larger than their
+// operands no further than the transfer takes, since arrays that arrive too early only fill memory; dones move down to
+// the first kernel that needs the result.
+//
+//   k1 [s d] k2 k3(d)      ->      k1 s k2 d k3          s: start, d: done, k3 needs the result
+//
+// The list scheduler takes O(E log E) time for E dependences between kernels.
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "emulator/cost.h"
+#include "emulator/layout.h"
+#include "emulator/program.h"
+#include "hlo/base/map.h"
+#include "hlo/base/vector.h"
+
+// A kernel as a node, or a start with its done under the number of the done.
+typedef struct Node {
+    HloInt64Vector needs, users;  // nodes, without repetition
+    int64_t bytes;                // of its results that stay when it has run
+    int64_t waiting;              // needs that have not run
+    int64_t readers;              // users that have not run, and one more for results of the computation
+    int64_t stamp;                // of its latest entry in the heap
+    bool has_run;
+} Node;
+
+// An entry of the heap; out of date if its stamp is not the node's.
+typedef struct Entry {
+    int64_t gain;  // bytes freed less bytes made
+    int64_t node;
+    int64_t stamp;
+} Entry;
+
+typedef struct Scheduler {
+    HloArena *arena;
+    const EmuPlan *plan;
+    const EmuChip *chip;
+    const int32_t *kernel_of;
+    Node *nodes;        // by kernel
+    int64_t *unit_of;   // by kernel: its node
+    int64_t *start_of;  // by kernel: the start that runs right before it; -1 if none
+    int64_t *noted_by;  // by kernel: one more than the node that needs it and was made last
+    HLO_VECTOR(Entry) heap;
+    HloInt64Vector order;
+    HloIntMap seen;
+} Scheduler;
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The graph
+
+static void add_need(Scheduler *scheduler, int64_t node, int64_t need) {
+    if (node == need || scheduler->noted_by[need] == node + 1) return;
+    scheduler->noted_by[need] = node + 1;
+    hlo_vector_push(scheduler->arena, &scheduler->nodes[node].needs, need);
+}
+
+// Adds what an instruction reads to a node, seen through instructions that are in no kernel of their own.
+static void note_reads(Scheduler *scheduler, int64_t node, const HloInstruction *reader) {
+    HLO_VECTOR(const HloInstruction *) through = {0};
+    hlo_vector_push(scheduler->arena, &through, reader);
+    while (through.count) {
+        const HloInstruction *at = through.items[--through.count];
+        const int64_t operands = at->operand_count, total = operands + at->control_predecessors.count;
+        for (int64_t i = 0; i < total; i++) {
+            const HloInstruction *read = i < operands ? at->operands[i] : at->control_predecessors.items[i - operands];
+            if (hlo_int_map_find(&scheduler->seen, (uint64_t)read->id)) continue;
+            hlo_int_map_set(scheduler->arena, &scheduler->seen, (uint64_t)read->id, 1);
+            const int32_t kernel = scheduler->kernel_of[read->id];
+            if (kernel < 0)
+                hlo_vector_push(scheduler->arena, &through, read);
+            else
+                add_need(scheduler, node, scheduler->unit_of[kernel]);
+        }
+    }
+}
+
+// Whether a kernel's results take over the memory of what it reads: loops and updates in place.
+static bool is_in_place(const EmuKernel *kernel) {
+    const HloOpcode opcode = kernel->members[0]->opcode;
+    return opcode == HLO_OP_WHILE || opcode == HLO_OP_DYNAMIC_UPDATE_SLICE || opcode == HLO_OP_SCATTER ||
+           opcode == HLO_OP_ALL_REDUCE;
+}
+
+static int64_t result_bytes(const Scheduler *scheduler, const EmuKernel *kernel) {
+    int64_t bytes = 0;
+    for (int64_t r = 0; r < kernel->root_count; r++)
+        if (!emu_is_view(kernel->members[r])) bytes += emu_hbm_bytes(scheduler->chip, kernel->members[r]->shape);
+    return bytes;
+}
+
+// The start of a done in the same plan; -1 if there is none.
+static int64_t start_of_done(const Scheduler *scheduler, const EmuKernel *kernel) {
+    const HloInstruction *at = kernel->members[0];
+    if (kernel->kind != EMU_OP_DONE || !at->operand_count) return -1;
+    for (at = at->operands[0]; at->opcode == HLO_OP_ASYNC_UPDATE;) at = at->operands[0];
+    const int32_t start = scheduler->kernel_of[at->id];
+    if (start < 0) return -1;
+    const EmuOpClass kind = scheduler->plan->kernels[start].kind;
+    return kind == EMU_OP_COLLECTIVE_START || kind == EMU_OP_TRANSFER_START ? start : -1;
+}
+
+static void join_halves(Scheduler *scheduler) {
+    const EmuPlan *plan = scheduler->plan;
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        scheduler->unit_of[k] = k;
+        scheduler->start_of[k] = -1;
+    }
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        const int64_t start = start_of_done(scheduler, &plan->kernels[k]);
+        if (start < 0 || scheduler->unit_of[start] != start) continue;  // a second done waits by itself
+        scheduler->unit_of[start] = k;
+        scheduler->start_of[k] = start;
+    }
+}
+
+static void make_nodes(Scheduler *scheduler) {
+    const EmuPlan *plan = scheduler->plan;
+    join_halves(scheduler);
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        if (scheduler->unit_of[k] != k) continue;
+        const int64_t start = scheduler->start_of[k];
+        scheduler->seen = (HloIntMap){0};
+        if (start >= 0) note_reads(scheduler, k, plan->kernels[start].members[0]);
+        for (int64_t m = 0; m < plan->kernels[k].member_count; m++)
+            note_reads(scheduler, k, plan->kernels[k].members[m]);
+        scheduler->nodes[k].bytes = result_bytes(scheduler, &plan->kernels[k]);
+    }
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        Node *node = &scheduler->nodes[k];
+        node->waiting = node->needs.count;
+        for (int64_t i = 0; i < node->needs.count; i++) {
+            Node *need = &scheduler->nodes[node->needs.items[i]];
+            hlo_vector_push(scheduler->arena, &need->users, k);
+            need->readers++;
+        }
+    }
+    // In place, the result is no larger than what is read.
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        Node *node = &scheduler->nodes[k];
+        if (scheduler->unit_of[k] != k || !is_in_place(&plan->kernels[k])) continue;
+        int64_t taken = 0;
+        for (int64_t i = 0; i < node->needs.count; i++) taken += scheduler->nodes[node->needs.items[i]].bytes;
+        if (taken < node->bytes) node->bytes = taken;
+    }
+}
+
+// The results of the computation are never freed.
+static void hold_results(Scheduler *scheduler) {
+    scheduler->seen = (HloIntMap){0};
+    HLO_VECTOR(const HloInstruction *) through = {0};
+    hlo_vector_push(scheduler->arena, &through, scheduler->plan->computation->root);
+    while (through.count) {
+        const HloInstruction *at = through.items[--through.count];
+        if (hlo_int_map_find(&scheduler->seen, (uint64_t)at->id)) continue;
+        hlo_int_map_set(scheduler->arena, &scheduler->seen, (uint64_t)at->id, 1);
+        const int32_t kernel = scheduler->kernel_of[at->id];
+        if (kernel >= 0) {
+            scheduler->nodes[scheduler->unit_of[kernel]].readers++;
+            continue;
+        }
+        for (int32_t i = 0; i < at->operand_count; i++) hlo_vector_push(scheduler->arena, &through, at->operands[i]);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// The list scheduler
+
+// More gain first, then the earlier in the plan, which is the order of a walk through the graph.
+static bool precedes(const Entry *a, const Entry *b) {
+    return a->gain != b->gain ? a->gain > b->gain : a->node < b->node;
+}
+
+static void push_entry(Scheduler *scheduler, Entry entry) {
+    hlo_vector_push(scheduler->arena, &scheduler->heap, entry);
+    Entry *items = scheduler->heap.items;
+    for (int64_t i = scheduler->heap.count - 1; i > 0 && precedes(&entry, &items[(i - 1) / 2]); i = (i - 1) / 2) {
+        items[i] = items[(i - 1) / 2];
+        items[(i - 1) / 2] = entry;
+    }
+}
+
+static Entry pop_entry(Scheduler *scheduler) {
+    Entry *items = scheduler->heap.items;
+    const Entry top = items[0], last = items[--scheduler->heap.count];
+    const int64_t count = scheduler->heap.count;
+    int64_t at = 0;
+    for (int64_t child = 1; child < count; child = 2 * at + 1) {
+        if (child + 1 < count && precedes(&items[child + 1], &items[child])) child++;
+        if (!precedes(&items[child], &last)) break;
+        items[at] = items[child];
+        at = child;
+    }
+    if (count) items[at] = last;
+    return top;
+}
+
+// (Re)enters a node that is ready, with its current gain.
+static void enter(Scheduler *scheduler, int64_t number) {
+    Node *node = &scheduler->nodes[number];
+    int64_t gain = -node->bytes;
+    for (int64_t i = 0; i < node->needs.count; i++) {
+        const Node *need = &scheduler->nodes[node->needs.items[i]];
+        if (need->readers == 1) gain += need->bytes;
+    }
+    push_entry(scheduler, (Entry){gain, number, ++node->stamp});
+}
+
+static void run(Scheduler *scheduler, int64_t number) {
+    Node *node = &scheduler->nodes[number];
+    node->has_run = true;
+    if (scheduler->start_of[number] >= 0)
+        hlo_vector_push(scheduler->arena, &scheduler->order, scheduler->start_of[number]);
+    hlo_vector_push(scheduler->arena, &scheduler->order, number);
+    for (int64_t i = 0; i < node->needs.count; i++) {
+        Node *need = &scheduler->nodes[node->needs.items[i]];
+        if (--need->readers != 1) continue;
+        // Its last reader now frees it.
+        for (int64_t u = 0; u < need->users.count; u++) {
+            Node *user = &scheduler->nodes[need->users.items[u]];
+            if (!user->has_run && user->waiting == 0) enter(scheduler, need->users.items[u]);
+        }
+    }
+    for (int64_t u = 0; u < node->users.count; u++)
+        if (--scheduler->nodes[node->users.items[u]].waiting == 0) enter(scheduler, node->users.items[u]);
+}
+
+static EmuPlan *with_order(HloArena *arena, const EmuPlan *plan, const HloInt64Vector *order) {
+    assert(order->count == plan->kernel_count);
+    EmuPlan *reordered = HLO_ARENA_NEW(arena, EmuPlan, 1);
+    *reordered = *plan;
+    reordered->kernels = HLO_ARENA_NEW(arena, EmuKernel, plan->kernel_count);
+    for (int64_t i = 0; i < order->count; i++) reordered->kernels[i] = plan->kernels[order->items[i]];
+    return reordered;
+}
+
+EmuPlan *emu_plan_list_schedule(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of) {
+    assert(plan && chip && kernel_of);
+    Scheduler *scheduler = HLO_ARENA_NEW(arena, Scheduler, 1);
+    *scheduler = (Scheduler){.arena = arena, .plan = plan, .chip = chip, .kernel_of = kernel_of};
+    scheduler->nodes = HLO_ARENA_NEW(arena, Node, plan->kernel_count);
+    scheduler->unit_of = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
+    scheduler->start_of = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
+    scheduler->noted_by = HLO_ARENA_NEW(arena, int64_t, plan->kernel_count);
+    make_nodes(scheduler);
+    hold_results(scheduler);
+    for (int64_t k = 0; k < plan->kernel_count; k++)
+        if (scheduler->unit_of[k] == k && scheduler->nodes[k].waiting == 0) enter(scheduler, k);
+    while (scheduler->heap.count) {
+        const Entry entry = pop_entry(scheduler);
+        const Node *node = &scheduler->nodes[entry.node];
+        if (!node->has_run && node->stamp == entry.stamp) run(scheduler, entry.node);
+    }
+    // A cycle through a start and its done, which another kernel links, leaves the order as it is.
+    if (scheduler->order.count != plan->kernel_count) return NULL;
+    return with_order(arena, plan, &scheduler->order);
+}
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Starts and dones
+
+// Picoseconds that a transfer takes about, to place its start: over one axis of the torus both ways, or to the host.
+static double transfer_seconds(const EmuChip *chip, const HloInstruction *start, int64_t bytes) {
+    const HloInstruction *inner = emu_synchronous_instruction(start);
+    if (hlo_op_is(inner->opcode, HLO_OP_IS_COLLECTIVE) || start->opcode == HLO_OP_SEND)
+        return (double)bytes / (2 * chip->link_bytes_per_second * chip->link_efficiency);
+    return (double)bytes * (double)chip->devices_per_chip / chip->host_bytes_per_second_per_chip;
+}
+
+typedef struct Mover {
+    HloArena *arena;
+    const EmuPlan *plan;
+    const EmuChip *chip;
+    const int32_t *kernel_of;  // of the plan's order
+    bool *stays;               // by kernel: a done that a start reads
+    HloIntMap seen;
+} Mover;
+
+// The last kernel that a start reads, seen through instructions without a kernel; -1 if none. What it reads stays where
+// it is.
+static int64_t last_read(Mover *mover, const HloInstruction *reader) {
+    int64_t last = -1;
+    HLO_VECTOR(const HloInstruction *) through = {0};
+    mover->seen = (HloIntMap){0};
+    hlo_vector_push(mover->arena, &through, reader);
+    while (through.count) {
+        const HloInstruction *at = through.items[--through.count];
+        const int64_t operands = at->operand_count, total = operands + at->control_predecessors.count;
+        for (int64_t i = 0; i < total; i++) {
+            const HloInstruction *read = i < operands ? at->operands[i] : at->control_predecessors.items[i - operands];
+            if (hlo_int_map_find(&mover->seen, (uint64_t)read->id)) continue;
+            hlo_int_map_set(mover->arena, &mover->seen, (uint64_t)read->id, 1);
+            const int32_t kernel = mover->kernel_of[read->id];
+            if (kernel > last) last = kernel;
+            if (kernel >= 0) mover->stays[kernel] = true;
+            if (kernel < 0) hlo_vector_push(mover->arena, &through, read);
+        }
+    }
+    return last;
+}
+
+// The first kernel that reads a value, seen through instructions without a kernel; the end of the plan if none does.
+static int64_t first_reader(Mover *mover, const HloInstruction *value) {
+    int64_t first = mover->plan->kernel_count;
+    HLO_VECTOR(const HloInstruction *) through = {0};
+    mover->seen = (HloIntMap){0};
+    hlo_vector_push(mover->arena, &through, value);
+    while (through.count) {
+        const HloInstruction *at = through.items[--through.count];
+        const int64_t users = at->users.count, total = users + at->control_successors.count;
+        for (int64_t i = 0; i < total; i++) {
+            const HloInstruction *user = i < users ? at->users.items[i] : at->control_successors.items[i - users];
+            if (hlo_int_map_find(&mover->seen, (uint64_t)user->id)) continue;
+            hlo_int_map_set(mover->arena, &mover->seen, (uint64_t)user->id, 1);
+            // The member of a kernel that is not its root has no number: its kernel is found through its users.
+            const int32_t kernel = mover->kernel_of[user->id];
+            if (kernel >= 0 && kernel < first) first = kernel;
+            if (kernel < 0) hlo_vector_push(mover->arena, &through, user);
+        }
+    }
+    return first;
+}
+
+// Where the start of a done may run: after what it reads, and for a result larger than its operands only `ahead` times
+// as early as the transfer takes.
+static int64_t place_start(Mover *mover, int64_t start, int64_t done, double ahead) {
+    const HloInstruction *at = mover->plan->kernels[start].members[0];
+    const int64_t earliest = last_read(mover, at) + 1;
+    const int64_t bytes = emu_hbm_bytes(mover->chip, mover->plan->kernels[done].members[0]->shape);
+    int64_t given = 0;
+    for (int32_t i = 0; i < at->operand_count; i++) given += emu_hbm_bytes(mover->chip, at->operands[i]->shape);
+    if (earliest >= start || bytes <= given) return earliest < start ? earliest : start;
+    double left = ahead * transfer_seconds(mover->chip, at, bytes);
+    int64_t place = start;
+    while (place > earliest && left > 0) left -= mover->plan->kernels[--place].seconds;
+    return place;
+}
+
+void emu_plan_estimate(EmuPlan *plan, const EmuChip *chip) {
+    for (int64_t k = 0; k < plan->kernel_count; k++) {
+        EmuKernel *kernel = &plan->kernels[k];
+        if (kernel->kind == EMU_OP_CONTROL) kernel->seconds = HUGE_VAL;
+        if (kernel->kind >= EMU_OP_CONTROL) continue;
+        const EmuCost cost = emu_kernel_cost(chip, kernel, EMU_KERNEL_COSTS_BODY);
+        kernel->seconds = (double)cost.picoseconds * 1e-12;
+        kernel->matrix_seconds = cost.matrix_seconds;
+    }
+}
+
+EmuPlan *emu_plan_spread(HloArena *arena, const EmuPlan *plan, const EmuChip *chip, const int32_t *kernel_of,
+                         double ahead) {
+    assert(plan && chip && kernel_of && ahead >= 0);
+    Mover mover = {.arena = arena, .plan = plan, .chip = chip, .kernel_of = kernel_of};
+    const int64_t count = plan->kernel_count;
+    HloInt64Vector *before = HLO_ARENA_NEW(arena, HloInt64Vector, count + 1), order = {0};
+    bool *moved = HLO_ARENA_NEW(arena, bool, count);
+    mover.stays = HLO_ARENA_NEW(arena, bool, count);
+    const Scheduler scheduler = {.plan = plan, .kernel_of = kernel_of};
+    for (int64_t k = 1; k < count; k++) {
+        if (start_of_done(&scheduler, &plan->kernels[k]) != k - 1) continue;  // only halves that are side by side
+        hlo_vector_push(arena, &before[place_start(&mover, k - 1, k, ahead)], k - 1);
+        moved[k - 1] = true;
+    }
+    for (int64_t k = 1; k < count; k++) {
+        if (!moved[k - 1] || mover.stays[k] || plan->kernels[k].kind != EMU_OP_DONE) continue;
+        const int64_t reader = first_reader(&mover, plan->kernels[k].members[0]);
+        hlo_vector_push(arena, &before[reader > k ? reader : k], k);
+        moved[k] = true;
+    }
+    // Starts that move to one place keep their order and come before dones, which are read by the kernel that follows.
+    for (int64_t k = 0; k <= count; k++) {
+        for (int pass = 0; pass < 2; pass++)
+            for (int64_t i = 0; i < before[k].count; i++) {
+                const bool is_done = plan->kernels[before[k].items[i]].kind == EMU_OP_DONE;
+                if (is_done == (pass == 1)) hlo_vector_push(arena, &order, before[k].items[i]);
+            }
+        if (k < count && !moved[k]) hlo_vector_push(arena, &order, k);
+    }
+    return with_order(arena, plan, &order);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that Pallas compiles for TPUs: the custom call `tpu_custom_call`, whose configuration holds a program of
+// MLIR's dialect Mosaic as bytecode. The kernel runs once for each point of a grid; this file counts how often each of
+// its operations runs, so that a machine model can price them.
+//
+//   "iteration_bounds" = 3, 32, 4, 4        the grid: the kernel's first four arguments are a point of it
+//   scf.if (block_mask[i, j] > 0)           decided for each point, where the mask is a known constant
+//     tpu.matmul 2048x128, 128x2048         counted as often as the branch is taken
+//
+// Sources: jax _src/tpu_custom_call.py (the configuration), _src/pallas/mosaic/lowering.py (grid, order of arguments),
+// jaxlib/mosaic/serde.cc (operations of all dialects have the prefix `stable_mosaic.` in a file), and MLIR's
+// BuiltinDialectBytecode.td.
+#ifndef MESHLO_HLO_STABLEHLO_MOSAIC_MOSAIC_H_
+#define MESHLO_HLO_STABLEHLO_MOSAIC_MOSAIC_H_
+
+#include "hlo/ir/module.h"
+
+// An operation of a kernel and how often it runs.
+typedef struct MosaicOperation {
+    const char *name;             // "tpu.matmul", "arith.addf"
+    double count;                 // in all points of the grid together
+    const HloShape *operands[3];  // of vectors; NULL for scalars, memory and anything else
+    const HloShape *result;       // the first; likewise
+    // Of tpu.matmul: the dimensions that are added up, and those that both operands have in common.
+    HloInts left_contracting, right_contracting, left_batch, right_batch;
+} MosaicOperation;
+
+// The operations of a kernel on vectors.
+typedef struct MosaicWork {
+    const MosaicOperation *operations;
+    int64_t operation_count;
+    // Every grid bound, trip count and branch around these operations is known. If false, the counts are those of
+    // taking each unknown branch, and of running each unknown loop once.
+    bool is_complete;
+} MosaicWork;
+
+// Counts the operations of the kernel in `bytes`, the bytecode. operands[i] is the value of the call's operand i, NULL
+// where that is not a constant. Everything is allocated in `arena`, memory errors jump to hlo_protect(), and the result
+// lives as long as the arena, `bytes` and the operands. INVALID_ARGUMENT for malformed bytecode and for programs
+// without a kernel. Any thread.
+HLO_NODISCARD HloStatus mosaic_count(HloArena *arena, const void *bytes, size_t length,
+                                     const HloLiteral *const *operands, int64_t operand_count, MosaicWork *work);
+
+// Decodes base64 of `length` characters in `arena`; NULL unless it is well-formed. *size is the number of bytes.
+unsigned char *mosaic_decode_base64(HloArena *arena, const char *text, size_t length, size_t *size);
+
+#endif

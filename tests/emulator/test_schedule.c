@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a schedule and the choice of what is kept make of time and memory, and kernels that are priced by their program.
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compile/pipeline.h"
+#include "emulator/emulator.h"
+#include "hlo/text/text.h"
+
+#define ADD "add { x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT s = f32[] add(x,y) }\n"
+
+static HloModule *parse(const char *text) {
+    HloModule *module = NULL;
+    HloStatus status = hlo_parse(text, strlen(text), &(HloParseOptions){.file = "test"}, &module);
+    cr_assert_null(status, "%s\n%.400s", hlo_status_message(status), text);
+    return module;
+}
+
+// Simulates what the compile pipeline makes of a program.
+static EmuReport *simulate_with(const char *text, const char *spec, EmuKernelCosts costs, bool overlap) {
+    HloModule *module = parse(text);
+    CompiledModule *compiled = NULL;
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse(spec, &topology));
+    HloStatus status = compile_module(module, &(CompileOptions){.spmd = {.async = overlap}}, &compiled);
+    if (!status) status = emu_simulate(compiled->module, topology, &(EmuOptions){.kernel_costs = costs}, &report);
+    cr_assert_null(status, "%s", hlo_status_message(status));
+    compiled_module_free(compiled);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+    return report;
+}
+
+static EmuReport *simulate(const char *text, const char *spec) {
+    return simulate_with(text, spec, EMU_KERNEL_COSTS_BODY, false);
+}
+
+static double seconds_of(const char *text, const char *spec) {
+    EmuReport *report = simulate(text, spec);
+    const double seconds = (double)report->step_picoseconds * 1e-12;
+    emu_report_free(report);
+    return seconds;
+}
+
+static int64_t temporaries_of(const char *text, const char *spec) {
+    EmuReport *report = simulate(text, spec);
+    const int64_t bytes = report->temp_bytes;
+    emu_report_free(report);
+    return bytes;
+}
+
+// ---- products
+
+typedef struct ScaleCase {
+    char product[320], plain[320];
+} ScaleCase;
+
+// A scale of a norm as an einsum, and its gradient, are what their spelled-out forms are: no work for the arrays.
+ParameterizedTestParameters(emulator_schedule, products_that_add_nothing_up) {
+    static ScaleCase cases[] = {
+        {"ROOT r = bf16[4096,8192] dot(x,s), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={}, "
+         "rhs_contracting_dims={}",
+         "b = bf16[4096,8192] broadcast(s), dimensions={0}\n ROOT r = bf16[4096,8192] multiply(x,b)"},
+        {"ROOT r = bf16[4096] dot(x,x), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, "
+         "rhs_contracting_dims={1}",
+         "m = bf16[4096,8192] multiply(x,x)\n z = bf16[] constant(0)\n ROOT r = bf16[4096] reduce(m,z), "
+         "dimensions={1}, to_apply=sum"},
+    };
+    return cr_make_param_array(ScaleCase, cases, sizeof cases / sizeof *cases);
+}
+ParameterizedTest(ScaleCase *one, emulator_schedule, products_that_add_nothing_up) {
+    static const char start[] =
+        "HloModule m\nsum { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n ROOT s = bf16[] add(a,b) }\nENTRY e { "
+        "x "
+        "= bf16[4096,8192] parameter(0)\n s = bf16[4096] parameter(1)\n";
+    char text[2][1024];
+    const char *bodies[] = {one->product, one->plain};
+    double seconds[2];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text[i], sizeof text[i], "%s%s }", start, bodies[i]);
+        seconds[i] = seconds_of(text[i], "v6e-1");
+    }
+    cr_assert_float_eq(seconds[0], seconds[1], 0.02 * seconds[1], "%g and %g", seconds[0], seconds[1]);
+}
+
+// A program that runs for long is slower than a single product: chips throttle.
+Test(emulator_schedule, long_programs_run_at_the_sustained_rate) {
+    static const char step[] =
+        "HloModule m\n"
+        "cond { p = (s32[], bf16[8192,8192]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        " n = s32[] constant(%d)\n ROOT c = pred[] compare(i,n), direction=LT }\n"
+        "body { p = (s32[], bf16[8192,8192]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        " x = bf16[8192,8192] get-tuple-element(p), index=1\n one = s32[] constant(1)\n j = s32[] add(i,one)\n"
+        " y = bf16[8192,8192] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = (s32[], bf16[8192,8192]) tuple(j,y) }\n"
+        "ENTRY e { x = bf16[8192,8192] parameter(0)\n z = s32[] constant(0)\n"
+        " t = (s32[], bf16[8192,8192]) tuple(z,x)\n w = (s32[], bf16[8192,8192]) while(t), condition=cond, body=body\n"
+        " ROOT r = bf16[8192,8192] get-tuple-element(w), index=1 }";
+    char text[2048];
+    const EmuChip *chip = emu_chip(EMU_GENERATION_v6e);
+    double each[2];
+    const int trips[] = {10, 1000};
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, step, trips[i]);
+        each[i] = seconds_of(text, "v6e-1") / trips[i];
+    }
+    const double slower = chip->mxu_efficiency / chip->mxu_sustained_efficiency;
+    cr_assert_gt(slower, 1);
+    cr_assert_float_eq(each[1] / each[0], slower, 0.02);
+}
+
+// ---- windows
+
+// A cumulative sum is a tree of windows: time grows with the length, not with its square.
+Test(emulator_schedule, cumulative_sums_are_not_quadratic) {
+    double seconds[2];
+    for (int i = 0; i < 2; i++) {
+        const int n = 327680 << (4 * i);
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "HloModule m\n" ADD
+                 "ENTRY e { x = f32[%d] parameter(0)\n z = f32[] constant(0)\n"
+                 " ROOT r = f32[%d] reduce-window(x,z), window={size=%d pad=%d_0}, to_apply=add }",
+                 n, n, n, n - 1);
+        seconds[i] = seconds_of(text, "v6e-1");
+    }
+    cr_assert_lt(seconds[0], 20e-6, "%g", seconds[0]);
+    cr_assert_lt(seconds[1] / seconds[0], 20);
+}
+
+// ---- order
+
+// The gradient of a last layer is made before the loop that makes the others, though it is scaled after it, and so
+// frees the wide array that it is made of.
+static const char LAST_LAYER[] =
+    "HloModule m\n"
+    "cond { p = (s32[], bf16[2048,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+    " n = s32[] constant(8)\n ROOT c = pred[] compare(i,n), direction=LT }\n"
+    "body { p = (s32[], bf16[2048,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+    " x = bf16[2048,1024] get-tuple-element(p), index=1\n one = s32[] constant(1)\n j = s32[] add(i,one)\n"
+    " one2 = bf16[] constant(1)\n w = bf16[32768,1024] broadcast(one2), dimensions={}\n"
+    " y = bf16[2048,32768] dot(x,w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+    " z = bf16[2048,1024] dot(y,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    " ROOT t = (s32[], bf16[2048,1024]) tuple(j,z) }\n"
+    "sum { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n ROOT s = bf16[] add(a,b) }\n"
+    "ENTRY e { x = bf16[2048,1024] parameter(0)\n w = bf16[1024,32768] parameter(1)\n";
+static const char ORDER_ONE[] =
+    " l = bf16[2048,32768] dot(x,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    " g = bf16[2048,32768] tanh(l)\n"
+    " dx = bf16[2048,1024] dot(g,w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+    " z = s32[] constant(0)\n t = (s32[], bf16[2048,1024]) tuple(z,dx)\n"
+    " r = (s32[], bf16[2048,1024]) while(t), condition=cond, body=body\n"
+    " d = bf16[2048,1024] get-tuple-element(r), index=1\n k = bf16[] constant(0)\n"
+    " n = bf16[] reduce(d,k), dimensions={0,1}, to_apply=sum\n b = bf16[32768,1024] broadcast(n), dimensions={}\n"
+    " dw = bf16[32768,1024] dot(g,x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+    " u = bf16[32768,1024] multiply(b,dw)\n ROOT o = (bf16[2048,1024], bf16[32768,1024]) tuple(d,u) }";
+// The same graph, in another order and under other names.
+static const char ORDER_TWO[] =
+    " k1 = bf16[] constant(0)\n zz = s32[] constant(0)\n"
+    " a1 = bf16[2048,32768] dot(x,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+    " a0 = bf16[2048,32768] tanh(a1)\n"
+    " y9 = bf16[32768,1024] dot(a0,x), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+    " b3 = bf16[2048,1024] dot(a0,w), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+    " b2 = (s32[], bf16[2048,1024]) tuple(zz,b3)\n"
+    " b1 = (s32[], bf16[2048,1024]) while(b2), condition=cond, body=body\n"
+    " c3 = bf16[2048,1024] get-tuple-element(b1), index=1\n"
+    " c2 = bf16[] reduce(c3,k1), dimensions={0,1}, to_apply=sum\n c1 = bf16[32768,1024] broadcast(c2), "
+    "dimensions={}\n"
+    " c0 = bf16[32768,1024] multiply(c1,y9)\n ROOT out = (bf16[2048,1024], bf16[32768,1024]) tuple(c3,c0) }";
+
+static const char *last_layer(const char *entry) {
+    static char text[4096];
+    snprintf(text, sizeof text, "%s%s", LAST_LAYER, entry);
+    return text;
+}
+
+Test(emulator_schedule, wide_arrays_die_before_the_loop) {
+    // The loop makes one array of 128 MiB, and so does the step before it; the gradient of 64 MiB is a result.
+    const int64_t wide = (int64_t)2048 * 32768 * 2;
+    cr_assert_leq(temporaries_of(last_layer(ORDER_ONE), "v6e-1"), wide + wide / 2);
+}
+
+Test(emulator_schedule, order_of_the_text_and_names_mean_nothing) {
+    EmuReport *reports[2];
+    for (int i = 0; i < 2; i++) reports[i] = simulate(last_layer(i ? ORDER_TWO : ORDER_ONE), "v6e-1");
+    cr_assert_eq(reports[0]->step_picoseconds, reports[1]->step_picoseconds);
+    cr_assert_eq(reports[0]->hbm_peak_bytes, reports[1]->hbm_peak_bytes);
+    for (int i = 0; i < 2; i++) emu_report_free(reports[i]);
+}
+
+// A gather starts before the product that it runs beside, wherever the text has it.
+Test(emulator_schedule, gathers_run_beside_kernels) {
+    static const char text[] =
+        "HloModule m, num_partitions=4\n"
+        "ENTRY e { x = bf16[8192,8192] parameter(0)\n w = bf16[512,8192] parameter(1)\n"
+        " a = bf16[8192,8192] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " b = bf16[8192,8192] dot(a,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " s = (bf16[512,8192], bf16[2048,8192]) all-gather-start(w), channel_id=1, replica_groups=[1,4]<=[4], "
+        "dimensions={0}, use_global_device_ids=true\n"
+        " d = bf16[2048,8192] all-gather-done(s)\n"
+        " ROOT r = bf16[8192,2048] dot(b,d), lhs_contracting_dims={1}, rhs_contracting_dims={1} }";
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    cr_assert_null(emu_topology_parse("v6e-4", &topology));
+    cr_assert_null(emu_simulate(module, topology, NULL, &report));
+    cr_assert_gt(report->collective_picoseconds, 0);
+    cr_assert_eq(report->exposed_picoseconds, 0);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+// ---- what is kept
+
+// A conversion to fewer bits is kept, and not the wide array from which cheap steps lead to it.
+Test(emulator_schedule, narrow_arrays_are_kept_through_cheap_steps) {
+    static const char text[] =
+        "HloModule m\n" ADD
+        "ENTRY e { x = bf16[8192,8192] parameter(0)\n s = f32[8192] parameter(1)\n w = bf16[8192,128] parameter(2)\n"
+        " f = f32[8192,8192] convert(x)\n a = f32[8192,8192] tanh(f)\n c = f32[8192,8192] cosine(a)\n"
+        " b = f32[8192,8192] broadcast(s), dimensions={0}\n m = f32[8192,8192] multiply(b,c)\n"
+        " n = bf16[8192,8192] convert(m)\n"
+        " p = bf16[8192,128] dot(n,w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " q = bf16[8192,128] dot(n,w), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+        " ROOT t = (bf16[8192,128], bf16[8192,128]) tuple(p,q) }";
+    cr_assert_leq(temporaries_of(text, "v6e-1"), (int64_t)8192 * 8192 * 2 + 65536);
+}
+
+// An elementwise kernel writes over what it reads for the last time.
+Test(emulator_schedule, elementwise_kernels_work_in_place) {
+    static const char text[] =
+        "HloModule m\n"
+        "ENTRY e { x = f32[4096,4096] parameter(0)\n"
+        " a = f32[4096,4096] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " k = f32[4096,4096] custom-call(a), custom_call_target=\"unknown\"\n"
+        " e = f32[4096,4096] tanh(k)\n f = f32[4096,4096] custom-call(e), custom_call_target=\"unknown\"\n"
+        " ROOT r = f32[4096,4096] dot(f,x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+    cr_assert_leq(temporaries_of(text, "v6e-1"), 2 * (int64_t)4096 * 4096 * 4);
+}
+
+// Weights that are stacked over another dimension than the first enter a loop without a copy: the loop keeps them in
+// the order in which they are stored.
+Test(emulator_schedule, stacked_weights_are_not_copied) {
+    static const char text[] =
+        "HloModule m\n"
+        "cond { p = (s32[], f32[32,1024,1024], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        " n = s32[] constant(32)\n ROOT c = pred[] compare(i,n), direction=LT }\n"
+        "body { p = (s32[], f32[32,1024,1024], f32[1024,1024]) parameter(0)\n i = s32[] get-tuple-element(p), index=0\n"
+        " w = f32[32,1024,1024] get-tuple-element(p), index=1\n x = f32[1024,1024] get-tuple-element(p), index=2\n"
+        " one = s32[] constant(1)\n z = s32[] constant(0)\n j = s32[] add(i,one)\n"
+        " s = f32[1,1024,1024] dynamic-slice(w,i,z,z), dynamic_slice_sizes={1,1024,1024}\n"
+        " v = f32[1024,1024] reshape(s)\n"
+        " y = f32[1024,1024] dot(x,v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = (s32[], f32[32,1024,1024], f32[1024,1024]) tuple(j,w,y) }\n"
+        "ENTRY e { w = f32[1024,32,1024] parameter(0)\n x = f32[1024,1024] parameter(1)\n z = s32[] constant(0)\n"
+        " a = f32[32,1024,1024] transpose(w), dimensions={1,0,2}\n"
+        " t = (s32[], f32[32,1024,1024], f32[1024,1024]) tuple(z,a,x)\n"
+        " r = (s32[], f32[32,1024,1024], f32[1024,1024]) while(t), condition=cond, body=body\n"
+        " ROOT o = f32[1024,1024] get-tuple-element(r), index=2 }";
+    cr_assert_lt(temporaries_of(text, "v6e-1"), (int64_t)32 * 1024 * 1024 * 4);
+}
+
+// ---- loops
+
+// Slices of a stack in the host's memory are loaded one iteration ahead: the loop takes as long as the slower of its
+// products and its loads.
+Test(emulator_schedule, loads_run_beside_the_iteration_before) {
+    static const char step[] =
+        "HloModule m\n"
+        "cond { p = (s32[], bf16[16,8192,8192]{2,1,0:S(5)}, bf16[8192,8192]) parameter(0)\n"
+        " i = s32[] get-tuple-element(p), index=0\n n = s32[] constant(16)\n"
+        " ROOT c = pred[] compare(i,n), direction=LT }\n"
+        "load { w = bf16[16,8192,8192]{2,1,0:S(5)} parameter(0)\n a = s32[] parameter(1)\n b = s32[] parameter(2)\n"
+        " c = s32[] parameter(3)\n ROOT d = bf16[1,8192,8192]{2,1,0} dynamic-slice(w,a,b,c), "
+        "dynamic_slice_sizes={1,8192,8192} }\n"
+        "body { p = (s32[], bf16[16,8192,8192]{2,1,0:S(5)}, bf16[8192,8192]) parameter(0)\n"
+        " i = s32[] get-tuple-element(p), index=0\n"
+        " w = bf16[16,8192,8192]{2,1,0:S(5)} get-tuple-element(p), index=1\n"
+        " x = bf16[8192,8192] get-tuple-element(p), index=2\n one = s32[] constant(1)\n z = s32[] constant(0)\n"
+        " j = s32[] add(i,one)\n"
+        " s = ((bf16[16,8192,8192]{2,1,0:S(5)}, s32[], s32[], s32[]), bf16[1,8192,8192]{2,1,0}, u32[]) "
+        "async-start(w,i,z,z), calls=load\n"
+        " d = bf16[1,8192,8192]{2,1,0} async-done(s)\n v = bf16[8192,8192] reshape(d)\n"
+        " y = bf16[8192,8192] dot(x,v), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        " ROOT t = (s32[], bf16[16,8192,8192]{2,1,0:S(5)}, bf16[8192,8192]) tuple(j,w,y) }\n"
+        "ENTRY e { w = bf16[16,8192,8192]{2,1,0:S(5)} parameter(0)\n x = bf16[8192,8192] parameter(1)\n"
+        " z = s32[] constant(0)\n"
+        " t = (s32[], bf16[16,8192,8192]{2,1,0:S(5)}, bf16[8192,8192]) tuple(z,w,x)\n"
+        " r = (s32[], bf16[16,8192,8192]{2,1,0:S(5)}, bf16[8192,8192]) while(t), condition=cond, body=body\n"
+        " ROOT o = bf16[8192,8192] get-tuple-element(r), index=2 }";
+    const EmuChip *chip = emu_chip(EMU_GENERATION_v6e);
+    const double load = 8192.0 * 8192 * 2 / chip->host_bytes_per_second_per_chip;
+    EmuReport *report = NULL;
+    HloModule *module = parse(step);
+    EmuTopology *topology = NULL;
+    cr_assert_null(emu_topology_parse("v6e-1", &topology));
+    cr_assert_null(emu_simulate(module, topology, NULL, &report));
+    const double seconds = (double)report->step_picoseconds * 1e-12;
+    cr_assert_float_eq(seconds, 16 * load, 0.02 * 16 * load, "%g s for %g s of loads", seconds, 16 * load);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
+
+// ---- kernels
+
+// A Pallas kernel on a grid of 2 x 4 blocks, three of which a constant mask selects: in each it computes
+// exp(a b), with blocks of 256 x 512 and 512 x 256. It states 1e12 operations and as many bytes.
+#define KERNEL_BODY                                                                                        \
+    "TUzvUgFNTElSMjMuMC4wZ2l0AAEvCQEDBQcBAwkDGwsNDxETFRcZGx0fISMDfgIKAh8B9QcLExMPCwuFCwsPCwsLCw8LCw8PDw8P" \
+    "DwsLCw8LCw8PDw8PDxMLD0sLEwsLUwsLDwsLFxsLUxsLUxsLUxsbGw8PDxsPDwsbEw8PDwsPDwsPCw8bCw8LEw8PDxsPDxsTHwsP" \
+    "Cw8bIwsLCxMLDwsPCw8bCw8LDxsrCwtTBQthkWFNKgIHA1kBBQsTAR8PBw8fHwcLJycnBycjHx8CggwfBSUDAx1/AwMdrx2nqQUn" \
+    "BSlhZmZpbmVfbWFwPChkMCwgZDEpIC0+IChkMCwgZDEpPgAFKwUtHePlBS8FMQ0ZBTMdIYEFNQU3HRONHROlHSGxHSG3EQ0AEQUF" \
+    "BTkFOwU9HROFBT8FQR0LtR0Lux3Bwx0LyR0L4R0L6wMDS00FQxEFLQMRUVMNVVdZWy9dXxETYftjZQVFAQX39w0XBUcjBQUhAgAA" \
+    "AAAAAAAEAAAAAAAAAAVJBUsRBQEFTQVPAQdnbXMDBRdpGWsJMSMFBSEAAQAAAAAAAAACAAAAAAAAAwUXbxlxCTMjBQUhAAIAAAAA" \
+    "AAAAAQAAAAAAAAMFF3UZdwk1IwUFIQABAAAAAAAAAAEAAAAAAAADBQ0bETEDBQ0bETMDBQ0bETURAQEdI4MVNzctAwcTGzUdOYkd" \
+    "iyUFUS0DBxMbOQMDO5ERBREdOZUdl5kFUxUlJR2dnwVVHaGjBVcVJyctAwcTCzsFWR2rJwVbAwM7LxEDAR0jsxU9PS0DBxc/Sx0j" \
+    "uRU/Py0DBxdNWQMDHb8lCQkAAAAABV0dxccFXxVDQy0DBxcvoQMHzf3PLdEtBWEFYwVlAwPV/wVnHdnbBWkd3d8FaxVFRS0DBxcf" \
+    "owVtHefpBW8VR0ctAwcXER0DB+8t8fMCAgYCBXEFcyMBCSEBAAAAAQAAAAIAAAAAAAAAI3RwdS5tZW1vcnlfc3BhY2U8dm1lbT4A" \
+    "I3RwdS5kaW1lbnNpb25fc2VtYW50aWNzPGFyYml0cmFyeT4AI3RwdS5tZW1vcnlfc3BhY2U8c21lbT4AI3RwdS5jb3JlX3R5cGU8" \
+    "dGM+ACN0cHUuZG90X2RpbWVuc2lvbl9udW1iZXJzPFsxXSwgWzBdLCBbMF0sIFsxXSwgWzAsIDAsIDEsIDFdLCBbXSwgW10+ACNh" \
+    "cml0aC5mYXN0bWF0aDxub25lPgAFdSMBAQEBAgIDAQIEF/kFCREBDycFAggCCBUHAQkX9QUCCAIQCw8X9QUCEAIICw8X9QUCCAII" \
+    "FQ8LBQ0BAQcPERMBBQcBAQcFAQEnBQIIAhALJwUCEAIICwSyBAUBEQFJBwMBEQURAU8HAx0rDQEBAQEHAQ8BEQETAQsGHwMDAwEL" \
+    "Bh8DAwMDEQYfAwEHBQ0PAwOHBQMBDQeTjwMNBRETEwabAwEDFQMDCQUDAQ0HCa0DDQUXGRUUCQMbCQMZOQMDKQcDAwMDKQcDAwkG" \
+    "KQMbBwcdHwMDKwcDAwMDKwcDAwkGKwMdBwkjJQMDQb0DCRcHQcsDCQchJykZB9fTAwkDKwMDFQcDAwMDFQcDAwkGFQMJBwsvMRsF" \
+    "Fe0JLQsvMQ8ACQMBBQ8ACQcAAQURAXkHAwsPBwEBAQEHAQMDAQUDAQMDAQUDAQcEAQUBBwURAXsHAwsPBwEBAQEHAQMDAQUDAQMD" \
+    "AQUDAQcEAQUHAwURAX0HAwkLBwEBAQEHAQMDAQUDAQcEAQUBAwYDAQUBAB4MdxEpCRUNEQsTHR0lMRsLDVUtDQcdHSMhIyktFQkZ" \
+    "GRkRCw0dJQ8THSUfIxMXDxkZFRcjGRkVHw8NCR0RYnVpbHRpbgBzdGFibGVfbW9zYWljAHRwdQBhcml0aABtb2R1bGUAYXJpdGgu" \
+    "Y29uc3RhbnQAZnVuYy5mdW5jAGZ1bmMucmV0dXJuAHZlY3Rvci5sb2FkAGFyaXRoLmluZGV4X2Nhc3QAYXJpdGguY21waQBzY2Yu" \
+    "eWllbGQAbWVtcmVmLmxvYWQAYXJpdGguZXh0dWkAc2NmLmlmAHRwdS5tYXRtdWwAbWF0aC5leHAAdHB1LnZlY3Rvcl9zdG9yZQAv" \
+    "dG1wL2ZpZC9way5weQBrZXJuZWwuPGxvY2Fscz4uXwBmdW5jdGlvbl90eXBlAHN5bV9uYW1lAGtlcm5lbAB0cmFuc2Zvcm1faW5k" \
+    "aWNlcwB3aW5kb3dfYm91bmRzAHZhbHVlAGdldDoAZ2V0L2dldAB0cmFuc2Zvcm1fMAB0cmFuc2Zvcm1fMQB0cmFuc2Zvcm1fMgBn" \
+    "dDoAcHJlZGljYXRlAHN0YWJsZV9tb3NhaWMudmVyc2lvbgBkaW1lbnNpb25fc2VtYW50aWNzAGl0ZXJhdGlvbl9ib3VuZHMAc2Nh" \
+    "bGFyX3ByZWZldGNoAHNjcmF0Y2hfb3BlcmFuZHMAdHB1LmNvcmVfdHlwZQB3aW5kb3dfcGFyYW1zAGd0AGd0L2d0AGNvbnZlcnRf" \
+    "ZWxlbWVudF90eXBlOgBjb252ZXJ0X2VsZW1lbnRfdHlwZS9jb252ZXJ0X2VsZW1lbnRfdHlwZQBjb25kOgBjb25kAGRvdF9nZW5l" \
+    "cmFsOgBkb3RfZ2VuZXJhbC9kb3RfZ2VuZXJhbABkaW1lbnNpb25fbnVtYmVycwB0cmFuc3Bvc2VfbGhzAHRyYW5zcG9zZV9yaHMA" \
+    "ZmFzdG1hdGgAZXhwOgBleHAvZXhwAHN3YXA6AHN3YXAvc3dhcABhZGQAb3BlcmFuZFNlZ21lbnRTaXplcwBzdHJpZGVzAA=="
+#define KERNEL(mask)                                                                                         \
+    "HloModule m\nENTRY e { m = s32[2,4] " mask                                                              \
+    "\n a = bf16[512,512] parameter(0)\n b = bf16[512,1024] parameter(1)\n"                                  \
+    " ROOT k = f32[512,1024] custom-call(m,a,b), custom_call_target=\"tpu_custom_call\", backend_config=\"{" \
+    "\\\"custom_call_config\\\":{\\\"body\\\":\\\"" KERNEL_BODY                                              \
+    "\\\",\\\"cost_estimate\\\":{\\\"bytes_accessed\\\":1000000000000,\\\"flops\\\":1000000000000,"          \
+    "\\\"transcendentals\\\":0}}}\" }"
+#define KNOWN_MASK "constant({{1,0,0,0},{1,1,0,0}})"
+#define UNKNOWN_MASK "parameter(2)"
+
+Test(emulator_schedule, kernels_are_priced_by_their_program) {
+    const double block = 2.0 * 256 * 256 * 512;
+    EmuReport *body = simulate(KERNEL(KNOWN_MASK), "v6e-1");
+    EmuReport *stated = simulate_with(KERNEL(KNOWN_MASK), "v6e-1", EMU_KERNEL_COSTS_STATED, false);
+    EmuReport *unknown = simulate(KERNEL(UNKNOWN_MASK), "v6e-1");
+    cr_assert_eq(body->matrix_flops_per_device, 3 * block);
+    cr_assert_eq(body->body_calls, 1);
+    cr_assert_eq(body->flops_per_device - body->matrix_flops_per_device, 3 * 256.0 * 256);
+    cr_assert_eq(stated->matrix_flops_per_device, 1e12);
+    cr_assert_eq(stated->stated_calls, 1);
+    cr_assert_eq(unknown->matrix_flops_per_device, 1e12, "a mask that is not known leaves the stated work");
+    // However much is stated, no kernel moves more than its arrays.
+    cr_assert_lt(stated->hbm_bytes_per_device, 4e6);
+    emu_report_free(body);
+    emu_report_free(stated);
+    emu_report_free(unknown);
+}
+
+// A program that cannot be read is not an error: the stated work remains.
+Test(emulator_schedule, damaged_kernels_leave_the_stated_work) {
+    static char text[sizeof(KERNEL(KNOWN_MASK))];
+    const char *whole = KERNEL(KNOWN_MASK), *body = strstr(whole, "TUzv");
+    for (size_t at = 0; at < strlen(KERNEL_BODY); at += 61) {
+        memcpy(text, whole, sizeof text);
+        char *byte = text + (body - whole) + at;
+        *byte = *byte == 'A' ? 'Q' : 'A';
+        EmuReport *report = simulate(text, "v6e-1");
+        cr_assert_eq(report->unknown_calls, 0);
+        cr_assert_eq(report->body_calls + report->stated_calls, 1);
+        emu_report_free(report);
+    }
+}
