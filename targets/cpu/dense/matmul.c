@@ -448,27 +448,17 @@ static bool is_small_rounded(const MatmulJob *job) {
     return mm->m * mm->k <= kRoundedElements && mm->k * mm->n <= kRoundedElements && cpu_gemm_is_small(&gemm);
 }
 
-static void round_run(float *to, const float *from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, from + i, sizeof bits);
-        const uint32_t is_number = (bits & 0x7fffffff) <= 0x7f800000 ? 0xffffffff : 0;
-        bits = (bits + ((0x7fff + (bits >> 16 & 1)) & is_number)) & 0xffff0000;
-        memcpy(to + i, &bits, sizeof bits);
-    }
-}
-
 // Rounds `count` matrices of one operand to copies without gaps.
 static void round_matrices(float *to, const float *from, int64_t count, int64_t batch_stride, int64_t rows,
                            int64_t columns, int64_t row_stride, int64_t column_stride) {
     if (column_stride == 1 && row_stride == columns && batch_stride == rows * columns) {
-        round_run(to, from, count * rows * columns);
+        cpu_product_round(to, from, count * rows * columns);
         return;
     }
     cpu_copy_strided(NULL, 3, (int64_t[]){count, rows, columns}, sizeof(float), to,
                      (int64_t[]){rows * columns, columns, 1}, from,
                      (int64_t[]){batch_stride, row_stride, column_stride});
-    round_run(to, to, count * rows * columns);
+    cpu_product_round(to, to, count * rows * columns);
 }
 
 // Computes products [begin, end) of the batch, as many at a time as the copies of their operands allow.

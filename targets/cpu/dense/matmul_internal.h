@@ -62,6 +62,9 @@ void cpu_product_by_vector(const CpuVectorProduct *vector, void *c, const void *
 // higher instruction set need no more: if the set is not known yet, pass CPU_FEATURES_AMX.
 size_t cpu_product_scratch_bytes(const CpuProduct *product);
 
+// Rounds f32 numbers to bf16, to nearest even; `to` may be `from`.
+void cpu_product_round(float *to, const float *from, int64_t count);
+
 // Computes the product on this thread. `scratch` is aligned to 64.
 void cpu_product_serial(const CpuProduct *product, void *c, const void *a, const void *b, void *scratch);
 

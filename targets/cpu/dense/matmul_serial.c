@@ -8,6 +8,7 @@
 #include "targets/cpu/dense/gemm.h"
 #include "targets/cpu/dense/matmul_internal.h"
 #include "targets/cpu/dense/tiles.h"
+#include "targets/cpu/element/copy.h"
 #include "targets/cpu/isa/gemm.h"
 
 bool cpu_matmul_has_element(HloType compute) {
@@ -178,27 +179,46 @@ static void product_complex(const CpuProduct *p, void *c, const void *a, const v
 
 // ---- bf16 passes
 
-static float rounded(float x) {
+// Rounds to nearest even, NaN excepted; without branches, so that loops of it become vector code.
+static inline float rounded(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (x == x) bits += 0x7fff + (bits >> 16 & 1);
-    bits &= 0xffff0000;
+    const uint32_t is_number = (bits & 0x7fffffff) <= 0x7f800000 ? 0xffffffff : 0;
+    bits = (bits + ((0x7fff + (bits >> 16 & 1)) & is_number)) & 0xffff0000;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
 
-// Returns a part of x; part 0 is the highest. Each is rounded, not truncated: half a unit is left to the next, whose
-// sign is then free.
-static float part_of(int part, float x) {
-    const float high = rounded(x), middle = rounded(x - high);
-    return part == 0 ? high : part == 1 ? middle : rounded(x - high - middle);
+void cpu_product_round(float *to, const float *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++) to[i] = rounded(from[i]);
 }
 
+// Writes the second or third parts. Each part is rounded, not truncated: half a unit is left to the next, whose sign is
+// then free.
+static void write_lower_parts(int part, float *to, const float *from, int64_t count) {
+    if (part == 1) {
+        for (int64_t i = 0; i < count; i++) to[i] = rounded(from[i] - rounded(from[i]));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const float high = rounded(from[i]), middle = rounded(from[i] - high);
+        to[i] = rounded(from[i] - high - middle);
+    }
+}
+
+// Writes row-major matrices of the parts, the highest first. A matrix with gaps is first copied to the place of the
+// last part, which is written last.
 static void split_parts(int parts, const float *from, int64_t rows, int64_t columns, int64_t row_stride,
                         int64_t column_stride, float *to) {
-    for (int part = 0; part < parts; part++)
-        for (int64_t r = 0; r < rows; r++)
-            for (int64_t c = 0; c < columns; c++) *to++ = part_of(part, from[r * row_stride + c * column_stride]);
+    const int64_t count = rows * columns;
+    float *last = to + (parts - 1) * count;
+    if (column_stride != 1 || row_stride != columns) {
+        cpu_copy_strided(NULL, 2, (int64_t[]){rows, columns}, sizeof(float), last, (int64_t[]){columns, 1}, from,
+                         (int64_t[]){row_stride, column_stride});
+        from = last;
+    }
+    cpu_product_round(to, from, count);
+    for (int part = 1; part < parts; part++) write_lower_parts(part, to + part * count, from, count);
 }
 
 // Pairs (part of a, part of b), smallest products first; the last one is high * high.
