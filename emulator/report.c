@@ -111,6 +111,8 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_string(writer, "topology", report->topology);
     json_string(writer, "device_kind", report->device_kind);
     json_string(writer, "module", report->module);
+    json_string(writer, "mesh", report->mesh);
+    json_string(writer, "mesh_source", report->mesh_source);
     json_integer(writer, "num_devices", report->num_devices);
     json_seconds(writer, "step_seconds", report->step_picoseconds);
     json_seconds(writer, "launch_seconds", report->launch_picoseconds);
@@ -314,8 +316,10 @@ static void print_busiest_link(const EmuReport *report, HloText *text) {
 // Notes at the end report the model's assumptions: loops counted once, calls counted by their arrays.
 void emu_report_write_summary(const EmuReport *report, HloText *text) {
     assert(report && text);
-    hlo_text_format(text, "%s on %s (%s), %lld device%s\nstep: ", report->module, report->topology, report->device_kind,
+    hlo_text_format(text, "%s on %s (%s), %lld device%s\n", report->module, report->topology, report->device_kind,
                     (long long)report->num_devices, report->num_devices == 1 ? "" : "s");
+    if (*report->mesh) hlo_text_format(text, "mesh: %s (%s)\n", report->mesh, report->mesh_source);
+    hlo_text_string(text, "step: ");
     print_time(report->step_picoseconds, text);
     hlo_text_char(text, '\n');
     if (*report->faults) {

@@ -661,6 +661,8 @@ static HloStatus simulate(void *argument) {
     report->topology = copy_string(arena, call->topology->name);
     report->device_kind = copy_string(arena, call->topology->device_kind);
     report->module = copy_string(arena, module->name);
+    report->mesh = copy_string(arena, call->options ? call->options->mesh : NULL);
+    report->mesh_source = copy_string(arena, call->options ? call->options->mesh_source : NULL);
     report->num_devices = participants;
     report->launch_picoseconds = chip->launch_picoseconds;
     report->step_picoseconds = report->healthy_step_picoseconds = simulation->now;

@@ -19,6 +19,8 @@ typedef struct EmuOptions {
     int64_t device_assignment_count;
     const char *faults;  // faults to simulate (emulator/fault.h); NULL: none
     EmuKernelCosts kernel_costs;
+    // What the report says of the program's mesh, as "data=4,model=2", and who named it; NULL: nothing.
+    const char *mesh, *mesh_source;
 } EmuOptions;
 
 // One operation on the timeline of a device. Strings live as long as the report.
@@ -65,8 +67,9 @@ typedef struct EmuReport {
     const char *topology;
     const char *device_kind;
     const char *module;
-    int64_t num_devices;       // that take part
-    int64_t step_picoseconds;  // launch + compute + memory + vector … + exposed collectives and copies
+    const char *mesh, *mesh_source;  // as in EmuOptions; "" where they are NULL
+    int64_t num_devices;             // that take part
+    int64_t step_picoseconds;        // launch + compute + memory + vector … + exposed collectives and copies
     int64_t launch_picoseconds;
     int64_t compute_picoseconds;     // kernels bound by the systolic arrays or the vector unit
     int64_t memory_picoseconds;      // kernels bound by HBM

@@ -22,8 +22,9 @@
 typedef struct Request {
     const HloModule *module;
     const SpmdOptions *options;
-    HloArena *arena;  // scratch
-    HloModule *flat;  // the module in the form that is partitioned
+    HloArena *arena;      // scratch
+    HloModule *remeshed;  // the module laid out on the mesh of the options, if that is another one
+    HloModule *flat;      // the module in the form that is partitioned
     HloModule *result;
 } Request;
 
@@ -43,9 +44,15 @@ static HloStatus check_program(const HloModule *module) {
     return HLO_SUCCESS;
 }
 
-// The mesh lives in the request's arena.
+// The mesh lives in the request's arena. The request's module is laid out on the options' mesh.
 static HloStatus find_mesh(Request *request, const SpmdMesh **mesh) {
+    const SpmdOptions *options = request->options;
     HLO_FAIL_IF(!request->module->entry, HLO_INVALID_ARGUMENT, "the module has no entry computation");
+    if (options->mesh_axis_count) {
+        HLO_TRY(spmd_mesh_apply(request->arena, request->module, options->mesh, options->mesh_axis_count,
+                                &request->remeshed));
+        if (request->remeshed) request->module = request->remeshed;
+    }
     return spmd_mesh_infer(request->arena, request->module, request->options, mesh);
 }
 
@@ -80,6 +87,7 @@ HloStatus spmd_device_count(const HloModule *module, const SpmdOptions *options,
     HLO_FAIL_IF(!request.request.arena, HLO_RESOURCE_EXHAUSTED, "out of memory");
     HloStatus status = hlo_protect(count_devices, &request);
     hlo_arena_free(request.request.arena);
+    hlo_module_free(request.request.remeshed);
     *count = request.count;
     return status;
 }
@@ -127,9 +135,9 @@ static HloStatus run_partition(void *argument) {
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
                 "the module is the program of one device already");
     SpmdPlan *plan;
-    const HloModule *module = request->module;
     const SpmdMesh *mesh;
     HLO_TRY(find_mesh(request, &mesh));
+    const HloModule *module = request->module;
     HLO_TRY(check_root(module));
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
@@ -176,6 +184,7 @@ static HloStatus run(Request *request, HloStatus (*body)(void *)) {
     }
     hlo_arena_free(request->arena);
     hlo_module_free(request->flat);
+    hlo_module_free(request->remeshed);
     if (status) {
         hlo_module_free(request->result);
         request->result = NULL;
@@ -209,6 +218,23 @@ HloStatus spmd_partition(const HloModule *module, const SpmdOptions *options, Hl
     }
     *partitioned = request.result;
     return HLO_SUCCESS;
+}
+
+static HloStatus run_remesh(void *argument) {
+    Request *request = argument;
+    hlo_module_free(request->result);
+    request->result = NULL;
+    return spmd_mesh_apply(request->arena, request->module, request->options->mesh, request->options->mesh_axis_count,
+                           &request->result);
+}
+
+HloStatus spmd_remesh(const HloModule *module, const SpmdMeshAxis *axes, int64_t count, HloModule **remeshed) {
+    assert(module && axes && count > 0 && remeshed);
+    const SpmdOptions options = {.mesh = axes, .mesh_axis_count = count};
+    Request request = {.module = module, .options = &options};
+    HloStatus status = run(&request, run_remesh);
+    *remeshed = request.result;
+    return status;
 }
 
 HloStatus spmd_propagate(const HloModule *module, const SpmdOptions *options, HloModule **annotated) {

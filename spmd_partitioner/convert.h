@@ -22,6 +22,10 @@ typedef struct SpmdAnnotation {
 // The mesh: the options' axes, else those of the module's sdy meshes or of its V3 annotations, else axes named axis0,
 // axis1 … made from the strides that annotations use. Refined so that as many annotations as possible fit.
 HloStatus spmd_mesh_infer(HloArena *arena, const HloModule *module, const SpmdOptions *options, const SpmdMesh **mesh);
+// Body of spmd_remesh(). Fills *result with the changed copy, which the caller frees, also after an error; NULL where
+// nothing changes.
+HloStatus spmd_mesh_apply(HloArena *arena, const HloModule *module, const SpmdMeshAxis *axes, int64_t count,
+                          HloModule **result);
 // Reads an annotation that is not a tuple. INVALID_ARGUMENT when its rank or device count is wrong; UNIMPLEMENTED for a
 // manual sharding whose device order does not fit the mesh.
 HloStatus spmd_annotation_from_hlo(HloArena *arena, const SpmdMesh *mesh, const HloSharding *sharding, int64_t rank,

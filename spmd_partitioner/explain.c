@@ -268,6 +268,7 @@ static void print_collective(HloText *text, const SpmdCollective *collective) {
 
 void spmd_report_print(HloText *text, const SpmdReport *report) {
     for (int64_t i = 0; i < report->collective_count; i++) print_collective(text, &report->collectives[i]);
+    if (report->mesh && *report->mesh) hlo_text_format(text, "mesh %s (%s): ", report->mesh, report->mesh_source);
     hlo_text_format(text, "%lld collective%s on %lld devices, ", (long long)report->collective_count,
                     report->collective_count == 1 ? "" : "s", (long long)report->num_partitions);
     print_bytes(text, report->total_bytes_per_device);
@@ -280,6 +281,12 @@ void spmd_report_json(HloJsonWriter *writer, const SpmdReport *report) {
     hlo_json_begin_object(writer);
     hlo_json_key(writer, "num_partitions");
     hlo_json_int64(writer, report->num_partitions);
+    if (report->mesh) {
+        hlo_json_key(writer, "mesh");
+        hlo_json_string(writer, report->mesh);
+        hlo_json_key(writer, "mesh_source");
+        hlo_json_string(writer, report->mesh_source);
+    }
     hlo_json_key(writer, "collectives");
     hlo_json_begin_array(writer);
     for (int64_t i = 0; i < report->collective_count; i++) {

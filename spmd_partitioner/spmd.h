@@ -57,7 +57,7 @@ typedef struct SpmdCustomPartitioner {
 // What to do. Zero-initialise for the defaults.
 typedef struct SpmdOptions {
     int64_t num_partitions;    // 0: from the mesh, the module or its annotations
-    const SpmdMeshAxis *mesh;  // axes from major to minor; none: from the module
+    const SpmdMeshAxis *mesh;  // axes from major to minor, for spmd_remesh(); none: those of the module
     int64_t mesh_axis_count;
     const char *const *shards;  // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
     int64_t shard_count;
@@ -91,6 +91,7 @@ typedef struct SpmdCollective {
 typedef struct SpmdReport {
     HloArena *arena;
     int64_t num_partitions;
+    const char *mesh, *mesh_source;  // for whoever prints it: "data=4,model=2" and who named it; NULL: unknown
     const SpmdCollective *collectives;
     int64_t collective_count;
     int64_t total_bytes_per_device;  // sum of bytes_per_device * trip_count (unknown trips count once)
@@ -132,6 +133,21 @@ HLO_EXPORT int64_t spmd_collective_bytes(const HloInstruction *collective, int64
 // when the annotations do not agree. Memory errors jump to hlo_protect().
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_module_mesh(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes,
                                                     int64_t *count);
+
+// The axes that the annotations of a module name, from major to minor: those of the first mesh that it declares or
+// uses. *count is 0 where none are named, as in programs with device lists only. *axes lives in `arena`.
+// INVALID_ARGUMENT for annotations that cannot be read. Memory errors jump to hlo_protect().
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_named_axes(HloArena *arena, const HloModule *module, const SpmdMeshAxis **axes,
+                                                   int64_t *count);
+// A mesh as --mesh takes it: "data=4,model=2". In `arena`. Memory errors jump to hlo_protect().
+HLO_EXPORT const char *spmd_mesh_text(HloArena *arena, const SpmdMeshAxis *axes, int64_t count);
+// Lays the annotations of `module` out on another mesh, axis by axis, also on one of another number of devices:
+// *remeshed is a new module (free with hlo_module_free()), or NULL where `module` is for that mesh already or names no
+// axes. spmd_partition(), spmd_propagate() and spmd_device_count() do it for SpmdOptions.mesh. INVALID_ARGUMENT, with
+// the first annotation that is in the way, for an axis that the mesh lacks and for programs that fix their own split:
+// manual regions, collectives with device numbers, device lists that are no product of whole axes. Any thread.
+HLO_EXPORT HLO_NODISCARD HloStatus spmd_remesh(const HloModule *module, const SpmdMeshAxis *axes, int64_t count,
+                                               HloModule **remeshed);
 
 // True if `module` is marked as the program of one device.
 HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);

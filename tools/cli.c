@@ -165,6 +165,7 @@ static void add_environment_flags(RunCall *call) {
         if (length) hlo_vector_push(arena, &all, hlo_arena_string(arena, flags, length));
         flags += length;
     }
+    call->context->environment_count = (int)all.count;
     for (int i = 0; i < call->argument_count; ++i) hlo_vector_push(arena, &all, call->arguments[i]);
     call->arguments = all.items;
     call->argument_count = (int)all.count;
@@ -260,7 +261,7 @@ int cli_main(int argument_count, char **arguments) {
         return print_text(cli_print_help, STDERR_FILENO, CLI_EXIT_USAGE);
     }
     const char *name = arguments[1];
-    if (strcmp(name, "--version") == 0) name = "version";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) name = "version";
     if (strcmp(name, "help") == 0 && argument_count > 2) {  // help VERB is VERB --help
         char help[] = "--help", *swapped[] = {arguments[0], arguments[2], help};
         return cli_main((int)HLO_COUNT_OF(swapped), swapped);

@@ -83,6 +83,7 @@ struct CliContext {
     HloArena *arena;  // lives for the run
     HLO_VECTOR(CliValue) values;
     HloStringVector arguments;
+    int environment_count;  // so many of the first words to parse come from MESHLO_FLAGS
     CliStage stage;
     HloText out;        // written to stdout when the verb has succeeded or failed a check
     HloText complaint;  // why the exit code is not 0, where no status reports it
@@ -107,6 +108,9 @@ HLO_NODISCARD HloStatus cli_parse(CliContext *context, int argument_count, char 
 
 // True when the verb's tables have an option of this name.
 bool cli_has_option(const CliVerb *verb, const char *name);
+
+// What the verb's tables call an option that may have a synonym (--on, --topology); `name` itself where they lack it.
+const char *cli_option_name(const CliVerb *verb, const char *name);
 
 // The last value of a CLI_TEXT option; NULL when it was not given. Asking for an option that the verb's tables lack is
 // a bug, here and below.

@@ -25,7 +25,7 @@ static bool same_name(const char *name, const char *text, size_t length) {
 }
 
 // A verb's tables are searched in order; names do not repeat among them.
-static const CliOption *find_option(const CliVerb *verb, const char *text, size_t length) {
+static const CliOption *find_named(const CliVerb *verb, const char *text, size_t length) {
     for (int t = 0; t < CLI_MAX_TABLES && verb->tables[t]; ++t) {
         for (int64_t i = 0; i < verb->tables[t]->count; ++i) {
             if (same_name(verb->tables[t]->options[i].name, text, length)) return &verb->tables[t]->options[i];
@@ -34,8 +34,34 @@ static const CliOption *find_option(const CliVerb *verb, const char *text, size_
     return NULL;
 }
 
+// --on and --topology are the same option: each verb has one of the two in its table.
+static const CliOption *find_option(const CliVerb *verb, const char *text, size_t length) {
+    static const char *const kSynonyms[] = {"on", "topology"};
+    const CliOption *option = find_named(verb, text, length);
+    for (size_t i = 0; i < HLO_COUNT_OF(kSynonyms) && !option; ++i) {
+        if (!same_name(kSynonyms[i], text, length)) continue;
+        const char *other = kSynonyms[1 - i];
+        option = find_named(verb, other, strlen(other));
+    }
+    return option;
+}
+
 bool cli_has_option(const CliVerb *verb, const char *name) {
     return find_option(verb, name, strlen(name)) != NULL;
+}
+
+const char *cli_option_name(const CliVerb *verb, const char *name) {
+    const CliOption *option = find_option(verb, name, strlen(name));
+    return option ? option->name : name;
+}
+
+// The first verb that has an option of this name, or NULL.
+static const CliVerb *verb_with_option(const char *name, size_t length) {
+    int64_t count;
+    const CliVerb *const *verbs = cli_verbs(&count);
+    for (int64_t i = 0; i < count; ++i)
+        if (find_option(verbs[i], name, length)) return verbs[i];
+    return NULL;
 }
 
 // Distinguishes the right name with the wrong number of dashes from a misspelt one.
@@ -48,6 +74,10 @@ static HloStatus unknown_option(CliContext *context, const char *argument, size_
                                same->name[1] ? "--" : "-", same->name);
     }
     const char *nearest = cli_nearest_option(context->verb, name, context->arena);
+    const CliVerb *owner = verb_with_option(name, name_length);
+    if (owner && !nearest)
+        return cli_usage_error(context, "unknown option %s%s: meshlo %s has no such option, meshlo %s does", dashes,
+                               name, context->verb->name, owner->name);
     if (nearest) return cli_usage_error(context, "unknown option %s%s; did you mean --%s?", dashes, name, nearest);
     return cli_usage_error(context, "unknown option %s%s (see meshlo %s --help)", dashes, name, context->verb->name);
 }
@@ -73,6 +103,18 @@ static HloStatus check_value(CliContext *context, const CliOption *option, const
     return HLO_SUCCESS;
 }
 
+// MESHLO_FLAGS serves all verbs: an option of another verb is left out, with its value, and named in a note.
+static bool skip_foreign(CliContext *context, const char *argument, size_t length, int *at) {
+    const char *name = argument + strspn(argument, "-");
+    const CliVerb *owner = verb_with_option(name, length);
+    if (!owner) return false;
+    const CliOption *option = find_option(owner, name, length);
+    if (option->kind != CLI_FLAG && !name[length]) ++*at;
+    hlo_text_format(&context->complaint, "note: MESHLO_FLAGS: meshlo %s has no option --%s\n", context->verb->name,
+                    option->name);
+    return true;
+}
+
 // Takes the option at arguments[*at], and the argument after it when that is its value.
 // *at moves over a value that is an argument of its own. A value after '=' may be empty, one that is an argument too.
 static HloStatus parse_option(CliContext *context, int count, char **arguments, int *at) {
@@ -82,6 +124,7 @@ static HloStatus parse_option(CliContext *context, int count, char **arguments, 
     size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const CliOption *option = find_option(context->verb, name, length);
     bool one_letter = argument[1] != '-';
+    if (!option && *at < context->environment_count && skip_foreign(context, argument, length, at)) return HLO_SUCCESS;
     if (!option || one_letter != (option->name[1] == 0)) return unknown_option(context, argument, length);
     const char *text = equals ? equals + 1 : NULL;
     if (option->kind == CLI_FLAG) {

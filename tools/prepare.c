@@ -17,7 +17,8 @@ static const int64_t kMostDevices = 1 << 20;
 
 static const CliOption kPartitionOptions[] = {
     {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
-    {"mesh", CLI_TEXT, "x=4,y=2", "The mesh: axes and their sizes, major first."},
+    {"mesh", CLI_TEXT, "x=4,y=2",
+     "The mesh, axes major first; the program's annotations are laid out on it by the names of their axes."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
     {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
     {"partitioned", CLI_FLAG, NULL,
@@ -32,19 +33,94 @@ static const CliOption kPartitionOptions[] = {
 const CliOptionTable cli_partition_options = CLI_TABLE(kPartitionOptions);
 
 static const CliOption kMachineOptions[] = {
-    {"on", CLI_TEXT, "TOPOLOGY", "The machine: cpu, cpu:N or a slice like v5e-16 (default: MESHLO_TOPOLOGY, or cpu)."},
+    {"on", CLI_TEXT, "TOPOLOGY",
+     "The machine: cpu, cpu:N or a slice like v5e-16; also --topology (default: MESHLO_TOPOLOGY, or cpu)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
      "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
 };
 const CliOptionTable cli_machine_options = CLI_TABLE(kMachineOptions);
 
 const char *cli_machine(CliContext *context) {
-    const char *spec =
-        cli_text_or(context, cli_has_option(context->verb, "topology") ? "topology" : "on", getenv("MESHLO_TOPOLOGY"));
+    const char *spec = cli_text_or(context, "on", getenv("MESHLO_TOPOLOGY"));
     if (spec && *spec && strcmp(spec, "cpu") != 0) return spec;
     const char *devices = compile_xla_flag(context->arena, "xla_force_host_platform_device_count");
     int64_t count = devices ? strtoll(devices, NULL, 10) : 0;
     return count > 0 && count <= kMostDevices ? hlo_arena_format(context->arena, "cpu:%lld", (long long)count) : NULL;
+}
+
+static bool lists_devices(const HloSharding *sharding) {
+    if (!sharding) return false;
+    bool lists = sharding->kind == HLO_SHARDING_TILED;
+    for (int64_t i = 0; sharding->kind == HLO_SHARDING_TUPLE && i < sharding->element_count && !lists; ++i)
+        lists = lists_devices(sharding->elements[i]);
+    return lists;
+}
+
+static bool has_device_lists(const HloModule *module) {
+    for (int64_t c = 0; c < module->computations.count; ++c)
+        for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next)
+            if (lists_devices(at->sharding)) return true;
+    return false;
+}
+
+// True if some --shard uses the axis: it is a word of the option's value.
+static bool shards_use(const HloStringVector *shards, const char *axis) {
+    const size_t length = strlen(axis);
+    for (int64_t i = 0; i < shards->count; ++i) {
+        const char *spec = strrchr(shards->items[i], '=');
+        for (const char *at = spec; at && (at = strstr(at + 1, axis));) {
+            if (strchr(" =,(+\"'", at[-1]) && strchr(" ,)+:\"'", at[length])) return true;  // also at the end
+        }
+    }
+    return false;
+}
+
+// Whether every --shard has the form of one, with axes of the mesh.
+static bool are_specs(CliContext *context, const CliMesh *mesh, const HloStringVector *shards) {
+    for (int64_t i = 0; i < shards->count; ++i) {
+        const char *equals = strrchr(shards->items[i], '=');
+        const HloSharding *sharding;
+        if (!equals) return false;
+        HloStatus status =
+            spmd_spec_parse(context->arena, mesh->axes, mesh->count, equals + 1, (int64_t)strlen(equals), &sharding);
+        hlo_status_free(status);
+        if (status) return false;
+    }
+    return true;
+}
+
+// An axis that neither the program nor --shard names would change nothing but the number of devices: it is misspelt.
+// Device lists have no names, and a program without annotations runs whole on every device of the mesh.
+static HloStatus check_axes(CliContext *context, const HloModule *module, const CliMesh *mesh,
+                            const HloStringVector *shards) {
+    const SpmdMeshAxis *known;
+    int64_t count;
+    HloText list = {0};
+    context->stage = CLI_STAGE_PROGRAM;
+    HLO_TRY(spmd_named_axes(context->arena, module, &known, &count));
+    context->stage = CLI_STAGE_USAGE;
+    if (count == 0 && (shards->count == 0 || has_device_lists(module))) return HLO_SUCCESS;
+    const char **names = HLO_ARENA_NEW(context->arena, const char *, count);
+    for (int64_t i = 0; i < count; ++i) {
+        names[i] = known[i].name;
+        hlo_text_format(&list, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *all = hlo_text_to_arena(context->arena, &list);
+    if (count == 0 && !are_specs(context, mesh, shards)) return HLO_SUCCESS;  // refused where the array is known
+    for (int64_t a = 0; a < mesh->count; ++a) {
+        const char *name = mesh->axes[a].name, *nearest = cli_nearest(name, names, count);
+        bool used = shards_use(shards, name);
+        for (int64_t i = 0; i < count && !used; ++i) used = strcmp(names[i], name) == 0;
+        if (used) continue;
+        if (count == 0)
+            return cli_usage_error(context, "--mesh %s: no --shard uses the axis '%s', and the program names none",
+                                   cli_text(context, "mesh"), name);
+        return cli_usage_error(
+            context, "--mesh %s: neither the program nor --shard uses the axis '%s'%s%s%s; the program's axes: %s",
+            cli_text(context, "mesh"), name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
+            nearest ? "'?)" : "", all);
+    }
+    return HLO_SUCCESS;
 }
 
 HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options) {
@@ -65,7 +141,35 @@ HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOpt
                              .shards = shards.items,
                              .shard_count = shards.count};
     if (options->num_partitions == 0 && module->num_partitions > 1) options->num_partitions = module->num_partitions;
-    return HLO_SUCCESS;
+    return mesh.count && !spmd_is_partitioned(module) ? check_axes(context, module, &mesh, &shards) : HLO_SUCCESS;
+}
+
+// Finds the mesh that the program is partitioned for. A program whose mesh cannot be read is refused elsewhere.
+static void describe_mesh(CliContext *context, CliProgram *program, const SpmdOptions *options) {
+    const SpmdMeshAxis *axes = options->mesh, *named;
+    int64_t count = options->mesh_axis_count, named_count = 0;
+    program->mesh = "";
+    program->mesh_source = "one device";
+    if (program->num_partitions <= 1 && !count) return;
+    program->mesh_source = "--mesh";
+    if (!count) {
+        HloStatus status = spmd_named_axes(context->arena, program->original, &named, &named_count);
+        if (!status) status = spmd_module_mesh(context->arena, program->original, &axes, &count);
+        program->mesh_source = named_count                           ? "the program's"
+                               : has_device_lists(program->original) ? "from the program's device lists"
+                               : cli_flag(context, "num-partitions") ? "--num-partitions"
+                                                                     : "the program's number of partitions";
+        int64_t devices = 1;
+        for (int64_t i = 0; i < count && !status; ++i) devices *= axes[i].size;
+        if (status || devices != program->num_partitions) {
+            SpmdMeshAxis *all = HLO_ARENA_NEW(context->arena, SpmdMeshAxis, 1);
+            *all = (SpmdMeshAxis){"axis0", program->num_partitions};
+            axes = all;
+            count = 1;
+        }
+        hlo_status_free(status);
+    }
+    program->mesh = spmd_mesh_text(context->arena, axes, count);
 }
 
 // How many devices the program runs on; a file may claim any number of replicas.
@@ -178,6 +282,8 @@ static HloStatus compile_program(CliContext *context, CliProgram *program, const
     if (status) return cli_blame_options(context, program->original, status);
     program->per_device = program->compiled->module;
     program->report = program->compiled->report;
+    program->report->mesh = program->mesh;
+    program->report->mesh_source = program->mesh_source;
     if (program->compiled->dump_failure)
         hlo_text_format(&context->complaint, "warning: %s\n", hlo_status_message(program->compiled->dump_failure));
     if (cli_flag(context, "stage-times")) print_stages(context, program->compiled);
@@ -206,6 +312,11 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     if (program->was_partitioned) HLO_TRY(check_partitioned(context, program->original, &options));
     HLO_TRY(count_devices(program, options.num_partitions));
     HLO_TRY(check_machine(context, program));
+    if (!options.num_partitions && !options.mesh_axis_count && !program->was_partitioned) {
+        HLO_TRY(spmd_device_count(program->original, &options, &program->num_partitions));
+        HLO_TRY(count_devices(program, program->num_partitions));
+    }
+    describe_mesh(context, program, &options);
     HLO_TRY(compile_program(context, program, &options));
     return count_devices(program, program->per_device->num_partitions);
 }

@@ -21,8 +21,10 @@ typedef struct CliProgram {
     HloModule *original;       // as read
     CompiledModule *compiled;  // owns the two below
     HloModule *per_device;     // what each device runs
-    const SpmdReport *report;  // collectives of per_device; never NULL
+    SpmdReport *report;        // collectives of per_device; never NULL
     int64_t num_partitions, replica_count, device_count;
+    // The mesh as --mesh takes it and who named it, for every output; "" for the mesh of one device.
+    const char *mesh, *mesh_source;
     bool was_partitioned;  // the file already held the program of one device
     bool overlap;          // requested by the verb: collectives in halves that overlap with computation (as --async)
 } CliProgram;

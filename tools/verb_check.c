@@ -198,9 +198,11 @@ static HloStatus run_check(CliContext *context) {
     if (!status && limit) status = check_bytes(context, program.report, bytes);
     if (!status && path) status = compare_baseline(context, program.report, baseline);
     if (!status && context->exit_code == CLI_EXIT_OK) {
-        hlo_text_format(&context->out, "ok: %lld collective%s, %lld bytes a device\n",
+        hlo_text_format(&context->out, "ok: %lld collective%s, %lld bytes a device",
                         (long long)program.report->collective_count, program.report->collective_count == 1 ? "" : "s",
                         (long long)program.report->total_bytes_per_device);
+        if (*program.mesh) hlo_text_format(&context->out, ", mesh %s (%s)", program.mesh, program.mesh_source);
+        hlo_text_char(&context->out, '\n');
     }
     cli_program_free(&program);
     return status;

@@ -12,7 +12,7 @@
 #include "tools/machine.h"
 
 static const CliOption kOptions[] = {
-    {"topology", CLI_TEXT, "T", "The slice, like v5e-16 (default: MESHLO_TOPOLOGY)."},
+    {"topology", CLI_TEXT, "T", "The slice, like v5e-16; also --on (default: MESHLO_TOPOLOGY)."},
     {"device-assignment", CLI_TEXT, "0,1,…",
      "Device of each partition of each replica (default: make_mesh order of the program's mesh)."},
     {"sync", CLI_FLAG, NULL, "Leave collectives in one piece also on chips that compute beside them."},
@@ -81,6 +81,8 @@ static HloStatus emulate(CliContext *context, const EmuTopology *topology, const
     options.device_assignment_count = options.device_assignment ? program->device_count : 0;
     options.faults = cli_text(context, "fault");
     HLO_TRY(kernel_costs(context, &options.kernel_costs));
+    options.mesh = program->mesh;
+    options.mesh_source = program->mesh_source;
     cli_progress(context, "emulating");
     const HloStatus simulated = emu_simulate(program->per_device, topology, &options, &report);
     if (simulated && strncmp(hlo_status_message(simulated), "fault '", 7) == 0)
@@ -97,7 +99,7 @@ static HloStatus run_emulate(CliContext *context) {
     EmuTopology *topology = NULL;
     bool taken;
     HLO_TRY(standard_output(context, &taken));  // before any work
-    HLO_TRY(cli_topology_open(context, cli_text(context, "topology"), NULL, &topology));
+    HLO_TRY(cli_topology_open(context, cli_text(context, "on"), NULL, &topology));
     program.overlap = topology->chip.overlaps_collectives && !cli_flag(context, "sync");
     HloStatus status = cli_program_prepare(context, &program);
     if (!status) status = emulate(context, topology, &program);

@@ -393,6 +393,10 @@ static void print_json(const Run *run, const double *worst) {
     hlo_json_string(&json, run->execution.machine);
     hlo_json_key(&json, "num_devices");
     hlo_json_int64(&json, run->program.device_count);
+    hlo_json_key(&json, "mesh");
+    hlo_json_string(&json, run->program.mesh);
+    hlo_json_key(&json, "mesh_source");
+    hlo_json_string(&json, run->program.mesh_source);
     hlo_json_key(&json, "num_replicas");
     hlo_json_int64(&json, run->program.replica_count);
     hlo_json_key(&json, "numerics");
@@ -440,6 +444,7 @@ static void print_summary(const Run *run, const double *worst) {
                     (long long)run->program.device_count, run->program.device_count == 1 ? "" : "s",
                     run->execution.machine, run->times.compile_seconds * 1e3,
                     run->times.run_seconds[run->times.count - 1] * 1e3);
+    if (*run->program.mesh) hlo_text_format(out, ", mesh %s (%s)", run->program.mesh, run->program.mesh_source);
     if (worst)
         hlo_text_format(out, "; largest error against the evaluator %.2g of the array's root mean square", *worst);
     hlo_text_char(out, '\n');

@@ -11,7 +11,7 @@ static const CliOption kOptions[] = {
     {"mesh", CLI_TEXT, "a=4,b=2", "The mesh: axes and their sizes, major first."},
     {"shape", CLI_TEXT, "8192,8192", "The array's dimensions, one or two."},
     {"spec", CLI_TEXT, "a,b", "One item a dimension: an axis, several (a+b), or - for none."},
-    {"on", CLI_TEXT, "TOPOLOGY", "The slice whose devices make the mesh (default: host devices)."},
+    {"on", CLI_TEXT, "TOPOLOGY", "The slice whose devices make the mesh; also --topology (default: host devices)."},
 };
 static const CliOptionTable kTable = CLI_TABLE(kOptions);
 

@@ -365,31 +365,19 @@ static bool is_sdy_sharding(const MlirAttribute *attribute) {
     return attribute && attribute->kind == MLIR_SDY && attribute->code == MLIR_SDY_SHARDING;
 }
 
-// True if the tiling cannot express everything, so that the text is needed.
-static bool needs_text(const MlirAttribute *sharding) {
-    bool needs = sharding->items[2] && sharding->items[2]->count;
-    for (int64_t i = 0; i < sharding->items[1]->count; i++) {
-        const MlirAttribute *dim = sharding->items[1]->items[i];
-        needs |= import_dimension_is_open(dim) || dim->ints.items[1] > 0;
-    }
-    return needs;
-}
-
 // The text takes precedence over a tiling, so it must describe all values if it describes one. It also replaces the
 // text that the program already has.
 HloStatus import_sharding_text(Importer *importer, const MlirAttribute *const *shardings, HloInstruction *instruction) {
     const int64_t leaves = hlo_shape_leaf_count(instruction->shape);
     const bool tuple = hlo_shape_is_tuple(instruction->shape);
-    bool needs = false, others = false;
+    bool others = false;
     const MlirAttribute *mesh = NULL;
     for (int64_t i = 0; i < leaves; i++) {
         others |= shardings[i] && !is_sdy_sharding(shardings[i]);
         if (!is_sdy_sharding(shardings[i])) continue;
-        needs |= needs_text(shardings[i]);
         if (!mesh) mesh = shardings[i]->items[0];
     }
     if (!mesh) return HLO_SUCCESS;
-    if (!needs && !hlo_instruction_frontend_attribute(instruction, HLO_SDY_SHARDING)) return HLO_SUCCESS;
     HLO_FAIL_IF(others, HLO_UNIMPLEMENTED, "some of its values have sdy.sharding and others mhlo.sharding");
     HloText text = {0};
     hlo_text_string(&text, tuple ? "#sdy.sharding_per_value<[" : "#sdy.sharding");
