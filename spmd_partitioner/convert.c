@@ -317,7 +317,7 @@ static void collect_cuts(HloArena *arena, const HloModule *module, const SpmdSha
 static void collect_option_cuts(HloArena *arena, const SpmdOptions *options, const SpmdMeshAxis *axes,
                                 int64_t axis_count, int64_t devices, Cuts *cuts) {
     for (int64_t i = 0; i < options->shard_count; i++) {
-        const char *equals = strchr(options->shards[i], '=');
+        const char *equals = strrchr(options->shards[i], '=');
         const HloSharding *sharding;
         if (!equals || !strchr(equals, ':')) continue;
         HloStatus status = spmd_spec_parse(arena, axes, axis_count, equals + 1, (int64_t)strlen(equals), &sharding);

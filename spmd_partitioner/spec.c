@@ -114,7 +114,7 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
         HLO_FAIL_IF(part == 0 && (joined || joins), HLO_INVALID_ARGUMENT, "an axis is missing beside a '+'");
         joined = joins;
         bool none = part == 0 || (part == 1 && *item == '-') || (part == 4 && !memcmp(item, "None", 4));
-        if (part == 1 && *item == '?')
+        if ((part == 1 && *item == '?') || (part == 15 && !memcmp(item, "P.UNCONSTRAINED", 15)))
             refs->open = true;
         else if (!none)
             HLO_TRY(take_axis(mesh, axis_count, item, part, named, &axes[refs->count++]));
@@ -154,10 +154,29 @@ static bool is_balanced(const char *spec) {
     return depth == 0;
 }
 
+// What is between the parentheses of `P('x', None)` or `PartitionSpec('x', None)`; other texts as they are.
+static const char *without_constructor(HloArena *arena, const char *spec) {
+    static const char *const constructors[] = {"P(", "PartitionSpec(", "jax.P("};
+    const char *at = spec + strspn(spec, " ");
+    size_t length = strlen(at);
+    while (length && at[length - 1] == ' ') length--;
+    for (size_t i = 0; i < HLO_COUNT_OF(constructors); i++) {
+        const size_t before = strlen(constructors[i]);
+        if (strncmp(at, constructors[i], before) != 0 || at[length - 1] != ')') continue;
+        at += before;
+        length -= before + 1;
+        while (length && at[length - 1] == ' ') length--;
+        if (length && at[length - 1] == ',') length--;  // P('x',)
+        return hlo_arena_string(arena, at, length);
+    }
+    return spec;
+}
+
 // Fewer items than dimensions are allowed, as in JAX: the rest is unsharded. An empty spec has none.
 HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count, const char *spec, int64_t rank,
                           const HloSharding **result) {
     assert(arena && spec && result && rank >= 0);
+    spec = without_constructor(arena, spec);
     HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
     Named found = {HLO_ARENA_NEW(arena, HloAxisRef, strlen(spec) + 1), 0};
@@ -207,34 +226,134 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
                      (long long)(number - left));
 }
 
-// The array that TARGET names: pN, rN, or an instruction of the entry computation.
-static HloStatus find_target(const SpmdPlan *plan, const char *name, size_t length, int32_t *array) {
+// The array that TARGET names: pN, rN, or an instruction of the entry computation. *array is -1 where it is none of
+// these.
+static HloStatus find_target(const SpmdPlan *plan, const char *name, int32_t *array) {
+    *array = -1;
     for (HloInstruction *at = plan->module->entry->first; at; at = at->next) {
-        if (strlen(at->name) != length || memcmp(at->name, name, length)) continue;
+        if (strcmp(at->name, name) != 0) continue;
         HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
         HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
                     "%%%s is made where it is used and has no sharding of its own", at->name);
         *array = plan->array_of_leaf[plan->first_leaf[at->id]];
         return HLO_SUCCESS;
     }
-    char *end;
-    int64_t number = length > 1 ? strtoll(name + 1, &end, 10) : -1;
-    bool whole = number >= 0 && end == name + length;
+    char *end = NULL;
+    const int64_t number = name[0] && name[1] >= '0' && name[1] <= '9' ? strtoll(name + 1, &end, 10) : -1;
+    const bool whole = number >= 0 && !*end;
     if (whole && *name == 'p') return parameter_target(plan, number, array);
     if (whole && *name == 'r') return result_target(plan, number, array);
-    return hlo_error(HLO_INVALID_ARGUMENT, "'%.*s' is neither pN (a parameter), rN (a result) nor an instruction",
-                     (int)length, name);
+    return HLO_SUCCESS;
 }
 
-// Shards the array that one option names; *number becomes its index in the plan.
-static HloStatus apply_option(SpmdPlan *plan, const char *option, int32_t *number) {
-    const char *equals = strchr(option, '=');
-    HLO_FAIL_IF(!equals, HLO_INVALID_ARGUMENT, "expected TARGET=SPEC, as in p0=x,-");
-    HLO_TRY(find_target(plan, option, (size_t)(equals - option), number));
-    SpmdArray *array = &plan->arrays.items[*number];
+// JAX's name of an argument, which it writes as the name of its operation.
+static const char *argument_name(const HloInstruction *parameter) {
+    const bool named = parameter->metadata && parameter->metadata->op_name && *parameter->metadata->op_name;
+    return named ? parameter->metadata->op_name : parameter->name;
+}
+
+// The letters and digits of a name, and `*` and `?`, with one dot for whatever is between them: params['layers'][0],
+// params.layers.0 and params__layers___0_, which XLA makes of it, become the same. XLA's number at the end is left out.
+static const char *squash(HloArena *arena, const char *name, bool is_instruction) {
+    size_t length = strlen(name);
+    char *out = HLO_ARENA_NEW(arena, char, length + 1);
+    size_t count = 0;
+    if (is_instruction) {
+        size_t digits = length;
+        while (digits && name[digits - 1] >= '0' && name[digits - 1] <= '9') digits--;
+        if (digits > 1 && digits < length && name[digits - 1] == '.') length = digits - 1;
+    }
+    for (size_t i = 0; i < length; i++) {
+        const char c = name[i];
+        const bool kept = (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '*' || c == '?';
+        if (kept)
+            out[count++] = c;
+        else if (count && out[count - 1] != '.')
+            out[count++] = '.';
+    }
+    if (count && out[count - 1] == '.') count--;
+    out[count] = 0;
+    return out;
+}
+
+// Whether the whole text fits a pattern in which `*` is any text and `?` one letter.
+static bool matches(const char *pattern, const char *text) {
+    const char *star = NULL, *back = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            star = pattern++;
+            back = text;
+        } else if (*pattern == '?' || *pattern == *text) {
+            pattern++;
+            text++;
+        } else if (star) {
+            pattern = star + 1;
+            text = ++back;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*') pattern++;
+    return !*pattern;
+}
+
+// The arrays of an option.
+typedef struct Targets {
+    int32_t *items;
+    int64_t count;
+    bool several;  // a pattern, whose arrays may have options of their own
+} Targets;
+
+// The parameters whose names match: as written if one does, else without regard to punctuation.
+static void match_arguments(const SpmdPlan *plan, const char *name, Targets *targets) {
+    const HloInstructionVector *parameters = &plan->module->entry->parameters;
+    targets->items = HLO_ARENA_NEW(plan->arena, int32_t, parameters->count);
+    const char *squashed = squash(plan->arena, name, false);
+    targets->several = strchr(name, '*') || strchr(name, '?');
+    for (int way = 0; way < 2 && !targets->count; way++) {
+        for (int64_t i = 0; i < parameters->count; i++) {
+            const HloInstruction *parameter = parameters->items[i];
+            const char *label = argument_name(parameter);
+            if (!hlo_shape_is_array(parameter->shape)) continue;
+            const bool fits = way == 0 ? !strcmp(label, name)
+                                       : matches(squashed, squash(plan->arena, label, label == parameter->name)) ||
+                                             matches(squashed, squash(plan->arena, parameter->name, true));
+            if (fits) targets->items[targets->count++] = plan->array_of_leaf[plan->first_leaf[parameter->id]];
+        }
+    }
+}
+
+static HloStatus unknown_target(const SpmdPlan *plan, const char *name) {
+    const char *nearest = NULL;
+    int64_t best = (int64_t)strlen(name) / 3 + 2;
+    for (int64_t i = 0; i < plan->module->entry->parameters.count && strlen(name) < 64; i++) {
+        const char *label = argument_name(plan->module->entry->parameters.items[i]);
+        const int64_t distance = edit_distance(name, strlen(name), label);
+        if (distance < best) nearest = label;
+        if (distance < best) best = distance;
+    }
+    return hlo_error(HLO_INVALID_ARGUMENT,
+                     "'%s' is neither pN (a parameter), rN (a result) nor the name of a parameter or an instruction"
+                     "%s%s%s",
+                     name, nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+static HloStatus find_targets(const SpmdPlan *plan, const char *name, Targets *targets) {
+    int32_t one;
+    HLO_TRY(find_target(plan, name, &one));
+    if (one >= 0) {
+        targets->items = hlo_arena_copy(plan->arena, &one, sizeof(one));
+        targets->count = 1;
+        return HLO_SUCCESS;
+    }
+    match_arguments(plan, name, targets);
+    return targets->count ? HLO_SUCCESS : unknown_target(plan, name);
+}
+
+static HloStatus apply_spec(SpmdPlan *plan, const char *spec, SpmdArray *array) {
     const HloSharding *sharding;
-    HLO_TRY(spmd_spec_parse(plan->arena, plan->mesh->axes, plan->mesh->axis_count, equals + 1, array->shape->rank,
-                            &sharding));
+    HLO_TRY(
+        spmd_spec_parse(plan->arena, plan->mesh->axes, plan->mesh->axis_count, spec, array->shape->rank, &sharding));
     SpmdAnnotation annotation;
     HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, sharding, array->shape->rank, &annotation));
     HLO_TRY(spmd_annotation_keep_dynamic(array->shape, &annotation));
@@ -245,15 +364,42 @@ static HloStatus apply_option(SpmdPlan *plan, const char *option, int32_t *numbe
     return HLO_SUCCESS;
 }
 
-HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
-    int32_t *arrays = HLO_ARENA_NEW(plan->arena, int32_t, options->shard_count);
-    for (int64_t i = 0; i < options->shard_count; i++) {
-        HloStatus status = apply_option(plan, options->shards[i], &arrays[i]);
-        if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
-        for (int64_t j = 0; j < i; j++) {
-            HLO_FAIL_IF(arrays[i] == arrays[j], HLO_INVALID_ARGUMENT, "--shard '%s': the same array as '%s'",
-                        options->shards[i], options->shards[j]);
+// Shards the arrays of option `index`, but those of a pattern that another option names by itself.
+static HloStatus apply_option(SpmdPlan *plan, const SpmdOptions *options, const Targets *targets, int64_t index) {
+    const char *spec = strrchr(options->shards[index], '=') + 1;
+    for (int64_t t = 0; t < targets[index].count; t++) {
+        const int32_t array = targets[index].items[t];
+        bool skip = false;
+        for (int64_t i = 0; i < options->shard_count; i++) {
+            bool same = false;
+            for (int64_t k = 0; k < targets[i].count && i != index; k++) same |= targets[i].items[k] == array;
+            skip |= same && targets[index].several && !targets[i].several;
+            HLO_FAIL_IF(same && i < index && targets[i].several == targets[index].several, HLO_INVALID_ARGUMENT,
+                        "the same array as '%s'", options->shards[i]);
         }
+        if (!skip) HLO_TRY(apply_spec(plan, spec, &plan->arrays.items[array]));
     }
     return HLO_SUCCESS;
+}
+
+HloStatus spmd_apply_shard_options(SpmdPlan *plan, const SpmdOptions *options) {
+    Targets *targets = HLO_ARENA_NEW(plan->arena, Targets, options->shard_count);
+    for (int64_t i = 0; i < options->shard_count; i++) {
+        const char *option = options->shards[i], *equals = strrchr(option, '=');
+        HloStatus status = HLO_SUCCESS;
+        if (!equals)
+            status = hlo_error(HLO_INVALID_ARGUMENT, "expected TARGET=SPEC, as in p0=x,-");
+        else
+            status = find_targets(plan, hlo_arena_string(plan->arena, option, (size_t)(equals - option)), &targets[i]);
+        if (status) return hlo_status_annotate(status, "--shard '%s'", option);
+    }
+    for (int64_t i = 0; i < options->shard_count; i++) {
+        HloStatus status = apply_option(plan, options, targets, i);
+        if (status) return hlo_status_annotate(status, "--shard '%s'", options->shards[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+const char *spmd_argument_name(const HloInstruction *parameter) {
+    return argument_name(parameter);
 }

@@ -59,7 +59,10 @@ typedef struct SpmdOptions {
     int64_t num_partitions;    // 0: from the mesh, the module or its annotations
     const SpmdMeshAxis *mesh;  // axes from major to minor, for spmd_remesh(); none: those of the module
     int64_t mesh_axis_count;
-    const char *const *shards;  // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0)
+    // "TARGET=SPEC": p0=x,- or NAME=(a,b),? or r0=x (result 0). NAME is an instruction's, or an argument's as JAX knows
+    // it: params['layers']['wq'], or params.layers.wq, or with patterns *.wq, whose arrays other options may name
+    // alone.
+    const char *const *shards;
     int64_t shard_count;
     bool no_combine;   // leave each collective on its own
     bool async;        // split collectives into start/done pairs and schedule them for overlap
@@ -149,6 +152,10 @@ HLO_EXPORT const char *spmd_mesh_text(HloArena *arena, const SpmdMeshAxis *axes,
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_remesh(const HloModule *module, const SpmdMeshAxis *axes, int64_t count,
                                                HloModule **remeshed);
 
+// JAX's name of an argument (params['layers']['wq']), from the metadata of its parameter; else the instruction's name.
+// Lives as long as the module.
+HLO_EXPORT const char *spmd_argument_name(const HloInstruction *parameter);
+
 // True if `module` is marked as the program of one device.
 HLO_EXPORT bool spmd_is_partitioned(const HloModule *module);
 
@@ -200,7 +207,8 @@ HLO_EXPORT HLO_NODISCARD HloStatus spmd_shard_offsets(const HloShape *global, co
 // Reads a PartitionSpec-like string: one item a dimension, separated by commas: `-` or nothing for unsharded, `?` to
 // let propagation decide, an axis, or several: `a+b` or `(a,b)`. `a:(2)4` is a part of an axis, as Shardy writes it:
 // four pieces, after a part of two. INVALID_ARGUMENT for unknown axes (near matches are suggested), parts that do not
-// divide their axis, repeated axes and wrong rank. The result is a V3 sharding in `arena`.
+// divide their axis, repeated axes and wrong rank. P('x', None) and PartitionSpec('x', None) are read too. The result
+// is a V3 sharding in `arena`.
 HLO_EXPORT HLO_NODISCARD HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axis_count,
                                                    const char *spec, int64_t rank, const HloSharding **sharding);
 

@@ -91,8 +91,8 @@ static bool are_specs(CliContext *context, const CliMesh *mesh, const HloStringV
 
 // An axis that neither the program nor --shard names would change nothing but the number of devices: it is misspelt.
 // Device lists have no names, and a program without annotations runs whole on every device of the mesh.
-static HloStatus check_axes(CliContext *context, const HloModule *module, const CliMesh *mesh,
-                            const HloStringVector *shards) {
+HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const CliMesh *mesh,
+                         const HloStringVector *shards) {
     const SpmdMeshAxis *known;
     int64_t count;
     HloText list = {0};
@@ -114,11 +114,11 @@ static HloStatus check_axes(CliContext *context, const HloModule *module, const 
         if (used) continue;
         if (count == 0)
             return cli_usage_error(context, "--mesh %s: no --shard uses the axis '%s', and the program names none",
-                                   cli_text(context, "mesh"), name);
+                                   spmd_mesh_text(context->arena, mesh->axes, mesh->count), name);
         return cli_usage_error(
             context, "--mesh %s: neither the program nor --shard uses the axis '%s'%s%s%s; the program's axes: %s",
-            cli_text(context, "mesh"), name, nearest ? " (did you mean '" : "", nearest ? nearest : "",
-            nearest ? "'?)" : "", all);
+            spmd_mesh_text(context->arena, mesh->axes, mesh->count), name, nearest ? " (did you mean '" : "",
+            nearest ? nearest : "", nearest ? "'?)" : "", all);
     }
     return HLO_SUCCESS;
 }
@@ -141,35 +141,39 @@ HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOpt
                              .shards = shards.items,
                              .shard_count = shards.count};
     if (options->num_partitions == 0 && module->num_partitions > 1) options->num_partitions = module->num_partitions;
-    return mesh.count && !spmd_is_partitioned(module) ? check_axes(context, module, &mesh, &shards) : HLO_SUCCESS;
+    return mesh.count && !spmd_is_partitioned(module) ? cli_mesh_check(context, module, &mesh, &shards) : HLO_SUCCESS;
 }
 
-// Finds the mesh that the program is partitioned for. A program whose mesh cannot be read is refused elsewhere.
-static void describe_mesh(CliContext *context, CliProgram *program, const SpmdOptions *options) {
-    const SpmdMeshAxis *axes = options->mesh, *named;
-    int64_t count = options->mesh_axis_count, named_count = 0;
-    program->mesh = "";
-    program->mesh_source = "one device";
-    if (program->num_partitions <= 1 && !count) return;
-    program->mesh_source = "--mesh";
+// A program whose mesh cannot be read is refused elsewhere.
+void cli_mesh_describe(CliContext *context, const HloModule *module, const CliMesh *mesh, const char **text,
+                       const char **source) {
+    const SpmdMeshAxis *axes = mesh->axes, *named;
+    int64_t count = mesh->count, named_count = 0;
+    *source = "--mesh";
     if (!count) {
-        HloStatus status = spmd_named_axes(context->arena, program->original, &named, &named_count);
-        if (!status) status = spmd_module_mesh(context->arena, program->original, &axes, &count);
-        program->mesh_source = named_count                           ? "the program's"
-                               : has_device_lists(program->original) ? "from the program's device lists"
-                               : cli_flag(context, "num-partitions") ? "--num-partitions"
-                                                                     : "the program's number of partitions";
-        int64_t devices = 1;
-        for (int64_t i = 0; i < count && !status; ++i) devices *= axes[i].size;
-        if (status || devices != program->num_partitions) {
-            SpmdMeshAxis *all = HLO_ARENA_NEW(context->arena, SpmdMeshAxis, 1);
-            *all = (SpmdMeshAxis){"axis0", program->num_partitions};
-            axes = all;
-            count = 1;
-        }
+        HloStatus status = spmd_named_axes(context->arena, module, &named, &named_count);
+        if (!status) status = spmd_module_mesh(context->arena, module, &axes, &count);
+        *source = named_count                ? "the program's"
+                  : has_device_lists(module) ? "from the program's device lists"
+                                             : "the program's number of partitions";
+        if (status) count = 0;
         hlo_status_free(status);
     }
-    program->mesh = spmd_mesh_text(context->arena, axes, count);
+    int64_t devices = 1;
+    for (int64_t i = 0; i < count; ++i) devices *= axes[i].size;
+    if (devices == 1 && !mesh->count) *source = "one device";
+    *text = devices == 1 && !mesh->count ? "" : spmd_mesh_text(context->arena, axes, count);
+}
+
+// Finds the mesh that the program is partitioned for, which has one axis where only a number of devices is known.
+static void describe_mesh(CliContext *context, CliProgram *program, const SpmdOptions *options) {
+    CliMesh mesh = {options->mesh, options->mesh_axis_count, program->num_partitions};
+    const SpmdMeshAxis all = {"axis0", program->num_partitions};
+    cli_mesh_describe(context, program->original, &mesh, &program->mesh, &program->mesh_source);
+    if (*program->mesh || program->num_partitions <= 1) return;
+    program->mesh = spmd_mesh_text(context->arena, &all, 1);
+    program->mesh_source =
+        cli_flag(context, "num-partitions") ? "--num-partitions" : "the program's number of partitions";
 }
 
 // How many devices the program runs on; a file may claim any number of replicas.
@@ -209,8 +213,7 @@ static HloStatus check_machine(CliContext *context, const CliProgram *program) {
 HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status) {
     static const SpmdOptions none = {0};
     HloModule *annotated = NULL;
-    const bool any = cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions");
-    if (!any || hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
+    if (hlo_status_code(status) != HLO_INVALID_ARGUMENT) return status;
     HloStatus alone = spmd_propagate(module, &none, &annotated);
     if (!alone) context->stage = CLI_STAGE_USAGE;
     hlo_module_free(annotated);
@@ -279,7 +282,9 @@ static HloStatus compile_program(CliContext *context, CliProgram *program, const
     HLO_TRY(read_dump(context, &options.dump));
     cli_progress(context, program->was_partitioned ? "compiling" : "partitioning");
     HloStatus status = compile_module(program->original, &options, &program->compiled);
-    if (status) return cli_blame_options(context, program->original, status);
+    if (status && (cli_flag(context, "mesh") || cli_flag(context, "shard") || cli_flag(context, "num-partitions")))
+        return cli_blame_options(context, program->original, status);
+    HLO_TRY(status);
     program->per_device = program->compiled->module;
     program->report = program->compiled->report;
     program->report->mesh = program->mesh;

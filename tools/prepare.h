@@ -4,6 +4,7 @@
 #define MESHLO_TOOLS_PREPARE_H_
 
 #include "compile/pipeline.h"
+#include "tools/machine.h"
 #include "tools/program.h"
 
 // The options of every verb that partitions: --num-partitions, --mesh, --shard, --partitioned.
@@ -38,6 +39,15 @@ void cli_program_free(CliProgram *program);
 // Returns `status`, an error of partitioning `module`, and makes it one of usage where the program alone, without the
 // options of the command line, is good.
 HLO_NODISCARD HloStatus cli_blame_options(CliContext *context, const HloModule *module, HloStatus status);
+
+// Refuses a mesh with an axis that neither the program nor one of `shards` uses, in a program that names axes or with
+// shards: exit code 2, with near matches.
+HLO_NODISCARD HloStatus cli_mesh_check(CliContext *context, const HloModule *module, const CliMesh *mesh,
+                                       const HloStringVector *shards);
+// The mesh that `module` is partitioned for with this --mesh (without axes: with none), and who named it. "" for one
+// device.
+void cli_mesh_describe(CliContext *context, const HloModule *module, const CliMesh *mesh, const char **text,
+                       const char **source);
 
 // Fills `options` from the command line. Its lists live in the context's arena.
 HLO_NODISCARD HloStatus cli_spmd_options(CliContext *context, const HloModule *module, SpmdOptions *options);

@@ -23,7 +23,9 @@ static HloStatus propagate_only(CliContext *context) {
     }
     HLO_TRY(cli_program_load(context, context->arguments.items[0], &module));
     HloStatus status = cli_spmd_options(context, module, &options);
-    if (!status) status = cli_blame_options(context, module, spmd_propagate(module, &options, &annotated));
+    if (!status) status = spmd_propagate(module, &options, &annotated);
+    if (status && (options.mesh_axis_count || options.shard_count || cli_flag(context, "num-partitions")))
+        status = cli_blame_options(context, module, status);
     if (!status) status = cli_write_program(context, annotated);
     hlo_module_free(annotated);
     hlo_module_free(module);

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What-if trials of a program that is loaded once: each partitions it for a mesh and shardings, and times a step on a
+// slice. compare, sweep and plan are made of them.
+#ifndef MESHLO_TOOLS_TRIAL_H_
+#define MESHLO_TOOLS_TRIAL_H_
+
+#include "compile/pipeline.h"
+#include "emulator/emulator.h"
+#include "tools/machine.h"
+
+// One alternative. Texts live as long as the context.
+typedef struct CliTrialOptions {
+    const EmuTopology *topology;
+    CliMesh mesh;               // without axes: the program's own
+    const char *const *shards;  // values of --shard
+    int64_t shard_count;
+} CliTrialOptions;
+
+// Its result. Free with cli_trial_free().
+typedef struct CliTrial {
+    CompiledModule *compiled;
+    EmuReport *report;
+    const char *mesh, *mesh_source;  // as CliProgram has them
+} CliTrial;
+
+// Runs one trial of a verified module. A program that does not fit the device's memory is a result, not an error.
+// INVALID_ARGUMENT where the slice has too few devices, and as compile_module() and emu_simulate().
+HLO_NODISCARD HloStatus cli_trial_run(CliContext *context, const HloModule *module, const CliTrialOptions *options,
+                                      CliTrial *trial);
+// Frees what the trial holds; also after an error.
+void cli_trial_free(CliTrial *trial);
+
+// Opens the slices of a list with commas, `v5e-8,v6e-8` (NULL: MESHLO_TOPOLOGY). A part without a letter before its
+// first digit belongs to the item before it, as in v5e:4x4,hosts=2x4x1. Free each.
+HLO_NODISCARD HloStatus cli_topologies_open(CliContext *context, const char *text, EmuTopology ***topologies,
+                                            int64_t *count);
+
+// The meshes that a pattern like `data=*,model=*` or `data=4,model=*` allows on `devices` devices: all sizes whose
+// product that is, in all orders of the axes that make a difference if `orders`. A usage error where there is none.
+HLO_NODISCARD HloStatus cli_meshes_expand(CliContext *context, const char *pattern, int64_t devices, bool orders,
+                                          CliMesh **meshes, int64_t *count);
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo slices: what --on may name. Everything comes from emulator/chips.def and the rules of topology names.
+#include <assert.h>
+
+#include "tools/machine.h"
+
+static const CliOption kOptions[] = {
+    {"json", CLI_FLAG, NULL, "Print JSON: an array of generations with their chip and their slices."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+// The slices of a generation that have names: powers of two of devices, up to the pod.
+static void each_slice(CliContext *context, const EmuChip *chip,
+                       void (*visit)(void *argument, const EmuTopology *topology), void *argument) {
+    const int64_t most = chip->pod_x * chip->pod_y * chip->pod_z;
+    // Names count the cores of the generations before v5e, and those of v5p; chips otherwise.
+    for (int64_t number = 1; number <= most * chip->cores_per_chip; number *= 2) {
+        EmuTopology *topology = NULL;
+        const char *name = hlo_arena_format(context->arena, "%s-%lld", chip->name, (long long)number);
+        HloStatus status = emu_topology_parse(name, &topology);
+        hlo_status_free(status);
+        if (!status) visit(argument, topology);
+        emu_topology_free(topology);
+    }
+}
+
+static void print_name(void *argument, const EmuTopology *topology) {
+    HloText *text = argument;
+    hlo_text_format(text, " %s", topology->name);
+}
+
+static void write_slice(void *argument, const EmuTopology *topology) {
+    HloJsonWriter *json = argument;
+    HloText shape = {0};
+    emu_topology_print_shape(topology, &shape);
+    hlo_json_begin_object(json);
+    hlo_json_key(json, "name");
+    hlo_json_string(json, topology->name);
+    hlo_json_key(json, "shape");
+    hlo_json_string(json, shape.data ? shape.data : "");
+    hlo_json_key(json, "num_devices");
+    hlo_json_int64(json, topology->device_count);
+    hlo_json_key(json, "chips");
+    hlo_json_int64(json, topology->chip_count);
+    hlo_json_key(json, "hosts");
+    hlo_json_int64(json, topology->host_count);
+    hlo_json_end_object(json);
+    hlo_text_free(&shape);
+}
+
+static void write_chip(CliContext *context, HloJsonWriter *json, const EmuChip *chip) {
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {
+        {"bf16_flops_per_chip", chip->bf16_flops_per_chip},
+        {"int8_flops_per_chip", chip->int8_flops_per_chip},
+        {"hbm_bytes_per_device", (double)chip->hbm_bytes_per_device},
+        {"hbm_bytes_per_second_per_chip", chip->hbm_bytes_per_second_per_chip},
+        {"link_bytes_per_second", chip->link_bytes_per_second},
+        {"dcn_bytes_per_second_per_host", chip->dcn_bytes_per_second_per_host},
+        {"devices_per_chip", (double)chip->devices_per_chip},
+        {"torus_axes", (double)chip->torus_axes},
+        {"pod_chips", (double)(chip->pod_x * chip->pod_y * chip->pod_z)},
+    };
+    hlo_json_begin_object(json);
+    hlo_json_key(json, "generation");
+    hlo_json_string(json, chip->name);
+    hlo_json_key(json, "device_kind");
+    hlo_json_string(json, chip->device_kind);
+    for (size_t i = 0; i < HLO_COUNT_OF(numbers); ++i) {
+        hlo_json_key(json, numbers[i].key);
+        hlo_json_double(json, numbers[i].value);
+    }
+    hlo_json_key(json, "slices");
+    hlo_json_begin_array(json);
+    each_slice(context, chip, write_slice, json);
+    hlo_json_end_array(json);
+    hlo_json_end_object(json);
+}
+
+static void print_chip(CliContext *context, const EmuChip *chip) {
+    HloText *out = &context->out;
+    hlo_text_format(out,
+                    "%s (%s): %.4g bf16 TFLOP/s and %.4g GB/s of HBM a chip, %.4g GiB a device, %lld device%s a chip\n"
+                    "  links %.4g GB/s each way, %lld axes, pod of %lldx%lldx%lld chips\n ",
+                    chip->name, chip->device_kind, chip->bf16_flops_per_chip * 1e-12,
+                    chip->hbm_bytes_per_second_per_chip * 1e-9, (double)chip->hbm_bytes_per_device * 0x1p-30,
+                    (long long)chip->devices_per_chip, chip->devices_per_chip == 1 ? "" : "s",
+                    chip->link_bytes_per_second * 1e-9, (long long)chip->torus_axes, (long long)chip->pod_x,
+                    (long long)chip->pod_y, (long long)chip->pod_z);
+    each_slice(context, chip, print_name, out);
+    hlo_text_char(out, '\n');
+}
+
+static HloStatus run_slices(CliContext *context) {
+    HloJsonWriter json = {.text = &context->out, .lines = 2};
+    const bool as_json = cli_flag(context, "json");
+    if (as_json) hlo_json_begin_array(&json);
+    for (int i = 0; i < EMU_GENERATION_COUNT; ++i) {
+        const EmuChip *chip = emu_chip((EmuGeneration)i);
+        if (as_json)
+            write_chip(context, &json, chip);
+        else
+            print_chip(context, chip);
+    }
+    if (as_json) {
+        hlo_json_end_array(&json);
+        hlo_text_char(&context->out, '\n');
+    }
+    return HLO_SUCCESS;
+}
+
+const CliVerb cli_verb_slices = {
+    .name = "slices",
+    .arguments = "",
+    .summary = "List the generations and slices that --on may name, with FLOP/s, memory and links.",
+    .description = "Shapes may be given too (v4:2x2x4), and several slices (2xv5e-16); see meshlo topology.",
+    .examples = "meshlo slices\nmeshlo slices --json",
+    .tables = {&kTable},
+    .run = run_slices,
+};

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// meshlo sweep: one program on every mesh that a pattern allows, on every slice of a list.
+//
+// A trial's result depends on the program, the slice, the mesh, the shards and this version alone: that is the key of
+// the cache. The cache is written after each trial, so that an interrupted sweep goes on where it was.
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "hlo/base/decimal.h"
+#include "hlo/base/version.h"
+#include "tools/prepare.h"
+#include "tools/trial.h"
+
+static const CliOption kOptions[] = {
+    {"on", CLI_TEXT, "T1,T2", "The slices, as in v5e-8,v6e-8; also --topology (default: MESHLO_TOPOLOGY)."},
+    {"mesh", CLI_TEXT, "a=*,b=*",
+     "The axes; * is any size (default: the program's axes, all with *). Every order of axes is tried."},
+    {"shard", CLI_LIST, "p0=a,-", "Shards a parameter (p0 or its name, patterns too) or a result (r0) in all trials."},
+    {"price", CLI_LIST, "v5e=1.20", "What a chip of this generation costs an hour, for the column cost of a step."},
+    {"tokens", CLI_NUMBER, "N", "Tokens (or samples) in a step, for the column of tokens a second."},
+    {"cache", CLI_TEXT, "FILE", "Keep results in FILE, and take those that it has already."},
+    {"json", CLI_FLAG, NULL, "Print an array of rows in order of time."},
+    {"o", CLI_TEXT, "OUT", "Write the table to OUT."},
+};
+static const CliOptionTable kTable = CLI_TABLE(kOptions);
+
+typedef struct Row {
+    const EmuTopology *topology;
+    CliMesh mesh;
+    const char *mesh_text;
+    int64_t step_picoseconds, hbm_peak_bytes, hbm_capacity_bytes;
+    double mfu;
+    double price;  // of a chip and hour; below 0: not given
+} Row;
+typedef HLO_VECTOR(Row) Rows;
+
+typedef struct Sweep {
+    CliContext *context;
+    HloModule *module;
+    HloStringVector shards;
+    EmuTopology **topologies;
+    int64_t topology_count;
+    Rows rows;
+    HloText cache;  // its whole content
+    const char *cache_path;
+} Sweep;
+
+static bool fits(const Row *row) {
+    return row->hbm_peak_bytes <= row->hbm_capacity_bytes;
+}
+
+// ---- prices
+
+static HloStatus read_prices(CliContext *context, const Rows *rows) {
+    const HloStringVector prices = cli_list(context, "price");
+    for (int64_t i = 0; i < prices.count; ++i) {
+        const char *equals = strchr(prices.items[i], '=');
+        char *end = NULL;
+        const double price = equals ? hlo_strtod(equals + 1, &end) : -1;
+        if (!equals || end == equals + 1 || *end || !(price >= 0 && price < 1e12))
+            return cli_usage_error(context, "--price %s: wants a generation and a number, as in v5e=1.20",
+                                   prices.items[i]);
+        bool found = false;
+        for (int64_t r = 0; r < rows->count; ++r) {
+            const char *name = rows->items[r].topology->chip.name;
+            if (!name || strlen(name) != (size_t)(equals - prices.items[i]) ||
+                memcmp(name, prices.items[i], strlen(name)) != 0)
+                continue;
+            rows->items[r].price = price;
+            found = true;
+        }
+        if (!found)
+            return cli_usage_error(context, "--price %s: no slice of --on is of that generation", prices.items[i]);
+    }
+    return HLO_SUCCESS;
+}
+
+// ---- the cache
+
+static const char kCacheHead[] = "meshlo sweep cache 1\n";
+
+static const char *key_of(const Sweep *sweep, const Row *row) {
+    HloArena *arena = sweep->context->arena;
+    uint64_t hash = hlo_module_hash(sweep->module);
+    for (int64_t i = 0; i < sweep->shards.count; ++i)
+        for (const char *at = sweep->shards.items[i];; ++at) {
+            hash = (hash ^ (unsigned char)*at) * UINT64_C(1099511628211);
+            if (!*at) break;
+        }
+    const unsigned version = (unsigned)hlo_api_version();
+    return hlo_arena_format(arena, "%016" PRIx64 " %x %s %s", hash, version, row->topology->name, row->mesh_text);
+}
+
+static HloStatus open_cache(Sweep *sweep) {
+    CliContext *context = sweep->context;
+    sweep->cache_path = cli_text(context, "cache");
+    hlo_text_string(&sweep->cache, kCacheHead);
+    if (!sweep->cache_path || access(sweep->cache_path, F_OK) != 0) return HLO_SUCCESS;
+    HloFileContent content;
+    context->stage = CLI_STAGE_USAGE;
+    HLO_TRY(hlo_file_read(sweep->cache_path, (size_t)1 << 28, &content));
+    const size_t head = strlen(kCacheHead);
+    const bool known = content.size >= head && !memcmp(content.data, kCacheHead, head);
+    if (known) hlo_text_append(&sweep->cache, content.data + head, content.size - head);
+    hlo_file_content_free(&content);
+    return known ? HLO_SUCCESS
+                 : cli_usage_error(context, "--cache %s: the file is no cache of meshlo sweep", sweep->cache_path);
+}
+
+// A line is the key, a tab, and four numbers. A line that cannot be read is made again.
+static bool find_cached(const Sweep *sweep, Row *row) {
+    const char *key = key_of(sweep, row);
+    const size_t length = strlen(key);
+    for (const char *line = sweep->cache.data; line && *line;) {
+        const char *end = strchr(line, '\n');
+        if (!strncmp(line, key, length) && line[length] == '\t') {
+            char *rest;
+            row->step_picoseconds = strtoll(line + length + 1, &rest, 10);
+            row->hbm_peak_bytes = strtoll(rest, &rest, 10);
+            row->hbm_capacity_bytes = strtoll(rest, &rest, 10);
+            row->mfu = hlo_strtod(*rest ? rest + 1 : rest, &rest);
+            return row->step_picoseconds > 0 && row->hbm_capacity_bytes > 0 && *rest == '\n';
+        }
+        line = end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+static HloStatus keep(Sweep *sweep, const Row *row) {
+    if (!sweep->cache_path) return HLO_SUCCESS;
+    hlo_text_format(&sweep->cache, "%s\t%lld %lld %lld %.17g\n", key_of(sweep, row), (long long)row->step_picoseconds,
+                    (long long)row->hbm_peak_bytes, (long long)row->hbm_capacity_bytes, row->mfu);
+    sweep->context->stage = CLI_STAGE_USAGE;
+    HLO_TRY(hlo_text_status(&sweep->cache));
+    return hlo_file_write(sweep->cache_path, sweep->cache.data, sweep->cache.length);
+}
+
+// ---- trials
+
+static HloStatus add_rows(Sweep *sweep, const char *pattern) {
+    for (int64_t t = 0; t < sweep->topology_count; ++t) {
+        CliMesh *meshes;
+        int64_t count;
+        const EmuTopology *topology = sweep->topologies[t];
+        HLO_TRY(cli_meshes_expand(sweep->context, pattern, topology->device_count, true, &meshes, &count));
+        for (int64_t i = 0; i < count; ++i) {
+            const char *text = spmd_mesh_text(sweep->context->arena, meshes[i].axes, meshes[i].count);
+            const Row row = {.topology = topology, .mesh = meshes[i], .mesh_text = text, .price = -1};
+            hlo_vector_push(sweep->context->arena, &sweep->rows, row);
+        }
+    }
+    return cli_mesh_check(sweep->context, sweep->module, &sweep->rows.items[0].mesh, &sweep->shards);
+}
+
+static HloStatus run_row(Sweep *sweep, Row *row) {
+    if (find_cached(sweep, row)) return HLO_SUCCESS;
+    const CliTrialOptions options = {row->topology, row->mesh, sweep->shards.items, sweep->shards.count};
+    CliTrial trial;
+    sweep->context->stage = CLI_STAGE_PROGRAM;
+    HloStatus status = cli_trial_run(sweep->context, sweep->module, &options, &trial);
+    if (!status) {
+        row->step_picoseconds = trial.report->step_picoseconds;
+        row->hbm_peak_bytes = trial.report->hbm_peak_bytes;
+        row->hbm_capacity_bytes = trial.report->hbm_capacity_bytes;
+        row->mfu = trial.report->mfu;
+        status = keep(sweep, row);
+    } else {
+        status = cli_blame_options(sweep->context, sweep->module, status);
+    }
+    cli_trial_free(&trial);
+    return status;
+}
+
+// By time; slices and meshes that are equally fast in the order in which they were tried.
+static void sort_rows(Rows *rows) {
+    for (int64_t i = 1; i < rows->count; ++i) {
+        const Row row = rows->items[i];
+        int64_t at = i;
+        for (; at > 0 && rows->items[at - 1].step_picoseconds > row.step_picoseconds; --at)
+            rows->items[at] = rows->items[at - 1];
+        rows->items[at] = row;
+    }
+}
+
+// ---- output
+
+static double cost_of(const Row *row) {
+    return row->price * (double)row->topology->chip_count * (double)row->step_picoseconds * 1e-12 / 3600;
+}
+
+static void write_row(HloJsonWriter *json, const Row *row, double tokens) {
+    const double seconds = (double)row->step_picoseconds * 1e-12;
+    hlo_json_begin_object(json);
+    hlo_json_key(json, "topology");
+    hlo_json_string(json, row->topology->name);
+    hlo_json_key(json, "mesh");
+    hlo_json_string(json, row->mesh_text);
+    hlo_json_key(json, "step_seconds");
+    hlo_json_double(json, seconds);
+    hlo_json_key(json, "fits");
+    hlo_json_bool(json, fits(row));
+    hlo_json_key(json, "hbm_peak_bytes");
+    hlo_json_int64(json, row->hbm_peak_bytes);
+    hlo_json_key(json, "hbm_capacity_bytes");
+    hlo_json_int64(json, row->hbm_capacity_bytes);
+    hlo_json_key(json, "mfu");
+    hlo_json_double(json, row->mfu);
+    if (tokens > 0) {
+        hlo_json_key(json, "tokens_per_second");
+        hlo_json_double(json, tokens / seconds);
+    }
+    if (row->price >= 0) {
+        hlo_json_key(json, "cost_per_step");
+        hlo_json_double(json, cost_of(row));
+    }
+    hlo_json_end_object(json);
+}
+
+static void print_row(HloText *text, const Row *row, double tokens) {
+    hlo_text_format(text, "%-12s %-28s %12.3f us  %-4s %8.2f GiB  MFU %5.1f %%", row->topology->name, row->mesh_text,
+                    (double)row->step_picoseconds * 1e-6, fits(row) ? "fits" : "OOM",
+                    (double)row->hbm_peak_bytes * 0x1p-30, 100 * row->mfu);
+    if (tokens > 0) hlo_text_format(text, "  %.4g tokens/s", tokens / ((double)row->step_picoseconds * 1e-12));
+    if (row->price >= 0) hlo_text_format(text, "  cost %.4g a step", cost_of(row));
+    hlo_text_char(text, '\n');
+}
+
+static HloStatus print_rows(Sweep *sweep) {
+    const double tokens = cli_number(sweep->context, "tokens", 0);
+    HloText text = {0};
+    HloJsonWriter json = {.text = &text, .lines = 1};
+    const bool as_json = cli_flag(sweep->context, "json");
+    if (as_json) hlo_json_begin_array(&json);
+    for (int64_t i = 0; i < sweep->rows.count; ++i) {
+        if (as_json)
+            write_row(&json, &sweep->rows.items[i], tokens);
+        else
+            print_row(&text, &sweep->rows.items[i], tokens);
+    }
+    if (as_json) {
+        hlo_json_end_array(&json);
+        hlo_text_char(&text, '\n');
+    }
+    sweep->context->stage = CLI_STAGE_USAGE;
+    HloStatus status = cli_write_output(sweep->context, &text);
+    hlo_text_free(&text);
+    return status;
+}
+
+static HloStatus sweep_program(Sweep *sweep) {
+    CliContext *context = sweep->context;
+    const char *pattern = cli_text(context, "mesh");
+    if (!pattern) {
+        const SpmdMeshAxis *axes;
+        int64_t count;
+        HloText text = {0};
+        HLO_TRY(spmd_named_axes(context->arena, sweep->module, &axes, &count));
+        if (!count) return cli_usage_error(context, "--mesh is missing: the program names no axes");
+        for (int64_t i = 0; i < count; ++i) hlo_text_format(&text, "%s%s=*", i ? "," : "", axes[i].name);
+        pattern = hlo_text_to_arena(context->arena, &text);
+    }
+    HLO_TRY(add_rows(sweep, pattern));
+    HLO_TRY(read_prices(context, &sweep->rows));
+    HLO_TRY(open_cache(sweep));
+    for (int64_t i = 0; i < sweep->rows.count; ++i) {
+        Row *row = &sweep->rows.items[i];
+        cli_progress(context, hlo_arena_format(context->arena, "trial %lld of %lld: %s on %s", (long long)i + 1,
+                                               (long long)sweep->rows.count, row->mesh_text, row->topology->name));
+        HLO_TRY(run_row(sweep, row));
+    }
+    sort_rows(&sweep->rows);
+    return print_rows(sweep);
+}
+
+static HloStatus run_sweep(CliContext *context) {
+    Sweep sweep = {.context = context, .shards = cli_list(context, "shard")};
+    HLO_TRY(cli_topologies_open(context, cli_text(context, "on"), &sweep.topologies, &sweep.topology_count));
+    HloStatus status = cli_program_load(context, context->arguments.items[0], &sweep.module);
+    if (!status) status = sweep_program(&sweep);
+    for (int64_t i = 0; i < sweep.topology_count; ++i) emu_topology_free(sweep.topologies[i]);
+    hlo_text_free(&sweep.cache);
+    hlo_module_free(sweep.module);
+    return status;
+}
+
+const CliVerb cli_verb_sweep = {
+    .name = "sweep",
+    .arguments = "FILE",
+    .summary = "Time a program on every mesh that a pattern allows, on every slice of a list.",
+    .description =
+        "Lays the program out on each mesh (see --mesh of partition), partitions it and times a step. The table is in\n"
+        "order of time, with whether the program fits into memory, and model flop utilisation.",
+    .examples =
+        "meshlo sweep step.mlir --on v5e-8,v6e-8\n"
+        "meshlo sweep step.hlo --on v5e-16 --mesh 'data=*,model=*' --shard '*.wq=-,model' --cache step.sweep --json",
+    .least_arguments = 1,
+    .most_arguments = 1,
+    .tables = {&cli_program_options, &kTable},
+    .run = run_sweep,
+};
