@@ -28,5 +28,5 @@ include(GNUInstallDirs)
 meshlo_embed(emulator/pod.rng emulator/pod_rng.h emu_pod_rng)
 install(FILES ${CMAKE_SOURCE_DIR}/emulator/pod.rng DESTINATION ${CMAKE_INSTALL_DATADIR}/meshlo)
 # The style and the script of the report's page.
-meshlo_embed(emulator/page/page.css emulator/page/page_css.h emu_page_css)
-meshlo_embed(emulator/page/page.js emulator/page/page_js.h emu_page_js)
+meshlo_embed(emulator/report/page.css emulator/report/page_css.h emu_page_css)
+meshlo_embed(emulator/report/page.js emulator/report/page_js.h emu_page_js)

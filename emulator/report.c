@@ -11,6 +11,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "emulator/report/unfold.h"
+
 // Rows of the lists in the summary.
 #define SUMMARY_ROWS 12
 
@@ -172,17 +174,38 @@ static void trace_name(HloJsonWriter *writer, const char *what, int64_t line, co
     hlo_json_end_object(writer);
 }
 
-// Writes one operation as a complete event; times in microseconds. Durations are those of one iteration; `count` is the
-// number of times that an operation in a loop runs.
-static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
+// Runs of operations in a trace; with more, loops have three iterations.
+#define MOST_RUNS 100000
+// Lines of the network: events of one line must not overlap in part, and more transfers at a time are not to be seen.
+#define MOST_LANES 16
+
+typedef struct Trace {
+    HloJsonWriter *writer;
+    int64_t ends[MOST_LANES];  // of the last transfer on each line of the network
+    int lane_count;
+} Trace;
+
+// The line for a transfer: the first that is free, or the last one.
+static int lane_of(Trace *trace, const EmuOp *op, int64_t start) {
+    int lane = 0;
+    while (lane < MOST_LANES - 1 && trace->ends[lane] > start) lane++;
+    if (lane >= trace->lane_count) trace->lane_count = lane + 1;
+    if (trace->ends[lane] < start + op->duration) trace->ends[lane] = start + op->duration;
+    return lane;
+}
+
+// Writes one run of an operation as a complete event; times in microseconds.
+static void trace_run(void *context, const EmuOp *op, int64_t start, int64_t iteration, int64_t iterations) {
+    Trace *trace = context;
+    HloJsonWriter *writer = trace->writer;
     hlo_json_begin_object(writer);
     json_string(writer, "ph", "X");
     json_string(writer, "name", op->name);
     json_string(writer, "cat", op->opcode);
     json_integer(writer, "pid", 1);
-    json_integer(writer, "tid", op->network ? 2 : 1);
+    json_integer(writer, "tid", op->network ? 2 + lane_of(trace, op, start) : 1);
     hlo_json_key(writer, "ts");
-    hlo_json_double(writer, (double)op->start * 1e-6);
+    hlo_json_double(writer, (double)start * 1e-6);
     hlo_json_key(writer, "dur");
     hlo_json_double(writer, (double)op->duration * 1e-6);
     hlo_json_key(writer, "args");
@@ -192,7 +215,9 @@ static void trace_op(HloJsonWriter *writer, const EmuOp *op) {
     json_count(writer, "flops", op->flops);
     json_count(writer, "bytes_accessed", op->bytes);
     json_integer(writer, "count", op->count);
+    if (iterations > 1) json_integer(writer, "iteration", iteration);
     if (*op->source) json_string(writer, "source", op->source);
+    if (*op->scope) json_string(writer, "tf_op", op->scope);
     hlo_json_end_object(writer);
     hlo_json_end_object(writer);
 }
@@ -223,10 +248,15 @@ void emu_report_write_chrome_trace(const EmuReport *report, HloText *text) {
     hlo_json_begin_array(&writer);
     trace_name(&writer, "process_name", 0, "/device:TPU:0");
     trace_name(&writer, "thread_name", 1, "XLA Ops");
-    trace_name(&writer, "thread_name", 2, "Async XLA Ops");
-    for (int64_t i = 0; i < report->op_count; i++) trace_op(&writer, &report->ops[i]);
+    Trace trace = {.writer = &writer};
+    const bool whole = emu_unfold(report, MOST_RUNS, trace_run, &trace);
+    for (int lane = 0; lane < trace.lane_count; lane++) trace_name(&writer, "thread_name", 2 + lane, "Async XLA Ops");
     for (int64_t i = 0; i < report->memory_count; i++) trace_memory(&writer, &report->memory[i]);
     hlo_json_end_array(&writer);
+    hlo_json_key(&writer, "otherData");
+    hlo_json_begin_object(&writer);
+    json_string(&writer, "iterations of loops", whole ? "all" : "the first, the middle and the last");
+    hlo_json_end_object(&writer);
     hlo_json_end_object(&writer);
     hlo_text_char(text, '\n');
 }

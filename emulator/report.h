@@ -15,9 +15,12 @@ HLO_BEGIN_C
 HLO_EXPORT void emu_report_json(HloJsonWriter *writer, const EmuReport *report);
 // The same as text with a newline at the end.
 HLO_EXPORT void emu_report_write_json(const EmuReport *report, HloText *text);
-// A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations, one for the
-// network, and a counter of the bytes in HBM.
+// A trace for Chrome's and Perfetto's viewers: one process for the device with a line for its operations and lines for
+// the network, iterations of loops one after another (of very long ones three), and a counter of the bytes in HBM.
 HLO_EXPORT void emu_report_write_chrome_trace(const EmuReport *report, HloText *text);
+// The same as a serialised XSpace, the format of jax.profiler's profiles (`.xplane.pb`), for XProf and TensorBoard:
+// operations with category, scope, source line, FLOPs and bytes, the device with its peaks.
+HLO_EXPORT void emu_report_write_xplane(const EmuReport *report, const EmuTopology *topology, HloText *text);
 // One self-contained HTML page that a browser draws: the step's parts, the timeline with the iterations of loops,
 // operations by opcode, scope or source line, collectives, the roofline, memory over time, the largest buffers, and the
 // links of the slice by load. `topology` is the one that was simulated.

@@ -18,6 +18,7 @@ static const CliOption kOptions[] = {
     {"sync", CLI_FLAG, NULL, "Leave collectives in one piece also on chips that compute beside them."},
     {"trace", CLI_TEXT, "F.json", "Write the timeline for Chrome's or Perfetto's viewer."},
     {"report", CLI_TEXT, "F.html", "Write a report for a browser, in one file."},
+    {"xplane", CLI_TEXT, "F.xplane.pb", "Write the profile for XProf and TensorBoard."},
     {"fault", CLI_TEXT, "SPEC", "What if: link:A-B:SPEED, straggler:D:TIMES, dead:D; a list with commas."},
     {"kernel-costs", CLI_TEXT, "body|stated",
      "Price kernels by their own program (default), or by the cost that they state."},
@@ -34,13 +35,14 @@ static HloStatus write_and_free(HloText *text, const char *path) {
 }
 
 static HloStatus standard_output(CliContext *context, bool *taken) {
-    static const char *const kOutputs[] = {"trace", "report", "json"};
+    static const char *const kOutputs[] = {"trace", "report", "xplane", "json"};
     return cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), taken);
 }
 
 // Files first, so that a failure to write one leaves standard output empty.
 static HloStatus write_results(CliContext *context, const EmuTopology *topology, const EmuReport *report) {
-    const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report");
+    const char *trace = cli_text(context, "trace"), *page = cli_text(context, "report"),
+               *xplane = cli_text(context, "xplane");
     bool taken;
     HLO_TRY(standard_output(context, &taken));
     context->stage = CLI_STAGE_USAGE;
@@ -53,6 +55,11 @@ static HloStatus write_results(CliContext *context, const EmuTopology *topology,
         HloText text = {0};
         emu_report_write_html(report, topology, &text);
         HLO_TRY(write_and_free(&text, page));
+    }
+    if (xplane) {
+        HloText text = {0};
+        emu_report_write_xplane(report, topology, &text);
+        HLO_TRY(write_and_free(&text, xplane));
     }
     if (cli_flag(context, "json")) {
         emu_report_write_json(report, &context->out);

@@ -102,17 +102,25 @@ class Emulation:
         """The timeline in the format of Chrome's and Perfetto's viewers."""
         return written(lib.emu_report_write_chrome_trace, self._report).decode()
 
+    def xplane(self) -> bytes:
+        """The profile as jax.profiler writes it, for XProf and TensorBoard; `jax.profiler.ProfileData` reads it too."""
+        return written(lib.emu_report_write_xplane, self._report, self._topology._topology)
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a file by its name's end: `.html` is the report, `.trace.json` the timeline, `.json` the numbers, `.txt` the
-        table."""
+        """Writes a file by its name's end: `.html` is the report, `.trace.json` the timeline, `.xplane.pb` the profile, `.json` the
+        numbers, `.txt` the table."""
         name = os.fspath(path)
+        if name.endswith(".xplane.pb"):
+            with open(name, "wb") as file:
+                file.write(self.xplane())
+            return
         for end, make in ((".html", self.html), (".trace.json", self.trace), (".json", lambda: json.dumps(self._values, indent=1)),
                           (".txt", self.summary)):
             if name.endswith(end):
                 with open(name, "w", encoding="utf-8") as file:
                     file.write(make())
                 return
-        raise ValueError(f"{name}: a report is an .html, .trace.json, .json or .txt file")
+        raise ValueError(f"{name}: a report is an .html, .trace.json, .xplane.pb, .json or .txt file")
 
     def show(self, height: int = 700) -> Any:
         """Shows the report in a notebook; outside of one, prints the table."""

@@ -150,6 +150,42 @@ def test_reports_are_saved_by_the_name_s_end(tmp_path):
         report.save(tmp_path / "r.pdf")
 
 
+def test_profiles_are_read_by_jax_with_every_iteration(tmp_path):
+    with jax.default_device(CPU):
+        low = jax.jit(lambda v: jax.lax.fori_loop(0, 5, lambda i, c: jnp.tanh(c @ c), v)).lower(jax.ShapeDtypeStruct((512, 512), jnp.float32))
+    report = meshlo.emulate(low, "v5e-1")
+    report.save(tmp_path / "step.xplane.pb")
+    planes = list(jax.profiler.ProfileData.from_file(str(tmp_path / "step.xplane.pb")).planes)
+    assert [plane.name for plane in planes] == ["/device:TPU:0"]
+    lines = {line.name: list(line.events) for line in planes[0].lines}
+    assert set(lines) == {"Steps", "XLA Modules", "XLA Ops", "Async XLA Ops"}
+    assert lines["Steps"][0].duration_ns == int(report.step_seconds * 1e9)  # ProfileData rounds down
+    loop = [event for event in lines["XLA Ops"] if event.name.startswith("while")]
+    names = {op["name"] for op in report.as_dict()["ops"] if op["opcode"] == "dot"}
+    products = [event for event in lines["XLA Ops"] if event.name in names]
+    assert len(loop) == 1 and len(products) == 5 and {dict(event.stats)["iter_num"] for event in products} == set(range(5))
+    starts = [event.start_ns for event in products]
+    assert starts == sorted(set(starts)) and loop[0].start_ns <= starts[0] and starts[-1] + products[-1].duration_ns <= loop[0].start_ns + loop[0].duration_ns + 2
+    assert dict(planes[0].stats)["device_type_string"] == "TPU v5 lite"
+    events = [event for event in json.loads(report.trace())["traceEvents"] if event["ph"] == "X" and event["cat"] == "dot"]
+    assert [event["args"]["iteration"] for event in events] == [0, 1, 2, 3, 4]
+
+
+def test_events_of_a_trace_s_lines_nest():
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    x = jax.ShapeDtypeStruct((4096, 4096), jnp.float32, sharding=NamedSharding(mesh, P("x")))
+    step = lambda a, b: (a.T @ b, b.T @ a, (a @ b.T).sum(0))  # noqa: E731
+    low = jax.jit(step, out_shardings=NamedSharding(mesh, P())).lower(x, x)
+    lines = {}
+    for event in json.loads(meshlo.emulate(low, "v5e-8").trace())["traceEvents"]:
+        if event["ph"] == "X":
+            lines.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+    for line in lines.values():
+        for one, (begin, end) in enumerate(line):
+            for first, last in line[one + 1:]:
+                assert last <= begin + 1e-6 or first >= end - 1e-6 or begin <= first and last <= end or first <= begin and end <= last
+
+
 def test_explanations_name_each_collective_and_its_bytes():
     why = meshlo.explain(lowered(), mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
     assert why.total_bytes == sum(one["bytes"] for one in why.collectives) > 0

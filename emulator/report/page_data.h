@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Internal: the data that the report's page draws (page.js reads it).
-#ifndef MESHLO_EMULATOR_PAGE_PAGE_DATA_H_
-#define MESHLO_EMULATOR_PAGE_PAGE_DATA_H_
+#ifndef MESHLO_EMULATOR_REPORT_PAGE_DATA_H_
+#define MESHLO_EMULATOR_REPORT_PAGE_DATA_H_
 
 #include "emulator/report.h"
 

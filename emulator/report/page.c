@@ -7,9 +7,9 @@
 // through print_escaped() here, or is data that the script never takes for markup.
 #include <assert.h>
 
-#include "emulator/page/page_css.h"
-#include "emulator/page/page_data.h"
-#include "emulator/page/page_js.h"
+#include "emulator/report/page_css.h"
+#include "emulator/report/page_data.h"
+#include "emulator/report/page_js.h"
 #include "hlo/base/version.h"
 
 // Prints text without anything that a browser would take for a tag.

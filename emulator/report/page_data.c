@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data of the report's page. What a browser would take for markup is written as an escape (\u003c), since the
 // object is inside of a <script> element and holds names that come from the program.
-#include "emulator/page/page_data.h"
+#include "emulator/report/page_data.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 "use strict";
-// The report of one emulated step. Everything is drawn from the object in #data (emulator/page/page.c); times are in
+// The report of one emulated step. Everything is drawn from the object in #data (emulator/report/page.c); times are in
 // picoseconds and sizes in bytes of one device. Nothing is loaded from elsewhere.
 const data = JSON.parse(document.getElementById("data").textContent);
 const css = getComputedStyle(document.documentElement);
