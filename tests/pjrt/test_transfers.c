@@ -722,3 +722,52 @@ Test(pjrt_transfers, deletion_races_with_launches) {
     harness_destroy_executable(executable);
     harness_destroy_client(client);
 }
+
+// ---- bits
+
+// Sends 256 elements of a type to device 0, copies them to device 1, and reads them there.
+static void check_bits(PjrtClient *client, HloType type, int number) {
+    const int64_t dims[] = {256};
+    const HloTypeInfo *info = hlo_type_info(type);
+    const size_t size = 256 * (size_t)info->storage_bytes;
+    const size_t part = (size_t)info->storage_bytes / (info->kind == HLO_KIND_COMPLEX ? 2 : 1);
+    unsigned char sent[256 * 16], got[256 * 16] = {0};
+    // The last byte of a part runs through all values, which are signs and exponents, the first ones are payloads.
+    for (size_t i = 0; i < size; i++) sent[i] = (unsigned char)(i / (size_t)info->storage_bytes + i % part);
+    for (size_t i = 0; i < size && info->bits < 8; i++) sent[i] &= (unsigned char)((1 << info->bits) - 1);
+    PjrtClientBufferFromHostBufferArgs args = {.struct_size = sizeof(args),
+                                               .client = client,
+                                               .data = sent,
+                                               .type = number,
+                                               .dims = dims,
+                                               .num_dims = 1,
+                                               .device = harness_device(client, 0)};
+    harness_must(CALL(Client_BufferFromHostBuffer, &args), "BufferFromHostBuffer");
+    harness_destroy_event(args.done_with_host_buffer);
+    PjrtBufferCopyToDeviceArgs copy = {
+        .struct_size = sizeof(copy), .buffer = args.buffer, .dst_device = harness_device(client, 1)};
+    harness_must(CALL(Buffer_CopyToDevice, &copy), "CopyToDevice");
+    PjrtBufferToHostBufferArgs back = {
+        .struct_size = sizeof(back), .src = copy.dst_buffer, .dst = got, .dst_size = size};
+    harness_must(CALL(Buffer_ToHostBuffer, &back), "ToHostBuffer");
+    PjrtEventAwaitArgs wait = {.struct_size = sizeof(wait), .object = back.event};
+    harness_must(CALL(Event_Await, &wait), "Await");
+    harness_destroy_event(back.event);
+    cr_expect_eq(memcmp(got, sent, size), 0, "%s", info->text);
+    harness_destroy_buffer(args.buffer);
+    harness_destroy_buffer(copy.dst_buffer);
+}
+
+// PJRT's numbers of types differ from HLO's.
+Test(pjrt_transfers, keep_bits) {
+    static const struct {
+        HloType type;
+        int number;
+    } types[] = {{HLO_F16, 10},           {HLO_F32, 11},        {HLO_F64, 12},        {HLO_BF16, 13},
+                 {HLO_C64, 14},           {HLO_C128, 15},       {HLO_F8E5M2, 16},     {HLO_F8E4M3FN, 17},
+                 {HLO_F8E4M3B11FNUZ, 18}, {HLO_F8E5M2FNUZ, 19}, {HLO_F8E4M3FNUZ, 20}, {HLO_F8E4M3, 26},
+                 {HLO_F8E3M4, 27},        {HLO_F8E8M0FNU, 28},  {HLO_F4E2M1FN, 29}};
+    PjrtClient *client = harness_client("v2-8");
+    for (size_t i = 0; i < HLO_COUNT_OF(types); i++) check_bits(client, types[i].type, types[i].number);
+    harness_destroy_client(client);
+}

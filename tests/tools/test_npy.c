@@ -110,6 +110,37 @@ Test(tools_npy, writes_what_numpy_writes) {
     hlo_arena_free(arena);
 }
 
+// Every pattern of bits survives in a file: signalling NaNs with payloads, signs of zeros, complex numbers, f4.
+Test(tools_npy, keeps_bits) {
+    static const HloType types[] = {HLO_F16,        HLO_BF16,       HLO_F32,           HLO_F64,       HLO_C64,
+                                    HLO_C128,       HLO_F8E5M2,     HLO_F8E4M3,        HLO_F8E3M4,    HLO_F8E4M3FN,
+                                    HLO_F8E4M3FNUZ, HLO_F8E5M2FNUZ, HLO_F8E4M3B11FNUZ, HLO_F8E8M0FNU, HLO_F4E2M1FN};
+    HloArena *arena = hlo_arena_new();
+    char path[] = "/tmp/meshlo-npy-XXXXXX";
+    const int file = mkstemp(path);
+    cr_assert(file >= 0);
+    close(file);
+    for (size_t t = 0; t < HLO_COUNT_OF(types); ++t) {
+        const HloTypeInfo *info = hlo_type_info(types[t]);
+        const int64_t count = 256;
+        const HloShape *shape = hlo_shape_array(arena, types[t], &count, 1);
+        HloLiteral *written = hlo_literal_new(shape), *read = NULL;
+        const int part = info->kind == HLO_KIND_COMPLEX ? info->storage_bytes / 2 : info->storage_bytes;
+        uint8_t *bytes = written->data;
+        // The last byte of a part runs through all values, which are signs and exponents, the first ones are payloads.
+        for (int64_t i = 0; i < count * info->storage_bytes; ++i)
+            bytes[i] = (uint8_t)(i / info->storage_bytes + i % part);
+        for (int64_t i = 0; i < count && info->bits < 8; ++i) bytes[i] &= (uint8_t)((1 << info->bits) - 1);
+        must_succeed(npy_write(path, written));
+        must_succeed(npy_read(path, shape, &read));
+        cr_expect_eq(memcmp(read->data, written->data, (size_t)(count * info->storage_bytes)), 0, "%s", info->text);
+        hlo_literal_free(written);
+        hlo_literal_free(read);
+    }
+    unlink(path);
+    hlo_arena_free(arena);
+}
+
 typedef struct BadImage {
     char dict[96];
     char message[40];
