@@ -552,7 +552,7 @@ static HloText make_program(uint64_t seed, Way way, bool large) {
 }
 
 static void run_programs(int block, Way way, bool large, int64_t usual) {
-    const int64_t count = cases_setting("MESHLO_RANDOM_PROGRAMS", usual);
+    const int64_t count = cases_count("MESHLO_RANDOM_PROGRAMS", usual);
     const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0) + block * count;
     TargetClient *client = NULL;
     must_succeed(target_client_new_with_threads(way == ALONE ? "cpu:1" : "cpu:8", way == ALONE ? 1 : 3, &client));

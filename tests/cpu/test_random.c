@@ -134,20 +134,20 @@ static void run(Kind kind, int64_t count) {
 }
 
 Test(random, compiled_equals_eval, .timeout = 600) {
-    run(USUAL, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500));
+    run(USUAL, cases_count("MESHLO_RANDOM_PROGRAMS", 1500));
 }
 
 // Of operations with one right result, on numbers at the ends of their types.
 Test(random, compiled_equals_eval_at_the_ends, .timeout = 600) {
-    run(EXACT, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500));
+    run(EXACT, cases_count("MESHLO_RANDOM_PROGRAMS", 1500));
 }
 
 // Large enough for several threads: a tenth as many.
 Test(random, compiled_equals_eval_on_large_arrays, .timeout = 600) {
-    run(LARGE, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500) / 10);
+    run(LARGE, cases_count("MESHLO_RANDOM_PROGRAMS", 1500) / 10);
 }
 
 // Replicas and partitions that meet in collectives and messages: a fifth as many.
 Test(random, compiled_equals_eval_on_several_devices, .timeout = 600) {
-    run(DEVICES, cases_setting("MESHLO_RANDOM_PROGRAMS", 1500) / 5);
+    run(DEVICES, cases_count("MESHLO_RANDOM_PROGRAMS", 1500) / 5);
 }

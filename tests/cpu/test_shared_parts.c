@@ -214,7 +214,7 @@ static void make_matrices(Program *program) {
 // ---- runs
 
 static void run_programs(void (*make)(Program *program)) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1000);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 1000);
     TargetClient *client = NULL;
     must_succeed(target_client_new_with_threads("cpu:1", 1, &client));
     for (int64_t seed = first; seed < first + count; seed++) {

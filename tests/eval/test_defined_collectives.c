@@ -187,7 +187,7 @@ ParameterizedTestParameters(eval_defined_collectives, give_what_their_definition
 
 ParameterizedTest(const int *number, eval_defined_collectives, give_what_their_definition_says) {
     const Collective *collective = &collectives[*number];
-    const int64_t cases = cases_setting("MESHLO_DEFINED_CASES", 300);
+    const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         World world;
         draw_world(&world, (uint64_t)seed);
@@ -228,7 +228,7 @@ ParameterizedTest(const int *number, eval_defined_collectives, give_what_their_d
 
 // Who is no target gets zeros.
 Test(eval_defined_collectives, permutes_give_what_their_pairs_say) {
-    const int64_t cases = cases_setting("MESHLO_DEFINED_CASES", 300);
+    const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         World world;
         draw_world(&world, (uint64_t)seed);

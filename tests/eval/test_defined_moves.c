@@ -484,7 +484,7 @@ ParameterizedTestParameters(defined_moves, each_element_comes_from_where_the_def
 }
 
 ParameterizedTest(const int *op, defined_moves, each_element_comes_from_where_the_definition_says) {
-    const int64_t cases = cases_setting("MESHLO_DEFINED_CASES", 300);
+    const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         Defined test = defined_begin((uint64_t)seed);
         ops[*op].check(&test);

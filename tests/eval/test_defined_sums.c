@@ -642,7 +642,7 @@ ParameterizedTestParameters(defined_sums, each_element_is_what_the_definition_gi
 }
 
 ParameterizedTest(const int *op, defined_sums, each_element_is_what_the_definition_gives) {
-    const int64_t cases = cases_setting("MESHLO_DEFINED_CASES", 300);
+    const int64_t cases = cases_count("MESHLO_DEFINED_CASES", 300);
     for (int64_t seed = 0; seed < cases; seed++) {
         Defined test = defined_begin((uint64_t)seed);
         ops[*op].check(&test);

@@ -199,7 +199,7 @@ static HloModule *make_program(uint64_t seed) {
 }
 
 Test(pass_random, optimised_programs_compute_the_same_bits, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 1500);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 1500);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloModule *module = make_program((uint64_t)seed);
         HloText text = {0};
@@ -224,7 +224,7 @@ static const char *const passes[] = {"simplify",
 
 // The programs of tests/support: more ops and types, and floats that round. Rewrites keep the bits of all of them.
 Test(pass_random, optimised_programs_of_every_op_compute_the_same, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 600);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 600);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
         random_module((uint64_t)seed, 6 + (int)(seed % 25), &text);
@@ -235,7 +235,7 @@ Test(pass_random, optimised_programs_of_every_op_compute_the_same, .timeout = 90
 
 // Rules about zeros, infinities, NaNs and integers that wrap.
 Test(pass_random, optimised_programs_compute_the_same_at_the_ends, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 600);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 600);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
         random_exact_module((uint64_t)seed, 8 + (int)(seed % 30), &text);

@@ -1078,7 +1078,7 @@ struct criterion_test_params generate_families(void) {
 }
 
 int64_t generate_trials(void) {
-    return cases_setting("MESHLO_SPMD_TRIALS", 2400);
+    return cases_count("MESHLO_SPMD_TRIALS", 2400);
 }
 
 int64_t generate_first_seed(void) {

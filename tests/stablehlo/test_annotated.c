@@ -342,7 +342,7 @@ ParameterizedTestParameters(stablehlo_annotated, everything_comes_back) {
 }
 
 ParameterizedTest(const int *index, stablehlo_annotated, everything_comes_back, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 400);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloModule *module = annotated((uint64_t)seed);
         checks[*index](module, (uint64_t)seed);

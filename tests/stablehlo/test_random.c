@@ -141,7 +141,7 @@ ParameterizedTestParameters(stablehlo_random, computes_the_same_behind_a_door) {
 }
 
 ParameterizedTest(Door *door, stablehlo_random, computes_the_same_behind_a_door, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 400);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) check(*door, (uint64_t)seed);
 }
 
@@ -151,7 +151,7 @@ ParameterizedTestParameters(stablehlo_random, is_written_again_as_it_was_read) {
 }
 
 ParameterizedTest(Door *door, stablehlo_random, is_written_again_as_it_was_read, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 400);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 400);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
         random_portable_module((uint64_t)seed, 6 + (int)(seed % 25), &text);
@@ -166,7 +166,7 @@ ParameterizedTestParameters(stablehlo_random, computes_the_same_on_all_devices) 
 }
 
 ParameterizedTest(Door *door, stablehlo_random, computes_the_same_on_all_devices, .timeout = 900) {
-    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_setting("MESHLO_RANDOM_PROGRAMS", 200);
+    const int64_t first = cases_setting("MESHLO_RANDOM_SEED", 0), count = cases_count("MESHLO_RANDOM_PROGRAMS", 200);
     for (int64_t seed = first; seed < first + count; seed++) {
         HloText text = {0};
         random_devices_module((uint64_t)seed, 4 + (int)(seed % 15), &text);

@@ -30,6 +30,13 @@ int64_t cases_setting(const char *name, int64_t usual) {
     return text ? strtoll(text, NULL, 10) : usual;
 }
 
+int64_t cases_count(const char *name, int64_t usual) {
+#ifdef MESHLO_SANITIZED
+    usual = (usual + 3) / 4;
+#endif
+    return cases_setting(name, usual);
+}
+
 const char *cases_path(const char *file) {
     static char path[4096];
     const char *shared = getenv("MESHLO_SHARED");

@@ -21,8 +21,12 @@ typedef struct CaseFile {
 // Each file that matches a glob pattern below the source folder ("tests/cpu/programs/*.hlo"), a case of type CaseFile.
 struct criterion_test_params cases_files(const char *pattern);
 
-// The number that an environment variable holds, or `usual` without it: how many random programs a run tries.
+// The number that an environment variable holds, or `usual` without it.
 int64_t cases_setting(const char *name, int64_t usual);
+// The same for how many random programs a run tries; but without the variable a build with sanitizers, ten times
+// slower, tries a quarter of `usual`. It looks for what any program may touch; the values of all are compared without
+// sanitizers.
+int64_t cases_count(const char *name, int64_t usual);
 
 // Where a file lies: what begins with "corpus" under the shared folder (MESHLO_SHARED, else ../shared), all else under
 // the source folder. NULL where there is none. The next call overwrites the result.

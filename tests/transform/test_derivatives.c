@@ -278,7 +278,7 @@ static HloComputation *random_program(HloModule *module, uint64_t seed) {
 }
 
 Test(derivatives, of_random_programs) {
-    int64_t count = cases_setting("MESHLO_RANDOM_PROGRAMS", 40);
+    int64_t count = cases_count("MESHLO_RANDOM_PROGRAMS", 40);
     int64_t first = cases_setting("MESHLO_RANDOM_SEED", 1);
     for (int64_t i = 0; i < count; i++) {
         char name[32];
