@@ -13,6 +13,7 @@
 #include "hlo/ir/infer/support.h"
 #include "hlo/pass/pass.h"
 #include "spmd_partitioner/boundary.h"
+#include "spmd_partitioner/chain.h"
 #include "spmd_partitioner/explain.h"
 #include "spmd_partitioner/flatten.h"
 #include "spmd_partitioner/partitioner.h"
@@ -142,11 +143,13 @@ static HloStatus run_partition(void *argument) {
     if (mesh->device_count == 1 && request->options->shard_count == 0) return keep_whole(request);
     HLO_TRY(check_program(module));
     const bool flattens = spmd_needs_flattening(module), converts = hlo_module_has_converting_product(module);
-    if (flattens || converts) {
+    const bool joins = spmd_has_chains(module);
+    if (flattens || converts || joins) {
         static const char *const passes[] = {"product-type-expander"};
         request->flat = hlo_module_clone(module);
         HLO_FAIL_IF(!request->flat, HLO_RESOURCE_EXHAUSTED, "no memory to copy the program");
         if (flattens) HLO_TRY(spmd_flatten(request->flat, request->arena));
+        if (flattens || joins) spmd_join_chains(request->flat);
         // Parts of a sum are added up before it is converted.
         if (converts) HLO_TRY(hlo_run_passes(request->flat, passes, 1, NULL));
         module = request->flat;

@@ -13,6 +13,8 @@ HloStatus spmd_run_passes(HloModule *module, const SpmdOptions *options, HloAren
 HLO_NODISCARD HloStatus spmd_merge_collectives(HloModule *module, HloArena *scratch);
 // Moves collectives of loop-invariant arrays out of loops; the result is carried along.
 void spmd_hoist_collectives(HloModule *module, HloArena *scratch);
+// Sums that a loop adds up are finished once, after the loop.
+void spmd_accumulate_parts(HloModule *module, HloArena *scratch);
 // An all-reduce of which each device keeps only its slice becomes a reduce-scatter.
 void spmd_form_reduce_scatters(HloModule *module, HloArena *scratch);
 // Joins independent all-reduces of one kind, up to `limit` bytes, into one of a tuple.

@@ -50,14 +50,14 @@ static void map_batch(SpmdRule *rule, const HloShape *indices, int64_t vector_di
     }
 }
 
-// True if operand dimension `d` is indexed and one element of it is taken.
-static bool is_single(HloInts map, int64_t size, int64_t d) {
-    return size == 1 && hlo_ints_contain(map, d);
+// True if operand dimension `d` is indexed.
+static bool is_indexed(HloInts map, int64_t d) {
+    return hlo_ints_contain(map, d);
 }
 
-// An indexed dimension of which one element is taken is a summed factor: each device looks up the indices in its shard,
-// and the devices' results are combined. Propagation does not touch it (blocked): a sharded table does not mean that
-// its readers should be sharded.
+// An indexed dimension that is not taken whole is a summed factor: each device looks up the indices in its shard, and
+// the devices' results are combined. Propagation does not touch it (blocked): a sharded table does not mean that its
+// readers should be sharded.
 static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -72,7 +72,7 @@ static void gather_rule(SpmdRule *rule, const HloInstruction *op) {
             int32_t factor = spmd_rule_factor(rule, SPMD_PASS, operand->dims[d]);
             spmd_rule_map(rule, 0, d, factor);
             spmd_rule_map(rule, result, target, factor);
-        } else if (!batching && is_single(gather->start_index_map, gather->slice_sizes.items[d], d)) {
+        } else if (!batching && is_indexed(gather->start_index_map, d)) {
             int32_t factor = spmd_rule_factor(rule, SPMD_REDUCE, operand->dims[d]);
             rule->factors.items[factor].blocked = true;
             spmd_rule_map(rule, 0, d, factor);
@@ -106,11 +106,25 @@ typedef struct Component {
     int64_t low, high;  // clamped to this first, in the index type
     SpmdAxes axes;      // of the indexed dimension
     int64_t shard;      // its local size
+    int64_t margin;     // elements added before and after the shard, for windows that begin or end in it
 } Component;
 
 // A scalar as an array of the dims of `like`; scalars stay scalars.
 static HloInstruction *splat_like(SpmdPartitioner *partitioner, const HloInstruction *like, HloInstruction *scalar) {
     return like->shape->rank ? spmd_emit_splat(partitioner, scalar, like->shape->dims, like->shape->rank) : scalar;
+}
+
+// -1 where the index is not that of a window wholly inside of the whole array, else `place`: in the margins of a shard
+// such a window would be written.
+static HloInstruction *drop_outside(SpmdPartitioner *partitioner, HloInstruction *index, HloInstruction *place,
+                                    const Component *component) {
+    const HloType type = index->shape->type;
+    HloInstruction *first = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, 0));
+    HloInstruction *end = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, component->high));
+    HloInstruction *from = spmd_emit_compare(partitioner, HLO_ComparisonDirection_GE, index, first);
+    HloInstruction *to = spmd_emit_compare(partitioner, HLO_ComparisonDirection_LT, index, end);
+    HloInstruction *none = splat_like(partitioner, index, spmd_emit_scalar(partitioner, type, -1));
+    return spmd_emit_select(partitioner, spmd_emit_binary(partitioner, HLO_OP_AND, from, to), place, none);
 }
 
 // One component, clamped, as s32 or s64, counted from the start of the shard.
@@ -129,9 +143,15 @@ static HloInstruction *emit_component(SpmdPartitioner *partitioner, HloInstructi
     }
     index = spmd_emit_convert(partitioner, index, wanted);
     if (!component->axes.count) return index;
-    HloInstruction *offset = spmd_emit_offset(partitioner, &component->axes, component->shard);
-    offset = splat_like(partitioner, index, spmd_emit_convert(partitioner, offset, wanted));
-    return spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, index, offset);
+    HloInstruction *offset =
+        spmd_emit_convert(partitioner, spmd_emit_offset(partitioner, &component->axes, component->shard), wanted);
+    if (component->margin) {
+        HloInstruction *margin = spmd_emit_scalar(partitioner, wanted, component->margin);
+        offset = spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, offset, margin);
+    }
+    HloInstruction *place =
+        spmd_emit_binary(partitioner, HLO_OP_SUBTRACT, index, splat_like(partitioner, index, offset));
+    return component->margin && component->low < 0 ? drop_outside(partitioner, index, place, component) : place;
 }
 
 // Emits all components; those of sharded dimensions are also tested against the shard when `inside` is not NULL.
@@ -142,7 +162,8 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
     assert(count >= 0);
     int64_t reach = 0;
     for (int64_t k = 0; k < count; k++) {
-        if (components[k].high > reach) reach = components[k].high;
+        const int64_t most = components[k].high + 2 * components[k].margin + components[k].shard;
+        if (most > reach) reach = most;
     }
     HloType wanted = spmd_place_type(reach);
     HloInstruction **parts = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, count);
@@ -150,7 +171,7 @@ static HloInstruction *emit_indices(SpmdPartitioner *partitioner, HloInstruction
         bool vector = vector_dim < indices->shape->rank;
         HloInstruction *part = vector ? spmd_emit_slice(partitioner, indices, vector_dim, k, k + 1, 1) : indices;
         parts[k] = emit_component(partitioner, part, &components[k], wanted);
-        if (!inside || !components[k].axes.count) continue;
+        if (!inside || !components[k].axes.count || components[k].margin) continue;
         HloInstruction *zero = splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, 0));
         HloInstruction *end =
             splat_like(partitioner, parts[k], spmd_emit_scalar(partitioner, wanted, components[k].shard));
@@ -198,15 +219,20 @@ static Component *gather_components(SpmdPartitioner *partitioner, const SpmdRule
     for (int64_t k = 0; k < gather->start_index_map.count; k++) {
         int64_t d = gather->start_index_map.items[k];
         components[k] = (Component){.high = operand->dims[d] - gather->slice_sizes.items[d], .shard = local->dims[d]};
-        bool single = is_single(gather->start_index_map, gather->slice_sizes.items[d], d);
-        if (single) components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        const int64_t taken = gather->slice_sizes.items[d];
+        const bool passes = taken == operand->dims[d] && !hlo_ints_contain(gather->collapsed_slice_dims, d);
+        if (passes) continue;
+        components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        if (components[k].axes.count && taken > 1) components[k].margin = taken;
     }
     return components;
 }
 
 // Without a sharded indexed dimension the op runs on local shapes as it is. With one, each device gathers at clamped
 // local indices (any row will do where the index is another device's), then replaces rows that are not its own by the
-// op's identity, which the finishing all-reduce ignores.
+// op's identity, which the finishing all-reduce ignores. Where windows of several elements are taken, the shard gets
+// margins of the identity as wide as a window: a window holds this device's elements in their positions, and the
+// identity elsewhere.
 static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_GATHER));
     const HloGatherAttributes *gather = HLO_ATTRIBUTES(op, Gather);
@@ -216,7 +242,14 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
                                    spmd_factor_operand(partitioner, rule, factors, 1).hlo};
     if (!spmd_partial_axes(rule, factors)) return spmd_emit_by_factors(partitioner, rule, factors, operands);
     const Component *components = gather_components(partitioner, rule, factors, operands[0]->shape);
-    HloInstruction *inside = NULL;
+    HloInstruction *inside = NULL, *nothing = spmd_emit_identity(partitioner, rule->reduction, op->shape->type);
+    for (int64_t k = 0; k < gather->start_index_map.count; k++) {
+        const int64_t d = gather->start_index_map.items[k], margin = components[k].margin;
+        if (!margin) continue;
+        const int64_t size = op->operands[0]->shape->dims[d];
+        operands[0] = spmd_emit_mask(partitioner, operands[0], d, &components[k].axes, size, nothing);
+        operands[0] = spmd_emit_pad(partitioner, operands[0], d, margin, margin, nothing);
+    }
     operands[1] = emit_indices(partitioner, operands[1], gather->index_vector_dim, components,
                                gather->start_index_map.count, &inside);
     SpmdSharding *sharding = spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, 0),
@@ -229,9 +262,11 @@ static HloStatus gather_partition(SpmdPartitioner *partitioner, const HloInstruc
     gather_adjust(rule, partitioner->module->arena, attributes, locals, shape);
     attributes->indices_are_sorted = false;
     hlo_instruction_set_attributes(made, attributes);
-    HloInstruction *test = spread_test(partitioner, inside, gather->index_vector_dim, gather->offset_dims, made->shape);
-    HloInstruction *nothing = spmd_emit_identity(partitioner, rule->reduction, op->shape->type);
-    made = spmd_emit_select(partitioner, test, made, splat_like(partitioner, made, nothing));
+    if (inside) {
+        HloInstruction *test =
+            spread_test(partitioner, inside, gather->index_vector_dim, gather->offset_dims, made->shape);
+        made = spmd_emit_select(partitioner, test, made, splat_like(partitioner, made, nothing));
+    }
     spmd_define(partitioner, 0, made, sharding, spmd_partial_axes(rule, factors), rule->reduction);
     return HLO_SUCCESS;
 }
@@ -261,7 +296,7 @@ static void scatter_rule(SpmdRule *rule, const HloInstruction *op) {
         int64_t target = inserted ? -1 : scatter->update_window_dims.items[window++];
         int64_t taken = inserted ? 1 : update->dims[target];
         bool whole = !inserted && taken == input->dims[d];
-        if (!whole && !is_single(scatter->scatter_dims_to_operand_dims, taken, d)) continue;
+        if (!whole && !is_indexed(scatter->scatter_dims_to_operand_dims, d)) continue;
         int32_t factor = spmd_rule_factor(rule, SPMD_PASS, input->dims[d]);
         for (int32_t t = 0; t < 2 * inputs; t++) spmd_rule_map(rule, arrays[t], d, factor);
         for (int32_t i = 0; whole && i < inputs; i++) spmd_rule_map(rule, inputs + 1 + i, target, factor);
@@ -314,8 +349,76 @@ static bool is_row(const SpmdRule *rule, int64_t d, int32_t inputs) {
     return list->count > 0;
 }
 
+// The elements of one window along input dimension `d`.
+static int64_t taken_of(const HloInstruction *op, int64_t d) {
+    const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
+    if (hlo_ints_contain(scatter->inserted_window_dims, d)) return 1;
+    int64_t window = 0;
+    for (int64_t i = 0; i < d; i++) {
+        window +=
+            !hlo_ints_contain(scatter->inserted_window_dims, i) && !hlo_ints_contain(scatter->input_batching_dims, i);
+    }
+    const HloShape *update = op->operands[(op->operand_count - 1) / 2 + 1]->shape;
+    return update->dims[scatter->update_window_dims.items[window]];
+}
+
+// One component for each entry of scatter_dims_to_operand_dims. Indices are clamped to one step outside of the array
+// first, lest a difference overflow.
+static Component *scatter_components(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                     const HloShape *local) {
+    const HloInstruction *op = rule->op;
+    const HloInts map = HLO_ATTRIBUTES(op, Scatter)->scatter_dims_to_operand_dims;
+    Component *components = HLO_ARENA_NEW(partitioner->arena, Component, map.count);
+    for (int64_t k = 0; k < map.count; k++) {
+        const int64_t d = map.items[k], taken = taken_of(op, d);
+        components[k] =
+            (Component){.low = -1, .high = op->operands[0]->shape->dims[d] - taken + 1, .shard = local->dims[d]};
+        // A dimension that updates fill whole is not counted from the shard: its only valid index is 0.
+        if (is_row(rule, d, (op->operand_count - 1) / 2))
+            components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
+        if (components[k].axes.count && taken > 1) components[k].margin = taken;
+    }
+    return components;
+}
+
+// Emits the scatter on inputs with margins, and slices those off again.
+static void scatter_with_margins(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                 const Component *components, HloInstruction **operands) {
+    const HloInstruction *op = rule->op;
+    HloArena *arena = partitioner->module->arena;
+    const int32_t inputs = (op->operand_count - 1) / 2;
+    const HloInts map = HLO_ATTRIBUTES(op, Scatter)->scatter_dims_to_operand_dims;
+    const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, inputs);
+    for (int32_t i = 0; i < inputs; i++) {
+        for (int64_t k = 0; k < map.count; k++) {
+            const int64_t margin = components[k].margin;
+            if (margin) operands[i] = spmd_emit_pad(partitioner, operands[i], map.items[k], margin, margin, NULL);
+        }
+        shapes[i] = operands[i]->shape;
+    }
+    const HloShape *shape = hlo_shape_is_tuple(op->shape) ? hlo_shape_tuple(arena, shapes, inputs) : shapes[0];
+    HloInstruction *made = spmd_clone(partitioner, op, shape, operands, op->operand_count);
+    HloScatterAttributes *attributes = hlo_attributes_copy(arena, HLO_FAMILY_Scatter, op->attributes);
+    attributes->indices_are_sorted = attributes->unique_indices = false;
+    hlo_instruction_set_attributes(made, attributes);
+    HloInstruction **leaves = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, inputs);
+    spmd_emit_leaves(partitioner, made, leaves);
+    for (int32_t i = 0; i < inputs; i++) {
+        for (int64_t k = 0; k < map.count; k++) {
+            const int64_t margin = components[k].margin;
+            if (!margin) continue;
+            leaves[i] = spmd_emit_slice(partitioner, leaves[i], map.items[k], margin, margin + components[k].shard, 1);
+        }
+        SpmdSharding *sharding =
+            spmd_rule_sharding(rule, partitioner->arena, partitioner->mesh, spmd_rule_result(rule, i), factors,
+                               spmd_manual_axes(partitioner, op));
+        spmd_define(partitioner, i, leaves[i], sharding, spmd_partial_axes(rule, factors), rule->reduction);
+    }
+}
+
 // HLO drops updates that are not wholly inside, so another device's rows need no test: counted from this shard they are
-// outside. Indices are clamped to one step beyond the array first, lest a difference overflow.
+// outside. Windows of several elements may lie across shards: each device writes them into its shard and margins as
+// wide as a window on both sides of it, and keeps the shard.
 static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     assert(hlo_is(op, HLO_OP_SCATTER));
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);
@@ -325,18 +428,16 @@ static HloStatus scatter_partition(SpmdPartitioner *partitioner, const HloInstru
     HloInstruction **operands = HLO_ARENA_NEW(partitioner->arena, HloInstruction *, op->operand_count);
     for (int32_t i = 0; i < op->operand_count; i++)
         operands[i] = spmd_factor_operand(partitioner, rule, factors, i).hlo;
-    int64_t count = scatter->scatter_dims_to_operand_dims.count;
-    Component *components = HLO_ARENA_NEW(partitioner->arena, Component, count);
-    for (int64_t k = 0; k < count; k++) {
-        int64_t d = scatter->scatter_dims_to_operand_dims.items[k], size = op->operands[0]->shape->dims[d];
-        components[k] = (Component){.low = -1, .high = size, .shard = operands[0]->shape->dims[d]};
-        // A dimension that updates fill whole is not counted from the shard: its only valid index is 0.
-        if (is_row(rule, d, inputs)) components[k].axes = spmd_rule_dim_axes(rule, partitioner->mesh, 0, d, factors);
-    }
+    const int64_t count = scatter->scatter_dims_to_operand_dims.count;
+    const Component *components = scatter_components(partitioner, rule, factors, operands[0]->shape);
     operands[inputs] = emit_indices(partitioner, operands[inputs], scatter->index_vector_dim, components, count, NULL);
     operands[inputs] = drop_padding(partitioner, rule, factors, inputs, operands[inputs]);
     for (int32_t i = 0; i < inputs; i++) operands[i] = count_once(partitioner, rule, factors, operands[i]);
-    return spmd_emit_by_factors(partitioner, rule, factors, operands);
+    bool margins = false;
+    for (int64_t k = 0; k < count; k++) margins |= components[k].margin > 0;
+    if (!margins) return spmd_emit_by_factors(partitioner, rule, factors, operands);
+    scatter_with_margins(partitioner, rule, factors, components, operands);
+    return HLO_SUCCESS;
 }
 
 // Indices that were moved are not sorted any more, and several may be -1.

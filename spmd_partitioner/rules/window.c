@@ -466,13 +466,17 @@ static int64_t group_count(int64_t written) {
 }
 
 // True if spatial dimension `i` is one where the kernel is sharded: it has more elements than there are windows, as in
-// the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum. Reversed
-// kernels and dilated images are left to the exchange of halos.
+// the gradient of a kernel, which sums over the image. Each device then has a part of every window's sum. Windows that
+// hardly overlap (those of a patch embedding do not at all) need small halos or none, and the image is sharded instead:
+// the halo is compared with half of what all windows begin within. Reversed kernels and dilated images are left to the
+// exchange of halos.
 static bool sums_window(const HloInstruction *op, int64_t i) {
     const HloConvolutionAttributes *convolution = HLO_ATTRIBUTES(op, Convolution);
     const HloWindowDimension *window = &convolution->window->dims[i];
-    return window->size > op->shape->dims[convolution->labels->output_spatial.items[i]] && !window->reversal &&
-           window->base_dilation == 1;
+    const int64_t outputs = op->shape->dims[convolution->labels->output_spatial.items[i]];
+    if (window->size <= outputs || window->reversal || window->base_dilation != 1) return false;
+    const double halo = (double)(window->size - 1) * (double)window->window_dilation + 1 - (double)window->stride;
+    return halo > (double)outputs * (double)window->stride / 2;
 }
 
 // A convolution is a matrix product whose rows are batch and windows: batch and output features pass, input features

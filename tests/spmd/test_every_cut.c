@@ -253,6 +253,76 @@ static const Cut cuts[] = {
          " ROOT c = f32[A,B] scatter(p, i, u), update_window_dims={1}, inserted_window_dims={0}, "
          "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum\n}\n",
      ALL},
+    {"gather of windows",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,2] parameter(1)\n ROOT c = f32[C,2,{B-1}] gather(p, i), "
+     "offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0,1}, index_vector_dim=1, "
+     "slice_sizes={2,{B-1}}\n}\n",
+     ALL},
+    {"gather of windows of rows",
+     "ENTRY e {\n p = s32[A,B] parameter(0)\n i = s64[C,2] parameter(1)\n ROOT c = s32[C,3] gather(p, i), "
+     "offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0,1}, index_vector_dim=1, slice_sizes={1,3}\n}\n",
+     ALL},
+    {"scatter of windows",
+     SUM "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[C,2] parameter(1)\n u = f32[C,2,{B-1}] parameter(2)\n"
+         " ROOT c = f32[A,B] scatter(p, i, u), update_window_dims={1,2}, inserted_window_dims={}, "
+         "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=sum\n}\n",
+     ALL},
+    {"scatter of one window at a constant place",
+     "keep {\n x = f32[] parameter(0)\n ROOT y = f32[] parameter(1)\n}\n"
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[1] constant({1})\n u = f32[A,3] parameter(1)\n"
+     " ROOT c = f32[A,B] scatter(p, i, u), update_window_dims={0,1}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={1}, index_vector_dim=0, to_apply=keep\n}\n",
+     ALL},
+    {"scatter of windows into two arrays",
+     "both {\n a = f32[] parameter(0)\n b = s32[] parameter(1)\n c = f32[] parameter(2)\n d = s32[] parameter(3)\n"
+     " s = f32[] add(a, c)\n t = s32[] maximum(b, d)\n ROOT r = (f32[], s32[]) tuple(s, t)\n}\n"
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n q = s32[A,B] parameter(1)\n i = u8[C,2] parameter(2)\n"
+     " u = f32[C,2] parameter(3)\n v = s32[C,2] parameter(4)\n"
+     " ROOT c = (f32[A,B], s32[A,B]) scatter(p, q, i, u, v), update_window_dims={1}, inserted_window_dims={0}, "
+     "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=both\n}\n",
+     ALL},
+    {"a shift by a pad and a slice",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] constant(7)\n"
+     " s = f32[{A+1},{B+3}] pad(p, z), padding=1_0x0_3\n t = f32[A,{B-1}] slice(s), slice={[0:A], [2:{B+1}]}\n"
+     " ROOT c = f32[{A+1},B] pad(t, z), padding=0_1x1_0\n}\n",
+     ALL},
+    {"a shift by a concatenation",
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n z = f32[] parameter(1)\n f = f32[A,1] broadcast(z), dimensions={}\n"
+     " s = f32[A,{B-2}] slice(p), slice={[0:A], [1:{B-1}]}\n"
+     " t = f32[A,{B-1}] slice(p), slice={[0:A], [1:B]}\n c = f32[A,B] concatenate(f, s, f), dimensions={1}\n"
+     " d = f32[A,{B+1}] concatenate(t, f, f), dimensions={1}\n ROOT e = (f32[A,B], f32[A,{B+1}]) tuple(c, d)\n}\n",
+     ALL},
+    {"slices of a slice",
+     "ENTRY e {\n p = f32[{A+A},{B+B}] parameter(0)\n s = f32[A,{B+B-1}] slice(p), slice={[0:{A+A}:2], [1:{B+B}]}\n"
+     " t = f32[{A-2},{B-1}] slice(s), slice={[1:{A-1}], [0:{B+B-2}:2]}\n"
+     " ROOT c = (f32[A,{B+B-1}], f32[{A-2},{B-1}]) tuple(s, t)\n}\n",
+     ALL},
+    {"convolution of patches",
+     "ENTRY e {\n p = f32[2,{C+C+C+C+C+C+C+C},{A+A+A},3] parameter(0)\n k = f32[8,3,3,6] parameter(1)\n"
+     " ROOT c = f32[2,C,A,6] convolution(p, k), window={size=8x3 stride=8x3}, dim_labels=b01f_01io->b01f\n}\n",
+     ALL},
+    {"convolution of patches that overlap a little",
+     "ENTRY e {\n p = f32[2,{C+C+C+C+C+C+2},4] parameter(0)\n k = f32[8,4,6] parameter(1)\n"
+     " ROOT c = f32[2,C,6] convolution(p, k), window={size=8 stride=6}, dim_labels=b0f_0io->b0f\n}\n",
+     ALL},
+    {"sums that a loop adds up",
+     "more {\n t = (s32[], f32[B,B], f32[B], f32[A,B]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+     " n = s32[] constant(3)\n ROOT l = pred[] compare(i, n), direction=LT\n}\n" SUM
+     "step {\n t = (s32[], f32[B,B], f32[B], f32[A,B]) parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+     " g = f32[B,B] get-tuple-element(t), index=1\n h = f32[B] get-tuple-element(t), index=2\n"
+     " p = f32[A,B] get-tuple-element(t), index=3\n o = s32[] constant(1)\n j = s32[] add(i, o)\n"
+     " d = f32[B,B] dot(p, p), lhs_contracting_dims={0}, rhs_contracting_dims={0}\n"
+     " q = f32[] constant(0.5)\n w = f32[B,B] broadcast(q), dimensions={}\n m = f32[B,B] multiply(w, d)\n"
+     " e = f32[B,B] add(g, m)\n z = f32[] constant(0)\n r = f32[B] reduce(p, z), dimensions={0}, to_apply=sum\n"
+     " f = f32[B] add(r, h)\n c = f32[A,B] cosine(p)\n s = f32[B] reduce(c, z), dimensions={0}, to_apply=sum\n"
+     " k = f32[B] add(f, s)\n ROOT u = (s32[], f32[B,B], f32[B], f32[A,B]) tuple(j, e, k, c)\n}\n"
+     "ENTRY e {\n p = f32[A,B] parameter(0)\n h = f32[B] parameter(1)\n i = s32[] constant(0)\n"
+     " z = f32[] constant(0)\n g = f32[B,B] broadcast(z), dimensions={}\n"
+     " t = (s32[], f32[B,B], f32[B], f32[A,B]) tuple(i, g, h, p)\n"
+     " w = (s32[], f32[B,B], f32[B], f32[A,B]) while(t), condition=more, body=step\n"
+     " x = f32[B,B] get-tuple-element(w), index=1\n y = f32[B] get-tuple-element(w), index=2\n"
+     " ROOT c = (f32[B,B], f32[B]) tuple(x, y)\n}\n",
+     ALL},
     {"dynamic-slice",
      "ENTRY e {\n p = f32[A,B] parameter(0)\n i = s32[] parameter(1)\n j = s32[] parameter(2)\n"
      " ROOT c = f32[2,{B-1}] dynamic-slice(p, i, j), dynamic_slice_sizes={2,{B-1}}\n}\n",

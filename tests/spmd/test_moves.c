@@ -128,6 +128,28 @@ static const struct {
      "p = f32[2,16,8,4] parameter(0)" IMAGE "\n g = f32[2,16,8,4] parameter(1)" IMAGE "\n"
      " ROOT c = f32[3,3,4,4] convolution(p, g), window={size=16x8 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf" WHOLE,
      "2 collective-permute 1 all-reduce", 2 * 2 * 8 * 4 * 4 + 2 * 3 * 144 * 4 / 4},
+    {"patches of an image",
+     "p = f32[2,32,8,4] parameter(0)" IMAGE "\n k = f32[8,4,4,4] parameter(1)" WHOLE "\n"
+     " ROOT c = f32[2,4,2,4] convolution(p, k), window={size=8x4 stride=8x4}, dim_labels=b01f_01io->b01f" IMAGE,
+     "", 0},
+    {"a shift by a pad and a slice",
+     "p = f32[32,8] parameter(0)" ROWS "\n z = f32[] constant(0)\n q = f32[33,8] pad(p, z), padding=1_0x0_0\n"
+     " ROOT s = f32[32,8] slice(q), slice={[0:32], [0:8]}" ROWS,
+     "1 collective-permute", 32},
+    {"a shift by a concatenation",
+     "p = f32[32,8] parameter(0)" ROWS "\n z = f32[] constant(0)\n f = f32[1,8] broadcast(z), dimensions={}\n"
+     " s = f32[31,8] slice(p), slice={[0:31], [0:8]}\n ROOT c = f32[32,8] concatenate(f, s), dimensions={0}" ROWS,
+     "1 collective-permute", 32},
+    {"a window written at a constant place",
+     "p = f32[32,8] parameter(0)" ROWS "\n u = f32[5,8] parameter(1)" WHOLE "\n i = s32[1] constant({6})\n"
+     " ROOT c = f32[32,8] scatter(p, i, u), update_window_dims={0,1}, inserted_window_dims={}, "
+     "scatter_dims_to_operand_dims={0}, index_vector_dim=0, to_apply=sum" ROWS,
+     "", 0},
+    {"windows read at places that the program computes",
+     "p = f32[32,8] parameter(0)" ROWS "\n i = s32[2] parameter(1), sharding={replicated}\n"
+     " ROOT c = f32[2,3,8] gather(p, i), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}, "
+     "index_vector_dim=1, slice_sizes={3,8}, sharding={replicated}",
+     "1 all-reduce", 2 * 3 * 2 * 3 * 8 * 4 / 4},
     {"the gradient of a maximum over the border",
      "p = f32[2,16,8,4] parameter(0)" IMAGE "\n s = f32[2,8,4,4] parameter(1)" IMAGE "\n z = f32[] constant(0)\n"
      " ROOT c = f32[2,16,8,4] select-and-scatter(p, s, z), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x1_1x1_1x0_0}, "

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Along a sharded dimension a slice and a pad each exchange elements with neighbours. One after the other they would
+// send nearly all of an array back and forth, where their composition is a shift by an element:
+//     %p = f32[65] pad(f32[64] %x, %v), padding=1_0      %s = f32[64] slice(%p), slice={[0:64]}
+//     is  f32[64] pad(%x, %v), padding=1_-1              one element to the next device
+//
+// The rules, all for slices with a stride of 1 and pads without holes where two of them meet:
+//     slice(pad(x, v))                   a pad; amounts may become negative
+//     slice(slice(x))                    a slice, with any strides
+//     pad(pad(x, v), v)                  a pad, unless the outer one adds where the inner one removes
+//     concatenate(v …, slice(x), v …)    a pad, where v … are arrays of one value: a shift as jnp and models write it
+#include "spmd_partitioner/chain.h"
+
+#include <assert.h>
+
+#include "hlo/ir/instruction.h"
+#include "hlo/ir/literal.h"
+
+// What a chain is replaced by. `operand` alone is set by the plan; the rest by its kind.
+typedef struct Joined {
+    HloInstruction *operand, *value;  // value: of a pad; NULL for a slice
+    int64_t *low, *high;              // of a pad
+    int64_t *starts, *limits, *strides;
+} Joined;
+
+static int64_t stride_of(const HloSliceAttributes *slice, int32_t dim) {
+    return slice->strides.count ? slice->strides.items[dim] : 1;
+}
+
+// True if another op may be computed from this one's operand instead of from its result.
+static bool is_link(const HloInstruction *at) {
+    return !at->sharding && !at->control_predecessors.count && !at->control_successors.count &&
+           !hlo_shape_is_dynamic(at->shape) && !hlo_shape_is_dynamic(at->operands[0]->shape);
+}
+
+// A pad of `size` elements by these amounts takes away no more than there is.
+static bool is_plain(int64_t low, int64_t high, int64_t size) {
+    return low >= -size && high >= -size && low + high + size >= 0;
+}
+
+static bool join_slice_of_pad(const HloInstruction *at, Joined *joined) {
+    const HloInstruction *inner = at->operands[0];
+    const HloSliceAttributes *slice = HLO_ATTRIBUTES(at, Slice);
+    const HloPadding *padding = &HLO_ATTRIBUTES(inner, Pad)->padding;
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        const HloPadDimension *pad = &padding->items[d];
+        const int64_t cut = inner->shape->dims[d] - slice->limits.items[d];
+        joined->low[d] = pad->low - slice->starts.items[d];
+        joined->high[d] = pad->high - cut;
+        if (pad->interior || stride_of(slice, d) != 1 ||
+            !is_plain(joined->low[d], joined->high[d], inner->operands[0]->shape->dims[d]))
+            return false;
+    }
+    joined->value = inner->operands[1];
+    return true;
+}
+
+static bool join_slices(const HloInstruction *at, Joined *joined) {
+    const HloInstruction *inner = at->operands[0];
+    const HloSliceAttributes *outer = HLO_ATTRIBUTES(at, Slice), *first = HLO_ATTRIBUTES(inner, Slice);
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        const int64_t stride = stride_of(first, d), count = at->shape->dims[d];
+        joined->starts[d] = first->starts.items[d] + outer->starts.items[d] * stride;
+        if (__builtin_mul_overflow(stride, stride_of(outer, d), &joined->strides[d])) return false;
+        if (count < 2) joined->strides[d] = 1;
+        joined->limits[d] = count ? joined->starts[d] + (count - 1) * joined->strides[d] + 1 : joined->starts[d];
+        if (joined->limits[d] > inner->operands[0]->shape->dims[d]) return false;
+    }
+    joined->value = NULL;
+    return true;
+}
+
+static bool join_pads(const HloInstruction *at, Joined *joined) {
+    const HloInstruction *inner = at->operands[0];
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        const HloPadDimension *a = &HLO_ATTRIBUTES(inner, Pad)->padding.items[d];
+        const HloPadDimension *b = &HLO_ATTRIBUTES(at, Pad)->padding.items[d];
+        joined->low[d] = a->low + b->low;
+        joined->high[d] = a->high + b->high;
+        const bool hides = (a->low < 0 && b->low > 0) || (a->high < 0 && b->high > 0);
+        if (a->interior || b->interior || hides ||
+            !is_plain(joined->low[d], joined->high[d], inner->operands[0]->shape->dims[d]))
+            return false;
+    }
+    joined->value = inner->operands[1];
+    return at->operands[1] == inner->operands[1];
+}
+
+// The scalar that all elements of an array are; NULL for any other array. *literal is set where it is in a constant.
+static HloInstruction *value_of(const HloInstruction *at, const HloLiteral **literal) {
+    *literal = NULL;
+    if (at->sharding) return NULL;
+    if (hlo_is(at, HLO_OP_BROADCAST) && hlo_shape_is_scalar(at->operands[0]->shape)) return at->operands[0];
+    if (!hlo_is(at, HLO_OP_CONSTANT) || !hlo_literal_is_splat(hlo_constant_literal(at))) return NULL;
+    *literal = hlo_constant_literal(at);
+    return (HloInstruction *)at;
+}
+
+// The one part of a concatenation that is a slice, with all others arrays of one and the same scalar; -1 if it is
+// another concatenation.
+static int32_t shifted_part(const HloInstruction *at) {
+    const HloInstruction *value = NULL;
+    int32_t part = -1;
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        const HloLiteral *literal;
+        const HloInstruction *scalar = value_of(at->operands[i], &literal);
+        if (scalar) {
+            // A constant would have to be made as a scalar: what JAX writes are broadcasts.
+            if (literal || (value && value != scalar)) return -1;
+            value = scalar;
+        } else if (part >= 0 || !hlo_is(at->operands[i], HLO_OP_SLICE)) {
+            return -1;
+        } else {
+            part = i;
+        }
+    }
+    return value ? part : -1;
+}
+
+static bool join_shift(const HloInstruction *at, Joined *joined) {
+    const int32_t part = shifted_part(at);
+    const int64_t along = HLO_ATTRIBUTES(at, Dimensions)->dimensions.items[0];
+    if (part < 0 || !is_link(at->operands[part])) return false;
+    const HloInstruction *slice = at->operands[part];
+    const HloInstruction *array = slice->operands[0];
+    const HloSliceAttributes *attributes = HLO_ATTRIBUTES(slice, Slice);
+    int64_t before = 0, after = 0;
+    for (int32_t i = 0; i < at->operand_count; i++) {
+        if (i != part) *(i < part ? &before : &after) += at->operands[i]->shape->dims[along];
+    }
+    for (int32_t d = 0; d < at->shape->rank; d++) {
+        joined->low[d] = -attributes->starts.items[d];
+        joined->high[d] = attributes->limits.items[d] - array->shape->dims[d];
+        // A pad cannot take elements away and put others in their place.
+        if (d == along && ((before && joined->low[d]) || (after && joined->high[d]))) return false;
+        if (d == along) joined->low[d] += before;
+        if (d == along) joined->high[d] += after;
+        if (stride_of(attributes, d) != 1 || !is_plain(joined->low[d], joined->high[d], array->shape->dims[d]))
+            return false;
+    }
+    joined->operand = slice->operands[0];
+    joined->value = at->operands[part ? 0 : 1]->operands[0];
+    return true;
+}
+
+// Whether `at` ends a chain, and what of. The arrays of `joined` have room for its dimensions.
+static bool join(const HloInstruction *at, Joined *joined) {
+    if (!hlo_shape_is_array(at->shape) || hlo_shape_is_dynamic(at->shape) || !at->operand_count) return false;
+    HloInstruction *inner = at->operands[0];
+    joined->operand = hlo_is(at, HLO_OP_CONCATENATE) ? NULL : inner->operand_count ? inner->operands[0] : NULL;
+    switch (at->opcode) {
+        case HLO_OP_CONCATENATE: return join_shift(at, joined);
+        case HLO_OP_PAD: return hlo_is(inner, HLO_OP_PAD) && is_link(inner) && join_pads(at, joined);
+        case HLO_OP_SLICE:
+            if (hlo_is(inner, HLO_OP_PAD)) return is_link(inner) && join_slice_of_pad(at, joined);
+            return hlo_is(inner, HLO_OP_SLICE) && is_link(inner) && join_slices(at, joined);
+        default: return false;
+    }
+}
+
+static Joined room_for(HloArena *arena, int64_t rank) {
+    int64_t *room = HLO_ARENA_NEW(arena, int64_t, 5 * rank + 1);
+    return (Joined){.low = room,
+                    .high = room + rank,
+                    .starts = room + 2 * rank,
+                    .limits = room + 3 * rank,
+                    .strides = room + 4 * rank};
+}
+
+bool spmd_has_chains(const HloModule *module) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    bool found = false;
+    for (int64_t c = 0; c < module->computations.count && !found; c++) {
+        for (const HloInstruction *at = module->computations.items[c]->first; at && !found; at = at->next) {
+            const HloOpcode opcode = at->opcode;
+            if (opcode != HLO_OP_SLICE && opcode != HLO_OP_PAD && opcode != HLO_OP_CONCATENATE) continue;
+            Joined joined = room_for(scratch, at->shape->rank);
+            found = join(at, &joined);
+        }
+    }
+    hlo_arena_free(scratch);
+    return found;
+}
+
+// The op that replaces `at`, before it, with its annotations.
+static HloInstruction *emit(HloInstruction *at, const Joined *joined) {
+    HloArena *arena = at->parent->module->arena;
+    const int64_t rank = at->shape->rank;
+    HloInstruction *operands[2] = {joined->operand, joined->value}, *made;
+    if (joined->value) {
+        HloPadDimension *dims = HLO_ARENA_NEW(arena, HloPadDimension, rank);
+        for (int64_t d = 0; d < rank; d++) dims[d] = (HloPadDimension){.low = joined->low[d], .high = joined->high[d]};
+        HloPadAttributes attributes = {{dims, rank}};
+        made = hlo_instruction_new(at->parent, HLO_OP_PAD, at->shape, operands, 2, &attributes, at->name);
+    } else {
+        HloSliceAttributes attributes = {hlo_ints(arena, joined->starts, rank), hlo_ints(arena, joined->limits, rank),
+                                         hlo_ints(arena, joined->strides, rank)};
+        made = hlo_instruction_new(at->parent, HLO_OP_SLICE, at->shape, operands, 1, &attributes, at->name);
+    }
+    hlo_instruction_copy_annotations(made, at);
+    hlo_instruction_move_before(made, at);
+    return made;
+}
+
+// Operands come first, so that a chain of several ops becomes one step by step.
+void spmd_join_chains(HloModule *module) {
+    HloArena *scratch = hlo_arena_scratch_new();
+    for (int64_t c = 0; c < module->computations.count; c++) {
+        for (HloInstruction *at = module->computations.items[c]->first, *next; at; at = next) {
+            next = at->next;
+            const HloOpcode opcode = at->opcode;
+            if (opcode != HLO_OP_SLICE && opcode != HLO_OP_PAD && opcode != HLO_OP_CONCATENATE) continue;
+            if (at->control_predecessors.count || at->control_successors.count) continue;
+            Joined joined = room_for(scratch, at->shape->rank);
+            if (!join(at, &joined)) continue;
+            HloInstruction *made = emit(at, &joined);
+            const char *name = at->name;
+            hlo_instruction_replace_uses(at, made);
+            hlo_instruction_remove(at);
+            hlo_instruction_set_name(made, name);
+        }
+    }
+    hlo_arena_free(scratch);
+}

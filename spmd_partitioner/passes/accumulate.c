@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// A loop that adds up finished sums adds up the parts instead, and the total is finished once, after the loop:
+// gradients over micro-batches, weights of a recurrent network.
+//
+//     body     %g = f32[64] get-tuple-element(%carry), index=1
+//              %r = f32[64] all-reduce(%d)
+//              the root has  %h = f32[64] add(%g, %r)  as element 1
+//     becomes  add(%g, %d) in a loop that begins with zeros; after it an all-reduce of the element, and what the
+//     element
+//              began with is added to it
+//
+// A sum may be scaled by a constant, or its elements be rearranged, before it is added, and several sums may be added
+// in one iteration. Nothing else may see the element inside of the loop: neither the condition nor the body. A
+// reduce-scatter moves too, where the program has room: each device then carries parts of the whole array, instead of
+// its share of the sum (WHOLE_BYTES).
+#include <assert.h>
+#include <math.h>
+
+#include "hlo/analysis/loop.h"
+#include "spmd_partitioner/passes/passes.h"
+
+enum {
+    TERMS = 16,             // sums that are added to one element in an iteration, at most
+    CHAIN = 8,              // ops between a sum and where it is added
+    WHOLE_BYTES = 64 << 20  // an array that a device carries whole for the sake of fewer reduce-scatters
+};
+
+// One element of a loop's tuple that is added to.
+typedef struct Element {
+    HloInstruction *loop;
+    int64_t index;
+    HloInstruction *read;         // in the body
+    HloInstruction *adds[TERMS];  // from the read to the root
+    HloInstruction *sums[TERMS];  // the collectives of the terms
+    int32_t count;
+} Element;
+
+// The only instruction that reads element `index` of a tuple; NULL if there are several, or the tuple has other users.
+static HloInstruction *only_read(const HloInstruction *tuple, int64_t index) {
+    HloInstruction *found = NULL;
+    for (int64_t i = 0; i < tuple->users.count; i++) {
+        HloInstruction *user = tuple->users.items[i];
+        if (!hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT)) return NULL;
+        if (HLO_ATTRIBUTES(user, TupleIndex)->index != index) continue;
+        if (found) return NULL;
+        found = user;
+    }
+    return found;
+}
+
+// Whether nothing reads element `index` of a tuple.
+static bool is_unread(const HloInstruction *tuple, int64_t index) {
+    for (int64_t i = 0; i < tuple->users.count; i++) {
+        const HloInstruction *user = tuple->users.items[i];
+        if (!hlo_is(user, HLO_OP_GET_TUPLE_ELEMENT) || HLO_ATTRIBUTES(user, TupleIndex)->index == index) return false;
+    }
+    return true;
+}
+
+// True if `at` has one value in all of its elements, a constant: the same on all devices.
+static bool is_constant(const HloInstruction *at) {
+    if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
+    return hlo_is(at, HLO_OP_CONSTANT) && hlo_literal_is_splat(hlo_constant_literal(at));
+}
+
+// A constant that parts may be multiplied by: infinity times parts of different signs would be NaN.
+static bool is_scale(const HloInstruction *at) {
+    if (!is_constant(at)) return false;
+    if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
+    return hlo_type_is_integer(at->shape->type) ||
+           (hlo_type_is_float(at->shape->type) && isfinite(hlo_literal_get_double(hlo_constant_literal(at), 0)));
+}
+
+static bool is_zero(const HloInstruction *at) {
+    if (!is_constant(at)) return false;
+    if (hlo_is(at, HLO_OP_BROADCAST)) at = at->operands[0];
+    const HloLiteral *literal = hlo_constant_literal(at);
+    const unsigned char *data = literal->data;
+    for (int64_t i = 0; i < hlo_type_bytes(at->shape->type); i++)
+        if (data[i]) return false;
+    return true;
+}
+
+// The instruction whose sum `at` is when it is applied to parts; NULL if it is none.
+static HloInstruction *linear_operand(const HloInstruction *at) {
+    switch (at->opcode) {
+        case HLO_OP_RESHAPE:
+        case HLO_OP_TRANSPOSE:
+        case HLO_OP_COPY:
+        case HLO_OP_NEGATE: return at->operands[0];
+        case HLO_OP_MULTIPLY:
+            if (is_scale(at->operands[1])) return at->operands[0];
+            return is_scale(at->operands[0]) ? at->operands[1] : NULL;
+        default: return NULL;
+    }
+}
+
+static bool adds(const HloComputation *reducer) {
+    return hlo_is(reducer->root, HLO_OP_ADD) && reducer->parameters.count == 2 &&
+           hlo_is(reducer->root->operands[0], HLO_OP_PARAMETER) &&
+           hlo_is(reducer->root->operands[1], HLO_OP_PARAMETER) &&
+           reducer->root->operands[0] != reducer->root->operands[1];
+}
+
+// The collective that finishes the sum `term`, which nothing else uses; NULL if it is no such sum.
+static HloInstruction *sum_of(HloInstruction *term) {
+    bool direct = true;
+    for (int32_t i = 0; i < CHAIN && term && term->users.count == 1; i++) {
+        const bool scattered = hlo_is(term, HLO_OP_REDUCE_SCATTER);
+        if (scattered ? direct : hlo_is(term, HLO_OP_ALL_REDUCE)) {
+            const bool plain = term->operand_count == 1 && hlo_shape_is_array(term->shape) && adds(term->called[0]) &&
+                               !term->control_predecessors.count && !term->control_successors.count &&
+                               hlo_instruction_frontend_attribute(term, "meshlo.reason");
+            return plain ? term : NULL;
+        }
+        term = linear_operand(term);
+        direct = false;
+    }
+    return NULL;
+}
+
+// Whether one collective after the loop can do the work of both.
+static bool same_kind(const HloInstruction *a, const HloInstruction *b) {
+    const HloCollectiveAttributes *x = HLO_ATTRIBUTES(a, Collective), *y = HLO_ATTRIBUTES(b, Collective);
+    return a->opcode == b->opcode && hlo_ints_equal(x->dimensions, y->dimensions) &&
+           hlo_shape_equal(a->operands[0]->shape, b->operands[0]->shape, HLO_COMPARE_DIMS_ONLY) ==
+               hlo_shape_equal(a->shape, b->shape, HLO_COMPARE_DIMS_ONLY) &&
+           x->use_global_device_ids == y->use_global_device_ids &&
+           hlo_replica_groups_equal(x->replica_groups, y->replica_groups);
+}
+
+// Follows the element from the read to the root, through additions of sums only.
+static bool follow(Element *element) {
+    HloInstruction *root = element->loop->called[1]->root, *at = element->read;
+    while (at != root) {
+        if (at->users.count != 1) return false;
+        HloInstruction *user = at->users.items[0];
+        if (user == root) break;
+        if (!hlo_is(user, HLO_OP_ADD) || user->operands[0] == user->operands[1] || element->count == TERMS)
+            return false;
+        HloInstruction *sum = sum_of(user->operands[user->operands[0] == at]);
+        if (!sum || (element->count && !same_kind(element->sums[0], sum))) return false;
+        element->adds[element->count] = user;
+        element->sums[element->count++] = sum;
+        at = user;
+    }
+    int32_t places = 0;
+    for (int32_t i = 0; i < root->operand_count; i++) places += root->operands[i] == at;
+    return element->count > 0 && places == 1 && root->operands[element->index] == at;
+}
+
+// Whether the element's sums can wait, and are worth it.
+static bool can_wait(Element *element) {
+    HloInstruction *loop = element->loop;
+    element->read = only_read(loop->called[1]->parameters.items[0], element->index);
+    if (!element->read || !hlo_shape_is_array(element->read->shape)) return false;
+    if (!is_unread(loop->called[0]->parameters.items[0], element->index) || !follow(element)) return false;
+    const HloInstruction *sum = element->sums[0];
+    if (hlo_is(sum, HLO_OP_ALL_REDUCE)) return true;
+    return hlo_trip_count(loop) > 1 && hlo_shape_bytes(sum->operands[0]->shape) <= WHOLE_BYTES;
+}
+
+// ---- the change
+
+// A tuple shape with another element.
+static const HloShape *with_element(HloArena *arena, const HloShape *tuple, int64_t index, const HloShape *shape) {
+    const HloShape **elements = HLO_ARENA_NEW(arena, const HloShape *, tuple->element_count);
+    for (int32_t i = 0; i < tuple->element_count; i++) elements[i] = i == index ? shape : tuple->elements[i];
+    return hlo_shape_tuple(arena, elements, tuple->element_count);
+}
+
+// Zeros before the loop.
+static HloInstruction *emit_zeros(HloInstruction *loop, const HloShape *shape) {
+    HloArena *arena = loop->parent->module->arena;
+    HloLiteral *literal = hlo_literal_in_arena(arena, hlo_shape_scalar(arena, shape->type));
+    HloConstantAttributes constant = {literal};
+    HloInstruction *zero = hlo_instruction_new(loop->parent, HLO_OP_CONSTANT, literal->shape, NULL, 0, &constant, NULL);
+    hlo_instruction_move_before(zero, loop);
+    if (!shape->rank) return zero;
+    HloDimensionsAttributes dimensions = {{NULL, 0}};
+    HloInstruction *zeros = hlo_instruction_new(loop->parent, HLO_OP_BROADCAST, shape, &zero, 1, &dimensions, NULL);
+    hlo_instruction_move_before(zeros, loop);
+    return zeros;
+}
+
+// Lets the loop begin with zeros of `shape`; what the element began with before.
+static HloInstruction *begin_with_zeros(const Element *element, const HloShape *shape) {
+    HloInstruction *loop = element->loop, *init = loop->operands[0];
+    HloComputation *condition = loop->called[0], *body = loop->called[1];
+    HloArena *arena = loop->parent->module->arena;
+    HloInstruction *before = init->operands[element->index];
+    const HloShape *tuple = with_element(arena, init->shape, element->index, shape);
+    HloInstruction *zeros = emit_zeros(loop, shape);
+    HloInstruction *changed =
+        hlo_instruction_new(loop->parent, HLO_OP_TUPLE, tuple, init->operands, init->operand_count, NULL, NULL);
+    hlo_instruction_move_before(changed, loop);
+    hlo_instruction_set_operand(changed, element->index, zeros);
+    hlo_instruction_set_operand(loop, 0, changed);
+    loop->shape = condition->parameters.items[0]->shape = body->parameters.items[0]->shape = body->root->shape = tuple;
+    element->read->shape = shape;
+    for (int32_t i = 0; i < element->count; i++) element->adds[i]->shape = shape;
+    if (!init->users.count) hlo_instruction_remove(init);
+    return before;
+}
+
+// Finishes the sum after the loop, in place of the element.
+static void finish(const Element *element, HloInstruction *sum, HloInstruction *before, HloInstruction *result) {
+    const HloShape *shape = result->shape;
+    HloInstruction *parts = hlo_instruction_new(result->parent, HLO_OP_GET_TUPLE_ELEMENT, element->read->shape,
+                                                result->operands, 1, result->attributes, NULL);
+    HloInstruction *whole = hlo_instruction_clone(result->parent, sum, shape, &parts, 1);
+    hlo_instruction_move_after(parts, result);
+    hlo_instruction_move_after(whole, parts);
+    if (!is_zero(before)) {
+        HloInstruction *both[2] = {before, whole};
+        HloInstruction *total = hlo_instruction_new(result->parent, HLO_OP_ADD, shape, both, 2, NULL, NULL);
+        hlo_instruction_move_after(total, whole);
+        whole = total;
+    }
+    // A result of the program has its annotations.
+    whole->sharding = result->sharding;
+    for (int64_t i = 0; i < result->frontend_attributes.count; i++)
+        hlo_instruction_set_frontend_attribute(whole, result->frontend_attributes.items[i].key,
+                                               result->frontend_attributes.items[i].value);
+    hlo_instruction_replace_uses(result, whole);
+    hlo_instruction_remove(result);
+}
+
+static void wait_for(Element *element) {
+    HloInstruction *sum = element->sums[0], *loop = element->loop;
+    // An all-reduce of rearranged elements becomes one of what is carried.
+    const bool scattered = hlo_is(sum, HLO_OP_REDUCE_SCATTER);
+    const HloShape *shape = scattered ? sum->operands[0]->shape : element->read->shape;
+    HloInstruction *before = begin_with_zeros(element, shape);
+    HloInstruction *result = only_read(loop, element->index);
+    assert(result); /* the caller has looked */
+    finish(element, sum, before, result);
+    for (int32_t i = 0; i < element->count; i++) {
+        hlo_instruction_replace_uses(element->sums[i], element->sums[i]->operands[0]);
+        hlo_instruction_remove(element->sums[i]);
+    }
+}
+
+// Start and result must be written out as tuples, and the loop's computations be its own.
+static bool is_own_loop(const HloInstruction *loop) {
+    return hlo_is(loop->operands[0], HLO_OP_TUPLE) && hlo_is(loop->called[1]->root, HLO_OP_TUPLE) &&
+           loop != loop->parent->root && loop->called[0]->callers.count == 1 && loop->called[1]->callers.count == 1 &&
+           loop->called[0]->root != loop->called[0]->parameters.items[0];
+}
+
+// Inner loops first: a sum that leaves one may be added up by the next.
+void spmd_accumulate_parts(HloModule *module, HloArena *scratch) {
+    int64_t count;
+    HloComputation **order = hlo_module_post_order(module, scratch, &count);
+    for (int64_t c = 0; c < count; c++) {
+        for (HloInstruction *at = order[c]->first; at; at = at->next) {
+            if (!hlo_is(at, HLO_OP_WHILE) || !is_own_loop(at)) continue;
+            for (int32_t i = 0; i < at->operands[0]->operand_count; i++) {
+                Element element = {.loop = at, .index = i};
+                if (only_read(at, i) && can_wait(&element)) wait_for(&element);
+            }
+        }
+    }
+}
