@@ -116,6 +116,7 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_string(writer, "mesh", report->mesh);
     json_string(writer, "mesh_source", report->mesh_source);
     json_integer(writer, "num_devices", report->num_devices);
+    json_integer(writer, "slice_devices", report->slice_devices);
     json_seconds(writer, "step_seconds", report->step_picoseconds);
     json_seconds(writer, "launch_seconds", report->launch_picoseconds);
     json_seconds(writer, "compute_seconds", report->compute_picoseconds);
@@ -126,6 +127,10 @@ void emu_report_json(HloJsonWriter *writer, const EmuReport *report) {
     json_count(writer, "flops_per_device", report->flops_per_device);
     json_count(writer, "matrix_flops_per_device", report->matrix_flops_per_device);
     json_count(writer, "hbm_bytes_per_device", report->hbm_bytes_per_device);
+    hlo_json_key(writer, "recomputed_flops_per_device");
+    hlo_json_double(writer, report->recomputed_flops_per_device);
+    hlo_json_key(writer, "hfu");
+    hlo_json_double(writer, report->hfu);
     hlo_json_key(writer, "mfu");
     hlo_json_double(writer, report->mfu);
     json_integer(writer, "hbm_peak_bytes", report->hbm_peak_bytes);
@@ -365,9 +370,11 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_part(text, "exposed collectives", report->exposed_picoseconds, step);
     if (report->copy_picoseconds) print_part(text, "exposed copies", report->copy_picoseconds, step);
     print_part(text, "(all collectives)", report->collective_picoseconds, step);
-    hlo_text_format(text,
-                    "work: %.4g flop a device, model flop utilisation %.1f %%\nmemory: ", report->flops_per_device,
+    hlo_text_format(text, "work: %.4g flop a device, model flop utilisation %.1f %%", report->flops_per_device,
                     100 * report->mfu);
+    if (report->recomputed_flops_per_device > 0)
+        hlo_text_format(text, ", with recomputation %.1f %%", 100 * report->hfu);
+    hlo_text_string(text, "\nmemory: ");
     emu_print_bytes(report->hbm_peak_bytes, text);
     hlo_text_string(text, " of ");
     emu_print_bytes(report->hbm_capacity_bytes, text);
@@ -377,6 +384,9 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
     print_amount(text, "aliased", report->alias_bytes);
     print_amount(text, "temporaries", report->temp_bytes);
     print_busiest_link(report, text);
+    if (report->num_devices < report->slice_devices)
+        hlo_text_format(text, "note: %lld of the slice's %lld devices take no part\n",
+                        (long long)(report->slice_devices - report->num_devices), (long long)report->slice_devices);
     if (report->unknown_trip_counts)
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");

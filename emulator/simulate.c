@@ -146,6 +146,18 @@ static void note_unknown_call(Simulation *simulation, const EmuKernel *kernel) {
     }
 }
 
+// Whether the products of a kernel are made again for the backward pass: jax.checkpoint marks the scopes of what it
+// recomputes (jax/_src/ad_checkpoint.py).
+static bool is_recomputed(const EmuKernel *kernel) {
+    for (int64_t i = 0; i < kernel->member_count; i++) {
+        const HloInstruction *at = kernel->members[i];
+        const bool works = emu_instruction_class(at) == EMU_OP_MATRIX || hlo_is(at, HLO_OP_CUSTOM_CALL);
+        const char *scope = works && at->metadata ? at->metadata->op_name : NULL;
+        if (works) return scope && strstr(scope, "rematted_computation");
+    }
+    return false;
+}
+
 // Runs a kernel of the device. `repeat` is the product of the trip counts of all enclosing loops: a body is timed once
 // and multiplied.
 static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
@@ -165,6 +177,8 @@ static void run_kernel(Simulation *simulation, const EmuKernel *kernel) {
     simulation->now = emu_add(simulation->now, cost.picoseconds);
     report->flops_per_device += (cost.matrix_flops + cost.other_flops) * simulation->repeat;
     report->matrix_flops_per_device += cost.matrix_flops * simulation->repeat;
+    if (cost.matrix_flops > 0 && is_recomputed(kernel))
+        report->recomputed_flops_per_device += cost.matrix_flops * simulation->repeat;
     report->hbm_bytes_per_device += (cost.read_bytes + cost.written_bytes) * simulation->repeat;
     int64_t *part = cost.bound == EMU_BOUND_MEMORY ? &report->memory_picoseconds : &report->compute_picoseconds;
     *part = emu_add(*part, emu_times(cost.picoseconds, simulation->repeat));
@@ -664,11 +678,14 @@ static HloStatus simulate(void *argument) {
     report->mesh = copy_string(arena, call->options ? call->options->mesh : NULL);
     report->mesh_source = copy_string(arena, call->options ? call->options->mesh_source : NULL);
     report->num_devices = participants;
+    report->slice_devices = call->topology->device_count;
     report->launch_picoseconds = chip->launch_picoseconds;
     report->step_picoseconds = report->healthy_step_picoseconds = simulation->now;
     report->faults = copy_string(arena, call->options ? call->options->faults : NULL);
     const double peak = chip->bf16_flops_per_chip / (double)chip->devices_per_chip;
-    if (simulation->now > 0) report->mfu = report->matrix_flops_per_device / peak / ((double)simulation->now * 1e-12);
+    const double possible = peak * (double)simulation->now * 1e-12;
+    if (possible > 0) report->hfu = report->matrix_flops_per_device / possible;
+    if (possible > 0) report->mfu = (report->matrix_flops_per_device - report->recomputed_flops_per_device) / possible;
     report->ops = simulation->ops.items;
     report->op_count = simulation->ops.count;
     collect_links(simulation);

@@ -69,6 +69,7 @@ typedef struct EmuReport {
     const char *module;
     const char *mesh, *mesh_source;  // as in EmuOptions; "" where they are NULL
     int64_t num_devices;             // that take part
+    int64_t slice_devices;           // that the slice has
     int64_t step_picoseconds;        // launch + compute + memory + vector … + exposed collectives and copies
     int64_t launch_picoseconds;
     int64_t compute_picoseconds;     // kernels bound by the systolic arrays or the vector unit
@@ -79,7 +80,9 @@ typedef struct EmuReport {
     double flops_per_device;
     double matrix_flops_per_device;
     double hbm_bytes_per_device;
-    double mfu;  // matrix operations over what the device could do in a step at its bf16 peak
+    double recomputed_flops_per_device;  // of products that are made again for the backward pass (jax.checkpoint)
+    double hfu;                          // matrix operations over what the device could do in a step at its bf16 peak
+    double mfu;                          // the same without what is recomputed: model FLOP utilisation
     int64_t argument_bytes, output_bytes, alias_bytes, temp_bytes;
     int64_t hbm_peak_bytes, hbm_capacity_bytes, hbm_reserved_bytes;
     int64_t collective_bytes_per_device;  // sum of what one device sends, ring algorithm

@@ -382,3 +382,31 @@ Test(emulator_schedule, damaged_kernels_leave_the_stated_work) {
         emu_report_free(report);
     }
 }
+
+// ---- utilisation
+
+// Products that are made again for the backward pass are no work of the model.
+Test(emulator_schedule, recomputed_products_are_no_model_work) {
+    static const char text[] =
+        "HloModule m, num_partitions=4\nENTRY e { x = bf16[4096,4096] parameter(0)\n"
+        " a = bf16[4096,4096] dot(x,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "metadata={op_name=\"jit(f)/checkpoint/dot_general\"}\n"
+        " b = bf16[4096,4096] dot(a,x), lhs_contracting_dims={1}, rhs_contracting_dims={0}, "
+        "metadata={op_name=\"jit(f)/checkpoint/rematted_computation/dot_general\"}\n"
+        " ROOT c = bf16[4096,4096] dot(b,x), lhs_contracting_dims={1}, rhs_contracting_dims={0} }";
+    HloModule *module = parse(text);
+    EmuTopology *topology = NULL;
+    EmuReport *report = NULL;
+    HloText summary = {0};
+    cr_assert_null(emu_topology_parse("v6e-16", &topology));
+    cr_assert_null(emu_simulate(module, topology, NULL, &report));
+    cr_assert_float_eq(report->mfu, report->hfu * 2 / 3, 1e-9);
+    cr_assert_gt(report->hfu, 0.5);
+    emu_report_write_summary(report, &summary);
+    cr_assert_not_null(strstr(summary.data, "12 of the slice's 16 devices take no part"), "%s", summary.data);
+    cr_assert_not_null(strstr(summary.data, "with recomputation"), "%s", summary.data);
+    hlo_text_free(&summary);
+    emu_report_free(report);
+    emu_topology_free(topology);
+    hlo_module_free(module);
+}
