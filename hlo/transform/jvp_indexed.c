@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tangents of sorting, gathering and scattering, and of linear algebra.
+// Tangents of sorting, gathering and scattering.
 #include "hlo/transform/structure.h"
 
 HloInstruction *hlo_transform_take_along(HloBuilder *b, HloInstruction *x, HloInstruction *indices, int64_t dimension) {
@@ -140,71 +140,4 @@ void hlo_jvp_scatter(HloJvp *j, HloInstruction **out) {
     } else {
         overwriting_scatter(j, out);
     }
-}
-
-// ---------------------------------------------------------------------------------------------------------------------
-// Linear algebra
-
-HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x) {
-    if (!x || !hlo_type_is_complex(x->shape->type)) return x;
-    return hlo_build_complex(b, hlo_build_real(b, x), hlo_build_negate(b, hlo_build_imag(b, x)));
-}
-
-// A matrix whose elements below the diagonal (`lower`) or above it are kept, those on it multiplied by `diagonal`.
-static HloInstruction *triangle(HloBuilder *b, HloInstruction *x, bool lower, double diagonal) {
-    HloInts dims = hlo_transform_dims(x);
-    HloInstruction *row = hlo_build_iota(b, HLO_S32, dims, dims.count - 2);
-    HloInstruction *column = hlo_build_iota(b, HLO_S32, dims, dims.count - 1);
-    int32_t direction = lower ? HLO_ComparisonDirection_GT : HLO_ComparisonDirection_LT;
-    HloInstruction *side = hlo_build_compare(b, row, column, direction);
-    HloInstruction *on = hlo_build_compare(b, row, column, HLO_ComparisonDirection_EQ);
-    HloInstruction *zero = hlo_build_splat_like(b, x, 0);
-    HloInstruction *factor = hlo_build_select(b, on, hlo_build_splat_like(b, x, diagonal), zero);
-    return hlo_build_mul(b, x, hlo_build_select(b, side, hlo_build_splat_like(b, x, 1), factor));
-}
-
-static HloInstruction *product(HloBuilder *b, HloInstruction *x, HloInstruction *y) {
-    if (!x || !y) return NULL;
-    int64_t batch[HLO_MAXIMUM_RANK], count = x->shape->rank - 2;
-    for (int64_t i = 0; i < count; i++) batch[i] = i;
-    static const int32_t HIGHEST[] = {HLO_Precision_HIGHEST, HLO_Precision_HIGHEST};
-    HloDotAttributes attributes = {.lhs_batch = {batch, count},
-                                   .rhs_batch = {batch, count},
-                                   .lhs_contracting = HLO_DIMS(count + 1),
-                                   .rhs_contracting = HLO_DIMS(count),
-                                   .precision = {HIGHEST, 2}};
-    return hlo_build_dot(b, x, y, &attributes, HLO_INVALID);
-}
-
-// L' = L Phi(L^-1 A' L^-H), where Phi takes the lower triangle and half of the diagonal.
-void hlo_jvp_cholesky(HloJvp *j, HloInstruction **out) {
-    HloBuilder *b = j->b;
-    HloInstruction *l = hlo_jvp_result(j), *t = hlo_jvp_tangent(j, 0);
-    if (!HLO_ATTRIBUTES(j->old, Cholesky)->lower) {
-        hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of a cholesky with lower=false", j->old->name);
-        return;
-    }
-    HloTriangularSolveAttributes right = {.lower = true, .transpose_a = HLO_Transpose_ADJOINT};
-    HloTriangularSolveAttributes left = {.left_side = true, .lower = true, .transpose_a = HLO_Transpose_NO_TRANSPOSE};
-    HloInstruction *inner = hlo_build_triangular_solve(b, l, hlo_build_triangular_solve(b, l, t, &right), &left);
-    if (inner) out[0] = product(b, l, triangle(b, inner, true, 0.5));
-}
-
-// op(A) X = B: X' = op(A)^-1 (B' - op(A') X), of A' only the triangle that is read.
-void hlo_jvp_triangular_solve(HloJvp *j, HloInstruction **out) {
-    HloBuilder *b = j->b;
-    const HloTriangularSolveAttributes *attributes = HLO_ATTRIBUTES(j->old, TriangularSolve);
-    HloInstruction *t = hlo_jvp_tangent(j, 0), *right = hlo_jvp_tangent(j, 1);
-    if (t) {
-        int64_t swap[HLO_MAXIMUM_RANK], rank = t->shape->rank;
-        HloInstruction *x = hlo_jvp_result(j);
-        t = triangle(b, t, attributes->lower, attributes->unit_diagonal ? 0 : 1);
-        for (int64_t i = 0; i < rank; i++) swap[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
-        if (attributes->transpose_a != HLO_Transpose_NO_TRANSPOSE) t = hlo_build_transpose(b, t, (HloInts){swap, rank});
-        if (attributes->transpose_a == HLO_Transpose_ADJOINT) t = hlo_transform_conjugate(b, t);
-        t = hlo_build_negate(b, attributes->left_side ? product(b, t, x) : product(b, x, t));
-        right = hlo_transform_sum(b, right, t);
-    }
-    HloInstruction *operands[] = {hlo_jvp_operand(j, 0), right};
-    out[0] = hlo_jvp_apply(j, operands, 2);
 }

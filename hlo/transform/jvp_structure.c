@@ -343,7 +343,7 @@ void hlo_jvp_custom_call(HloJvp *j, HloInstruction **out) {
         hlo_jvp_rule(opcode)(j, out);
     else if (kind == HLO_CALL_TOPK)
         hlo_jvp_topk(j, out);
-    else
+    else if (!hlo_transform_decomposition(j, out))
         hlo_jvp_fail(j, HLO_UNIMPLEMENTED, "%s: there is no derivative of the custom call to %s", j->old->name,
                      HLO_ATTRIBUTES(j->old, CustomCall)->target);
 }

@@ -19,5 +19,7 @@ HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, H
                                              const HloScatterAttributes *attributes, const HloShape *updates);
 // The conjugate; x itself if it is real.
 HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x);
+// The tangents of a decomposition by custom call; false if its target has none.
+bool hlo_transform_decomposition(HloJvp *j, HloInstruction **out);
 
 #endif

@@ -213,6 +213,11 @@ def algebra():
     yield "triangular_solve_complex", lambda m, r: lax.linalg.triangular_solve(m, r, left_side=True, lower=True, transpose_a=True, conjugate_a=True), \
         [np.tril(random((4, 4), 1, dtype=np.complex128)) + 3 * np.eye(4), random((4, 2), 2, dtype=np.complex128)], BOTH
     yield "cholesky", jnp.linalg.cholesky, [positive], BOTH
+    yield "cho_solve", lambda m, r: jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(m, lower=True), r), [positive, b], BOTH
+    yield "eigh_values", jnp.linalg.eigvalsh, [positive], BOTH
+    yield "eigh", lambda m: (lambda w, v: (w, jnp.abs(v)))(*jnp.linalg.eigh(m)), [positive], BOTH
+    h = random((3, 3), 5, dtype=np.complex128)
+    yield "eigh_complex", lambda m: (lambda w, v: (w, jnp.abs(v)))(*jnp.linalg.eigh(m)), [h + h.conj().T], BOTH
 
 
 def all_functions():
