@@ -155,7 +155,7 @@ static HloComputation *build_part(HloBatch *v, HloStatus (*body)(void *), LoopPa
 static bool find_batched(HloBatch *v, bool *flags, int64_t count) {
     for (bool changed = true; changed;) {
         bool *out = HLO_ARENA_NEW(v->scratch, bool, count + 1), *condition = HLO_ARENA_NEW(v->scratch, bool, 1);
-        memcpy(out, flags, (size_t)count * sizeof *out);
+        for (int64_t k = 0; k < count; k++) out[k] = flags[k];
         HloComputation *body = hlo_batch_computation(v, v->old->called[1], flags, out);
         HloComputation *test = body ? hlo_batch_computation(v, v->old->called[0], flags, condition) : NULL;
         if (!test) return false;
@@ -166,7 +166,7 @@ static bool find_batched(HloBatch *v, bool *flags, int64_t count) {
             out[k] |= condition[0];
             changed |= out[k] && !flags[k];
         }
-        memcpy(flags, out, (size_t)count * sizeof *flags);
+        for (int64_t k = 0; k < count; k++) flags[k] = out[k];
     }
     return true;
 }

@@ -183,9 +183,9 @@ static HloOpcode reducer_of(const HloInstruction *i, int32_t called) {
 
 static void refuse_reducer(HloJvp *j) {
     hlo_jvp_fail(j, HLO_UNIMPLEMENTED,
-                 "%s: there is no derivative of a %s by the computation %s: only of those of one array by add, %s",
+                 "%s: there is no derivative of a %s by the computation %s: only of those of one array by add%s",
                  j->old->name, hlo_op_text(j->old->opcode), j->old->called[0]->name,
-                 hlo_is(j->old, HLO_OP_REDUCE) ? "multiply, maximum or minimum" : "maximum or minimum");
+                 hlo_is(j->old, HLO_OP_REDUCE) ? ", multiply, maximum or minimum" : "");
 }
 
 void hlo_jvp_reduce(HloJvp *j, HloInstruction **out) {
@@ -317,7 +317,7 @@ void hlo_jvp_reduce_window(HloJvp *j, HloInstruction **out) {
     else if (extreme && !hlo_jvp_tangent(j, 1))
         out[0] = chosen_tangent(j, hlo_jvp_operand(j, 0), hlo_jvp_tangent(j, 0), direction);
     else if (!carrying_window(j, out))
-        refuse_reducer(j);
+        hlo_transform_expand_window(j, out);
 }
 
 // The choice of the elements has derivative zero.

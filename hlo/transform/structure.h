@@ -17,6 +17,8 @@ HloInstruction *hlo_transform_take_along(HloBuilder *b, HloInstruction *x, HloIn
 // The gather that reads from an array of x's sizes what the scatter of `attributes` writes for `updates`.
 HloInstruction *hlo_transform_gather_updates(HloBuilder *b, HloInstruction *x, HloInstruction *indices,
                                              const HloScatterAttributes *attributes, const HloShape *updates);
+// The tangents of a reduce-window by any computation of elementwise ops whose initial values are its identity.
+void hlo_transform_expand_window(HloJvp *j, HloInstruction **out);
 // The conjugate; x itself if it is real.
 HloInstruction *hlo_transform_conjugate(HloBuilder *b, HloInstruction *x);
 // The tangents of a decomposition by custom call; false if its target has none.
