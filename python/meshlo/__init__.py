@@ -12,6 +12,7 @@ Programs are what JAX lowers or exports, or HLO and StableHLO in any form (`load
 below `meshlo.Error` with its text. All functions may be called from any thread.
 """
 from meshlo import testing
+from meshlo._compare import Comparison, Sweep, compare, sweep
 from meshlo._emulate import Emulation, Explanation, emulate, explain, partition
 from meshlo._library import Error, InvalidArgument, ResourceExhausted, Unimplemented, version as _version
 from meshlo._machine import Device, Topology, devices, devices_of, plugin_path, topology
@@ -21,7 +22,7 @@ from meshlo._run import evaluate, run
 __version__ = _version()
 
 __all__ = [
-    "Device", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Program", "ResourceExhausted", "Topology",
-    "Unimplemented", "devices", "devices_of", "emulate", "evaluate", "explain", "load", "partition", "plugin_path", "run",
-    "testing", "topology",
+    "Comparison", "Device", "Emulation", "Error", "Explanation", "InvalidArgument", "Partitioned", "Program", "ResourceExhausted", "Sweep", "Topology",
+    "Unimplemented", "compare", "devices", "devices_of", "emulate", "evaluate", "explain", "load", "partition", "plugin_path", "run",
+    "sweep", "testing", "topology",
 ]

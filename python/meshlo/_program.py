@@ -188,6 +188,7 @@ class Partitioned:
         options = ffi.new("CompileOptions *", {"is_verified": True})
         options.spmd = arguments.options[0]
         options.is_per_device = program.is_per_device or lib.spmd_is_partitioned(program._module)
+        self.mesh = ",".join(f"{name}={size}" for name, size in _axes(mesh)) or None  # as it was given
         self._compiled = made("CompiledModule", lib.compiled_module_free, lib.compile_module, program._module, options)
         self._arguments = arguments
 

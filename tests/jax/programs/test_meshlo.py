@@ -131,12 +131,15 @@ def test_emulations_are_those_of_the_command(tmp_path):
     program = sharded()
     file = tmp_path / "step.mlir"
     file.write_text(program.as_text(debug_info=True))
+    # All but where the mesh is from: a call says it in another way than a command line.
+    numbers = lambda values: {key: value for key, value in values.items() if not key.startswith("mesh")}  # noqa: E731
     report = meshlo.emulate(program, "v2-8")
-    assert report.as_dict() == command("emulate", file, "--topology", "v2-8")
+    assert numbers(report.as_dict()) == numbers(command("emulate", file, "--topology", "v2-8"))
     assert report.step_seconds == pytest.approx(report.as_dict()["step_seconds"])
     other = meshlo.emulate(lowered(), "v5e-8", mesh={"d": 8}, shard={1: P("d", None)})
     file.write_text(lowered().as_text(debug_info=True))
-    assert other.as_dict() == command("emulate", file, "--topology", "v5e-8", "--mesh", "d=8", "--shard", "p1=d,-")
+    assert numbers(other.as_dict()) == numbers(command("emulate", file, "--topology", "v5e-8", "--mesh", "d=8", "--shard", "p1=d,-"))
+    assert other.as_dict()["mesh"] == "d=8"
     assert other.fits and 0 < other.hbm_peak < other.hbm_capacity and len(other.ops) == len(other.as_dict()["ops"])
 
 
@@ -192,6 +195,28 @@ def test_explanations_name_each_collective_and_its_bytes():
     assert "all-reduce" in {one["opcode"] for one in why.collectives} and why.collectives[0]["opcode"] in str(why)
     again = meshlo.partition(lowered(), mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")})
     assert again.num_partitions == 4 and meshlo.load(again.as_text()).num_partitions == 4
+
+
+def test_plans_are_compared_by_what_they_cost_and_send():
+    both = meshlo.compare({"rows": dict(program=lowered(), shard={1: P("x", None)}), "depth": dict(program=lowered(), shard={0: P("x", None), 1: P(None, "x")})},
+                          on="v5e-4", mesh={"x": 4})
+    rows = {row["name"]: row for row in both.rows}
+    assert rows["depth"]["bytes"] == meshlo.explain(lowered(), mesh={"x": 4}, shard={0: P("x", None), 1: P(None, "x")}).total_bytes
+    assert both.best == min(rows, key=lambda name: rows[name]["step_seconds"]) and "depth" in str(both)
+    changes = both.differences("rows", "depth")
+    assert sum(one["second"] - one["first"] for one in changes) == rows["depth"]["bytes"] - rows["rows"]["bytes"]
+
+
+def test_sweeps_try_every_mesh_of_every_slice():
+    results = meshlo.sweep(lowered(), on=["v5e-4", "v2-8"], mesh="a=*,b=*", shard={1: P("a", None), 0: P(None, "b")})
+    assert {(row["on"], row["mesh"]) for row in results.rows} == {
+        ("v5e-4", "a=1,b=4"), ("v5e-4", "a=2,b=2"), ("v5e-4", "a=4,b=1"), ("v2-8", "a=1,b=8"), ("v2-8", "a=2,b=4"), ("v2-8", "a=4,b=2"), ("v2-8", "a=8,b=1")}
+    assert results.rows == sorted(results.rows, key=lambda row: row["step_seconds"]) and results.best == results.rows[0]
+    one = meshlo.emulate(lowered(), "v5e-4", mesh="a=2,b=2", shard={1: P("a", None), 0: P(None, "b")})
+    assert one.step_seconds in [row["step_seconds"] for row in results.rows if row["mesh"] == "a=2,b=2"]
+    assert "v5e-4" in str(results)
+    with pytest.raises(meshlo.InvalidArgument, match="a=x"):
+        meshlo.sweep(lowered(), on="v5e-4", mesh="a=x")
 
 
 def test_slices_are_as_jax_lists_them():

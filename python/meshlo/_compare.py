@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several plans side by side: what they cost, and which of their collectives differ."""
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator, Mapping
+
+from meshlo._emulate import Emulation, emulate
+from meshlo._library import Error, InvalidArgument
+from meshlo._machine import Topology
+from meshlo._program import load
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3f} s" if seconds >= 1 else f"{seconds * 1e3:.3f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.2f} µs"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
+
+
+def _grid(rows: list[list[str]]) -> str:
+    """Columns aligned: the first to the left, the others to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join([row[0].ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _row(name: str, one: Emulation) -> dict[str, Any]:
+    numbers = one.as_dict()
+    return {"name": name, "step_seconds": one.step_seconds, "mfu": one.mfu, "hbm_peak": one.hbm_peak, "fits": one.fits,
+            "bytes": numbers["collective_bytes_per_device"], "exposed_seconds": one.exposed_collective_seconds}
+
+
+class Comparison:
+    """Emulations by name. `rows` has the numbers of each, `differences(a, b)` the collectives that two do not share; `str()` is a
+    table."""
+
+    def __init__(self, emulations: dict[str, Emulation]):
+        self.emulations = emulations
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """For each: name, step_seconds, mfu, hbm_peak, fits, bytes (sent by a device), exposed_seconds."""
+        return [_row(name, one) for name, one in self.emulations.items()]
+
+    @property
+    def best(self) -> str:
+        """The name of the fastest that fits; ValueError if none does."""
+        fitting = [row for row in self.rows if row["fits"]]
+        if not fitting:
+            raise ValueError("none of them fits")
+        return min(fitting, key=lambda row: row["step_seconds"])["name"]
+
+    def differences(self, first: str, second: str) -> list[dict[str, Any]]:
+        """By kind and source line, where two differ: opcode, source, and the bytes that a device sends in `first` and `second`."""
+        sums: dict[tuple[str, str], list[int]] = {}
+        for index, name in enumerate((first, second)):
+            for one in self.emulations[name].partitioned.collectives:
+                key = (one["opcode"].removesuffix("-start"), one["source"])
+                sums.setdefault(key, [0, 0])[index] += one["bytes"] * (one["trip_count"] or 1)
+        return [{"opcode": opcode, "source": source, "first": before, "second": after}
+                for (opcode, source), (before, after) in sorted(sums.items(), key=lambda item: -abs(item[1][1] - item[1][0])) if before != after]
+
+    def __str__(self) -> str:
+        table = [["", "step", "of matrix peak", "peak memory", "sent", "waiting for the network"]]
+        for row in self.rows:
+            table.append([row["name"], _time(row["step_seconds"]), f"{row['mfu']:.1%}", _size(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"),
+                          _size(row["bytes"]), f"{row['exposed_seconds'] / row['step_seconds']:.1%}" if row["step_seconds"] else ""])
+        return _grid(table)
+
+    def __repr__(self) -> str:
+        return f"<meshlo.Comparison of {', '.join(self.emulations)}>"
+
+
+def compare(alternatives: Mapping[str, Any], on: str | Topology | None = None, *, mesh: Any = None, shard: Any = None) -> Comparison:
+    """Emulates several plans: {"now": lowered, "sharded": other}, or of one program {"wide": dict(program=lowered, mesh="data=8")}.
+    A value is a program, or a dict of arguments for `emulate()`; what it does not say is taken from here."""
+    if not alternatives:
+        raise InvalidArgument("nothing to compare")
+    results = {}
+    for name, one in alternatives.items():
+        arguments = {"on": on, "mesh": mesh, "shard": shard} | (dict(one) if isinstance(one, Mapping) else {"program": one})
+        results[str(name)] = emulate(**arguments)
+    return Comparison(results)
+
+
+def _factorisations(count: int, parts: int) -> Iterator[tuple[int, ...]]:
+    """All ways to write `count` as a product of `parts` numbers, in order."""
+    if parts == 1:
+        yield (count,)
+        return
+    for first in range(1, count + 1):
+        if count % first == 0:
+            for rest in _factorisations(count // first, parts - 1):
+                yield (first, *rest)
+
+
+def _meshes(pattern: str | None, devices: int) -> list[str | None]:
+    """The meshes that `data=*,model=4` stands for on this many devices."""
+    if pattern is None:
+        return [None]
+    axes = [axis.partition("=") for axis in pattern.split(",")]
+    if not all(name and equals and (size == "*" or size.isdigit() and int(size) > 0) for name, equals, size in axes):
+        raise InvalidArgument(f"mesh: wants data=*,model=4, not {pattern!r}")
+    fixed = 1
+    for _, _, size in axes:
+        fixed *= 1 if size == "*" else int(size)
+    stars = sum(size == "*" for _, _, size in axes)
+    if stars == 0:
+        return [pattern] if fixed <= devices else []
+    if devices % fixed:
+        return []
+    result = []
+    for sizes in _factorisations(devices // fixed, stars):
+        left = iter(sizes)
+        result.append(",".join(f"{name}={next(left) if size == '*' else size}" for name, _, size in axes))
+    return result
+
+
+class Sweep:
+    """The results of `sweep()`, those that fit first, the fastest first. `rows` has the numbers, `str()` is a table, `failures` has what
+    could not be emulated, with the reason."""
+
+    def __init__(self, rows: list[dict[str, Any]], failures: list[dict[str, str]]):
+        self.rows = sorted(rows, key=lambda row: (not row["fits"], row["step_seconds"]))
+        self.failures = failures
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The row of the fastest that fits; ValueError if none does."""
+        if not self.rows or not self.rows[0]["fits"]:
+            raise ValueError("none of them fits")
+        return self.rows[0]
+
+    def __str__(self) -> str:
+        table = [["slice", "mesh", "step", "of matrix peak", "peak memory", "sent"]]
+        for row in self.rows:
+            table.append([row["on"], row["mesh"] or "the program's", _time(row["step_seconds"]), f"{row['mfu']:.1%}",
+                          _size(row["hbm_peak"]) + ("" if row["fits"] else " (does not fit)"), _size(row["bytes"])])
+        return _grid(table) + "".join(f"\n{one['on']} {one['mesh']}: {one['reason']}" for one in self.failures)
+
+    def __repr__(self) -> str:
+        return f"<meshlo.Sweep of {len(self.rows)} plans>"
+
+
+def sweep(program: Any, on: Iterable[str] | str, mesh: str | None = None, *, shard: Any = None) -> Sweep:
+    """Emulates a program on several slices and, with `mesh="data=*,model=*"`, on every mesh of these axes that a slice's devices
+    form. A mesh that does not fit the program is a failure of its own, not an exception."""
+    one = load(program)
+    slices = on.split(",") if isinstance(on, str) else list(on)
+    if not slices:
+        raise InvalidArgument("which slices? on=['v5e-8', 'v6e-8']")
+    rows, failures = [], []
+    for name in slices:
+        where = Topology(name)
+        for axes in _meshes(mesh, where._topology.device_count):
+            try:
+                rows.append(_row(name, emulate(one, where, mesh=axes, shard=shard)) | {"on": name, "mesh": axes})
+            except Error as problem:
+                failures.append({"on": name, "mesh": axes or "", "reason": str(problem).splitlines()[0]})
+    return Sweep(rows, failures)
