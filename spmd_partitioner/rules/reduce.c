@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reductions. One operand and a known op give partial results, finished late. For everything else the partial results
-// of the devices are gathered and reduced once more.
+// of the devices are exchanged for a part of the result's elements (or gathered, where no dimension of it can be
+// divided), and reduced once more.
 //
 //     f32[8] reduce(f32[8,16] %a, %init), dimensions={1}, add, %a sharded along dimension 1 by x
 //     local   reduce(f32[8,4] %a', 0), partial over {x}: an all-reduce finishes it, then %init is added
-//     any     argmax-like, of two operands: reduce each, all-gather f32[4,8] and s32[4,8], reduce those
+//     any     argmax-like, of two operands: reduce each, all-to-all to f32[4,2] and s32[4,2], reduce those; the result
+//     is
+//             sharded along its own dimension
 //
 // The padding of an uneven shard would be reduced too, so it is first set to a value that changes nothing. An init
 // value that is no identity must count once, not once a device: the devices then start from the identity, and the init
@@ -98,15 +101,72 @@ static HloInstruction **emit_reduce(SpmdPartitioner *partitioner, const HloInstr
     return leaves;
 }
 
+// The axes of the reduced factors.
+static SpmdAxes reduced_axes(const SpmdRule *rule, const SpmdAxes *factors) {
+    SpmdAxes axes = {0};
+    for (int64_t f = 0; f < rule->factors.count; f++) {
+        if (rule->factors.items[f].kind == SPMD_REDUCE) spmd_axes_append(&axes, &factors[f]);
+    }
+    return axes;
+}
+
+// A result dimension that can be divided among the devices that hold partial results: each then reduces its part of
+// them, and sends about 2 / g of what a gather on g devices does, if the result is needed whole at all. -1 if there is
+// none, or nothing to win.
+static int32_t divided_dim(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                           const SpmdSharding *sharding) {
+    const SpmdAxes axes = reduced_axes(rule, factors);
+    const HloShape *global = rule->tensors[spmd_rule_result(rule, 0)].shape;
+    const int64_t group = spmd_axes_product(partitioner->mesh, &axes);
+    if (group < 3 || hlo_shape_is_dynamic(global)) return -1;
+    for (int32_t d = 0; d < global->rank; d++) {
+        if (!sharding->dims[d].count && global->dims[d] > 0 && global->dims[d] % group == 0) return d;
+    }
+    return -1;
+}
+
+// Exchanges the devices' partial results, along a new leading dimension, for a part of result dimension `dim` of all of
+// them, and reduces that. Local results and their shardings are changed to those of the part.
+static HloInstruction **reduce_exchanged(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
+                                         HloInstruction *const *partials, HloInstruction **operands, int32_t dim,
+                                         SpmdSharding **shardings, const HloShape **results) {
+    const SpmdAxes axes = reduced_axes(rule, factors);
+    const int64_t group = spmd_axes_product(partitioner->mesh, &axes);
+    HloArena *arena = partitioner->module->arena;
+    for (int32_t i = 0; i < rule->result_count; i++) {
+        const HloShape *global = rule->tensors[spmd_rule_result(rule, i)].shape, *shape = partials[i]->shape;
+        int64_t *dims = HLO_ARENA_NEW(arena, int64_t, global->rank + 1);
+        int64_t *local = HLO_ARENA_NEW(arena, int64_t, global->rank + 1);
+        SpmdSharding *from = spmd_sharding_new(partitioner->arena, global->rank + 1, shardings[i]->manual);
+        dims[0] = group;
+        local[0] = 1;
+        from->dims[0] = axes;
+        for (int32_t d = 0; d < global->rank; d++) {
+            dims[d + 1] = global->dims[d];
+            local[d + 1] = shape->dims[d];
+            from->dims[d + 1] = shardings[i]->dims[d];
+        }
+        SpmdSharding *to = spmd_sharding_copy(partitioner->arena, from);
+        to->dims[0] = (SpmdAxes){0};
+        to->dims[dim + 1] = axes;
+        SpmdLocal rows = {.hlo = spmd_emit_reshape(partitioner, partials[i], local, global->rank + 1),
+                          .global = hlo_shape_with_dims(arena, global, dims, global->rank + 1),
+                          .sharding = from};
+        SpmdReason reason = {.op = rule->op, .what = "partial result"};
+        operands[i] = spmd_reshard(partitioner, rows, to, 0, reason).hlo;
+        shardings[i] = spmd_sharding_copy(partitioner->arena, shardings[i]);
+        shardings[i]->dims[dim] = axes;
+        results[i] = spmd_local_shape(arena, partitioner->mesh, global, shardings[i]);
+    }
+    return emit_reduce(partitioner, rule->op, operands, results, true);
+}
+
 // Gathers the devices' partial results along a new leading dimension and reduces that. `operands` are the op's, whose
 // arrays are replaced; the init values after them stay.
 static HloInstruction **reduce_gathered(SpmdPartitioner *partitioner, const SpmdRule *rule, const SpmdAxes *factors,
                                         HloInstruction *const *partials, HloInstruction **operands,
                                         const HloShape *const *results) {
-    SpmdAxes axes = {0};
-    for (int64_t f = 0; f < rule->factors.count; f++) {
-        if (rule->factors.items[f].kind == SPMD_REDUCE) spmd_axes_append(&axes, &factors[f]);
-    }
+    const SpmdAxes axes = reduced_axes(rule, factors);
     for (int32_t i = 0; i < rule->result_count; i++) {
         const HloShape *shape = partials[i]->shape;
         int64_t *dims = HLO_ARENA_NEW(partitioner->arena, int64_t, shape->rank + 1);
@@ -163,7 +223,9 @@ static HloStatus reduce_any(SpmdPartitioner *partitioner, const SpmdRule *rule, 
     HloInstruction **leaves = emit_reduce(partitioner, op, operands, results, false);
     if (partial) {
         memcpy(operands + inputs, inits, sizeof *inits * (size_t)inputs);
-        leaves = reduce_gathered(partitioner, rule, factors, leaves, operands, results);
+        const int32_t dim = divided_dim(partitioner, rule, factors, shardings[0]);
+        leaves = dim < 0 ? reduce_gathered(partitioner, rule, factors, leaves, operands, results)
+                         : reduce_exchanged(partitioner, rule, factors, leaves, operands, dim, shardings, results);
     }
     for (int32_t i = 0; i < inputs; i++) spmd_define(partitioner, i, leaves[i], shardings[i], 0, HLO_OPCODE_COUNT);
     return HLO_SUCCESS;

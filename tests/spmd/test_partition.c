@@ -104,6 +104,12 @@ static const struct {
      "sharding={devices=[1,4]<=[4]}\n b = f32[8,16,1] broadcast(p), dimensions={0,1}\n r = f32[8,16] reshape(b)\n"
      " s = f32[8,16] sine(r)\n ROOT d = f32[8,8] dot(s, q), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
      "1 all-gather"},
+    // The largest of each row with its place: the places alone are gathered, of the rows that a device has decided.
+    {"p = f32[8,64] parameter(0), sharding={devices=[1,4]<=[4]}\n i = s32[8,64] iota(), iota_dimension=1\n"
+     " z = f32[] constant(-inf)\n o = s32[] constant(0)\n"
+     " t = (f32[8], s32[8]) reduce(p, i, z, o), dimensions={1}, to_apply=first\n"
+     " ROOT c = s32[8] get-tuple-element(t), index=1, sharding={replicated}",
+     "2 all-to-all 1 all-gather"},
     // A sorted dimension: its axes move to the other one and back.
     {"p = f32[8,8] parameter(0), sharding={devices=[4,1]<=[4]}\n"
      " ROOT r = f32[8,8] sort(p), dimensions={0}, to_apply=less, sharding={devices=[4,1]<=[4]}",
@@ -113,13 +119,17 @@ static const struct {
 Test(partition, minimal_collectives) {
     for (size_t i = 0; i < HLO_COUNT_OF(minimal); i++) {
         HloText text = {0};
-        hlo_text_format(&text,
-                        "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
-                        " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nmost {\n x = f32[] parameter(0)\n"
-                        " y = f32[] parameter(1)\n ROOT l = pred[] compare(x, y), direction=GE\n}\n\nsum {\n"
-                        " x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\n\n"
-                        "ENTRY e {\n %s\n}\n",
-                        minimal[i].body);
+        hlo_text_format(
+            &text,
+            "HloModule m, num_partitions=4\n\nless {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n"
+            " ROOT l = pred[] compare(x, y), direction=LT\n}\n\nfirst {\n a = f32[] parameter(0)\n"
+            " i = s32[] parameter(1)\n b = f32[] parameter(2)\n j = s32[] parameter(3)\n"
+            " g = pred[] compare(a, b), direction=GE\n v = f32[] select(g, a, b)\n"
+            " k = s32[] select(g, i, j)\n ROOT r = (f32[], s32[]) tuple(v, k)\n}\n\nmost {\n x = f32[] parameter(0)\n"
+            " y = f32[] parameter(1)\n ROOT l = pred[] compare(x, y), direction=GE\n}\n\nsum {\n"
+            " x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT l = f32[] add(x, y)\n}\n\n"
+            "ENTRY e {\n %s\n}\n",
+            minimal[i].body);
         expect_collectives(text.data, NULL, minimal[i].want);
         hlo_text_free(&text);
     }
