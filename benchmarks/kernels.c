@@ -239,7 +239,7 @@ static void run_top_k(void) {
     must(cpu_top_k(pool, HLO_F32, 64, 32000, 8, true, output, (int32_t *)(void *)(output + 4096), inputs[0]));
 }
 static void run_argmax(void) {
-    must(cpu_arg_extreme(pool, HLO_F32, true, 1024, 4096, 1, HLO_S32, NULL, output, inputs[0]));
+    must(cpu_argminmax(pool, HLO_F32, true, 1024, 4096, 1, HLO_S32, NULL, output, inputs[0]));
 }
 static void run_cumsum(void) {
     const float zero = 0;

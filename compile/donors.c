@@ -108,7 +108,7 @@ static int64_t take_result(Matching *matching, const HloShape *donor) {
 static HloStatus keep_alias(Matching *matching, const HloAlias *alias) {
     HLO_FAIL_IF(!leaf_at(parameter_shape(matching->module, alias->operand), alias->operand_index) ||
                     !leaf_at(matching->results, alias->output_index),
-                HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that is not there");
+                HLO_INVALID_ARGUMENT, "input_output_alias names a parameter or result that does not exist");
     matching->taken[hlo_shape_leaf_number(matching->results, alias->output_index)] = true;
     matching->aliases[matching->count++] = *alias;
     return HLO_SUCCESS;
@@ -129,7 +129,7 @@ static HloInts index_of_leaf(HloArena *arena, const HloShape *shape, int64_t lea
 
 static HloStatus match_donor(Matching *matching, const HloDonor *donor) {
     const HloShape *given = leaf_at(parameter_shape(matching->module, donor->parameter), donor->index);
-    HLO_FAIL_IF(!given, HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that is not there");
+    HLO_FAIL_IF(!given, HLO_INVALID_ARGUMENT, "buffer_donor names a parameter that does not exist");
     const int64_t result = take_result(matching, given);
     if (result < 0) return HLO_SUCCESS;
     matching->aliases[matching->count++] =

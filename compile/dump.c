@@ -74,7 +74,7 @@ static HloStatus check_stages(const char *list) {
             const char *name = compile_stage_name((CompileStage)stage);
             known |= strlen(name) == length && memcmp(list, name, length) == 0;
         }
-        HLO_FAIL_IF(!known, HLO_INVALID_ARGUMENT, "'%.*s' is no stage of the compile pipeline", (int)length, list);
+        HLO_FAIL_IF(!known, HLO_INVALID_ARGUMENT, "'%.*s' is not a stage of the compile pipeline", (int)length, list);
         list += length + (list[length] == ',');
     }
     return HLO_SUCCESS;

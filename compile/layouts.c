@@ -159,7 +159,7 @@ static HloStatus keep_given(const Resolution *resolution, const HloShape **shape
     for (int32_t i = 0; i < (*shape)->rank; i++)
         descending &= layout->minor_to_major.items[i] == (*shape)->rank - 1 - i;
     HLO_FAIL_IF(hlo_shape_memory_space(*shape) == HLO_SPACE_UNPINNED_HOST && !descending, HLO_INVALID_ARGUMENT,
-                "an argument or result in unpinned_host memory wants another order than row-major");
+                "an argument or result in unpinned_host memory has a layout that is not row-major");
     if (layout->tile_count == 0) *shape = lay_out(resolution, *shape, &layout->minor_to_major);
     return HLO_SUCCESS;
 }

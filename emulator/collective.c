@@ -362,7 +362,7 @@ static HloStatus time_permute(Timing *timing, const HloInstruction *collective, 
     for (int64_t i = 0; i < list->count; i++) {
         const HloPair pair = list->items[i];
         HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= numbers || pair.target >= numbers,
-                    HLO_INVALID_ARGUMENT, "%s: pair {%lld,%lld} names a device beyond the %lld that there are",
+                    HLO_INVALID_ARGUMENT, "%s: pair {%lld,%lld} names a device outside of the %lld devices",
                     collective->name, (long long)pair.source, (long long)pair.target, (long long)numbers);
         for (int64_t copy = 0; copy < copies; copy++) {
             const int64_t stride = across ? 1 : network->partition_count, base = across ? copy * numbers : copy;

@@ -117,9 +117,9 @@ static int fill(const Export *export, HloText *xml) {
 
 HloStatus emu_export_hwloc(const EmuTopology *topology, HloText *xml) {
     assert(topology && xml);
-    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_INVALID_ARGUMENT, "%s is no TPU slice", topology->name);
+    HLO_FAIL_IF(!emu_topology_is_tpu(topology), HLO_INVALID_ARGUMENT, "%s is not a TPU slice", topology->name);
     HLO_FAIL_IF(topology->chip_count > EMU_HWLOC_MAX_CHIPS, HLO_UNIMPLEMENTED,
-                "%s: hwloc topologies of more than %d chips are not written", topology->name, EMU_HWLOC_MAX_CHIPS);
+                "%s: hwloc topologies of more than %d chips are not supported", topology->name, EMU_HWLOC_MAX_CHIPS);
     Export export = {.slice = topology, .devices_per_chip = topology->devices_per_chip};
     int failed = hwloc_topology_init(&export.topology);
     if (!failed) {

@@ -71,7 +71,7 @@ static HloStatus read_link(Reader *reader) {
     HLO_TRY(read_factor(reader, &speed));
     HLO_FAIL_IF(topology->devices[from].slice_index != topology->devices[to].slice_index ||
                     emu_route(topology, from, to, there) != 1 || emu_route(topology, to, from, back) != 1,
-                HLO_INVALID_ARGUMENT, "fault '%s': devices %lld and %lld are not joined by a link", reader->spec,
+                HLO_INVALID_ARGUMENT, "fault '%s': there is no link between devices %lld and %lld", reader->spec,
                 (long long)topology->devices[from].id, (long long)topology->devices[to].id);
     if (!reader->faults->link_slowness) reader->faults->link_slowness = ones(reader->arena, emu_link_limit(topology));
     reader->faults->link_slowness[there[0]] /= speed;
@@ -113,7 +113,7 @@ HloStatus emu_faults_parse(HloArena *arena, const EmuTopology *topology, const c
     for (;;) {
         size_t kind = 0;
         while (kind < HLO_COUNT_OF(kinds) && strncmp(reader.at, kinds[kind].word, strlen(kinds[kind].word))) kind++;
-        if (kind == HLO_COUNT_OF(kinds)) return expected(&reader, "an unknown kind of fault");
+        if (kind == HLO_COUNT_OF(kinds)) return expected(&reader, "unknown kind of fault");
         reader.at += strlen(kinds[kind].word);
         HLO_TRY(kinds[kind].read(&reader));
         if (!*reader.at) return HLO_SUCCESS;
@@ -138,11 +138,10 @@ HloStatus emu_faults_check_places(const EmuFaults *faults, const EmuTopology *to
     }
     HloStatus status = NULL;
     if (total)
-        status =
-            hlo_error(HLO_UNAVAILABLE,
-                      "the program cannot run: dead chips take %lld of its %lld participants (%s%s); every collective "
-                      "of their groups would wait for ever",
-                      (long long)total, (long long)count, lost.data ? lost.data : "", total > 8 ? ", …" : "");
+        status = hlo_error(HLO_UNAVAILABLE,
+                           "the program cannot run: dead chips take %lld of its %lld participants (%s%s); every "
+                           "collective of their groups would wait forever",
+                           (long long)total, (long long)count, lost.data ? lost.data : "", total > 8 ? ", …" : "");
     hlo_text_free(&lost);
     return status;
 }

@@ -92,10 +92,10 @@ static HloStatus deadlock(const HloInstruction *done, int64_t channel, HloPair p
     const char *name = done->name;
     if (pair.target < 0)
         return hlo_error(HLO_ABORTED,
-                         "deadlock: a device would wait for ever at recv-done %%%s for a message on channel %lld", name,
+                         "deadlock: a device would wait forever at recv-done %%%s for a message on channel %lld", name,
                          (long long)channel);
     return hlo_error(HLO_ABORTED,
-                     "deadlock: device %lld would wait for ever at recv-done %%%s for a message on channel %lld from "
+                     "deadlock: device %lld would wait forever at recv-done %%%s for a message on channel %lld from "
                      "device %lld",
                      (long long)pair.target, name, (long long)channel, (long long)pair.source);
 }

@@ -189,7 +189,7 @@ static HloStatus physical_mesh(const Placement *placement, EmuPhysicalMesh *mesh
     const bool cores = kind_is(placement, "TPU7x") || kind_is(placement, "TPU7") || kind_is(placement, "TPU8i") ||
                        (kind_is(placement, "TPU v5p") && extent[3] == 2);
     HLO_FAIL_IF(!flat && !cores && low[3] + extent[3] > 1, HLO_UNIMPLEMENTED,
-                "JAX makes no mesh of the single cores of %s chips, only of whole chips (\"megacore\")",
+                "JAX cannot make a mesh of single cores of %s chips, only of whole chips (\"megacore\")",
                 placement->device_kind);
     mesh->rank = !flat && cores ? 4 : 3;
     memcpy(mesh->sizes, extent, sizeof(extent));
@@ -278,7 +278,7 @@ HloStatus emu_mesh_assign(const EmuPhysicalMesh *physical, const int64_t *sizes,
             HloStatus status =
                 hlo_error(HLO_UNIMPLEMENTED,
                           "mesh axis %lld of size %lld is not a product of whole physical axes (left are "
-                          "%s, 0 is taken); allow split physical axes to place it",
+                          "%s, 0 is taken); allow split physical axes to map it",
                           (long long)logical, (long long)sizes[logical], left.data ? left.data : "");
             hlo_text_free(&left);
             return status;
@@ -359,7 +359,7 @@ HloStatus emu_device_mesh(const EmuDevice *devices, int64_t device_count, const 
     int64_t total = 1;
     HLO_TRY(product_of(sizes, count, &total));
     HLO_FAIL_IF(total != device_count || device_count < 1, HLO_INVALID_ARGUMENT,
-                "the mesh has %lld places for %lld devices", (long long)total, (long long)device_count);
+                "the mesh has %lld positions for %lld devices", (long long)total, (long long)device_count);
     HloArena *arena = hlo_arena_new();
     HLO_FAIL_IF(!arena, HLO_RESOURCE_EXHAUSTED, "no memory for a mesh");
     Placement placement = {arena, devices, device_count, device_kind, sizes, count, options, places_out};
@@ -378,7 +378,7 @@ HloStatus emu_mesh_places(const EmuTopology *topology, const int64_t *sizes, int
     int64_t total = 1;
     HLO_TRY(product_of(sizes, count, &total));
     HLO_FAIL_IF(total > topology->device_count, HLO_INVALID_ARGUMENT,
-                "the mesh has %lld places, but %s has only %lld devices", (long long)total, topology->name,
+                "the mesh has %lld positions, but %s has only %lld devices", (long long)total, topology->name,
                 (long long)topology->device_count);
     *places = total;
     return HLO_SUCCESS;
@@ -389,8 +389,9 @@ HloStatus emu_mesh_order(const EmuTopology *topology, const int64_t *sizes, int6
     assert(topology && sizes && ids_out);
     int64_t total = 1;
     HLO_TRY(emu_mesh_places(topology, sizes, count, &total));
-    HLO_FAIL_IF(topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
-                "make_mesh does not place a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");
+    HLO_FAIL_IF(
+        topology->devices[total - 1].slice_index > 0, HLO_UNIMPLEMENTED,
+        "make_mesh does not spread a mesh over several slices: use a hybrid mesh (slices x devices of a slice)");
     const EmuMeshOptions options = {.allow_split_physical_axes = allow_split || always_splits(topology->device_kind)};
     HLO_TRY(emu_device_mesh(topology->devices, total, topology->device_kind, sizes, count, options, ids_out));
     for (int64_t i = 0; i < total; i++) ids_out[i] = topology->devices[ids_out[i]].id;
@@ -410,7 +411,7 @@ HloStatus emu_mesh_order_hybrid(const EmuTopology *topology, const int64_t *size
                         __builtin_mul_overflow(sizes[i], dcn_sizes[i], &total[i]),
                     HLO_INVALID_ARGUMENT, "mesh axis %lld has an impossible size", (long long)i);
     }
-    HLO_FAIL_IF(slices != topology->slice_count, HLO_INVALID_ARGUMENT, "a mesh over %lld slices on %lld of them",
+    HLO_FAIL_IF(slices != topology->slice_count, HLO_INVALID_ARGUMENT, "a mesh over %lld slices on a machine with %lld",
                 (long long)slices, (long long)topology->slice_count);
     const int64_t per_slice = topology->device_count / slices;
     int64_t *places = hlo_allocate(hlo_array_bytes((size_t)per_slice, sizeof(int64_t)));

@@ -219,7 +219,7 @@ static HloStatus read_hbm(PodReader *reader, const xmlNode *node) {
     HLO_TRY(read_integer(reader, node, "bytes", &bytes));
     usable = bytes;
     HLO_TRY(read_integer(reader, node, "usable", &usable));
-    if (usable > bytes) return pod_error(reader, xmlGetLineNo(node), "more HBM is usable than there is");
+    if (usable > bytes) return pod_error(reader, xmlGetLineNo(node), "the usable HBM is larger than the HBM");
     chip->hbm_bytes_per_device = bytes / chip->devices_per_chip;
     chip->hbm_reserved_bytes_per_device = (bytes - usable) / chip->devices_per_chip;
     read_real(reader, node, "bps", &chip->hbm_bytes_per_second_per_chip);
@@ -245,7 +245,7 @@ static HloStatus read_chip(PodReader *reader, const xmlNode *node) {
             base = emu_chip((EmuGeneration)i);
     if (!base)
         return pod_error(reader, xmlGetLineNo(node),
-                         "an unknown chip kind needs like=\"v5e\" (or another known generation) to start from");
+                         "an unknown chip kind needs like=\"v5e\" (or another known generation) as its base");
     reader->chip = *base;
     reader->chip.device_kind = kind;
     HLO_TRY(read_integer(reader, node, "cores", &reader->chip.cores_per_chip));
@@ -307,9 +307,9 @@ static HloStatus read_calibration(PodReader *reader, const xmlNode *node) {
         if (strcmp(keys[i].key, key)) continue;
         if (keys[i].efficiency && !(value > 0.001 && value <= 1))
             return pod_error(reader, xmlGetLineNo(node),
-                             "an efficiency is a share of the peak: above 0.001, at most 1");
+                             "an efficiency is a fraction of the peak: above 0.001, at most 1");
         if (!keys[i].efficiency && value > 1e12)
-            return pod_error(reader, xmlGetLineNo(node), "a calibrated value is larger than any machine's");
+            return pod_error(reader, xmlGetLineNo(node), "a calibrated value is implausibly large");
         if (keys[i].efficiency) *keys[i].efficiency = value;
         if (keys[i].picoseconds) *keys[i].picoseconds = (int64_t)(value * 1000);
         if (keys[i].integer) *keys[i].integer = (int64_t)value;
@@ -328,7 +328,7 @@ static HloStatus read_slice(PodReader *reader, const xmlNode *node) {
     HLO_TRY(read_integer(reader, node, "count", &reader->plan.slice_count));
     const char *wrap = attribute(reader, node, "wrap");
     if (!wrap && reader->explicit_wrap)
-        return pod_error(reader, xmlGetLineNo(node), "wrap=\"explicit\" asks for wrap flags on every slice");
+        return pod_error(reader, xmlGetLineNo(node), "wrap=\"explicit\" requires wrap flags on every slice");
     reader->plan.wrap_given = wrap != NULL;
     int axis = 0;
     for (; wrap && *wrap; wrap += strcspn(wrap, " \t\n")) {

@@ -391,10 +391,11 @@ void emu_report_write_summary(const EmuReport *report, HloText *text) {
         hlo_text_format(text, "note: %lld loop%s of unknown length counted once\n",
                         (long long)report->unknown_trip_counts, report->unknown_trip_counts == 1 ? "" : "s");
     if (report->unknown_calls)
-        hlo_text_format(text, "note: %lld custom call%s without a cost estimate counted by the arrays alone%s%s%s\n",
-                        (long long)report->unknown_calls, report->unknown_calls == 1 ? "" : "s",
-                        report->unknown_call ? ": " : "", report->unknown_call ? report->unknown_call : "",
-                        report->unknown_call && !report->unknown_call_runs ? ", which nothing here can run" : "");
+        hlo_text_format(
+            text, "note: %lld custom call%s without a cost estimate counted by the arrays alone%s%s%s\n",
+            (long long)report->unknown_calls, report->unknown_calls == 1 ? "" : "s", report->unknown_call ? ": " : "",
+            report->unknown_call ? report->unknown_call : "",
+            report->unknown_call && !report->unknown_call_runs ? ", for which there is no implementation" : "");
     hlo_text_string(text, "longest operations:\n");
     print_longest(report, text);
 }

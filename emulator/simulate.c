@@ -501,7 +501,7 @@ static HloStatus run_step(Simulation *simulation, const EmuKernel *kernel) {
 static HloStatus run_computation(Simulation *simulation, const HloComputation *computation) {
     assert(computation->root);
     HLO_FAIL_IF(simulation->depth >= MAX_DEPTH, HLO_UNIMPLEMENTED,
-                "%s: loops, branches and calls within one another, more than %d deep", computation->name, MAX_DEPTH);
+                "%s: loops, branches and calls nest more than %d levels deep", computation->name, MAX_DEPTH);
     const EmuPlan *plan = emu_program_plan(simulation->program, computation);
     const bool entry = simulation->depth == 0;
     if (entry) simulation->entry_starts = HLO_ARENA_NEW(simulation->program->arena, int64_t, plan->kernel_count);
@@ -610,7 +610,7 @@ static HloStatus find_places(HloArena *arena, const EmuTopology *topology, const
         places[i] = given ? emu_topology_find_device(topology, options->device_assignment[i]) : i;
         HLO_FAIL_IF(places[i] < 0, HLO_INVALID_ARGUMENT, "device %lld of the assignment does not exist on %s",
                     (long long)options->device_assignment[i], topology->name);
-        HLO_FAIL_IF(taken[places[i]], HLO_INVALID_ARGUMENT, "device %lld stands twice in the assignment",
+        HLO_FAIL_IF(taken[places[i]], HLO_INVALID_ARGUMENT, "device %lld is listed twice in the assignment",
                     (long long)topology->devices[places[i]].id);
         taken[places[i]] = true;
     }
@@ -746,9 +746,7 @@ static HloStatus check_sizes(const HloModule *module) {
         for (const HloInstruction *i = module->computations.items[c]->first; i; i = i->next) {
             if (!hlo_shape_is_unbounded(i->shape)) continue;
             return hlo_status_at_instruction(
-                hlo_error(HLO_UNIMPLEMENTED,
-                          "%%%s: an array with a dimension that has no bound has no size to be timed", i->name),
-                i);
+                hlo_error(HLO_UNIMPLEMENTED, "%%%s: an array with an unbounded dimension cannot be timed", i->name), i);
         }
     }
     return HLO_SUCCESS;

@@ -226,15 +226,14 @@ static HloStatus parse_runtime_shape(const char *spec, const char *at, EmuTopolo
         plan->shape[axes++] = size;
     } while (*at == 'x' && at++);
     HLO_FAIL_IF(axes < 2, HLO_INVALID_ARGUMENT,
-                "topology '%s': a shape has two or three sizes, such as 4x4; a number of chips is spelled %s-%lld",
-                spec, plan->chip->name, (long long)plan->shape[0]);
+                "topology '%s': a shape has two or three sizes, such as 4x4; for a number of chips write %s-%lld", spec,
+                plan->chip->name, (long long)plan->shape[0]);
     if (!strcmp(at, "_twisted")) {
         HLO_FAIL_IF(plan->chip->torus_axes != 3 || !can_twist(plan->shape), HLO_INVALID_ARGUMENT,
                     "topology '%s': only shapes k x k x 2k and k x 2k x 2k with k >= 4 can be twisted", spec);
         plan->twisted = true;
     } else {
-        HLO_FAIL_IF(*at && strcmp(at, "_untwisted"), HLO_INVALID_ARGUMENT, "topology '%s': '%s' is not understood",
-                    spec, at);
+        HLO_FAIL_IF(*at && strcmp(at, "_untwisted"), HLO_INVALID_ARGUMENT, "topology '%s': unexpected '%s'", spec, at);
     }
     return HLO_SUCCESS;
 }
@@ -266,8 +265,7 @@ static HloStatus read_hosts(const char *spec, const char *value, EmuTopologyPlan
                         (axis == 1 && *at && *at != 'x') || (axis == 2 && *at),
                     HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s; chips along x, y, z are expected, as in 2x2x1",
                     spec, value);
-        HLO_FAIL_IF(*at == 'x' && !at[1], HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s ends in the middle", spec,
-                    value);
+        HLO_FAIL_IF(*at == 'x' && !at[1], HLO_INVALID_ARGUMENT, "topology '%s': hosts=%s is incomplete", spec, value);
         if (*at == 'x') at++;
     }
     return HLO_SUCCESS;
@@ -290,7 +288,7 @@ static HloStatus read_megacore(const char *spec, const char *value, EmuTopologyP
     HLO_FAIL_IF(!no && strcmp(value, "yes") != 0, HLO_INVALID_ARGUMENT,
                 "topology '%s': megacore=%s; yes or no is expected", spec, value);
     HLO_FAIL_IF(plan->chip->cores_per_chip == plan->chip->devices_per_chip, HLO_INVALID_ARGUMENT,
-                "topology '%s': the cores of a %s do not join to a megacore", spec, plan->chip->name);
+                "topology '%s': the cores of a %s cannot form a megacore", spec, plan->chip->name);
     plan->cores_are_devices = no;
     return HLO_SUCCESS;
 }

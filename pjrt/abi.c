@@ -5,7 +5,7 @@
 #include "pjrt/abi.h"
 
 #define PLACE(type, field, offset) \
-    _Static_assert(offsetof(type, field) == (offset), #type "." #field " is not where the ABI has it");
+    _Static_assert(offsetof(type, field) == (offset), #type "." #field " is not at its offset in the ABI");
 
 PLACE(PjrtErrorMessageArgs, error, 16)
 PLACE(PjrtErrorMessageArgs, message, 24)

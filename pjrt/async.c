@@ -113,9 +113,9 @@ PjrtError *pjrt_client_fulfill_alias_buffer(void *arguments) {
         TargetBuffer *with = args->buffer->buffer;
         HloStatus status = NULL;
         if (with == pending)
-            status = hlo_error(HLO_INVALID_ARGUMENT, "an alias cannot get its content from itself");
+            status = hlo_error(HLO_INVALID_ARGUMENT, "an alias cannot be fulfilled with itself");
         else if (target_buffer_bytes(with) != target_buffer_bytes(pending))
-            status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes for an alias of %lld",
+            status = hlo_error(HLO_INVALID_ARGUMENT, "%lld bytes for an alias of %lld bytes",
                                (long long)target_buffer_bytes(with), (long long)target_buffer_bytes(pending));
         if (!status) status = target_buffer_fulfil(pending, with);
         if (status) return pjrt_error_from(status);  // the promise remains open

@@ -138,7 +138,7 @@ HloStatus pjrt_read_option(const PjrtNamedValue *options, size_t count, const ch
     for (size_t i = 0; i < count; i++) {
         const PjrtNamedValue *option = &options[i];
         if (option->name_size != strlen(name) || memcmp(option->name, name, option->name_size) != 0) continue;
-        HLO_FAIL_IF(option->type != PJRT_VALUE_STRING, HLO_INVALID_ARGUMENT, "the option %s is no string", name);
+        HLO_FAIL_IF(option->type != PJRT_VALUE_STRING, HLO_INVALID_ARGUMENT, "the option %s is not a string", name);
         HLO_FAIL_IF(option->value_size >= size, HLO_INVALID_ARGUMENT, "the option %s is too long", name);
         memcpy(text, option->value.string, option->value_size);
         text[option->value_size] = 0;
@@ -287,7 +287,7 @@ PjrtError *pjrt_client_default_device_assignment(void *arguments) {
     PjrtClientDefaultDeviceAssignmentArgs *args = arguments;
     int64_t count = (int64_t)args->num_replicas * args->num_partitions;
     if (args->num_replicas < 1 || args->num_partitions < 1 || count > (int64_t)args->client->device_count) {
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "%d replicas of %d partitions need more than the %zu devices there are",
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%d replicas of %d partitions need more than the available %zu devices",
                          args->num_replicas, args->num_partitions, args->client->device_count);
     }
     if ((int64_t)args->default_assignment_size < count) {

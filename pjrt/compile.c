@@ -416,7 +416,7 @@ PjrtError *pjrt_executable_deserialize_and_load(void *arguments) {
     size_t size = args->serialized_executable_size, head = sizeof(serial_magic) + 3 * sizeof(uint64_t);
     uint64_t sizes[3];
     if (size < head || memcmp(bytes, serial_magic, sizeof(serial_magic)) != 0) {
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "these bytes are no executable of meshlo");
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "not a Meshlo executable (wrong magic number)");
     }
     memcpy(sizes, bytes + sizeof(serial_magic), sizeof(sizes));
     if (sizes[0] > size - head || sizes[1] != size - head - sizes[0] || sizes[2] > 1) {

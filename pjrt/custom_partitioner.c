@@ -42,7 +42,7 @@ static PjrtPartitionerCallbacks *find(const char *target) {
 // The name lives for the time of the call, the callbacks for good.
 static PjrtError *register_partitioner(void *arguments) {
     const PjrtRegisterPartitionerArgs *args = arguments;
-    if (!args->name || !args->callbacks) return pjrt_fail(HLO_INVALID_ARGUMENT, "a custom partitioner without a name");
+    if (!args->name || !args->callbacks) return pjrt_fail(HLO_INVALID_ARGUMENT, "custom partitioner without a name");
     Registration *made = hlo_allocate_zeroed(1, sizeof(*made));
     char *target = made ? hlo_allocate(args->name_size + 1) : NULL;
     if (!target) {

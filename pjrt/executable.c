@@ -315,7 +315,7 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
         return pjrt_fail(HLO_FAILED_PRECONDITION, "executable %s has been deleted",
                          target_executable_name(loaded->executable->executable));
     if (loaded->executable->portable && !device)
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is portable: the launch has to name a device",
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is portable: the launch must name a device",
                          target_executable_name(loaded->executable->executable));
     if (device && !loaded->executable->portable && device != loaded->devices[0])
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s is not portable and belongs to another device",
@@ -324,10 +324,11 @@ static PjrtError *check_launch(const PjrtLoadedExecutableExecuteArgs *args) {
     const bool local =
         device && loaded->executable->portable ? pjrt_is_local(device) : loaded->local_count == loaded->device_count;
     if (!local)
-        return pjrt_fail(HLO_UNIMPLEMENTED,
-                         "%s runs on %zu devices, of which this process (%d) has %zu: processes do not exchange arrays",
-                         target_executable_name(loaded->executable->executable), loaded->device_count,
-                         loaded->devices[0]->client->process_index, loaded->local_count);
+        return pjrt_fail(
+            HLO_UNIMPLEMENTED,
+            "%s runs on %zu devices, of which this process (%d) has %zu; arrays cannot be exchanged between processes",
+            target_executable_name(loaded->executable->executable), loaded->device_count,
+            loaded->devices[0]->client->process_index, loaded->local_count);
     if (args->num_devices != loaded->device_count) {
         return pjrt_fail(HLO_INVALID_ARGUMENT, "%s runs on %zu devices, but there are lists for %zu",
                          target_executable_name(loaded->executable->executable), loaded->device_count,
@@ -412,7 +413,7 @@ PjrtError *pjrt_loaded_executable_execute(void *arguments) {
         for (size_t i = 0; i < args->num_args; i++) {
             if (!args->argument_lists[d][i]) {
                 hlo_free(launch.memory);
-                return pjrt_fail(HLO_INVALID_ARGUMENT, "argument %zu of place %zu is missing", i, d);
+                return pjrt_fail(HLO_INVALID_ARGUMENT, "argument %zu of launch position %zu is missing", i, d);
             }
             launch.arguments[d * args->num_args + i] = args->argument_lists[d][i]->buffer;
         }

@@ -21,7 +21,7 @@ static const PjrtNamedValue *number_option(const PjrtNamedValue *options, size_t
 static HloStatus read_number(const PjrtNamedValue *options, size_t count, const char *name, int64_t *value) {
     const PjrtNamedValue *option = number_option(options, count, name);
     if (!option) return HLO_SUCCESS;
-    HLO_FAIL_IF(option->type != PJRT_VALUE_INT64, HLO_INVALID_ARGUMENT, "the option %s is no number", name);
+    HLO_FAIL_IF(option->type != PJRT_VALUE_INT64, HLO_INVALID_ARGUMENT, "the option %s is not a number", name);
     *value = option->value.number;
     return HLO_SUCCESS;
 }
@@ -47,12 +47,13 @@ static HloStatus read_process(const PjrtClient *client, const PjrtNamedValue *op
     HLO_TRY(read_environment(process));
     HLO_TRY(read_number(options, count, "num_nodes", &nodes));
     HLO_TRY(read_number(options, count, "node_id", &node));
-    HLO_FAIL_IF(nodes > 1 && nodes != hosts, HLO_INVALID_ARGUMENT, "%lld processes for %s, which has %lld hosts",
+    HLO_FAIL_IF(nodes > 1 && nodes != hosts, HLO_INVALID_ARGUMENT, "there are %lld processes, but %s has %lld hosts",
                 (long long)nodes, target_client_spec(client->client), (long long)hosts);
     if (nodes > 1) *process = node;
     HLO_TRY(read_number(options, count, "process_index", process));
-    HLO_FAIL_IF(*process >= hosts || *process < -1, HLO_INVALID_ARGUMENT, "process %lld of %s, which has %lld hosts",
-                (long long)*process, target_client_spec(client->client), (long long)hosts);
+    HLO_FAIL_IF(*process >= hosts || *process < -1, HLO_INVALID_ARGUMENT,
+                "process %lld is out of range: %s has %lld hosts", (long long)*process,
+                target_client_spec(client->client), (long long)hosts);
     return HLO_SUCCESS;
 }
 

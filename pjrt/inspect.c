@@ -35,7 +35,7 @@ HloStatus pjrt_inspect_sharding(void *unused, const HloInstruction *call, const 
     (void)unused;
     InspectCallback callback;
     HLO_FAIL_IF(!read_callback(call->backend_config, &callback), HLO_INVALID_ARGUMENT,
-                "%%%s: the configuration of InspectSharding is no callback", call->name);
+                "%%%s: the configuration of InspectSharding is not a callback", call->name);
     HloText bytes = {0};
     hlo_sharding_to_proto(sharding, &bytes);
     HloStatus status = hlo_text_status(&bytes);

@@ -79,7 +79,7 @@ static HloStatus run(const Python *python, const char *script, const char *name,
     HloStatus status = hlo_text_status(result);
     if (!status && !done)
         status =
-            hlo_error(HLO_INTERNAL, "%.*s", (int)error.length, error.length ? error.data : "Python gives no answer");
+            hlo_error(HLO_INTERNAL, "%.*s", (int)error.length, error.length ? error.data : "Python did not answer");
     hlo_text_free(&error);
     return status;
 }

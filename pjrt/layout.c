@@ -64,13 +64,13 @@ HloStatus pjrt_layout_check(const PjrtMemoryLayout *asked, size_t rank) {
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
     HLO_FAIL_IF(tiled->minor_to_major_size != rank || rank > PJRT_MOST_DIMS, HLO_INVALID_ARGUMENT,
                 "a layout of %zu dimensions for an array of rank %zu", tiled->minor_to_major_size, rank);
-    HLO_FAIL_IF(!is_order(tiled), HLO_INVALID_ARGUMENT, "a layout that is no order of dimensions");
+    HLO_FAIL_IF(!is_order(tiled), HLO_INVALID_ARGUMENT, "a layout that is not a permutation of the dimensions");
     HLO_FAIL_IF(tiled->num_tiles > PJRT_MOST_TILES, HLO_INVALID_ARGUMENT, "a layout of %zu tiles", tiled->num_tiles);
     const int64_t *dims = tiled->tile_dims;
     for (size_t i = 0; i < tiled->num_tiles; dims += tiled->tile_dim_sizes[i++]) {
         bool good = tiled->tile_dim_sizes[i] > 0 && tiled->tile_dim_sizes[i] <= PJRT_MOST_DIMS;
         for (size_t d = 0; good && d < tiled->tile_dim_sizes[i]; d++) good = dims[d] > 0;
-        HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "tile %zu of a layout is no list of sizes", i);
+        HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "tile %zu of a layout is not a list of sizes", i);
     }
     return HLO_SUCCESS;
 }
@@ -79,7 +79,7 @@ HloStatus pjrt_layout_check_row_major(const PjrtMemoryLayout *asked, size_t rank
     if (!asked) return HLO_SUCCESS;
     HLO_TRY(pjrt_layout_check(asked, rank));
     const PjrtLayoutTiled *tiled = &asked->layout.tiled;
-    HLO_FAIL_IF(tiled->num_tiles || !is_descending(tiled), HLO_UNIMPLEMENTED, "%s in another order than row-major",
+    HLO_FAIL_IF(tiled->num_tiles || !is_descending(tiled), HLO_UNIMPLEMENTED, "%s in an order other than row-major",
                 what);
     return HLO_SUCCESS;
 }

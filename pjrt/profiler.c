@@ -231,7 +231,7 @@ static PjrtError *profiler_start(void *arguments) {
     PjrtError *error = NULL;
     pthread_mutex_lock(&session_lock);
     if (atomic_load(&session) && atomic_load(&session) != profiler) {
-        error = pjrt_fail(HLO_FAILED_PRECONDITION, "another profile of the devices is being taken");
+        error = pjrt_fail(HLO_FAILED_PRECONDITION, "another profiling session is active");
     } else {
         pthread_mutex_lock(&profiler->lock);
         profiler->running = true;

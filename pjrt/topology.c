@@ -50,7 +50,7 @@ static const PjrtNamedValue *find_option(const PjrtTopologyDescriptionCreateArgs
 static HloStatus append_hosts(const PjrtNamedValue *option, HloText *spec) {
     if (!option) return HLO_SUCCESS;
     HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size < 1 || option->value_size > 3,
-                HLO_INVALID_ARGUMENT, "chips_per_host_bounds is no list of up to three numbers");
+                HLO_INVALID_ARGUMENT, "chips_per_host_bounds is not a list of up to three numbers");
     for (size_t i = 0; i < 3; i++)
         hlo_text_format(spec, "%s%lld",
                         i ? "x" : ",hosts=", i < option->value_size ? (long long)option->value.numbers[i] : 1LL);
@@ -62,7 +62,7 @@ static HloStatus append_hosts(const PjrtNamedValue *option, HloText *spec) {
 static HloStatus append_wrap(const PjrtNamedValue *option, HloText *spec) {
     if (!option) return HLO_SUCCESS;
     HLO_FAIL_IF(option->type != PJRT_VALUE_INT64_LIST || option->value_size > 3, HLO_INVALID_ARGUMENT,
-                "wrap is no list of up to three truth values");
+                "wrap is not a list of up to three booleans");
     const size_t mark = spec->length;
     hlo_text_string(spec, ",wrap=");
     bool any = false;
@@ -95,7 +95,7 @@ static HloStatus spell_topology(const PjrtTopologyDescriptionCreateArgs *args, c
                                 HloText *spec) {
     const PjrtNamedValue *slices = find_option(args, "num_slices");
     HLO_FAIL_IF(slices && (slices->type != PJRT_VALUE_INT64 || slices->value.number < 1), HLO_INVALID_ARGUMENT,
-                "num_slices is no positive number");
+                "num_slices is not a positive number");
     if (slices && slices->value.number > 1) hlo_text_format(spec, "%lldx", (long long)slices->value.number);
     hlo_text_append(spec, name, length);
     HLO_TRY(append_hosts(find_option(args, "chips_per_host_bounds"), spec));
@@ -194,7 +194,7 @@ PjrtError *pjrt_topology_description_deserialize(void *arguments) {
     const size_t head = sizeof(topology_magic) - 1, size = args->serialized_topology_size;
     char spec[1024];
     if (size <= head || size - head >= sizeof(spec) || memcmp(args->serialized_topology, topology_magic, head) != 0)
-        return pjrt_fail(HLO_INVALID_ARGUMENT, "these bytes are no topology of meshlo");
+        return pjrt_fail(HLO_INVALID_ARGUMENT, "not a Meshlo topology (wrong magic number)");
     memcpy(spec, args->serialized_topology + head, size - head);
     spec[size - head] = 0;
     return pjrt_error_from(make_topology(spec, &args->topology));

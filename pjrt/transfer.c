@@ -65,7 +65,7 @@ static HloStatus await_stream(PjrtStream *stream, int64_t channel) {
     const int64_t current = stream->current;
     stream->data = NULL;
     pthread_mutex_unlock(&stream->lock);
-    HLO_FAIL_IF(current < stream->total, HLO_INTERNAL, "channel %lld: the host gave %lld of %lld bytes and left",
+    HLO_FAIL_IF(current < stream->total, HLO_INTERNAL, "channel %lld: the host sent %lld of %lld bytes and stopped",
                 (long long)channel, (long long)current, (long long)stream->total);
     return HLO_SUCCESS;
 }
@@ -89,7 +89,7 @@ static HloStatus add_bytes(PjrtStream *stream, const PjrtChunk *chunk) {
     HloStatus status = HLO_SUCCESS;
     pthread_mutex_lock(&stream->lock);
     if (chunk->size > (size_t)(stream->total - stream->current)) {
-        status = hlo_error(HLO_INVALID_ARGUMENT, "a chunk of %zu bytes behind %lld of %lld", chunk->size,
+        status = hlo_error(HLO_INVALID_ARGUMENT, "a chunk of %zu bytes after %lld of %lld", chunk->size,
                            (long long)stream->current, (long long)stream->total);
     } else {
         assert(stream->data || !chunk->size); /* there is room only while the device waits, or the callee has let go */
@@ -205,7 +205,7 @@ static HloStatus check_channels(const Transfers *transfers, const TargetExecutab
             const bool served =
                 to_host ? find_send(transfers, d, channel) != NULL : find_recv(transfers, d, channel) != NULL;
             HLO_FAIL_IF(!served, HLO_INVALID_ARGUMENT,
-                        "%s %s the host over channel %lld, for which there is no callback",
+                        "%s %s the host over channel %lld, for which no callback is registered",
                         target_executable_name(executable), to_host ? "sends to" : "receives from", (long long)channel);
         }
     }

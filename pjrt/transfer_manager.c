@@ -39,7 +39,7 @@ static void free_manager(PjrtTransferManager *manager) {
     for (size_t i = 0; i < manager->count; i++) {
         Slot *slot = &manager->slots[i];
         if (slot->pending)
-            target_buffer_fail(slot->pending, hlo_error(HLO_CANCELLED, "the transfer was given up before its end"));
+            target_buffer_fail(slot->pending, hlo_error(HLO_CANCELLED, "the transfer was abandoned before its end"));
         target_buffer_release(slot->pending);
         target_buffer_release(slot->buffer);
         hlo_free(slot->staging);
@@ -116,7 +116,8 @@ static Slot *find_slot(PjrtTransferManager *manager, int32_t index) {
 }
 
 static PjrtError *no_slot(const PjrtTransferManager *manager, int32_t index) {
-    return pjrt_fail(HLO_INVALID_ARGUMENT, "buffer %d of %zu", index, manager->count);
+    return pjrt_fail(HLO_INVALID_ARGUMENT, "buffer index %d is out of range; there are %zu buffers", index,
+                     manager->count);
 }
 
 PjrtError *pjrt_transfer_manager_buffer_size(void *arguments) {

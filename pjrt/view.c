@@ -71,7 +71,7 @@ PjrtError *pjrt_buffer_bitcast(void *arguments) {
     PJRT_TRY(pjrt_layout_choose(target_buffer_memory(args->buffer->buffer), &shape, args->device_layout, &layout));
     const bool plain = !layout.data && !args->buffer->layout;
     hlo_text_free(&layout);
-    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "bitcasts between layouts other than the default ones");
+    if (!plain) return pjrt_fail(HLO_UNIMPLEMENTED, "bitcasts between non-default layouts");
     TargetBuffer *cast;
     PJRT_TRY(target_buffer_bitcast(args->buffer->buffer, &shape, &cast));
     args->out_buffer = pjrt_buffer_from(args->buffer->client, cast, NULL);

@@ -104,7 +104,7 @@ static HloStatus copy_module(Request *request) {
 static HloStatus check_root(const HloModule *module) {
     const HloInstruction *root = module->entry->root;
     HLO_FAIL_IF(hlo_op_is(root->opcode, HLO_OP_IS_ASYNC_START), HLO_UNIMPLEMENTED,
-                "%%%s: the program ends with %s, which itself has no end", root->name, hlo_op_text(root->opcode));
+                "%%%s: the root %s has no matching done", root->name, hlo_op_text(root->opcode));
     return HLO_SUCCESS;
 }
 
@@ -134,7 +134,7 @@ static HloStatus keep_whole(Request *request) {
 static HloStatus run_partition(void *argument) {
     Request *request = argument;
     HLO_FAIL_IF(spmd_is_partitioned(request->module), HLO_INVALID_ARGUMENT,
-                "the module is the program of one device already");
+                "the module is already the program of one device");
     SpmdPlan *plan;
     const SpmdMesh *mesh;
     HLO_TRY(find_mesh(request, &mesh));

@@ -75,10 +75,10 @@ static void explain(SpmdPartitioner *partitioner, HloInstruction *collective, co
     assert(collective && reason);
     HloText text = {0};
     if (sums(collective) && reason->summed) {
-        hlo_text_format(&text, "%s %s combines a dimension that is sharded over ", hlo_op_text(reason->summed->opcode),
+        hlo_text_format(&text, "%s %s reduces a dimension that is sharded over ", hlo_op_text(reason->summed->opcode),
                         reason->summed->name);
         spmd_axes_print(&text, partitioner->mesh, axes);
-        hlo_text_string(&text, ": each device has a part of the result");
+        hlo_text_string(&text, ": each device has a partial result");
         if (reason->to) hlo_text_string(&text, ", needed as ");
         if (reason->to) spmd_sharding_print(&text, partitioner->mesh, reason->to);
     } else {
@@ -99,15 +99,15 @@ static void explain_remedy(SpmdPartitioner *partitioner, HloInstruction *collect
     if (sums(collective) && reason->summed) {
         hlo_text_format(&text, "keep ");
         spmd_axes_print(&text, partitioner->mesh, axes);
-        hlo_text_format(&text, " off the combined dimension of %s: shard its operands along another one",
+        hlo_text_format(&text, " off the contracting dimension of %s: shard its operands along another dimension",
                         reason->summed->name);
     } else if (reason->from && reason->to) {
-        hlo_text_string(&text, "annotate what makes this array with ");
+        hlo_text_string(&text, "annotate the producer of this array with ");
         spmd_sharding_print(&text, partitioner->mesh, reason->to);
         hlo_text_format(&text, ", or let %s take ", reason->op->name);
         spmd_sharding_print(&text, partitioner->mesh, reason->from);
     } else if (hlo_is(collective, HLO_OP_COLLECTIVE_PERMUTE)) {
-        hlo_text_format(&text, "shard %s along a dimension that it does not move elements in", reason->op->name);
+        hlo_text_format(&text, "shard %s along a dimension in which it does not move elements", reason->op->name);
     }
     if (text.data)
         hlo_instruction_set_frontend_attribute(collective, "meshlo.remedy",

@@ -423,7 +423,7 @@ static HloStatus count_devices(HloArena *scratch, const HloModule *module, const
     HLO_FAIL_IF(options->num_partitions < 0 || options->num_partitions > SPMD_MAX_DEVICES, HLO_INVALID_ARGUMENT,
                 "the number of partitions must be from 1 to %lld", (long long)SPMD_MAX_DEVICES);
     DeviceCount known = {0};
-    HLO_TRY(agree(&known, options->num_partitions, "the number of partitions asked for"));
+    HLO_TRY(agree(&known, options->num_partitions, "the requested number of partitions"));
     HLO_TRY(agree(&known, mesh, "the mesh"));
     if (module->num_partitions > 1) HLO_TRY(agree(&known, module->num_partitions, "num_partitions of the module"));
     for (int64_t c = 0; c < module->computations.count; c++) {
@@ -726,7 +726,7 @@ HloStatus spmd_annotation_keep_dynamic(const HloShape *shape, SpmdAnnotation *an
     for (int32_t d = 0; shape->dynamic && d < shape->rank; d++) {
         if (!shape->dynamic[d]) continue;
         HLO_FAIL_IF(annotation->sharding->dims[d].count, HLO_UNIMPLEMENTED,
-                    "dimension %d is of dynamic size and cannot be cut", d);
+                    "dimension %d has dynamic size and cannot be sharded", d);
         if (annotation->open) annotation->open[d] = false;
     }
     return HLO_SUCCESS;

@@ -246,7 +246,7 @@ static HloStatus join(void *argument) {
     int64_t places = 1;  // parts of one sum
     for (int64_t i = job->count - 1; i >= 0; i--) {
         HLO_FAIL_IF(!hlo_shape_equal(job->sources[i]->shape, local, HLO_COMPARE_IGNORE_LAYOUT), HLO_INVALID_ARGUMENT,
-                    "the part of device %lld has another shape than its sharding says", (long long)i);
+                    "the shard of device %lld does not have the shape that its sharding gives", (long long)i);
         HLO_TRY(spmd_shard_offsets(job->shape, job->sharding, i, offsets));
         int64_t place = place_in_sum(job->sharding, i);
         if (place >= places) places = place + 1;

@@ -85,7 +85,8 @@ static HloStatus take_axis(const SpmdMeshAxis *mesh, int64_t axis_count, const c
         bool fits = take_part(colon, length - letters, &before, &size) && before > 0 && size > 0 &&
                     mesh[axis].size % (before * size) == 0;
         HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT,
-                    "'%.*s' is no part of the mesh axis '%s' of size %lld, as in %s:(1)2: the first two pieces",
+                    "'%.*s' is not a sub-axis of the mesh axis '%s' of size %lld; write for example %s:(1)2 for the "
+                    "first two parts",
                     (int)length, name, mesh[axis].name, (long long)mesh[axis].size, mesh[axis].name);
     }
     for (int64_t i = 0; i < named->count;
@@ -111,7 +112,7 @@ static HloStatus take_dim(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
         size_t part = 0;
         while (part < length && item[part] != '+' && item[part] != ',') part++;
         bool joins = part < length && item[part] == '+';
-        HLO_FAIL_IF(part == 0 && (joined || joins), HLO_INVALID_ARGUMENT, "an axis is missing beside a '+'");
+        HLO_FAIL_IF(part == 0 && (joined || joins), HLO_INVALID_ARGUMENT, "an axis is missing next to a '+'");
         joined = joins;
         bool none = part == 0 || (part == 1 && *item == '-') || (part == 4 && !memcmp(item, "None", 4));
         if ((part == 1 && *item == '?') || (part == 15 && !memcmp(item, "P.UNCONSTRAINED", 15)))
@@ -181,7 +182,7 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
     HloAxisRefs *dims = HLO_ARENA_NEW(arena, HloAxisRefs, rank);
     Named found = {HLO_ARENA_NEW(arena, HloAxisRef, strlen(spec) + 1), 0};
     int64_t count = 0;
-    HLO_FAIL_IF(!is_balanced(spec), HLO_INVALID_ARGUMENT, "'%s' has a parenthesis without its other half", spec);
+    HLO_FAIL_IF(!is_balanced(spec), HLO_INVALID_ARGUMENT, "unbalanced parenthesis in '%s'", spec);
     for (const char *at = spec; *spec;) {
         size_t length = item_length(at);
         HLO_FAIL_IF(count == rank, HLO_INVALID_ARGUMENT, "'%s' names more dimensions than the array has: %lld", spec,
@@ -204,8 +205,9 @@ HloStatus spmd_spec_parse(HloArena *arena, const SpmdMeshAxis *mesh, int64_t axi
 // Results are arrays of their own in the plan: their requested sharding may differ from the one that the program
 // produces.
 static HloStatus result_target(const SpmdPlan *plan, int64_t number, int32_t *array) {
-    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT, "there is no result r%lld: the program has %lld",
-                (long long)number, (long long)plan->result_count);
+    HLO_FAIL_IF(number >= plan->result_count, HLO_INVALID_ARGUMENT,
+                "there is no result r%lld: the program has %lld results", (long long)number,
+                (long long)plan->result_count);
     *array = plan->results[number];
     return HLO_SUCCESS;
 }
@@ -222,8 +224,8 @@ static HloStatus parameter_target(const SpmdPlan *plan, int64_t number, int32_t 
         }
         left -= leaves;
     }
-    return hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter p%lld: the program has %lld", (long long)number,
-                     (long long)(number - left));
+    return hlo_error(HLO_INVALID_ARGUMENT, "there is no parameter p%lld: the program has %lld parameters",
+                     (long long)number, (long long)(number - left));
 }
 
 // The array that TARGET names: pN, rN, or an instruction of the entry computation. *array is -1 where it is none of
@@ -234,7 +236,7 @@ static HloStatus find_target(const SpmdPlan *plan, const char *name, int32_t *ar
         if (strcmp(at->name, name) != 0) continue;
         HLO_FAIL_IF(hlo_shape_is_tuple(at->shape), HLO_INVALID_ARGUMENT, "%%%s is a tuple", at->name);
         HLO_FAIL_IF(plan->free[at->id], HLO_INVALID_ARGUMENT,
-                    "%%%s is made where it is used and has no sharding of its own", at->name);
+                    "%%%s is recomputed where it is used and has no sharding of its own", at->name);
         *array = plan->array_of_leaf[plan->first_leaf[at->id]];
         return HLO_SUCCESS;
     }

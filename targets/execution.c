@@ -65,8 +65,8 @@ static HloStatus check_argument(const TargetExecutable *executable, const Target
     HLO_FAIL_IF(!buffer, HLO_INVALID_ARGUMENT, "argument %lld of device %lld is missing", (long long)index,
                 (long long)device);
     HLO_FAIL_IF(buffer->memory->device != expected_device, HLO_INVALID_ARGUMENT,
-                "argument %lld of place %lld is on %s, but that place is %s", (long long)index, (long long)device,
-                buffer->memory->device->text, expected_device->text);
+                "argument %lld of launch position %lld is on %s, but the position is on %s", (long long)index,
+                (long long)device, buffer->memory->device->text, expected_device->text);
     HLO_FAIL_IF(target_buffer_is_deleted(buffer), HLO_INVALID_ARGUMENT,
                 "argument %lld of device %lld has been deleted or donated", (long long)index, (long long)device);
     if (hlo_shape_equal(buffer->shape, expected, HLO_COMPARE_IGNORE_LAYOUT)) return HLO_SUCCESS;
@@ -148,11 +148,11 @@ static HloStatus check(const TargetExecutable *executable, const TargetExecuteOp
                 "%lld arguments; %s takes %lld", (long long)argument_count, executable->name,
                 (long long)executable->signature->argument_count);
     HLO_FAIL_IF(executable->signature->transfer_count && !options->transfers, HLO_INVALID_ARGUMENT,
-                "%s makes transfers with the host, but nobody listens on channel %lld%s", executable->name,
+                "%s makes transfers with the host, but no callback is registered for channel %lld%s", executable->name,
                 (long long)executable->signature->transfers[0].channel,
                 executable->signature->transfers[0].channel < 0 ? " (-1 is infeed, -2 outfeed)" : "");
     HLO_FAIL_IF(options->device && executable->device_count != 1, HLO_INVALID_ARGUMENT,
-                "%s runs on %lld devices, not on one that the caller names", executable->name,
+                "%s runs on %lld devices, not on a single one named by the caller", executable->name,
                 (long long)executable->device_count);
     HLO_FAIL_IF(options->device && options->device->client != executable->client, HLO_INVALID_ARGUMENT,
                 "%s cannot run on a device of another client", executable->name);

@@ -205,7 +205,7 @@ static HloStatus compile(TargetClient *client, const HloModule *original, const 
 static HloStatus fill_program(TargetClient *client, const HloModule *module, const TargetProgramOptions *options,
                               TargetProgram *program) {
     HLO_FAIL_IF(module->replica_count > 1, HLO_UNIMPLEMENTED,
-                "a program of %lld replicas has an array for each of them, not whole ones: target_compile() takes it",
+                "a program of %lld replicas has one array per replica, not whole arrays: use target_compile()",
                 (long long)module->replica_count);
     const CompileOptions compile_options = {
         .spmd = options->spmd,
@@ -272,8 +272,8 @@ HloStatus target_program_place(const TargetProgram *program, int64_t index, cons
     assert(program && literal && result);
     const SpmdBoundary *boundary = program->boundary;
     HLO_FAIL_IF(index < 0 || index >= boundary->parameter_count, HLO_INVALID_ARGUMENT,
-                "the program has %lld arguments, there is no number %lld", (long long)boundary->parameter_count,
-                (long long)index);
+                "there is no argument %lld: the program has %lld arguments", (long long)index,
+                (long long)boundary->parameter_count);
     const SpmdBoundaryArray *like = &boundary->parameters[index];
     if (!hlo_shape_equal(literal->shape, like->global, HLO_COMPARE_IGNORE_LAYOUT))
         return wrong_argument(index, literal->shape, NULL, like);

@@ -69,7 +69,7 @@ static void recover_from_fork(TargetQueue *queue) {
     if (lost) lost->abandon(lost, hlo_error(HLO_ABORTED, "the process forked while this was running"));
     for (TargetTask *next; awaited; awaited = next) {
         next = awaited->next;
-        awaited->abandon(awaited, hlo_error(HLO_ABORTED, "the process forked while this was waited for"));
+        awaited->abandon(awaited, hlo_error(HLO_ABORTED, "the process forked while this was pending"));
     }
 }
 
@@ -230,7 +230,7 @@ HloStatus target_queue_submit(TargetQueue *queue, TargetTask *task, bool wait) {
     }
     if (!ensure_thread(queue)) {
         pthread_mutex_unlock(&queue->lock);
-        return hlo_error(HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on");
+        return hlo_error(HLO_RESOURCE_EXHAUSTED, "cannot create a thread to run programs on");
     }
     bool done = false;
     task->next = NULL;
@@ -261,7 +261,7 @@ void target_queue_drain(TargetQueue *queue) {
     while (queue->first && !ensure_thread(queue)) {
         TargetTask *task = take_first(queue);
         pthread_mutex_unlock(&queue->lock);
-        task->abandon(task, hlo_error(HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on"));
+        task->abandon(task, hlo_error(HLO_RESOURCE_EXHAUSTED, "cannot create a thread to run programs on"));
         pthread_mutex_lock(&queue->lock);
     }
     while (!is_idle(queue) || queue->aside) await_change(queue);

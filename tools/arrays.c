@@ -149,7 +149,7 @@ static HloStatus read_one(CliContext *context, const HloModule *module, const ch
                           CliArrays *inputs) {
     const char *equals = strchr(option, '=');
     if (!equals && ends_with(option, ".npz")) return read_archive(context, option, wanted, inputs);
-    if (!equals) return cli_usage_error(context, "--input wants K=FILE.npy or FILE.npz, not '%s'", option);
+    if (!equals) return cli_usage_error(context, "--input expects K=FILE.npy or FILE.npz, not '%s'", option);
     const char *key = hlo_arena_string(context->arena, option, (size_t)(equals - option));
     int64_t index = find_input(module, key, inputs->count);
     if (index < 0) return unknown_input(context, module, key, inputs->count);
@@ -170,12 +170,11 @@ static void say_what_is_missing(CliContext *context, const HloShape *const *shap
         if (++missing <= kMostNamed) hlo_text_format(&list, "%s%lld", missing > 1 ? ", " : "", (long long)i);
     }
     if (missing && !cli_flag(context, "seed"))
-        hlo_text_format(
-            &context->complaint,
-            "note: %lld of %lld inputs %s not given (%s%s): made from seed 0 (--seed 0 says so without this "
-            "note, --input gives them)\n",
-            (long long)missing, (long long)total, missing == 1 ? "is" : "are", list.data ? list.data : "",
-            missing > kMostNamed ? ", …" : "");
+        hlo_text_format(&context->complaint,
+                        "note: %lld of %lld inputs %s not given (%s%s) and generated from seed 0 (--seed 0 suppresses "
+                        "this note, --input gives them)\n",
+                        (long long)missing, (long long)total, missing == 1 ? "is" : "are", list.data ? list.data : "",
+                        missing > kMostNamed ? ", …" : "");
     hlo_text_free(&list);
 }
 

@@ -142,7 +142,7 @@ static int report_status(const CliContext *context, HloStatus status) {
     char *message = hlo_status_to_text(status);
     fputs(message ? message : "error: out of memory\n", stderr);
     int exit_code = cli_exit_code(hlo_status_code(status), context->stage);
-    if (exit_code == CLI_EXIT_BUG) fputs("This is a bug of meshlo; please report it with the program.\n", stderr);
+    if (exit_code == CLI_EXIT_BUG) fputs("This is a bug in Meshlo; please report it with the program.\n", stderr);
     hlo_free(message);
     hlo_status_free(status);
     return exit_code;

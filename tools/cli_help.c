@@ -11,26 +11,26 @@ static const struct {
     CliExit code;
     const char *text;
 } kExits[] = {
-    {CLI_EXIT_OK, "all went well"},
+    {CLI_EXIT_OK, "success"},
     {CLI_EXIT_CHECK_FAILED, "a comparison or a check failed"},
     {CLI_EXIT_USAGE, "the command line is wrong, or a file cannot be opened or written"},
-    {CLI_EXIT_PROGRAM, "a program, or the description of a pod, does not parse or verify"},
+    {CLI_EXIT_PROGRAM, "a program or a pod description does not parse or verify"},
     {CLI_EXIT_UNSUPPORTED, "something is not supported; the message names it"},
     {CLI_EXIT_OUT_OF_MEMORY, "the program is predicted to run out of device memory"},
-    {CLI_EXIT_RUN_TIME, "the run failed: deadlock, bad buffer, NaN trap, no memory left"},
-    {CLI_EXIT_BUG, "a bug of ours; please report it"},
+    {CLI_EXIT_RUN_TIME, "the run failed: deadlock, bad buffer, NaN trap, out of memory"},
+    {CLI_EXIT_BUG, "a bug in Meshlo; please report it"},
 };
 
 static const struct {
     const char *name, *text;
 } kVariables[] = {
-    {"MESHLO_TOPOLOGY", "the slice to use where none is named"},
-    {"MESHLO_NUM_THREADS", "worker threads; all cores unless set"},
+    {"MESHLO_TOPOLOGY", "the slice to use if none is given"},
+    {"MESHLO_NUM_THREADS", "number of worker threads (default: one per core)"},
     {"MESHLO_CPU_FEATURES", "lowers the instruction set in use: baseline, avx2, avx512, avx512_bf16, amx"},
-    {"MESHLO_NUMERICS", "exact or tpu, where --numerics is not given"},
-    {"MESHLO_FLAGS", "options to put before those of the command line"},
+    {"MESHLO_NUMERICS", "exact or tpu, if --numerics is not given"},
+    {"MESHLO_FLAGS", "options to insert before those of the command line"},
     {"MESHLO_LOG", "1 prints what is done, with times, to stderr"},
-    {"NO_COLOR", "no colour and no progress line"},
+    {"NO_COLOR", "no colour and no progress messages"},
 };
 
 void cli_print_help(HloText *text) {
@@ -43,7 +43,7 @@ void cli_print_help(HloText *text) {
     for (int64_t i = 0; i < count; ++i) hlo_text_format(text, "  %-10s  %s\n", verbs[i]->name, verbs[i]->summary);
     hlo_text_string(
         text,
-        "\nmeshlo VERB --help says more, with examples. FILE may be - for standard input, and may be compressed "
+        "\nmeshlo VERB --help describes a verb, with examples. FILE may be - for standard input, and may be compressed "
         "(xz, gzip, zstd).\n\nExit codes:\n");
     for (size_t i = 0; i < HLO_COUNT_OF(kExits); ++i)
         hlo_text_format(text, "  %2d  %s\n", kExits[i].code, kExits[i].text);

@@ -97,8 +97,8 @@ static HloStatus check_value(CliContext *context, const CliOption *option, const
     }
     bool out_of_range = errno == ERANGE || !(number >= 0 && number <= DBL_MAX);
     if (end == text || *end || out_of_range) {
-        return cli_usage_error(context, "--%s wants %s, not '%s'", option->name,
-                               option->kind == CLI_INTEGER ? "an integer" : "a number from 0 on", text);
+        return cli_usage_error(context, "--%s expects %s, not '%s'", option->name,
+                               option->kind == CLI_INTEGER ? "an integer" : "a number of at least 0", text);
     }
     return HLO_SUCCESS;
 }
@@ -209,7 +209,7 @@ HloStatus cli_standard_output(CliContext *context, const char *const *options, i
         other = owner;
         owner = options[i];
         if (other && *taken) {
-            return cli_usage_error(context, "%s%s and %s%s both want standard output", other[1] ? "--" : "-", other,
+            return cli_usage_error(context, "%s%s and %s%s both write to standard output", other[1] ? "--" : "-", other,
                                    owner[1] ? "--" : "-", owner);
         }
     }

@@ -125,7 +125,7 @@ static HloStatus join_dynamic(const CliExecution *execution, const SpmdBoundaryA
         return HLO_SUCCESS;
     }
     HLO_FAIL_IF(execution->per_device || program->replica_count > 1, HLO_UNIMPLEMENTED,
-                "results of dynamic size have no place along an axis of %s",
+                "results of dynamic size cannot be stacked along an axis of %s",
                 execution->per_device ? "devices" : "replicas");
     HloArena *arena = program->per_device->arena;
     int64_t *dims = HLO_ARENA_NEW(arena, int64_t, shape->rank);
@@ -451,7 +451,7 @@ static HloStatus check_assignment(CliContext *context, const EmuTopology *topolo
     HloIntMap seen = {0};
     for (int64_t i = 0; i < count; ++i) {
         if (emu_topology_find_device(topology, numbers[i]) < 0 || hlo_int_map_find(&seen, (uint64_t)numbers[i])) {
-            return cli_usage_error(context, "--device-assignment: %lld is no device of %s, or is there twice",
+            return cli_usage_error(context, "--device-assignment: %lld is not a device of %s, or is listed twice",
                                    (long long)numbers[i], topology->name);
         }
         hlo_int_map_set(context->arena, &seen, (uint64_t)numbers[i], i);

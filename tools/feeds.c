@@ -83,7 +83,7 @@ void cli_feeds_rewind(CliFeeds *feeds) {
 
 // Channels other than those of the feeds belong to callbacks, which the command has none of.
 static HloStatus nobody(int64_t channel) {
-    return hlo_error(HLO_FAILED_PRECONDITION, "nobody is at the other end of channel %lld", (long long)channel);
+    return hlo_error(HLO_FAILED_PRECONDITION, "nothing is connected to channel %lld", (long long)channel);
 }
 
 static HloStatus read_feed(const CliFeed *feed, const HloShape *shape, HloLiteral **literal) {
@@ -109,7 +109,7 @@ static HloStatus take_in(void *context, int64_t device, int64_t channel, const H
         HloText text = {0};
         hlo_shape_print(&text, shape, false);
         const HloStatus dry =
-            hlo_error(HLO_FAILED_PRECONDITION, "the infeed of device %lld has run dry: it wants %s more (--infeed)",
+            hlo_error(HLO_FAILED_PRECONDITION, "the infeed of device %lld is empty: it needs another %s (--infeed)",
                       (long long)device, text.data ? text.data : "an array");
         hlo_text_free(&text);
         return dry;
@@ -129,10 +129,10 @@ static HloStatus give_out(void *context, int64_t device, int64_t channel, const 
     if (channel != TARGET_CHANNEL_OUTFEED) return nobody(channel);
     CliArrays *given = &feeds->given[device];
     HloLiteral **grown = hlo_reallocate(given->items, sizeof *grown * ((size_t)given->count + 1));
-    HLO_FAIL_IF(!grown, HLO_RESOURCE_EXHAUSTED, "out of memory for what the outfeed gives");
+    HLO_FAIL_IF(!grown, HLO_RESOURCE_EXHAUSTED, "out of memory for the outfeed");
     given->items = grown;
     HloLiteral *literal = hlo_literal_new(shape);
-    HLO_FAIL_IF(!literal, HLO_RESOURCE_EXHAUSTED, "out of memory for what the outfeed gives");
+    HLO_FAIL_IF(!literal, HLO_RESOURCE_EXHAUSTED, "out of memory for the outfeed");
     const int64_t bytes = hlo_shape_bytes(shape);
     if (bytes) memcpy(literal->data, data, (size_t)bytes);
     given->items[given->count++] = literal;

@@ -38,7 +38,7 @@ static HloStatus parse_axis(CliContext *context, const char *text, const char *i
     axis->name = equals ? hlo_arena_string(context->arena, item, (size_t)(equals - item))
                         : hlo_arena_format(context->arena, "axis%lld", (long long)index);
     if (!*axis->name || !read_count(size, &axis->size) || axis->size < 1 || axis->size > kMaxDevices) {
-        return cli_usage_error(context, "--mesh %s: '%s' is no axis like x=4", text, item);
+        return cli_usage_error(context, "--mesh %s: expected NAME=SIZE, got '%s'", text, item);
     }
     return HLO_SUCCESS;
 }
@@ -54,7 +54,7 @@ HloStatus cli_mesh_parse(CliContext *context, const char *text, CliMesh *mesh) {
         HLO_TRY(parse_axis(context, text, item, axes.count, &axis));
         for (int64_t i = 0; i < axes.count; ++i) {
             if (strcmp(axes.items[i].name, axis.name) == 0) {
-                return cli_usage_error(context, "--mesh %s: the axis %s is there twice", text, axis.name);
+                return cli_usage_error(context, "--mesh %s: axis %s is given twice", text, axis.name);
             }
         }
         mesh->devices *= axis.size;
@@ -76,7 +76,7 @@ HloStatus cli_numbers_parse(CliContext *context, const char *option, const char 
     for (const char *item; (item = next_item(context->arena, &at));) {
         if (*count == room) return cli_usage_error(context, "--%s %s: more than %d numbers", option, text, (int)room);
         if (!read_count(item, &numbers[(*count)++])) {
-            return cli_usage_error(context, "--%s %s: '%s' is no number", option, text, item);
+            return cli_usage_error(context, "--%s %s: '%s' is not a number", option, text, item);
         }
     }
     return HLO_SUCCESS;

@@ -65,7 +65,8 @@ static HloStatus read_string(Reader *reader, char *out, size_t room) {
     }
     char quote = *reader->at++;
     const char *close = memchr(reader->at, quote, (size_t)(reader->end - reader->at));
-    if (!close || (size_t)(close - reader->at) >= room) return bad_header(reader, "a string has no end or is too long");
+    if (!close || (size_t)(close - reader->at) >= room)
+        return bad_header(reader, "a string is unterminated or too long");
     memcpy(out, reader->at, (size_t)(close - reader->at));
     out[close - reader->at] = 0;
     reader->at = close + 1;
@@ -88,12 +89,12 @@ static HloStatus read_dimension(Reader *reader, int64_t *value) {
 
 // A tuple: "(3, 4)", "(3,)" or "()".
 static HloStatus read_shape(Reader *reader, Header *header) {
-    if (!accept(reader, "(")) return bad_header(reader, "shape is no tuple");
+    if (!accept(reader, "(")) return bad_header(reader, "shape is not a tuple");
     while (!accept(reader, ")")) {
         if (header->rank == kMaxRank) return bad_header(reader, "more than 32 dimensions");
         HLO_TRY(read_dimension(reader, &header->dims[header->rank++]));
         if (!accept(reader, ",")) {
-            if (!accept(reader, ")")) return bad_header(reader, "shape has no end");
+            if (!accept(reader, ")")) return bad_header(reader, "shape is unterminated");
             break;
         }
     }
@@ -125,7 +126,7 @@ static HloStatus read_member(Reader *reader, Header *header) {
 static HloStatus read_header(const char *name, const uint8_t *data, size_t size, Header *header, size_t *start) {
     assert(data || size == 0);
     Reader reader = {.name = name};
-    if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) return bad_header(&reader, "the file is no .npy file");
+    if (size < 10 || memcmp(data, "\x93NUMPY", 6) != 0) return bad_header(&reader, "not a .npy file");
     int version = data[6];
     if (version < 1 || version > 3) return bad_header(&reader, "unknown format version");
     size_t prefix = version == 1 ? 10 : 12;
@@ -136,7 +137,7 @@ static HloStatus read_header(const char *name, const uint8_t *data, size_t size,
     reader.at = (const char *)data + prefix;
     reader.end = reader.at + length;
     *start = prefix + length;
-    if (!accept(&reader, "{")) return bad_header(&reader, "it is no dict");
+    if (!accept(&reader, "{")) return bad_header(&reader, "it is not a dict");
     while (!accept(&reader, "}")) {
         HLO_TRY(read_member(&reader, header));
         if (!accept(&reader, ",")) {
@@ -191,7 +192,7 @@ static HloStatus check_expected(const char *name, const HloShape *shape, const H
     HloText got = {0}, wanted = {0};
     hlo_shape_print(&got, shape, false);
     hlo_shape_print(&wanted, expected, false);
-    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s: the file holds %s, the program wants %s", name,
+    HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "%s: the file has %s, but the program expects %s", name,
                                  got.data ? got.data : "?", wanted.data ? wanted.data : "?");
     hlo_text_free(&got);
     hlo_text_free(&wanted);
@@ -236,8 +237,8 @@ static void copy_fortran(uint8_t *to, const uint8_t *from, const HloShape *shape
 static HloStatus fill_literal(const char *name, const Header *header, const uint8_t *elements, size_t size,
                               const HloShape *shape, bool swap, HloLiteral **literal) {
     size_t bytes = (size_t)hlo_shape_bytes(shape);
-    HLO_FAIL_IF(bytes != size, HLO_INVALID_ARGUMENT, "%s: %zu bytes of elements, the header promises %zu", name, size,
-                bytes);
+    HLO_FAIL_IF(bytes != size, HLO_INVALID_ARGUMENT, "%s: %zu bytes of elements, but the header announces %zu", name,
+                size, bytes);
     HloLiteral *result = hlo_literal_new(shape);
     HLO_FAIL_IF(!result, HLO_RESOURCE_EXHAUSTED, "%s: out of memory (%zu bytes)", name, bytes);
     if (header->fortran_order && shape->rank > 1) {
@@ -250,7 +251,7 @@ static HloStatus fill_literal(const char *name, const Header *header, const uint
     for (size_t i = 0; shape->type == HLO_PRED && i < bytes; ++i) {
         if (((uint8_t *)result->data)[i] <= 1) continue;
         hlo_literal_free(result);
-        return hlo_error(HLO_INVALID_ARGUMENT, "%s: element %zu is no boolean", name, i);
+        return hlo_error(HLO_INVALID_ARGUMENT, "%s: element %zu is not a boolean", name, i);
     }
     *literal = result;
     return HLO_SUCCESS;

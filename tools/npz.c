@@ -133,9 +133,9 @@ HloStatus npz_check_names(const NpzArchive *archive, bool *seen, int64_t limit) 
         int64_t number = array_number(&member, limit);
         int shown = member.name_length > 60 ? 60 : (int)member.name_length;
         HLO_FAIL_IF(number < 0, HLO_INVALID_ARGUMENT,
-                    "%s: member '%.*s' is none of the program's %lld inputs (arr_0.npy, arr_1.npy …)", archive->name,
+                    "%s: member '%.*s' is not one of the program's %lld inputs (arr_0.npy, arr_1.npy …)", archive->name,
                     shown, member.name, (long long)limit);
-        HLO_FAIL_IF(seen[number], HLO_INVALID_ARGUMENT, "%s: member '%.*s' stands there twice", archive->name, shown,
+        HLO_FAIL_IF(seen[number], HLO_INVALID_ARGUMENT, "%s: member '%.*s' is listed twice", archive->name, shown,
                     member.name);
         seen[number] = true;
     }
@@ -206,7 +206,7 @@ HloStatus npz_read(const NpzArchive *archive, const char *name, const HloShape *
     const uint8_t *data = (const uint8_t *)archive->file.data;
     size_t size = archive->file.size;
     if (member.offset > size || size - member.offset < kLocalSize)
-        return damaged(archive, "a member is out of the file");
+        return damaged(archive, "a member lies beyond the end of the file");
     const uint8_t *local = data + member.offset;
     if (memcmp(local, "PK\3\4", 4) != 0) return damaged(archive, "a member has no header");
     uint64_t start = member.offset + kLocalSize + read_number(local + 26, 2) + read_number(local + 28, 2);

@@ -16,13 +16,13 @@
 static const int64_t kMostDevices = 1 << 20;
 
 static const CliOption kPartitionOptions[] = {
-    {"num-partitions", CLI_INTEGER, "N", "Number of devices, where neither the file nor the mesh says it."},
+    {"num-partitions", CLI_INTEGER, "N", "Number of devices, if neither the file nor the mesh gives it."},
     {"mesh", CLI_TEXT, "x=4,y=2",
      "The mesh, axes major first; the program's annotations are laid out on it by the names of their axes."},
     {"shard", CLI_LIST, "p0=x,-", "Shards a parameter (p0 or its name) or a result (r0): one item a dimension."},
-    {"async", CLI_FLAG, NULL, "Split collectives into halves, so that computation runs beside them."},
+    {"async", CLI_FLAG, NULL, "Split collectives into start and done, so that computation can overlap them."},
     {"partitioned", CLI_FLAG, NULL,
-     "The file is the program of one device already (scheduled dumps of several devices are taken so)."},
+     "The file is already the program of one device (assumed for scheduled dumps of several devices)."},
     {"dump-to", CLI_TEXT, "DIR", "Write the program before and after compiling to DIR, named as XLA names dumps."},
     {"dump-after", CLI_TEXT, "STAGE,…",
      "With --dump-to: also write it after these stages (verify, inline, simplify-before-partitioning, partition, "
@@ -243,11 +243,10 @@ static bool is_foreign_dump(CliContext *context, const HloModule *module) {
 static HloStatus check_partitioned(CliContext *context, const HloModule *module, const SpmdOptions *options) {
     assert(module->num_partitions > 0);
     if (options->shard_count) {
-        return cli_usage_error(context, "--shard %s: the program is that of one device already, and no longer sharded",
-                               options->shards[0]);
+        return cli_usage_error(context, "--shard %s: the program is already that of one device", options->shards[0]);
     }
     if (options->num_partitions > 1 && options->num_partitions != module->num_partitions) {
-        return cli_usage_error(context, "the program is that of one of %lld devices already, not of %lld",
+        return cli_usage_error(context, "the program is already partitioned for %lld devices, not %lld",
                                (long long)module->num_partitions, (long long)options->num_partitions);
     }
     return HLO_SUCCESS;
@@ -258,7 +257,7 @@ static HloStatus read_dump(CliContext *context, CompileDump *dump) {
     compile_dump_from_environment(context->arena, dump);
     const char *folder = cli_text(context, "dump-to"), *stages = cli_text(context, "dump-after");
     if (stages && !folder && !dump->folder)
-        return cli_usage_error(context, "--dump-after wants --dump-to: without a folder nothing is dumped");
+        return cli_usage_error(context, "--dump-after needs --dump-to: without a folder nothing is dumped");
     if (folder) *dump = (CompileDump){.folder = folder, .must_succeed = true};
     if (stages) dump->stages = stages;
     HloStatus status = stages ? compile_dump_check(dump) : HLO_SUCCESS;
@@ -308,11 +307,12 @@ HloStatus cli_program_prepare(CliContext *context, CliProgram *program) {
     program->was_partitioned = cli_flag(context, "partitioned") || spmd_is_partitioned(program->original);
     if (!program->was_partitioned && is_foreign_dump(context, program->original)) {
         program->was_partitioned = true;
-        hlo_text_format(&context->complaint,
-                        "note: taken as the program of one of its %lld devices: %s (--partitioned says so without this "
-                        "note, --mesh or --num-partitions partition it)\n",
-                        (long long)program->original->num_partitions,
-                        program->original->is_scheduled ? "it is scheduled" : "its entry is named as partitioned");
+        hlo_text_format(
+            &context->complaint,
+            "note: assumed to be the program of one of its %lld devices: %s (--partitioned suppresses this note, "
+            "--mesh or --num-partitions partition it)\n",
+            (long long)program->original->num_partitions,
+            program->original->is_scheduled ? "it is scheduled" : "its entry has the name of a partitioned program");
     }
     if (program->was_partitioned) HLO_TRY(check_partitioned(context, program->original, &options));
     HLO_TRY(count_devices(program, options.num_partitions));

@@ -33,7 +33,8 @@ CliFormat cli_format_detect(const char *data, size_t size) {
 
 static const CliOption kProgramOptions[] = {
     {"sizes", CLI_LIST, "p0=8,6",
-     "Of StableHLO: the sizes of an argument (p0 or 0) that it leaves open, tensor<?x6xf32>, as jax.export does."},
+     "For StableHLO: the sizes of an argument (p0 or 0) whose type has dynamic dimensions (tensor<?x6xf32>, as from "
+     "jax.export)."},
 };
 const CliOptionTable cli_program_options = CLI_TABLE(kProgramOptions);
 
@@ -45,12 +46,12 @@ static HloStatus read_sizes(CliContext *context, const char *option, HloInts *si
     const char *digits = option + (option[0] == 'p'), *equals = strchr(option, '=');
     const size_t length = strspn(digits, "0123456789");
     if (!equals || length == 0 || length > 5 || digits + length != equals)
-        return cli_usage_error(context, "--sizes wants p0=8,6, not '%s'", option);
+        return cli_usage_error(context, "--sizes expects p0=8,6, not '%s'", option);
     const int64_t index = strtoll(digits, NULL, 10);
-    if (index >= MOST_ARGUMENTS)
-        return cli_usage_error(context, "--sizes %s: no program has so many arguments", option);
+    if (index >= MOST_ARGUMENTS) return cli_usage_error(context, "--sizes %s: argument number too large", option);
     if (sizes[index].items)
-        return cli_usage_error(context, "--sizes %s: those of argument %lld are given twice", option, (long long)index);
+        return cli_usage_error(context, "--sizes %s: the sizes of argument %lld are given twice", option,
+                               (long long)index);
     int64_t *numbers = HLO_ARENA_NEW(context->arena, int64_t, MOST_DIMENSIONS);
     HLO_TRY(cli_numbers_parse(context, "sizes", equals + 1, MOST_DIMENSIONS, numbers, &sizes[index].count));
     sizes[index].items = numbers;
@@ -76,7 +77,7 @@ static HloStatus decode_sized(CliContext *context, const char *name, const HloFi
     HloInts *sizes = HLO_ARENA_NEW(context->arena, HloInts, MOST_ARGUMENTS);
     int64_t count = 0;
     if (format != CLI_FORMAT_STABLEHLO_TEXT && format != CLI_FORMAT_BYTECODE)
-        return cli_usage_error(context, "--sizes: %s is %s, which leaves none open", name, cli_format_name(format));
+        return cli_usage_error(context, "--sizes: %s is %s, which has no dynamic sizes", name, cli_format_name(format));
     for (int64_t i = 0; i < options.count; ++i) HLO_TRY(read_sizes(context, options.items[i], sizes, &count));
     return decode_stablehlo(context, name, content, sizes, count, module);
 }

@@ -77,7 +77,7 @@ static HloStatus check_words(CliContext *context, const char *list) {
         for (size_t i = 0; i < HLO_COUNT_OF(kCollectives); ++i) known |= strcmp(word, kCollectives[i]) == 0;
         const char *nearest = cli_nearest(word, kCollectives, HLO_COUNT_OF(kCollectives));
         if (!known) {
-            return cli_usage_error(context, "--forbid: '%s' is no collective%s%s", word,
+            return cli_usage_error(context, "--forbid: '%s' is not a collective%s%s", word,
                                    nearest ? "; did you mean " : "", nearest ? nearest : "");
         }
         more = at[length] == ',';
@@ -112,7 +112,7 @@ static HloStatus parse_bytes(CliContext *context, const char *text, double *byte
         if (*bytes > 0x1p63) break;  // more than any counter of bytes holds: a slip
         return HLO_SUCCESS;
     }
-    return cli_usage_error(context, "--max-bytes wants a number with KiB, MiB or GiB or without, not '%s'", text);
+    return cli_usage_error(context, "--max-bytes expects a number, optionally with KiB, MiB or GiB, not '%s'", text);
 }
 
 // Bytes as the report counts them: what one device sends, by the ring algorithm (docs/cli.md), loops of unknown length
@@ -146,7 +146,7 @@ static HloStatus compare_baseline(CliContext *context, const SpmdReport *report,
                        *total = hlo_json_get(baseline, "total_bytes_per_device");
     if (!list || list->kind != HLO_JSON_ARRAY || !total || total->kind != HLO_JSON_NUMBER ||
         !(total->number >= 0 && total->number <= 0x1p63)) {
-        return cli_usage_error(context, "--baseline: the file is no report of meshlo partition --json");
+        return cli_usage_error(context, "--baseline: the file is not a report of meshlo partition --json");
     }
     if ((double)report->total_bytes_per_device > total->number) {
         HLO_TRY(broken(context, NULL,
@@ -211,9 +211,9 @@ static HloStatus run_check(CliContext *context) {
 const CliVerb cli_verb_explain = {
     .name = "explain",
     .arguments = "FILE",
-    .summary = "Say why each collective is there, what it costs and how to be rid of it.",
+    .summary = "Explain each collective: its cause, its cost, and the annotation that removes it.",
     .description =
-        "Partitions the program (unless it is the program of one device already) and prints for each collective the\n"
+        "Partitions the program (unless it is already the program of one device) and prints for each collective the\n"
         "op and the shardings that disagree, bytes, groups, the source line, and the smallest annotation that\n"
         "would remove it.",
     .examples = "meshlo explain examples/mlp_gradient_512.hlo\nmeshlo explain step.hlo --mesh x=4,y=2 --shard p0=x,-",

@@ -19,10 +19,10 @@ static const CliOption kOptions[] = {
      "or short."},
     {"elide-constants", CLI_FLAG, NULL,
      "Of hlo: {...} in place of constants of more than 10 elements, byte for byte what XLA's to_string() prints. Such "
-     "text runs with values that are made up."},
+     "text can be run only with made-up values."},
     {"large-constants", CLI_FLAG, NULL, "Of hlo: all constants in full, which is the default."},
     {"generic", CLI_FLAG, NULL,
-     "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that have no StableHLO in them."},
+     "Of stablehlo: MLIR's generic form, \"stablehlo.add\"(%0, %1) : …, for tools that do not know StableHLO."},
     {"release", CLI_TEXT, "VERSION",
      "Of bytecode: the StableHLO release that has to read it, 0.9.0 to 1.20.0; 1.10.0 if not given."},
     {"config", CLI_FLAG, NULL,
@@ -46,7 +46,7 @@ static HloStatus choose(CliContext *context, const char *option, const char *con
         if (strcmp(text, names[*choice]) == 0) return HLO_SUCCESS;
     }
     const char *nearest = cli_nearest(text, names, count);
-    return cli_usage_error(context, "--%s does not know '%s'; did you mean %s?", option, text,
+    return cli_usage_error(context, "--%s: unknown value '%s'; did you mean %s?", option, text,
                            nearest ? nearest : names[0]);
 }
 
@@ -65,13 +65,13 @@ static HloStatus check_options(CliContext *context, int64_t format, int64_t form
     assert(format >= 0 && format < (int64_t)HLO_COUNT_OF(kFormats) && form >= 0);
     for (size_t i = 0; i < HLO_COUNT_OF(kOwners); ++i) {
         if (!cli_flag(context, kOwners[i].option) || kOwners[i].formats >> format & 1) continue;
-        return cli_usage_error(context, "--%s says nothing about --to %s (see meshlo convert --help)",
-                               kOwners[i].option, kFormats[format]);
+        return cli_usage_error(context, "--%s does not apply to --to %s (see meshlo convert --help)", kOwners[i].option,
+                               kFormats[format]);
     }
     if (cli_flag(context, "large-constants") && cli_flag(context, "elide-constants"))
         return cli_usage_error(context, "--large-constants and --elide-constants exclude each other");
     if (format == kStablehlo && form == kCanonical) {
-        return cli_usage_error(context, "--print canonical is a form of hlo; of stablehlo there are long and short");
+        return cli_usage_error(context, "--print canonical is for hlo; stablehlo has long and short");
     }
     return HLO_SUCCESS;
 }

@@ -57,7 +57,7 @@ const CliVerb cli_verb_devices = {
     .summary = "List the devices of a slice, one a line, as JAX prints them.",
     .description =
         "TOPOLOGY is an accelerator type (v5e-16, v2-8), a runtime name (v4:2x2x2, v5:2x2x2 for v5p), several "
-        "slices\n(2xv5e-16), host devices (cpu:8), or an XML description; MESHLO_TOPOLOGY where it is left out.",
+        "slices\n(2xv5e-16), host devices (cpu:8), or an XML description; default: MESHLO_TOPOLOGY.",
     .examples = "meshlo devices v2-8\nmeshlo devices v4:2x2x2 --json",
     .most_arguments = 1,
     .tables = {&kTable},

@@ -64,11 +64,11 @@ static HloStatus check_dumps(CliContext *context, const HloPassOptions *options)
     if (options->dump_pattern) {
         int wrong = regcomp(&expression, options->dump_pattern, REG_EXTENDED | REG_NOSUB);
         if (wrong)
-            return cli_usage_error(context, "--dump-pass-re: '%s' is no regular expression", options->dump_pattern);
+            return cli_usage_error(context, "--dump-pass-re: '%s' is not a regular expression", options->dump_pattern);
         regfree(&expression);
     }
     if (cli_flag(context, "dump-pass-re") && !options->dump_folder) {
-        return cli_usage_error(context, "--dump-pass-re wants --dump-to: without a folder nothing is dumped");
+        return cli_usage_error(context, "--dump-pass-re needs --dump-to: without a folder nothing is dumped");
     }
     return options->dump_folder ? hlo_file_make_folder(options->dump_folder) : HLO_SUCCESS;
 }
@@ -93,7 +93,7 @@ static HloStatus run_opt(CliContext *context) {
     static const char *const kOfRuns[] = {"passes", "dump-to", "dump-pass-re", "sizes", "o"};
     for (size_t i = 0; i < HLO_COUNT_OF(kOfRuns) && cli_flag(context, "list-passes"); ++i) {
         if (cli_flag(context, kOfRuns[i]))
-            return cli_usage_error(context, "%s%s says nothing about --list-passes", kOfRuns[i][1] ? "--" : "-",
+            return cli_usage_error(context, "%s%s does not apply to --list-passes", kOfRuns[i][1] ? "--" : "-",
                                    kOfRuns[i]);
     }
     if (cli_flag(context, "list-passes")) {

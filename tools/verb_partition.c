@@ -5,7 +5,7 @@
 #include "tools/program.h"
 
 static const CliOption kOptions[] = {
-    {"propagate-only", CLI_FLAG, NULL, "Only say how each array would be sharded."},
+    {"propagate-only", CLI_FLAG, NULL, "Only print how each array would be sharded."},
     {"explain", CLI_FLAG, NULL, "Print the reasons of the collectives to standard error too."},
     {"json", CLI_FLAG, NULL, "Print a report of the collectives as JSON instead of the program."},
     {"o", CLI_TEXT, "OUT", "Write the program to OUT."},
@@ -55,12 +55,13 @@ static HloStatus run_partition(CliContext *context) {
     static const char *const kOfDevices[] = {"device-assignment", "async", "partitioned"};
     for (size_t i = 0; i < HLO_COUNT_OF(kOfPartitioned) && cli_flag(context, "propagate-only"); ++i) {
         if (cli_flag(context, kOfPartitioned[i]))
-            return cli_usage_error(context, "--%s reports on a partitioned program, --propagate-only makes none",
+            return cli_usage_error(context,
+                                   "--%s reports on a partitioned program, but --propagate-only does not make one",
                                    kOfPartitioned[i]);
     }
     for (size_t i = 0; i < HLO_COUNT_OF(kOfDevices) && cli_flag(context, "propagate-only"); ++i) {
         if (cli_flag(context, kOfDevices[i]))
-            return cli_usage_error(context, "--%s says nothing about --propagate-only", kOfDevices[i]);
+            return cli_usage_error(context, "--%s does not apply to --propagate-only", kOfDevices[i]);
     }
     return cli_flag(context, "propagate-only") ? propagate_only(context) : print_partitioned(context);
 }

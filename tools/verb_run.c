@@ -29,8 +29,9 @@ static const CliOption kOptions[] = {
     {"compare", CLI_TEXT, "eval", "Compare with the reference evaluator on the unpartitioned program."},
     {"rtol", CLI_NUMBER, "R", "Relative tolerance of the comparison (default: by type)."},
     {"atol", CLI_NUMBER, "A", "Absolute tolerance of the comparison (default: by type and size of the array)."},
-    {"numerics", CLI_TEXT, "exact|tpu", "f32 matrix products: exact, or as a TPU rounds them (default: by machine)."},
-    {"trap-nan", CLI_FLAG, NULL, "Fail (exit code 6) when a result holds a NaN; the results are written all the same."},
+    {"numerics", CLI_TEXT, "exact|tpu",
+     "f32 matrix products: exact f32, or rounded as on a TPU (default: depends on the machine)."},
+    {"trap-nan", CLI_FLAG, NULL, "Fail (exit code 6) when a result has a NaN; the results are written nevertheless."},
     {"repeat", CLI_INTEGER, "N", "Run N times."},
     {"print", CLI_FLAG, NULL, "Print the results; with --json, as its key results."},
     {"per-device", CLI_FLAG, NULL, "Inputs and outputs carry a leading axis of devices."},
@@ -78,8 +79,8 @@ static HloStatus read_engine(CliContext *context, bool *evaluate) {
     const char *engine = cli_text_or(context, "engine", "compiled"), *compare = cli_text_or(context, "compare", "eval");
     *evaluate = strcmp(engine, "eval") == 0;
     if (!*evaluate && strcmp(engine, "compiled") != 0)
-        return cli_usage_error(context, "--engine wants compiled or eval, not '%s'", engine);
-    if (strcmp(compare, "eval") != 0) return cli_usage_error(context, "--compare wants eval, not '%s'", compare);
+        return cli_usage_error(context, "--engine expects compiled or eval, not '%s'", engine);
+    if (strcmp(compare, "eval") != 0) return cli_usage_error(context, "--compare expects eval, not '%s'", compare);
     if (!cli_flag(context, "compare") && (cli_flag(context, "rtol") || cli_flag(context, "atol"))) {
         return cli_usage_error(context, "--%s is a tolerance of --compare, which is missing",
                                cli_flag(context, "rtol") ? "rtol" : "atol");
@@ -162,12 +163,13 @@ static bool has_reference(Run *run) {
 // *words.
 static bool is_ill_conditioned(Run *run, int64_t index, const CliTolerance *tolerance, HloText *words) {
     if (!has_reference(run)) {
-        hlo_text_format(words, "; no run in f64 tells whether it is ill-conditioned: %s", run->no_reference.data);
+        hlo_text_format(words, "; it cannot be run in f64 to see whether it is ill-conditioned: %s",
+                        run->no_reference.data);
         return false;
     }
     const HloLiteral *reference = run->reference.items[index], *expected = run->expected.items[index];
     if (!hlo_shape_equal(reference->shape, expected->shape, HLO_COMPARE_DIMS_ONLY)) {
-        hlo_text_string(words, "; a run in f64 gives an array of another size");
+        hlo_text_string(words, "; a run in f64 gives an array of a different size");
         return false;
     }
     const CliDistances far = cli_arrays_distances(reference, expected, run->results.items[index], tolerance);
@@ -288,8 +290,7 @@ static HloStatus compare_array(Run *run, const char *what, int64_t index, const 
     CliContext *context = run->context;
     if (!hlo_shape_is_array(expected->shape)) return HLO_SUCCESS;
     if (!hlo_shape_equal(expected->shape, actual->shape, HLO_COMPARE_BOUNDS))
-        return cli_fail(context, CLI_EXIT_CHECK_FAILED,
-                        "error: %s turned out to be of another size than the evaluator's", what);
+        return cli_fail(context, CLI_EXIT_CHECK_FAILED, "error: the size of %s differs from the evaluator's", what);
     CliDifference difference = cli_arrays_compare(expected, actual, tolerance);
     if (!(difference.largest_relative <= *worst)) *worst = difference.largest_relative;
     if (difference.count == 0 || context->exit_code != CLI_EXIT_OK) return HLO_SUCCESS;
@@ -487,8 +488,8 @@ static void say_what_is_made_up(CliContext *context, const HloModule *module) {
             count += hlo_is(at, HLO_OP_CONSTANT) && lacks_values(hlo_constant_literal(at));
     if (count) {
         hlo_text_format(&context->complaint,
-                        "note: the text leaves out the values of %lld constant%s ({...}): numbers in [-0.5, 0.5) stand "
-                        "for floating ones, zeros for others\n",
+                        "note: the text omits the values of %lld constant%s ({...}): floating-point ones are filled "
+                        "with numbers in [-0.5, 0.5), others with zeros\n",
                         (long long)count, count == 1 ? "" : "s");
     }
 }
@@ -500,7 +501,7 @@ static HloStatus run_all(Run *run) {
     CliContext *context = run->context;
     HLO_TRY(read_engine(context, &run->execution.evaluate));
     run->execution.repeat = cli_integer(context, "repeat", 1);
-    if (run->execution.repeat < 1) return cli_usage_error(context, "--repeat wants at least 1");
+    if (run->execution.repeat < 1) return cli_usage_error(context, "--repeat must be at least 1");
     HLO_TRY(cli_program_prepare(context, &run->program));
     HLO_TRY(choose_machine(run));
     say_what_is_made_up(context, run->program.original);

@@ -148,10 +148,10 @@ static HloStatus report_topology(CliContext *context, const EmuTopology *topolog
     static const char *const kOutputs[] = {"svg", "hwloc", "json"};
     HLO_TRY(cli_standard_output(context, kOutputs, HLO_COUNT_OF(kOutputs), &taken));
     if (taken && cli_flag(context, "mesh")) {
-        return cli_usage_error(context, "the ids of --mesh and a file both want standard output");
+        return cli_usage_error(context, "the ids of --mesh and a file cannot both go to standard output");
     }
     if (cli_flag(context, "split") && !cli_flag(context, "mesh")) {
-        return cli_usage_error(context, "--split says how a mesh is placed: --mesh is missing");
+        return cli_usage_error(context, "--split needs --mesh");
     }
     if (cli_text(context, "mesh")) HLO_TRY(place_mesh(context, &report, &refused));
     if (refused) return HLO_SUCCESS;

@@ -224,7 +224,7 @@ static HloStatus expand_loop(const char *name, const Codec *codec, void *state, 
         content->size += room - stream->out_left;
         HLO_FAIL_IF(step == STEP_DAMAGED, HLO_DATA_LOSS, "%s: the %s stream is damaged or cut off", name, codec->name);
         HLO_FAIL_IF(step == STEP_NO_MEMORY, HLO_RESOURCE_EXHAUSTED,
-                    "%s: the %s stream wants more memory than it may have", name, codec->name);
+                    "%s: the %s stream needs more memory than the limit", name, codec->name);
         if (step == STEP_END) break;
     }
     HLO_FAIL_IF(content->size > limit, HLO_RESOURCE_EXHAUSTED, "%s: larger than the limit of %zu bytes", name, limit);

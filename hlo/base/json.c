@@ -276,7 +276,7 @@ static HloStatus parse_escape(Parser *parser, char **out) {
 static HloStatus parse_string(Parser *parser, const char **string, size_t *length) {
     const char *close = parser->at;
     while (close < parser->end && *close != '"') close += *close == '\\' ? 2 : 1;
-    if (close >= parser->end) return fail(parser, "string without end");
+    if (close >= parser->end) return fail(parser, "unterminated string");
     char *out = hlo_arena_allocate_uninitialised(parser->arena, (size_t)(close - parser->at) + 1);
     *string = out;
     while (*parser->at != '"') {

@@ -25,7 +25,7 @@ static struct HloError out_of_memory = {
     .code = HLO_RESOURCE_EXHAUSTED, .is_static = true, .message = (char[]){"out of memory"}};
 
 void hlo_bug(const char *file, int line, const char *condition) {
-    fprintf(stderr, "meshlo: internal error at %s:%d: %s\nThis is a bug of meshlo's; please report it.\n", file, line,
+    fprintf(stderr, "meshlo: internal error at %s:%d: %s\nThis is a bug in Meshlo; please report it.\n", file, line,
             condition);
     abort();
 }

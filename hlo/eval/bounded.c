@@ -135,8 +135,8 @@ static HloStatus spread_out(HloEvalDevice *device, const HloInstruction *instruc
         const int64_t size = value->shape->dims[d];
         const bool fits = shape->dynamic && shape->dynamic[d] ? size <= shape->dims[d] : size == shape->dims[d];
         HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT,
-                    "%%%s: dimension %d turns out to be of size %lld, and is said to be %lld", instruction->name,
-                    (int)d, (long long)size, (long long)shape->dims[d]);
+                    "%%%s: dimension %d has size %lld at run time, but was declared as %lld", instruction->name, (int)d,
+                    (long long)size, (long long)shape->dims[d]);
     }
     HLO_TRY(hlo_eval_new_zeroed(device, shape, result));
     hlo_eval_copy_actual(shape, value->shape->dims, value->data, (*result)->data, false);
@@ -421,7 +421,7 @@ static HloStatus run_block(HloEvalDevice *device, const HloInstruction *instruct
             if (dynamic && gathers) sizes[i][d] = gathered_size(instruction, operands, d);
             if (!dynamic || gathers) continue;
             if (shape->rank != operand->shape->rank || shape->dims[d] != operand->shape->dims[d])
-                return hlo_eval_unsupported(instruction, "a cut through a dimension of dynamic size");
+                return hlo_eval_unsupported(instruction, "splitting a dimension of dynamic size");
             sizes[i][d] = hlo_eval_size(operand, d);
         }
     }

@@ -192,7 +192,7 @@ static HloStatus exchange_reduce_scatter(HloEvalDevice *device, const HloInstruc
         HLO_TRY(reduce_parties(device, instruction, parties, count, k, &fold));
         const HloShape *whole = parties[0].operands[k]->shape, *part = result_shape(instruction, k);
         HLO_FAIL_IF(part->dims[dim] * count != whole->dims[dim], HLO_INVALID_ARGUMENT,
-                    "%%%s: %lld devices cannot share dimension %lld of size %lld", instruction->name, (long long)count,
+                    "%%%s: %lld devices cannot split dimension %lld of size %lld", instruction->name, (long long)count,
                     (long long)dim, (long long)whole->dims[dim]);
         void *sum = hlo_eval_scratch(device, 1, (size_t)hlo_shape_bytes(whole));
         hlo_eval_fold_write(fold, 0, sum);
@@ -255,7 +255,7 @@ static HloStatus exchange_array_parts(HloEvalDevice *device, const HloInstructio
     const HloShape *shape = result_shape(instruction, 0);
     int64_t dim = HLO_ATTRIBUTES(instruction, Collective)->dimensions.items[0], part = shape->dims[dim] / count;
     HLO_FAIL_IF(part * count != shape->dims[dim], HLO_INVALID_ARGUMENT,
-                "%%%s: %lld devices cannot share dimension %lld of size %lld", instruction->name, (long long)count,
+                "%%%s: %lld devices cannot split dimension %lld of size %lld", instruction->name, (long long)count,
                 (long long)dim, (long long)shape->dims[dim]);
     for (int64_t p = 0; p < count; p++) {
         HLO_TRY(hlo_eval_new(parties[p].device, shape, &parties[p].result));

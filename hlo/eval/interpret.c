@@ -138,7 +138,7 @@ static HloStatus plan_computation(Planner *planner, const HloComputation *comput
     if (world->plans[computation->id]) return HLO_SUCCESS;
     HLO_FAIL_IF(!computation->root, HLO_INVALID_ARGUMENT, "computation %%%s has no root", computation->name);
     HLO_FAIL_IF(planner->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED,
-                "calls nest deeper than %d at computation %%%s", HLO_EVAL_MAX_DEPTH, computation->name);
+                "calls nest more than %d levels deep at computation %%%s", HLO_EVAL_MAX_DEPTH, computation->name);
     world->plans[computation->id] = make_plan(planner, computation);
     const HloEvalPlan *plan = world->plans[computation->id];
     for (int32_t p = 0; p < plan->count; p++) HLO_TRY(hlo_eval_check_types(plan->steps[p].instruction));
@@ -233,7 +233,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
     // Values that are passed on were checked where they were made; so were values that are sent.
     const bool made = !hlo_eval_hands_on(instruction->opcode) && !hlo_is(instruction, HLO_OP_SEND);
     if (device->world->options.trap_nan && made && has_nan(*result)) {
-        return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) makes a NaN", instruction->name,
+        return hlo_error(HLO_FAILED_PRECONDITION, "%%%s (%s) produces a NaN", instruction->name,
                          hlo_op_text(instruction->opcode));
     }
     return HLO_SUCCESS;
@@ -244,7 +244,7 @@ static HloStatus run_step(HloEvalDevice *device, const HloEvalStep *step, HloEva
 HloStatus hlo_eval_run(HloEvalDevice *device, const HloComputation *computation, HloEvalValue *const *arguments,
                        HloEvalValue **result) {
     assert(computation->root && result);
-    HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest deeper than %d",
+    HLO_FAIL_IF(device->depth >= HLO_EVAL_MAX_DEPTH, HLO_UNIMPLEMENTED, "calls nest more than %d levels deep",
                 HLO_EVAL_MAX_DEPTH);
     device->depth++;
     const HloEvalPlan *plan = device->world->plans[computation->id];
@@ -300,7 +300,7 @@ HloStatus hlo_eval_run_device(HloEvalDevice *device, const HloComputation *compu
 static HloStatus check_arguments(const HloComputation *computation, const HloLiteral *const *arguments, int64_t count) {
     assert(count >= 0);
     HLO_FAIL_IF(count != computation->parameters.count, HLO_INVALID_ARGUMENT,
-                "computation %%%s takes %lld arguments, %lld given", computation->name,
+                "computation %%%s takes %lld arguments, but %lld are given", computation->name,
                 (long long)computation->parameters.count, (long long)count);
     for (int64_t p = 0; p < count; p++) {
         const HloInstruction *parameter = computation->parameters.items[p];
@@ -309,7 +309,7 @@ static HloStatus check_arguments(const HloComputation *computation, const HloLit
         hlo_shape_print(&text, arguments[p]->shape, false);
         hlo_text_string(&text, " given, ");
         hlo_shape_print(&text, parameter->shape, false);
-        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): %s wanted", (long long)p,
+        HloStatus status = hlo_error(HLO_INVALID_ARGUMENT, "argument %lld (%%%s): expected %s", (long long)p,
                                      parameter->name, text.data ? text.data : "");
         hlo_text_free(&text);
         return status;
@@ -446,7 +446,7 @@ HloStatus hlo_evaluate_instruction(const HloInstruction *instruction, const HloL
                                    const HloEvalOptions *options, HloLiteral **result) {
     assert(instruction && result);
     if (hlo_is(instruction, HLO_OP_PARAMETER)) {
-        return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter has no value of its own", instruction->name);
+        return hlo_error(HLO_INVALID_ARGUMENT, "%%%s: a parameter cannot be evaluated by itself", instruction->name);
     }
     for (int32_t k = 0; k < instruction->operand_count; k++) {
         HLO_FAIL_IF(!hlo_eval_argument_fits(operands[k]->shape, instruction->operands[k]->shape), HLO_INVALID_ARGUMENT,

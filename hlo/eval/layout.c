@@ -140,12 +140,11 @@ static HloStatus through_memory(HloArena *scratch, const Physical *from, const c
     int64_t zero[MAX_PHYSICAL_RANK] = {0}, from_total, to_total;
     address(from, zero, &from_total);
     address(to, zero, &to_total);
-    HLO_FAIL_IF(from_total < 0 || to_total < 0, HLO_RESOURCE_EXHAUSTED, "a bitcast through tiles that no memory holds");
+    HLO_FAIL_IF(from_total < 0 || to_total < 0, HLO_RESOURCE_EXHAUSTED, "a bitcast through tiles of no known memory");
     int64_t total = from_total > to_total ? from_total : to_total;
     int64_t elements = 1;
     for (int64_t i = 0; i < from->rank; i++) elements *= from->dims[i];
-    HLO_FAIL_IF(total / MOST_PADDING > elements, HLO_RESOURCE_EXHAUSTED,
-                "a bitcast through tiles that no memory holds");
+    HLO_FAIL_IF(total / MOST_PADDING > elements, HLO_RESOURCE_EXHAUSTED, "a bitcast through tiles of no known memory");
     char *memory = hlo_arena_allocate(scratch, hlo_array_bytes((size_t)total, (size_t)bytes));
     int64_t at = 0, ignored;
     do {

@@ -32,7 +32,7 @@ typedef struct Part {
 } Part;
 
 static HloStatus refuse(const HloInstruction *instruction, const char *what) {
-    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region whose border has %s cannot be evaluated",
+    return hlo_error(HLO_UNIMPLEMENTED, "%%%s: a manual region whose boundary has %s cannot be evaluated",
                      instruction->name, what);
 }
 
@@ -306,7 +306,7 @@ static HloStatus sdy_part(HloEvalDevice *device, const HloInstruction *instructi
                           int64_t rank, Part *part) {
     *part = whole_part();
     const char *text = skip_to(hlo_instruction_frontend_attribute(instruction, key), "[");
-    if (text && strstr(text, "<mesh<")) return refuse(instruction, "a mesh that is written out");
+    if (text && strstr(text, "<mesh<")) return refuse(instruction, "a mesh with an explicit device list");
     for (int64_t i = 0; i <= value && text; i++) text = skip_to(text, "<@");
     const char *comma = text ? strchr(text, ',') : NULL;
     SdyMesh mesh;
@@ -335,7 +335,7 @@ static HloStatus fit_part(const HloInstruction *instruction, const HloShape *who
     for (int32_t i = 0; i < whole->rank; i++) {
         const int64_t size = shard->dims[i], pieces = size ? whole->dims[i] / size : 1;
         if (size * pieces != whole->dims[i] || part->count[i] % pieces)
-            return refuse(instruction, "shards that do not make up the array");
+            return refuse(instruction, "shards that do not cover the array");
         part->index[i] /= part->count[i] / pieces;
         part->count[i] = pieces;
     }
@@ -367,7 +367,7 @@ static HloStatus take_part(HloEvalDevice *device, const HloInstruction *instruct
 // The sharding at the boundary that value `value` of the instruction crosses.
 static HloStatus border_part(HloEvalDevice *device, const HloInstruction *instruction, int64_t value, int64_t rank,
                              Part *part) {
-    if (rank > MAX_RANK) return refuse(instruction, "so many dimensions");
+    if (rank > MAX_RANK) return refuse(instruction, "too many dimensions");
     const bool enters = hlo_custom_call_kind(instruction) == HLO_CALL_FULL_TO_SHARD;
     // Shardy's boundaries list the shardings of their values in an attribute, GSPMD's are annotated.
     if (!strncmp(HLO_ATTRIBUTES(instruction, CustomCall)->target, "xla.sdy.", strlen("xla.sdy."))) {

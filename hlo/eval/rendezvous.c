@@ -195,8 +195,9 @@ HloStatus hlo_eval_await(HloEvalDevice *device, const HloInstruction *instructio
     assert(instruction && ready);
     HloEvalRendezvous *rendezvous = device->world->rendezvous;
     if (ready(device, context)) return HLO_SUCCESS;
-    HLO_FAIL_IF(!rendezvous, HLO_FAILED_PRECONDITION, "deadlock: %%%s (%s) waits for a message, and nobody else runs",
-                instruction->name, hlo_op_text(instruction->opcode));
+    HLO_FAIL_IF(!rendezvous, HLO_FAILED_PRECONDITION,
+                "deadlock: %%%s (%s) waits for a message, but no other device is running", instruction->name,
+                hlo_op_text(instruction->opcode));
     if (rendezvous->stopped) return stopped_status();
     Wait *wait = &rendezvous->waits[device->number];
     *wait = (Wait){instruction, ready, context};
@@ -333,7 +334,7 @@ static HloStatus run_threads(HloEvalRendezvous *rendezvous, Worker *workers, int
     if (ready) pthread_attr_destroy(&attributes);
     if (started < count) {
         pthread_mutex_lock(&rendezvous->lock);
-        fail(rendezvous, hlo_error(HLO_RESOURCE_EXHAUSTED, "only %lld of %lld device threads could be made",
+        fail(rendezvous, hlo_error(HLO_RESOURCE_EXHAUSTED, "only %lld of %lld device threads could be created",
                                    (long long)started, (long long)count));
         pthread_mutex_unlock(&rendezvous->lock);
     }

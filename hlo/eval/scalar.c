@@ -175,7 +175,7 @@ HloStatus hlo_eval_scalar_prepare(HloEvalDevice *device, const HloComputation *c
     for (int64_t r = 0; r < scalar->result_count; r++) {
         const HloShape *shape = root->type == HLO_TUPLE ? root->elements[r] : root;
         scalar->result_bytes[r] = hlo_type_bytes(shape->type);
-        HLO_FAIL_IF(!hlo_shape_is_scalar(shape), HLO_INVALID_ARGUMENT, "computation %%%s must give scalars",
+        HLO_FAIL_IF(!hlo_shape_is_scalar(shape), HLO_INVALID_ARGUMENT, "computation %%%s must return scalars",
                     computation->name);
     }
     int64_t count;

@@ -91,7 +91,8 @@ static HloStatus take_end(HloEvalWorld *world, const HloInstruction *instruction
         if (party->channel != channel || party->sends != sends) continue;
         if (party->device == device) return HLO_SUCCESS;  // a loop reaches this in every iteration
         return hlo_error(HLO_FAILED_PRECONDITION,
-                         "%%%s: devices %lld and %lld both %s on channel %lld, and no source_target_pairs say for whom",
+                         "%%%s: devices %lld and %lld both %s on channel %lld, and no source_target_pairs tell which "
+                         "device is meant",
                          instruction->name, (long long)party->device, (long long)device, sends ? "send" : "receive",
                          (long long)channel);
     }
@@ -154,7 +155,7 @@ static HloStatus send_to_devices(HloEvalDevice *device, const HloInstruction *in
 
 // The error of a run without a host, or whose host does not support the transfer.
 static HloStatus no_host(const HloInstruction *instruction) {
-    return hlo_eval_unsupported(instruction, "a transfer with a host that is not there");
+    return hlo_eval_unsupported(instruction, "a transfer with a host, but no host is connected");
 }
 
 // A tuple is sent leaf by leaf; tokens are not sent.
@@ -261,7 +262,7 @@ static HloStatus receive_from_device(HloEvalDevice *device, const HloInstruction
     HLO_TRY(status);
     HloEvalValue *copy;
     if (!hlo_shape_equal(value->shape, (*data)->shape, HLO_COMPARE_BOUNDS))
-        status = hlo_error(HLO_INVALID_ARGUMENT, "%%%s: what came over channel %lld has another shape",
+        status = hlo_error(HLO_INVALID_ARGUMENT, "%%%s: the message on channel %lld has a different shape",
                            instruction->name, (long long)route.channel);
     if (!status) status = hlo_eval_new_zeroed(device, (*data)->shape, &copy);
     if (!status) {

@@ -104,7 +104,7 @@ static HloStatus check_passed_on(const HloInstruction *instruction) {
 
 static HloStatus check_top_k(const HloInstruction *instruction) {
     const HloShape *from = instruction->operand_count > 0 ? instruction->operands[0]->shape : NULL;
-    return from && hlo_type_is_complex(from->type) ? hlo_eval_unsupported(instruction, "an order of complex numbers")
+    return from && hlo_type_is_complex(from->type) ? hlo_eval_unsupported(instruction, "an ordering of complex numbers")
                                                    : HLO_SUCCESS;
 }
 
@@ -221,7 +221,8 @@ static HloStatus check_scaled_dot(const HloInstruction *instruction) {
     bool floats = hlo_type_is_float(instruction->shape->type);
     for (int32_t k = 0; k < instruction->operand_count; k++)
         floats = floats && hlo_type_is_float(instruction->operands[k]->shape->type);
-    return floats ? HLO_SUCCESS : hlo_eval_unsupported(instruction, "a scaled dot of other types than floats");
+    return floats ? HLO_SUCCESS
+                  : hlo_eval_unsupported(instruction, "a scaled dot of types that are not floating point");
 }
 
 // One row for each family of handlers; opcodes without a row have one float type throughout.

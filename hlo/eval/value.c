@@ -83,8 +83,8 @@ HloStatus hlo_eval_new(HloEvalDevice *device, const HloShape *shape, HloEvalValu
         HloEvalWorld *world = device->world;
         bool fits = bytes <= world->memory_limit - atomic_load(&world->memory_used);
         if (fits) (*value)->data = hlo_allocate_aligned((size_t)bytes);
-        HLO_FAIL_IF(!(*value)->data, HLO_RESOURCE_EXHAUSTED, "out of memory: an array of %lld bytes cannot be held",
-                    (long long)bytes);
+        HLO_FAIL_IF(!(*value)->data, HLO_RESOURCE_EXHAUSTED,
+                    "out of memory: an array of %lld bytes cannot be allocated", (long long)bytes);
         (*value)->bytes = bytes;
         atomic_fetch_add(&world->memory_used, bytes);
     }
@@ -195,7 +195,7 @@ HloStatus hlo_eval_with_shape(HloEvalDevice *device, HloEvalValue *value, const 
                               HloEvalValue **result) {
     assert(value && shape);
     if (!hlo_shape_is_array(shape) || hlo_shape_bytes(shape) != hlo_shape_bytes(value->shape)) {
-        return hlo_error(HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size");
+        return hlo_error(HLO_INVALID_ARGUMENT, "an array cannot be reinterpreted with a different size");
     }
     if (hlo_eval_may_overwrite(value)) {
         HLO_TRY(new_header(device, shape, result));
@@ -259,7 +259,7 @@ typedef struct Conversion {
 static HloStatus to_literal(void *argument) {
     Conversion *conversion = argument;
     conversion->literal = hlo_literal_new(actual_shape(conversion->scratch, conversion->value));
-    HLO_FAIL_IF(!conversion->literal, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
+    HLO_FAIL_IF(!conversion->literal, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be allocated");
     fill_literal(conversion->value, conversion->literal);
     return HLO_SUCCESS;
 }
@@ -267,7 +267,7 @@ static HloStatus to_literal(void *argument) {
 HloStatus hlo_eval_to_literal(const HloEvalValue *value, HloLiteral **literal) {
     assert(value && literal);
     Conversion conversion = {.value = value, .scratch = hlo_arena_new()};
-    HLO_FAIL_IF(!conversion.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be held");
+    HLO_FAIL_IF(!conversion.scratch, HLO_RESOURCE_EXHAUSTED, "out of memory: the result cannot be allocated");
     HloStatus status = hlo_protect(to_literal, &conversion);
     hlo_arena_free(conversion.scratch);
     *literal = conversion.literal;

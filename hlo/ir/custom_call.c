@@ -103,15 +103,14 @@ HloStatus hlo_custom_call_refuse(const HloInstruction *instruction) {
     const char *kernel = hlo_instruction_frontend_attribute(instruction, "kernel_name");
     for (size_t i = 0; i < HLO_COUNT_OF(hints); i++) {
         if (!hint_fits(hints[i].target, target)) continue;
-        return hlo_error(HLO_UNIMPLEMENTED, "%%%s: nothing here can run %s (custom call \"%s\"%s%s%s); %s",
+        return hlo_error(HLO_UNIMPLEMENTED, "%%%s: there is no implementation of %s (custom call \"%s\"%s%s%s); %s",
                          instruction->name, hints[i].what, target, kernel ? ", kernel \"" : "", kernel ? kernel : "",
                          kernel ? "\"" : "", hints[i].remedy);
     }
-    return hlo_error(
-        HLO_UNIMPLEMENTED,
-        "%%%s: nothing here can run custom call \"%s\": it names a function outside of the program, such as "
-        "one of jax.ffi, which would have to be written in operations that XLA knows",
-        instruction->name, target);
+    return hlo_error(HLO_UNIMPLEMENTED,
+                     "%%%s: there is no implementation of custom call \"%s\": it names a function outside of the "
+                     "program, for example one of jax.ffi; write it in operations that XLA knows",
+                     instruction->name, target);
 }
 
 // ---- signatures
@@ -349,7 +348,7 @@ static HloStatus refuse(const HloInstruction *instruction, const char *target, c
     hlo_text_string(&shapes, " -> ");
     hlo_shape_print(&shapes, instruction->shape, false);
     const HloStatus status = hlo_error(
-        HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" do not fit together: %s does not match \"%s\"",
+        HLO_INVALID_ARGUMENT, "%%%s: the shapes of custom call \"%s\" are inconsistent: %s does not match \"%s\"",
         instruction->name, target, shapes.data, signature);
     hlo_text_free(&shapes);
     return status;

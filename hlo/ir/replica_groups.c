@@ -159,7 +159,7 @@ static HloStatus check_count(const HloReplicaGroups *groups, int64_t device_coun
         overflow |= __builtin_mul_overflow(total, size, &total);
     }
     HLO_FAIL_IF(groups->form != HLO_GROUPS_LIST && (overflow || total > device_count), HLO_INVALID_ARGUMENT,
-                "the replica groups name more than the %lld devices that there are", (long long)device_count);
+                "the replica groups name more than the %lld devices of the run", (long long)device_count);
     const bool is_mesh = groups->form == HLO_GROUPS_MESH;
     const HloInts dims = is_mesh ? groups->mesh.iota.dims : groups->iota.dims;
     // Both orders are written into an array of `total`; a mesh without either counts from 0.
@@ -169,7 +169,7 @@ static HloStatus check_count(const HloReplicaGroups *groups, int64_t device_coun
         for (int64_t i = 0; i < dims.count; i++) overflow |= __builtin_mul_overflow(listed, dims.items[i], &listed);
     }
     HLO_FAIL_IF(groups->form != HLO_GROUPS_LIST && (overflow || listed != total), HLO_INVALID_ARGUMENT,
-                "the order of the replica groups' devices is one of %lld, not of %lld", (long long)listed,
+                "the device order of the replica groups lists %lld devices, not %lld", (long long)listed,
                 (long long)total);
     return HLO_SUCCESS;
 }
@@ -195,7 +195,7 @@ static HloStatus expand_written(const HloReplicaGroups *groups, int64_t device_c
             HLO_FAIL_IF(device < 0 || device >= device_count, HLO_INVALID_ARGUMENT,
                         "replica group %lld names device %lld, but there are %lld devices", (long long)i,
                         (long long)device, (long long)device_count);
-            HLO_FAIL_IF(seen[device], HLO_INVALID_ARGUMENT, "device %lld stands in the replica groups twice",
+            HLO_FAIL_IF(seen[device], HLO_INVALID_ARGUMENT, "device %lld is in the replica groups twice",
                         (long long)device);
             seen[device] = true;
         }

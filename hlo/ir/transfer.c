@@ -81,7 +81,7 @@ HloStatus hlo_transfer_route(HloArena *arena, const HloInstruction *transfer, Hl
     const char *text = channel_pairs(transfer);
     if (!text) return HLO_SUCCESS;
     route->has_pairs = true;
-    HLO_FAIL_IF(!read_pairs(arena, text, &route->pairs), HLO_INVALID_ARGUMENT, "%%%s: %s=\"%s\" is no list of pairs",
+    HLO_FAIL_IF(!read_pairs(arena, text, &route->pairs), HLO_INVALID_ARGUMENT, "%%%s: %s=\"%s\" is not a list of pairs",
                 transfer->name, pair_table, text);
     return HLO_SUCCESS;
 }

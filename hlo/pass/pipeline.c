@@ -44,11 +44,11 @@ static const char *const expand[] = {
 static const char *const offload[] = {"host-offloader", "dce", "memory-copies"};
 
 static const HloPipeline pipelines[] = {
-    {"expand", "spells complex ops out in simple ones", expand, HLO_COUNT_OF(expand), 1},
-    {"offload", "moves what is offloaded to the memory of the host, by transfers", offload, HLO_COUNT_OF(offload), 1},
-    {"simplify", "makes a program smaller until nothing changes", simplify, HLO_COUNT_OF(simplify), 8},
-    {"simplify-before-partitioning", "makes a program smaller, keeping calls and shardings",
-     simplify_before_partitioning, HLO_COUNT_OF(simplify_before_partitioning), 4},
+    {"expand", "expands complex ops into simple ones", expand, HLO_COUNT_OF(expand), 1},
+    {"offload", "moves offloaded values to host memory, by transfers", offload, HLO_COUNT_OF(offload), 1},
+    {"simplify", "simplifies a program until nothing changes", simplify, HLO_COUNT_OF(simplify), 8},
+    {"simplify-before-partitioning", "simplifies a program, keeping calls and shardings", simplify_before_partitioning,
+     HLO_COUNT_OF(simplify_before_partitioning), 4},
 };
 
 // Lists are short and names are looked up once per run: a linear search suffices.

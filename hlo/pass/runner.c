@@ -119,7 +119,7 @@ static HloStatus after_pass(Run *run, const PassCall *call) {
         HashCall after = {.module = run->module};
         if (run->options.skip_verify) return HLO_SUCCESS;
         HLO_TRY(hlo_protect(hash_body, &after));
-        HLO_FAIL_IF(after.hash != run->hash, HLO_INTERNAL, "the pass changed the module, but says that it did not");
+        HLO_FAIL_IF(after.hash != run->hash, HLO_INTERNAL, "the pass changed the module, but reported no change");
         return HLO_SUCCESS;
     }
     run->has_hash = false;

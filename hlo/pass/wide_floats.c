@@ -72,16 +72,16 @@ static HloStatus check(const HloInstruction *i) {
     switch (i->opcode) {
         case HLO_OP_BITCAST:
             return from->type != i->shape->type && (has_narrow(from) || has_narrow(i->shape))
-                       ? refuse(i, "bits of a float are read as another type")
+                       ? refuse(i, "the bits of a floating-point number are reinterpreted")
                        : HLO_SUCCESS;
         case HLO_OP_BITCAST_CONVERT:
-            return has_narrow(from) ? refuse(i, "bits of a float are read as another type") : HLO_SUCCESS;
+            return has_narrow(from) ? refuse(i, "the bits of a floating-point number are reinterpreted") : HLO_SUCCESS;
         case HLO_OP_RNG: return has_narrow(i->shape) ? refuse(i, "random floats depend on their type") : HLO_SUCCESS;
         case HLO_OP_STOCHASTIC_CONVERT: return refuse(i, "the rounding depends on the type");
         case HLO_OP_SEND:
         case HLO_OP_RECV:
         case HLO_OP_INFEED:
-        case HLO_OP_OUTFEED: return refuse(i, "another program expects the type");
+        case HLO_OP_OUTFEED: return refuse(i, "another program depends on the type");
         case HLO_OP_CUSTOM_CALL:
             return hlo_custom_call_row(i) < 0 ? refuse(i, "the custom call is not known") : HLO_SUCCESS;
         default: return HLO_SUCCESS;

@@ -191,7 +191,7 @@ static HloStatus find_instructions(ModuleReader *reader, const HloWireField *fie
     HLO_TRY(hlo_wire_read_ints(reader->scratch, reader->source.begin, field, ids));
     for (int64_t i = 0; i < ids->count; i++) {
         const int64_t *found = hlo_int_map_find(&reader->current->instructions, (uint64_t)ids->items[i]);
-        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s uses instruction id %lld, which does not stand before it", user,
+        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s uses instruction id %lld, which does not precede it", user,
                     (long long)ids->items[i]);
         hlo_vector_push(reader->scratch, result, (HloInstruction *)(intptr_t)*found);
     }
@@ -207,7 +207,7 @@ static HloStatus read_called(ModuleReader *reader, const FieldVector *fields, Hl
     HloComputation **called = HLO_ARENA_NEW(reader->scratch, HloComputation *, ids.count);
     for (int64_t i = 0; i < ids.count; i++) {
         const int64_t *found = hlo_int_map_find(&reader->computations, (uint64_t)ids.items[i]);
-        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s calls computation id %lld, which does not stand before it",
+        HLO_FAIL_IF(!found, HLO_INVALID_ARGUMENT, "%s calls computation id %lld, which does not precede it",
                     instruction->name, (long long)ids.items[i]);
         called[i] = ((ReadComputation *)(intptr_t)*found)->computation;
     }
@@ -298,7 +298,7 @@ static int64_t slices_of_input(const HloShape *starts, int64_t index) {
 static HloStatus group_slice_sizes(const HloProtoSource *source, HloInstruction *const *operands, int64_t count,
                                    const char *name, HloPermuteAttributes *permute) {
     if (permute->slice_sizes.count == 0) return HLO_SUCCESS;
-    HLO_FAIL_IF(count != 4, HLO_INVALID_ARGUMENT, "%s has slice sizes, but not the four operands in-place ones have",
+    HLO_FAIL_IF(count != 4, HLO_INVALID_ARGUMENT, "%s has slice sizes, but not the four operands of the in-place form",
                 name);
     HloInts all = permute->slice_sizes.items[0];
     const HloShape *input = operands[0]->shape;

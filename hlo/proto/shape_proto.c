@@ -179,7 +179,7 @@ static HloStatus check_order(const HloProtoSource *source, const HloShape *shape
     for (int64_t i = 0; i < order.count; i++) {
         const int64_t dimension = order.items[i];
         HLO_FAIL_IF(dimension < 0 || dimension >= order.count || seen[dimension], HLO_INVALID_ARGUMENT,
-                    "the order of a layout is no permutation of %lld dimensions", (long long)order.count);
+                    "the order of a layout is not a permutation of %lld dimensions", (long long)order.count);
         seen[dimension] = true;
     }
     return HLO_SUCCESS;
@@ -190,7 +190,7 @@ static HloStatus check_elements(HloType type, const HloShape *const *elements, i
     assert(count >= 0);
     if (type == HLO_TUPLE) return HLO_SUCCESS;
     const bool ok = type == HLO_BUFFER ? count == 1 && hlo_shape_is_array(elements[0]) : count == 0;
-    HLO_FAIL_IF(!ok, HLO_INVALID_ARGUMENT, "a shape of type %s has %lld elements, or one that is no array",
+    HLO_FAIL_IF(!ok, HLO_INVALID_ARGUMENT, "a shape of type %s must have one element, an array (it has %lld)",
                 hlo_type_text(type), (long long)count);
     return HLO_SUCCESS;
 }

@@ -215,7 +215,7 @@ static HloStatus check_iota(HloInt64Vector dims, HloInt64Vector permutation, int
     for (int64_t i = 0; i < permutation.count; i++) {
         int64_t p = permutation.items[i];
         HLO_FAIL_IF(p < 0 || p >= dims.count || (seen >> p & 1), HLO_INVALID_ARGUMENT,
-                    "the transpose of an iota device order is no permutation");
+                    "the transpose of an iota device order is not a permutation");
         seen |= UINT64_C(1) << p;
     }
     return HLO_SUCCESS;
@@ -498,7 +498,7 @@ static HloStatus finish_sharding(const HloProtoSource *source, ShardingParts *pa
                 "a sharding of %lld tile dimensions has %lld subgroup dimensions", (long long)parts->dims.count,
                 (long long)parts->subgroups.count);
     HLO_FAIL_IF(parts->subgroups.count && sharding->last_tile_dim_replicate, HLO_INVALID_ARGUMENT,
-                "a sharding has subgroups and a replicated last tile dimension");
+                "a sharding has both subgroups and a replicated last tile dimension");
     HloShardingKind *kinds = HLO_ARENA_NEW(arena, HloShardingKind, parts->subgroups.count);
     for (int64_t i = 0; i < parts->subgroups.count; i++) {
         HLO_FAIL_IF(!kind_from_number((uint64_t)parts->subgroups.items[i], &kinds[i]) || !is_subgroup(kinds[i]),

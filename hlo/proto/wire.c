@@ -111,7 +111,7 @@ HloStatus hlo_wire_read_ints(HloArena *arena, const unsigned char *begin, const 
 HloStatus hlo_wire_string(HloArena *arena, HloSpan span, const char **string) {
     assert(arena && string && (span.data || span.length == 0));
     HLO_FAIL_IF(span.length && memchr(span.data, 0, span.length), HLO_INVALID_ARGUMENT,
-                "a string of the protobuf holds a zero byte");
+                "a string of the protobuf contains a zero byte");
     *string = hlo_arena_string(arena, (const char *)span.data, span.length);
     return HLO_SUCCESS;
 }

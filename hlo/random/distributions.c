@@ -34,7 +34,7 @@ static const FloatLayout layouts[] = {
 static const FloatLayout *layout_of(HloBuilder *builder, HloType type, const char *function) {
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
         if (layouts[i].type == type) return &layouts[i];
-    hlo_random_refuse(builder, function, "the element type is one of f16, bf16, f32 and f64");
+    hlo_random_refuse(builder, function, "the element type must be f16, bf16, f32 or f64");
     return NULL;
 }
 
@@ -101,9 +101,9 @@ HloInstruction *hlo_random_integers(HloBuilder *builder, HloRandomForm form, Hlo
     if (!key) return NULL;
     int bits = hlo_type_info(type)->bits;
     if (!hlo_type_is_integer(type) || bits < 8)
-        return hlo_random_refuse(builder, "random integers", "the element type is an integer of 8 to 64 bits");
+        return hlo_random_refuse(builder, "random integers", "the element type must be an integer of 8 to 64 bits");
     if (low < high && !holds_range(type, low, high))
-        return hlo_random_refuse(builder, "random integers", "the type does not hold the range");
+        return hlo_random_refuse(builder, "random integers", "the range does not fit in the type");
     // Narrow integers are drawn with 32 bits, and each width uses twice as many bits as it has, to keep the bias small.
     // The remainder is computed from those of two words: (upper · 2^bits + lower) mod span, where 2^bits mod span is a
     // square that does not overflow. (A span of all 2^32 numbers wraps to a divisor of 0, which leaves x unchanged:

@@ -55,7 +55,7 @@ void hlo_random_threefry(HloBuilder *builder, HloInstruction *key, HloInstructio
     words[0] = words[1] = NULL;
     if (!key || !x0 || !x1) return;
     if (!is_key(key)) {
-        hlo_random_refuse(builder, "threefry", "a key is an array u32[2]");
+        hlo_random_refuse(builder, "threefry", "a key must be an array u32[2]");
         return;
     }
     HloInts dims = {x0->shape->dims, x0->shape->rank};
@@ -151,7 +151,7 @@ HloInstruction *hlo_random_split(HloBuilder *builder, HloRandomForm form, HloIns
 HloInstruction *hlo_random_fold_in(HloBuilder *builder, HloInstruction *key, HloInstruction *number) {
     if (!key || !number) return NULL;
     if (number->shape->type != HLO_U32 || number->shape->rank != 0)
-        return hlo_random_refuse(builder, "fold_in", "the number is a scalar u32[]");
+        return hlo_random_refuse(builder, "fold_in", "the number must be a scalar u32[]");
     HloInstruction *words[2] = {fill(builder, HLO_U32, HLO_DIMS(), 0), number};
     hlo_random_threefry(builder, key, words);
     for (int i = 0; i < 2; i++) words[i] = hlo_build_reshape(builder, words[i], HLO_DIMS(1));
@@ -206,7 +206,7 @@ HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInst
     assert(builder);
     if (!key) return NULL;
     if (type != HLO_U8 && type != HLO_U16 && type != HLO_U32 && type != HLO_U64)
-        return hlo_random_refuse(builder, "random bits", "the element type is one of u8, u16, u32 and u64");
+        return hlo_random_refuse(builder, "random bits", "the element type must be u8, u16, u32 or u64");
     if (dims.count > HLO_MAXIMUM_RANK) return hlo_random_refuse(builder, "random bits", "too many dimensions");
     int64_t elements = 1;
     for (int64_t i = 0; i < dims.count; i++) {
@@ -217,6 +217,6 @@ HloInstruction *hlo_random_bits(HloBuilder *builder, HloRandomForm form, HloInst
     if (form == HLO_RANDOM_PARTITIONABLE) return partitionable_bits(builder, key, type, dims, elements);
     // Counters of this form are 32 bits wide. Beyond that JAX uses several keys, which no known program relies on.
     if (elements > (int64_t)UINT32_MAX / 2)
-        return hlo_random_refuse(builder, "random bits", "the original form makes up to 2^31 - 1 elements");
+        return hlo_random_refuse(builder, "random bits", "the original form makes at most 2^31 - 1 elements");
     return hlo_build_reshape(builder, original_bits(builder, key, type, elements), dims);
 }

@@ -102,7 +102,7 @@ bool hlo_parse_int(HloParser *parser, int64_t *value) {
 bool hlo_parse_double(HloParser *parser, double *value) {
     const HloToken *token = &parser->lexer.token;
     if (token->kind == HLO_TOKEN_DECIMAL) {
-        if (isinf(token->decimal)) return HLO_PARSER_FAIL(parser, "the number is too large for a double");
+        if (isinf(token->decimal)) return HLO_PARSER_FAIL(parser, "the number does not fit in a double");
         *value = token->decimal;
     } else if (token->kind == HLO_TOKEN_INT) {
         // The minus of -0 is kept, though XLA reads +0: negative zeros are printed this way, and text must not lose
@@ -158,7 +158,7 @@ bool hlo_parse_string(HloParser *parser, const char **string) {
     HloToken token = parser->lexer.token;
     if (token.kind != HLO_TOKEN_STRING) return hlo_parser_unexpected(parser, "a string");
     if (token.escaped && hlo_quoted_unescape(token.text, token.length) < 0) {
-        return HLO_PARSER_FAIL(parser, "malformed escape in a string, or one that stands for NUL");
+        return HLO_PARSER_FAIL(parser, "malformed escape in a string, or an escaped NUL");
     }
     hlo_lex(&parser->lexer);
     if (!token.escaped) token.text[token.length] = 0;
@@ -240,7 +240,7 @@ bool hlo_parse_bools(HloParser *parser, bool or_single, HloBools *bools) {
 
 bool hlo_parser_expect_end(HloParser *parser) {
     if (hlo_parser_kind(parser) == HLO_TOKEN_END) return true;
-    return HLO_PARSER_FAIL(parser, "unexpected text behind the end");
+    return HLO_PARSER_FAIL(parser, "unexpected text after the end");
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ static bool parse_recovery_module(HloParser *parser, HloModule **module) {
     if (!hlo_parse_string(parser, &text)) return false;
     HloStatus status = hlo_parse(text, strlen(text), &parser->options, module);
     if (!status) return true;
-    hlo_parser_fail(parser, where, "the recovery module is wrong: %s", hlo_status_message(status));
+    hlo_parser_fail(parser, where, "invalid recovery module: %s", hlo_status_message(status));
     hlo_status_free(status);
     return false;
 }

@@ -143,7 +143,7 @@ bool hlo_parse_computation(HloParser *parser, HloComputation **entry) {
                                computation->root->name);
     }
     if (!parse_execution_thread(parser, computation)) return false;
-    if (is_entry && *entry) return hlo_parser_fail(parser, entry_where, "there is a second ENTRY");
+    if (is_entry && *entry) return hlo_parser_fail(parser, entry_where, "a second ENTRY computation");
     if (is_entry) *entry = computation;
     hlo_string_map_set(parser->scratch, &parser->computations, name, length, computation);
     return true;

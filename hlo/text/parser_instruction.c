@@ -217,7 +217,7 @@ static bool parse_operand(HloParser *parser, HloInstruction **operand) {
     if (!*operand && invents) return invent_parameter(parser, name, length, shape, operand);
     if (!*operand) return hlo_parser_fail(parser, where, "instruction '%s' does not exist", name);
     if (shape && shape != (*operand)->shape && !hlo_shape_equal(shape, (*operand)->shape, HLO_COMPARE_BOUNDS)) {
-        return hlo_parser_fail(parser, where, "operand '%s' does not have the shape that is written here", name);
+        return hlo_parser_fail(parser, where, "operand '%s' does not have the shape given here", name);
     }
     return true;
 }
@@ -367,7 +367,7 @@ static bool set_called(HloParser *parser, HloInstruction *instruction, HloComput
     }
     hlo_instruction_set_called(instruction, called, count);
     return *depth <= HLO_PARSE_CALL_LIMIT ||
-           HLO_PARSER_FAIL(parser, "computations call one another more than %d levels deep", HLO_PARSE_CALL_LIMIT);
+           HLO_PARSER_FAIL(parser, "calls nest more than %d levels deep", HLO_PARSE_CALL_LIMIT);
 }
 
 static bool attach_called(HloParser *parser, HloInstruction *instruction, const HloParsedAttributes *parsed) {
@@ -418,7 +418,7 @@ static bool parse_parameter(HloParser *parser, HloParsedAttributes *parsed) {
         return hlo_parser_fail(parser, where, "parameter number out of range");
     }
     if (parameter->number < known->count && known->items[parameter->number]) {
-        return hlo_parser_fail(parser, where, "there are two parameters %lld", (long long)parameter->number);
+        return hlo_parser_fail(parser, where, "parameter %lld is defined twice", (long long)parameter->number);
     }
     return hlo_parser_expect(parser, ')', "')'");
 }
@@ -428,7 +428,7 @@ static bool parse_constant(HloParser *parser, const HloShape *shape, HloParsedAt
     if (!hlo_parser_expect(parser, '(', "'(' and the literal")) return false;
     if (!hlo_parse_literal_value(parser, shape, &literal)) return false;
     parsed->family.constant.literal = literal;
-    return hlo_parser_expect(parser, ')', "')' behind the literal");
+    return hlo_parser_expect(parser, ')', "')' after the literal");
 }
 
 // The message names the op, since it occurs nowhere else in the text.
@@ -567,7 +567,7 @@ static bool parse_value(HloParser *parser, const HloShape *shape, const char *na
     int64_t base = parser->operands.count;
     if (!parse_opcode(parser, &opcode, &wrapped)) return false;
     if (!shape && needs_shape(opcode)) {
-        return hlo_parser_fail(parser, where, "%s needs its result shape written", hlo_op_text(opcode));
+        return hlo_parser_fail(parser, where, "%s needs an explicit result shape", hlo_op_text(opcode));
     }
     if (opcode == HLO_OP_CONSTANT) shape = without_element_size(parser, shape);
     if (!parse_head(parser, opcode, wrapped, shape, &parsed)) return false;
@@ -624,7 +624,7 @@ bool hlo_parse_instruction(HloParser *parser, HloInstruction **root) {
         return hlo_parser_fail(parser, where, "'%s' is a type and cannot be a name", name);
     }
     if (!hlo_parser_expect(parser, '=', "'='")) return false;
-    if (is_root && *root) return hlo_parser_fail(parser, root_where, "the computation has a second ROOT");
+    if (is_root && *root) return hlo_parser_fail(parser, root_where, "a second ROOT in the computation");
     if (!hlo_parse_instruction_value(parser, name, &instruction)) return false;
     if (is_root) *root = instruction;
     return add_name(parser, name, length, instruction);

@@ -166,8 +166,8 @@ static bool close_row(HloParser *parser, Cursor *cursor) {
 static bool read_element(HloParser *parser, Cursor *cursor) {
     const HloShape *shape = cursor->shape;
     if (cursor->level != shape->rank) {
-        return HLO_PARSER_FAIL(parser, "an element stands at depth %d, but the literal has %d dimensions",
-                               cursor->level, shape->rank);
+        return HLO_PARSER_FAIL(parser, "an element is at depth %d, but the literal has %d dimensions", cursor->level,
+                               shape->rank);
     }
     if (shape->rank > 0 && ++cursor->seen[shape->rank - 1] > shape->dims[shape->rank - 1]) {
         return HLO_PARSER_FAIL(parser, "more than %" PRId64 " elements in a row", shape->dims[shape->rank - 1]);
@@ -230,7 +230,7 @@ static bool take_filled_bytes(HloParser *parser, const HloShape *shape) {
 
 // f32[2,2] constant(3): XLA sets the first element and leaves the others zero.
 static bool parse_first_element(HloParser *parser, const HloShape *shape, HloLiteral **literal) {
-    if (hlo_shape_elements(shape) == 0) return HLO_PARSER_FAIL(parser, "a value for a literal without elements");
+    if (hlo_shape_elements(shape) == 0) return HLO_PARSER_FAIL(parser, "a value in a literal without elements");
     if (!take_filled_bytes(parser, shape)) return false;
     *literal = hlo_literal_in_arena(parser->arena, shape);
     return set_element(parser, shape->type, (*literal)->data);

@@ -85,7 +85,7 @@ static bool parse_mesh_axes(HloParser *parser, HloMesh *mesh) {
             if (names.count >= 64) return hlo_parser_fail(parser, where, "more than 64 mesh axes");
             for (int64_t i = 0; i < names.count; i++) {
                 if (strcmp(names.items[i], name) == 0) {
-                    return hlo_parser_fail(parser, where, "the mesh has two axes %s", name);
+                    return hlo_parser_fail(parser, where, "the mesh has axis %s twice", name);
                 }
             }
             hlo_vector_push(parser->arena, &names, name);

@@ -39,7 +39,7 @@ static HloStatus check_group_sizes(const HloInstruction *instruction, const HloR
     if (!needed || groups->form != HLO_GROUPS_LIST) return HLO_SUCCESS;
     for (int64_t i = 1; i < groups->count; i++)
         HLO_VERIFY_FAIL_IF(groups->groups[i].count != groups->groups[0].count,
-                           "replica groups of %lld and %lld devices, where all need to be of one size",
+                           "replica groups of %lld and %lld devices, but all must have the same size",
                            (long long)groups->groups[0].count, (long long)groups->groups[i].count);
     return HLO_SUCCESS;
 }
@@ -73,7 +73,7 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     bool counted = verifier->module->replica_count > 1 || verifier->module->num_partitions > 1;
     if (!counted && groups->form == HLO_GROUPS_LIST) return check_uncounted(verifier, groups);
     if (!counted && count > 0) expected = count;
-    HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices; no machine has so many",
+    HLO_VERIFY_FAIL_IF(count > DEVICE_LIMIT, "the replica groups list %lld devices, more than any machine has",
                        (long long)count);
     // Devices that a broadcast does not name receive zeros.
     const bool some = instruction->opcode == HLO_OP_COLLECTIVE_BROADCAST && count >= 0 && count < expected;
@@ -82,7 +82,8 @@ static HloStatus check_groups(HloVerifier *verifier, const HloInstruction *instr
     const HloInts *lists;
     int64_t list_count;
     if (!some) return hlo_replica_groups_expand(groups, expected, verifier->arena, &lists, &list_count);
-    HLO_VERIFY_FAIL_IF(expected > DEVICE_LIMIT, "there are %lld devices; no machine has so many", (long long)expected);
+    HLO_VERIFY_FAIL_IF(expected > DEVICE_LIMIT, "there are %lld devices, more than any machine has",
+                       (long long)expected);
     int64_t named;
     return hlo_replica_groups_complete(groups, expected, verifier->arena, &lists, &list_count, &named);
 }
@@ -135,13 +136,15 @@ static HloStatus check_aliasing(HloVerifier *verifier, const HloInstruction *ins
         const HloShape *output = hlo_shape_at(instruction->shape, alias->output_index);
         const HloShape *input =
             known ? hlo_shape_at(instruction->operands[alias->operand]->shape, alias->operand_index) : NULL;
-        HLO_VERIFY_FAIL_IF(!output, "output_to_operand_aliasing %lld names an output that is not there", (long long)i);
+        HLO_VERIFY_FAIL_IF(!output, "output_to_operand_aliasing %lld names an output that does not exist",
+                           (long long)i);
         HLO_VERIFY_FAIL_IF(!input,
-                           "output_to_operand_aliasing %lld names operand %lld, or a part of it, that is not there",
+                           "output_to_operand_aliasing %lld names operand %lld or a part of it that does not exist",
                            (long long)i, (long long)alias->operand);
         HLO_VERIFY_FAIL_IF(!hlo_shape_equal(output, input, HLO_COMPARE_IGNORE_LAYOUT),
-                           "output_to_operand_aliasing %lld puts output %s in the place of %s", (long long)i,
-                           hlo_verify_shape_text(verifier, output), hlo_verify_shape_text(verifier, input));
+                           "output_to_operand_aliasing %lld aliases output %s to %s, which has a different shape",
+                           (long long)i, hlo_verify_shape_text(verifier, output),
+                           hlo_verify_shape_text(verifier, input));
     }
     return HLO_SUCCESS;
 }
@@ -178,13 +181,13 @@ HloStatus hlo_verify_attributes(HloVerifier *verifier, const HloInstruction *ins
     if (family == HLO_FAMILY_Permute) return check_pairs(verifier, instruction);
     if (family == HLO_FAMILY_Transfer) return check_channel(instruction);
     if (family == HLO_FAMILY_Constant) {
-        HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "a constant without a value");
+        HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, Constant)->literal, "constant without a value");
     }
     if (family == HLO_FAMILY_Fusion) {
         return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, Fusion)->aliasing);
     }
     if (family != HLO_FAMILY_CustomCall) return HLO_SUCCESS;
-    HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "a custom call without a target");
+    HLO_VERIFY_FAIL_IF(!HLO_ATTRIBUTES(instruction, CustomCall)->target, "custom call without a target");
     return check_aliasing(verifier, instruction, HLO_ATTRIBUTES(instruction, CustomCall)->aliasing);
 }
 
@@ -228,7 +231,7 @@ HloStatus hlo_verify_async(HloVerifier *verifier, const HloInstruction *instruct
     const HloInstruction *start = instruction->operands[0];
     bool carried = start->opcode == HLO_OP_GET_TUPLE_ELEMENT || start->opcode == HLO_OP_PARAMETER;
     HloOpcode expected = instruction->opcode == HLO_OP_ASYNC_UPDATE ? HLO_OP_ASYNC_DONE : instruction->opcode;
-    HLO_VERIFY_FAIL_IF(!carried && done_of(start->opcode) != expected, "%s ends %s, which it cannot",
+    HLO_VERIFY_FAIL_IF(!carried && done_of(start->opcode) != expected, "%s cannot be the done of %s",
                        hlo_op_text(instruction->opcode), hlo_op_text(start->opcode));
     return HLO_SUCCESS;
 }

@@ -33,7 +33,7 @@ static HloStatus check_entry_layout(HloVerifier *verifier) {
     if (!given) return HLO_SUCCESS;
     HLO_TRY(hlo_verify_layouts(verifier, given));
     HLO_VERIFY_FAIL_IF(!hlo_shape_equal(given, entry->root->shape, HLO_COMPARE_IGNORE_LAYOUT),
-                       "entry_computation_layout has result %s, computation %s gives %s",
+                       "entry_computation_layout has result %s, computation %s returns %s",
                        hlo_verify_shape_text(verifier, given), entry->name,
                        hlo_verify_shape_text(verifier, entry->root->shape));
     return HLO_SUCCESS;
@@ -67,16 +67,16 @@ static HloStatus check_alias(HloVerifier *verifier, int64_t number, Places *plac
     const HloAlias *alias = &module->aliases.items[number];
     const HloShape *output = hlo_shape_at(module->entry->root->shape, alias->output_index);
     const HloShape *input = parameter_at(module, alias->operand, alias->operand_index);
-    HLO_VERIFY_FAIL_IF(!output, "input_output_alias %lld names an output that is not there", (long long)number);
-    HLO_VERIFY_FAIL_IF(!input, "input_output_alias %lld names parameter %lld, or a part of it, that is not there",
+    HLO_VERIFY_FAIL_IF(!output, "input_output_alias %lld names an output that does not exist", (long long)number);
+    HLO_VERIFY_FAIL_IF(!input, "input_output_alias %lld names parameter %lld or a part of it that does not exist",
                        (long long)number, (long long)alias->operand);
     HLO_VERIFY_FAIL_IF(hlo_shape_bytes(output) != hlo_shape_bytes(input),
-                       "input_output_alias %lld puts output %s in the place of %s", (long long)number,
+                       "input_output_alias %lld aliases output %s to %s, which has a different size", (long long)number,
                        hlo_verify_shape_text(verifier, output), hlo_verify_shape_text(verifier, input));
     HLO_VERIFY_FAIL_IF(take(verifier, &places->outputs, 0, alias->output_index),
-                       "input_output_alias gives one output two places");
+                       "input_output_alias aliases one output twice");
     HLO_VERIFY_FAIL_IF(take(verifier, &places->inputs, alias->operand, alias->operand_index),
-                       "input_output_alias gives parameter %lld to two outputs", (long long)alias->operand);
+                       "input_output_alias aliases parameter %lld to two outputs", (long long)alias->operand);
     return HLO_SUCCESS;
 }
 
@@ -85,7 +85,7 @@ static HloStatus check_donors(const HloVerifier *verifier, const Places *aliased
     for (int64_t i = 0; i < module->donor_count; i++) {
         const HloDonor *donor = &module->donors[i];
         HLO_VERIFY_FAIL_IF(!parameter_at(module, donor->parameter, donor->index),
-                           "buffer_donor %lld names parameter %lld, or a part of it, that is not there", (long long)i,
+                           "buffer_donor %lld names parameter %lld or a part of it that does not exist", (long long)i,
                            (long long)donor->parameter);
         size_t length;
         const char *key = place_key(verifier, donor->parameter, donor->index, &length);

@@ -35,7 +35,7 @@ static HloStatus check_tiled(HloVerifier *verifier, const HloSharding *sharding,
     int64_t tiles = product(sharding->tile_dims);
     int64_t trailing = sharding->subgroup_count ? sharding->subgroup_count : sharding->last_tile_dim_replicate;
     int64_t rank = sharding->tile_dims.count - trailing;
-    HLO_VERIFY_FAIL_IF(tiles == 0, "the sharding has an empty or immense tiling");
+    HLO_VERIFY_FAIL_IF(tiles == 0, "the sharding has an empty or excessively large tiling");
     HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && rank != shape->rank,
                        "the sharding tiles %lld dimensions, but the shape is %s", (long long)rank,
                        hlo_verify_shape_text(verifier, shape));
@@ -74,9 +74,9 @@ static HloStatus check_named(HloVerifier *verifier, const HloNamedSharding *name
     assert(named);
     if (named->mesh.is_maximal || named->whole != HLO_SHARDING_TILED) return HLO_SUCCESS;
     HLO_VERIFY_FAIL_IF(named->mesh.axis_sizes.count && product(named->mesh.axis_sizes) == 0,
-                       "the mesh has an empty or immense axis");
+                       "the mesh has an empty or excessively large axis");
     HLO_VERIFY_FAIL_IF(shape && hlo_shape_is_array(shape) && named->dim_count != shape->rank,
-                       "the sharding places %lld dimensions, but the shape is %s", (long long)named->dim_count,
+                       "the sharding has %lld dimensions, but the shape is %s", (long long)named->dim_count,
                        hlo_verify_shape_text(verifier, shape));
     int64_t *left = HLO_ARENA_NEW(verifier->arena, int64_t, named->mesh.axis_sizes.count);
     for (int64_t i = 0; i < named->mesh.axis_sizes.count; i++) left[i] = named->mesh.axis_sizes.items[i];

@@ -16,10 +16,10 @@ static HloStatus check_list(const HloComputation *computation, uint8_t *used) {
     const HloInstruction *previous = NULL;
     int64_t count = 0;
     for (const HloInstruction *i = computation->first; i; previous = i, i = i->next, count++) {
-        HLO_VERIFY_FAIL_IF(i->parent != computation, "%s stands in computation %s, but belongs to another", i->name,
+        HLO_VERIFY_FAIL_IF(i->parent != computation, "%s is listed in computation %s, but belongs to another", i->name,
                            computation->name);
-        HLO_VERIFY_FAIL_IF(i->previous != previous, "the list of computation %s is broken at %s", computation->name,
-                           i->name);
+        HLO_VERIFY_FAIL_IF(i->previous != previous, "the instruction list of computation %s is broken at %s",
+                           computation->name, i->name);
         HLO_VERIFY_FAIL_IF(i->id < 0 || i->id >= computation->module->instruction_limit || used[i->id],
                            "%s has id %d, which is out of range or taken", i->name, (int)i->id);
         used[i->id] = 1;
@@ -72,7 +72,7 @@ static HloStatus check_successors(const HloComputation *computation, const HloIn
             const HloInstruction *after = i->control_successors.items[k];
             if (*hlo_int_map_find(edges, pair_key(i, after)) == 2) continue;
             return hlo_verify_place(
-                hlo_error(HLO_INVALID_ARGUMENT, "its control successor %s does not know it", after->name), i);
+                hlo_error(HLO_INVALID_ARGUMENT, "its control successor %s does not list it", after->name), i);
         }
     }
     return HLO_SUCCESS;
@@ -84,15 +84,15 @@ static HloStatus check_order(const HloInstruction *instruction, const uint8_t *p
         const HloInstruction *operand = instruction->operands[i];
         HLO_VERIFY_FAIL_IF(!operand || operand->parent != instruction->parent,
                            "operand %lld is not in the same computation", (long long)i);
-        HLO_VERIFY_FAIL_IF(!passed[operand->id], "stands before its operand %s", operand->name);
+        HLO_VERIFY_FAIL_IF(!passed[operand->id], "precedes its operand %s", operand->name);
     }
     for (int64_t i = 0; i < instruction->control_predecessors.count; i++) {
         const HloInstruction *before = instruction->control_predecessors.items[i];
         HLO_VERIFY_FAIL_IF(before->parent != instruction->parent, "control predecessor %s is in another computation",
                            before->name);
-        HLO_VERIFY_FAIL_IF(!passed[before->id], "stands before its control predecessor %s", before->name);
+        HLO_VERIFY_FAIL_IF(!passed[before->id], "precedes its control predecessor %s", before->name);
         int64_t *edge = hlo_int_map_find(edges, pair_key(before, instruction));
-        HLO_VERIFY_FAIL_IF(!edge, "its control predecessor %s does not know it", before->name);
+        HLO_VERIFY_FAIL_IF(!edge, "its control predecessor %s does not list it", before->name);
         *edge = 2;
     }
     return HLO_SUCCESS;
@@ -172,11 +172,11 @@ static HloStatus check_names(HloVerifier *verifier) {
         const HloComputation *computation = verifier->module->computations.items[c];
         HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &computations, computation->name,
                                               strlen(computation->name), (void *)(uintptr_t)&present),
-                           "two computations are called %s", computation->name);
+                           "two computations are named %s", computation->name);
         for (const HloInstruction *i = computation->first; i; i = i->next) {
             HLO_VERIFY_FAIL_IF(hlo_string_map_set(verifier->arena, &instructions, i->name, strlen(i->name),
                                                   (void *)(uintptr_t)&present),
-                               "two instructions are called %s", i->name);
+                               "two instructions are named %s", i->name);
         }
     }
     return HLO_SUCCESS;
@@ -221,7 +221,7 @@ static HloStatus check_recursion(HloVerifier *verifier) {
         }
     }
     for (int64_t c = 0; c < all->count && count < all->count; c++) {
-        HLO_VERIFY_FAIL_IF(pending[all->items[c]->id] > 0, "computation %s calls itself, or what does",
+        HLO_VERIFY_FAIL_IF(pending[all->items[c]->id] > 0, "computation %s is part of a cycle of calls",
                            all->items[c]->name);
     }
     return HLO_SUCCESS;
@@ -261,7 +261,7 @@ static HloStatus check_call(const HloInstruction *instruction, const HloIntMap *
         HLO_VERIFY_FAIL_IF(!called || called->removed || called->module != instruction->parent->module,
                            "calls a computation that is not in the module");
         HLO_VERIFY_FAIL_IF(!hlo_int_map_find(calls, call_key(called, instruction)),
-                           "computation %s does not know its caller", called->name);
+                           "computation %s does not list its caller", called->name);
     }
     return HLO_SUCCESS;
 }

@@ -138,7 +138,7 @@ static HloStatus manual_partition(SpmdPartitioner *partitioner, const HloInstruc
 // Reports to the user here, when shardings are final.
 static HloStatus inspect_partition(SpmdPartitioner *partitioner, const HloInstruction *op) {
     HLO_FAIL_IF(op->operand_count != 1 || !hlo_shape_is_array(op->operands[0]->shape), HLO_INVALID_ARGUMENT,
-                "custom-call InspectSharding looks at one array");
+                "custom-call InspectSharding takes one array");
     const SpmdLocal local = spmd_operand(partitioner, 0);
     const SpmdOptions *options = partitioner->plan->options;
     if (options->inspect) {
@@ -159,7 +159,7 @@ static HloStatus opaque_partition(SpmdPartitioner *partitioner, const HloInstruc
     const char *target = HLO_ATTRIBUTES(op, CustomCall)->target;
     if (spmd_author_of(partitioner->plan->options, op)) return spmd_author_partition(partitioner, op);
     HLO_FAIL_IF((manual & all) != all && hlo_instruction_has_side_effect(op), HLO_UNIMPLEMENTED,
-                "custom-call target \"%s\" has a side effect and no partition rule: it would happen on every device",
+                "custom-call target \"%s\" has a side effect and no partition rule: it would occur on every device",
                 target ? target : "");
     return spmd_partition_default(partitioner, op);
 }

@@ -48,7 +48,7 @@ static HloStatus read_back(const SpmdPlan *plan, const HloSharding *said, const 
     SpmdAnnotation annotation;
     HLO_TRY(spmd_annotation_from_hlo(plan->arena, plan->mesh, said, shape->rank, &annotation));
     HLO_FAIL_IF(annotation.devices, HLO_UNIMPLEMENTED,
-                "its custom partitioner asks for an order of devices that is not the mesh's");
+                "its custom partitioner requests a device order that is not the mesh's");
     *read = annotation.sharding;
     return HLO_SUCCESS;
 }
@@ -59,7 +59,7 @@ static HloStatus result_leaf(const HloInstruction *op, const HloSharding *said, 
     *sharding = said;
     if (said->kind != HLO_SHARDING_TUPLE) return HLO_SUCCESS;
     HLO_FAIL_IF(said->element_count != hlo_shape_leaf_count(op->shape), HLO_INVALID_ARGUMENT,
-                "its custom partitioner gives %lld shardings for %lld results", (long long)said->element_count,
+                "its custom partitioner returned %lld shardings for %lld results", (long long)said->element_count,
                 (long long)hlo_shape_leaf_count(op->shape));
     *sharding = said->elements[leaf];
     return HLO_SUCCESS;
@@ -133,7 +133,7 @@ static HloStatus check_body(const HloModule *body, HloInstruction *const *operan
                             const HloShape *const *results, int64_t result_count) {
     const HloComputation *entry = body->entry;
     HLO_FAIL_IF(entry->parameters.count != count || hlo_shape_leaf_count(entry->root->shape) != result_count,
-                HLO_INVALID_ARGUMENT, "its custom partitioner gives a program of %lld arguments and %lld results",
+                HLO_INVALID_ARGUMENT, "its custom partitioner returned a program of %lld arguments and %lld results",
                 (long long)entry->parameters.count, (long long)hlo_shape_leaf_count(entry->root->shape));
     bool fits = true;
     for (int64_t i = 0; i < count; i++)
@@ -141,7 +141,7 @@ static HloStatus check_body(const HloModule *body, HloInstruction *const *operan
     for (int64_t i = 0; i < result_count; i++)
         fits &= hlo_shape_equal(hlo_shape_leaf(entry->root->shape, i), results[i], HLO_COMPARE_IGNORE_LAYOUT);
     HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT,
-                "its custom partitioner gives a program of other shapes than the shards that it asks for");
+                "the shapes of its custom partitioner's program are not those of the shards that it requests");
     return HLO_SUCCESS;
 }
 
@@ -186,7 +186,7 @@ HloStatus spmd_author_partition(SpmdPartitioner *partitioner, const HloInstructi
                 "a custom partitioner inside of a region that is manual over some axes of the mesh only");
     for (int32_t i = 0; i < op->operand_count; i++)
         HLO_FAIL_IF(!hlo_shape_is_array(op->operands[i]->shape), HLO_UNIMPLEMENTED,
-                    "operand %d of a call with a custom partitioner is no array", i);
+                    "operand %d of a call with a custom partitioner is not an array", i);
     const HloSharding **wanted = HLO_ARENA_NEW(plan->arena, const HloSharding *, op->operand_count + 1);
     const HloSharding *const *now = written_operands(plan, op), *made = written_result(plan, op);
     for (int32_t i = 0; i < op->operand_count; i++) wanted[i] = now[i];

@@ -181,7 +181,8 @@ static bool ends_with_dones(const HloInstruction *start) {
 // Keeps a transfer between devices in its halves: a done before the other side's start might wait forever. Every leaf
 // of the start represents the whole of it until the done.
 static HloStatus keep_start(const Transfer *transfer, HloInstruction *const *operands, int64_t count) {
-    HLO_FAIL_IF(!ends_with_dones(transfer->op), HLO_UNIMPLEMENTED, "a transfer between devices whose end is elsewhere");
+    HLO_FAIL_IF(!ends_with_dones(transfer->op), HLO_UNIMPLEMENTED,
+                "a transfer between devices whose done is in another computation");
     SpmdPartitioner *partitioner = transfer->partitioner;
     const HloShape *shape = hlo_shape_copy(spmd_arena(partitioner), transfer->op->shape);
     HloInstruction *start = spmd_clone(partitioner, transfer->op, shape, operands, count);

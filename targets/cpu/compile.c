@@ -172,9 +172,9 @@ static HloStatus check_shapes(const HloModule *module) {
         for (const HloInstruction *at = module->computations.items[c]->first; at; at = at->next) {
             HloStatus status = HLO_SUCCESS;
             if (hlo_shape_is_unbounded(at->shape))
-                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: a dimension without a bound", at->name);
+                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s has an unbounded dimension", at->name);
             else if (has_strange_leaves(at->shape))
-                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s: neither an array nor a token", at->name);
+                status = hlo_error(HLO_UNIMPLEMENTED, "%%%s is a value that is neither an array nor a token", at->name);
             HLO_TRY(hlo_status_at_instruction(status, at));
         }
     }

@@ -35,7 +35,7 @@ static void set_comma(void) {
     cr_assert_not_null(mkdtemp(folder));
     write_text(folder, "source", kSource);
     write_text(folder, "characters", kCharacters);
-    // Complains of the categories that are not there, and makes those that are.
+    // Complains of the categories that do not exist, and makes those that are.
     snprintf(command, sizeof command,
              "cd %s && localedef -c --no-archive -f ./characters -i ./source ./comma >log 2>&1", folder);
     (void)!system(command);

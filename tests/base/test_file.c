@@ -170,8 +170,8 @@ Test(base_file, refuses_streams_that_want_gigabytes) {
         const void *data;
         size_t size;
         const char *message;
-    } streams[] = {{xz, xz_size, "f: the xz stream wants more memory than it may have"},
-                   {zstd, sizeof zstd, "f: the zstd stream wants more memory than it may have"}};
+    } streams[] = {{xz, xz_size, "f: the xz stream needs more memory than the limit"},
+                   {zstd, sizeof zstd, "f: the zstd stream needs more memory than the limit"}};
     for (size_t i = 0; i < HLO_COUNT_OF(streams); i++) {
         HloFileContent content;
         HloStatus status = hlo_file_expand("f", streams[i].data, streams[i].size, SIZE_MAX, &content);
@@ -332,7 +332,7 @@ Test(base_file, bug_writes_files_with_the_longest_names) {
     drop_fixture(&fixture);
 }
 
-// A link to a file that is not there yet was replaced by the file, as was the last of several.
+// A link to a file that does not exist yet was replaced by the file, as was the last of several.
 Test(base_file, bug_a_link_to_nothing_was_replaced) {
     Fixture fixture = make_fixture();
     char first[160], second[160];

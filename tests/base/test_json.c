@@ -85,7 +85,7 @@ ParameterizedTestParameters(base_json, refuses) {
         {"[1,]", "expected a value", 4},
         {"[1 2]", "expected ','", 4},
         {"{\"a\":1,\"a\":2}", "duplicate", 11},
-        {"\"abc", "string without end", 2},
+        {"\"abc", "unterminated string", 2},
         {"01", "expected a value", 1},
         {"1.", "decimal point", 1},
         {"1e+", "exponent", 1},
@@ -95,7 +95,7 @@ ParameterizedTestParameters(base_json, refuses) {
         {"1 1", "text after", 3},
         {"\"\t\"", "control", 2},
         {"{a:1}", "in quotes", 2},
-        {"\"\\", "string without end", 2},
+        {"\"\\", "unterminated string", 2},
         {"{\"a\" 1}", "expected ':'", 6},
         {"{\"a\":1]", "expected ',' or '}'", 7},
     };

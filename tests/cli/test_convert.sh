@@ -65,7 +65,7 @@ bad "a broken sharding" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter
 bad "parameter numbers with a hole" 3 "HloModule m" "ENTRY e {" "  ROOT p = f32[2] parameter(1)" "}"
 bad "a name twice" 3 "HloModule m" "ENTRY e {" "  p = f32[2] parameter(0)" "  ROOT p = f32[2] negate(p)" "}"
 bad "a token that is none, where a name should be" 3 "HloModule m" "%2 {" "  p = f32[] parameter(0)" "}"
-bad "a string without end, where a name should be" 3 "HloModule m" "ENTRY \"x {" "  p = f32[] parameter(0)" "}"
+bad "an unterminated string, where a name should be" 3 "HloModule m" "ENTRY \"x {" "  p = f32[] parameter(0)" "}"
 printf 'ML\xefR\x0dStableHLO' >bytecode.mlir
 exits 3 "cut bytecode" meshlo convert bytecode.mlir
 echo 'module @m { func.func public @main() { return } }' >text.mlir

@@ -39,7 +39,7 @@ ENTRY main {
 }
 HLO
 exits 6 "a message that nobody sends" meshlo emulate waits.hlo --topology v2-8 --partitioned
-says err "waits.hlo:5:3: error: deadlock: device 1 would wait for ever at recv-done %d" "a message that nobody sends: who waits"
+says err "waits.hlo:5:3: error: deadlock: device 1 would wait forever at recv-done %d" "a message that nobody sends: who waits"
 exits 6 "a message that nobody sends: neither does a run end" meshlo run waits.hlo --on v2-8 --partitioned
 exits 2 "no topology" meshlo emulate "$large"
 exits 0 "topology from the environment" env MESHLO_TOPOLOGY=v2-8 "$MESHLO" emulate "$large"

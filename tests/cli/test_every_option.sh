@@ -58,14 +58,14 @@ while IFS='|' read -r part line; do
     exits 2 "without a meaning: $line" meshlo $line
     says err "$part" "without a meaning: $line: why"
 done <<'CASES'
---device-assignment says nothing about --propagate-only|partition dot.hlo --mesh a=4 --propagate-only --device-assignment 0,1,2,3
---async says nothing about --propagate-only|partition dot.hlo --mesh a=4 --propagate-only --async
+--device-assignment does not apply to --propagate-only|partition dot.hlo --mesh a=4 --propagate-only --device-assignment 0,1,2,3
+--async does not apply to --propagate-only|partition dot.hlo --mesh a=4 --propagate-only --async
 --on: unknown topology|partition dot.hlo --mesh a=4 --propagate-only --on v9-9
 does not name 4 devices|partition dot.hlo --mesh a=4 --device-assignment 0,1
-4 is no device of cpu:4|partition dot.hlo --mesh a=4 --device-assignment 0,1,2,4
-0 is no device of v2-8, or is there twice|check dot.hlo --mesh a=4 --on v2-8 --forbid all-gather --device-assignment 0,0,1,2
---passes says nothing about --list-passes|opt --list-passes --passes nope
--o says nothing about --list-passes|opt --list-passes -o list
+4 is not a device of cpu:4|partition dot.hlo --mesh a=4 --device-assignment 0,1,2,4
+0 is not a device of v2-8, or is listed twice|check dot.hlo --mesh a=4 --on v2-8 --forbid all-gather --device-assignment 0,0,1,2
+--passes does not apply to --list-passes|opt --list-passes --passes nope
+-o does not apply to --list-passes|opt --list-passes -o list
 CASES
 exits 0 "an assignment that fits" meshlo partition dot.hlo --mesh a=4 --on v2-8 --device-assignment 3,2,1,0
 exits 2 "rubbish in MESHLO_FLAGS" env MESHLO_FLAGS="--mesh rubbish" "$MESHLO" partition dot.hlo
@@ -84,7 +84,7 @@ head = b"{'descr': '<f8', 'fortran_order': False, 'shape': (8, 16), }".ljust(117
 open("f64.npy", "wb").write(b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + b"\0" * 1024)
 PY
 exits 2 "an input of another type" meshlo run dot.hlo --input w=f64.npy
-says err "--input w=f64.npy: f64.npy: the file holds f64[8,16], the program wants f32[16,4]" "an input of another type: said"
+says err "--input w=f64.npy: f64.npy: the file has f64[8,16], but the program expects f32[16,4]" "an input of another type: said"
 exits 2 "an input too many" meshlo run dot.hlo --input 2=f64.npy
 says err "no parameter '2'; the program has 2 inputs" "an input too many: said"
 

@@ -91,4 +91,4 @@ ENTRY e {{
 PY
 python3 chain.py >chain.hlo
 exits 6 "a chain that is closed" meshlo run chain.hlo --partitioned --per-device
-says err "device 0 would wait for ever at recv-done" "a chain that is closed: named"
+says err "device 0 would wait forever at recv-done" "a chain that is closed: named"

@@ -36,26 +36,26 @@ done <<'CASES'
 2|--config says nothing about --to hlo|convert dot.hlo --config
 2|--print canonical is a form of hlo|convert dot.hlo --to stablehlo --print canonical
 2|--release: StableHLO 99.9.9 is not among the releases|convert dot.hlo --to bytecode --release 99.9.9
-2|--release: 'newest' is no release|convert dot.hlo --to bytecode --release newest
+2|--release: 'newest' is not a release|convert dot.hlo --to bytecode --release newest
 2|--to does not know 'htm'|convert dot.hlo --to htm
 2|did you mean canonical?|convert dot.hlo --print canonicl
 2|did you mean -o?|convert dot.hlo --o out.hlo
 2|did you mean --to?|convert dot.hlo -to=dot
-2|--dump-pass-re wants --dump-to|opt dot.hlo --dump-pass-re dce
+2|--dump-pass-re needs --dump-to|opt dot.hlo --dump-pass-re dce
 2|no pass 'nope'|opt dot.hlo --passes dce,nope
 2|did you mean cse|opt dot.hlo --passes csee
 2|FILE is missing|opt
 2|--json reports on a partitioned program|partition dot.hlo --mesh a=4 --propagate-only --json
 2|--explain reports on a partitioned program|partition dot.hlo --mesh a=4 --propagate-only --explain
-2|-o and --json both want standard output|partition dot.hlo --mesh a=4 --json -o -
-2|--shard 'p0=a,-': the same array as 'x=-,a'|partition dot.hlo --mesh a=4 --shard x=-,a --shard p0=a,-
-2|there is no result r1: the program has 1|partition dot.hlo --mesh a=4 --shard r1=a,-
-2|there is no parameter p2: the program has 2|partition dot.hlo --mesh a=4 --shard p2=a,-
+2|-o and --json both write to standard output|partition dot.hlo --mesh a=4 --json -o -
+2|--shard 'p0=a,-' names the same array as 'x=-,a'|partition dot.hlo --mesh a=4 --shard x=-,a --shard p0=a,-
+2|there is no result r1: the program has 1 results|partition dot.hlo --mesh a=4 --shard r1=a,-
+2|there is no parameter p2: the program has 2 parameters|partition dot.hlo --mesh a=4 --shard p2=a,-
 2|--shard 'q=a': 'q' is neither pN|partition dot.hlo --mesh a=4 --shard q=a
 2|expected TARGET=SPEC|partition dot.hlo --mesh a=4 --shard p0
 2|unknown mesh axis 'b'|partition dot.hlo --mesh a=4 --shard p0=b,-
 2|did you mean 'batch'|partition dot.hlo --mesh batch=4 --shard p0=bach,-
-2|an axis is missing beside a '+'|partition dot.hlo --mesh a=4 --shard p0=a+,-
+2|an axis is missing next to a '+'|partition dot.hlo --mesh a=4 --shard p0=a+,-
 2|a parenthesis without its other half|partition dot.hlo --mesh a=4 --shard 'p0=(a,-'
 2|names more dimensions than the array has: 2|partition dot.hlo --mesh a=4 --shard p0=a,-,-
 2|no axis like x=4|partition dot.hlo --mesh ''
@@ -67,29 +67,29 @@ done <<'CASES'
 2|the program needs 16 devices, v2-8 has 8|explain dot.hlo --mesh a=16 --on v2-8
 2|--rtol is a tolerance of --compare|run dot.hlo --rtol 1e-3
 2|--atol is a tolerance of --compare|run dot.hlo --atol 1e-3
-2|--compare wants eval, not 'xla'|run dot.hlo --compare xla
-2|--engine wants compiled or eval, not 'jit'|run dot.hlo --engine jit
+2|--compare expects eval, not 'xla'|run dot.hlo --compare xla
+2|--engine expects compiled or eval, not 'jit'|run dot.hlo --engine jit
 2|--numerics is 'f8'; expected exact or tpu|run dot.hlo --numerics f8
-2|--repeat wants at least 1|run dot.hlo --repeat 0
-2|--repeat wants an integer|run dot.hlo --repeat many
+2|--repeat must be at least 1|run dot.hlo --repeat 0
+2|--repeat expects an integer|run dot.hlo --repeat many
 2|input 0 is given twice|run dot.hlo --input x=x.npy --input p0=x.npy
 2|input 0 is given twice|run dot.hlo --input 0=x.npy --input x.npz
 2|input 0 is given twice|run dot.hlo --input x.npz --input x.npz
 2|did you mean weights?|run dot.hlo --input weight=x.npy
 2|no parameter 'zz'; the program has 2 inputs|run dot.hlo --input zz=x.npy
-2|wants K=FILE.npy or FILE.npz|run dot.hlo --input x.npy
+2|expects K=FILE.npy or FILE.npz|run dot.hlo --input x.npy
 2|the program wants f32[16,4]|run dot.hlo --input p1=x.npy
 2|does not name 1 device, one for each|run dot.hlo --on v2-8 --device-assignment 1,2
 2|does not name 2 devices, one for each|run dot.hlo --on v2-8 --mesh a=2 --device-assignment ''
 2|does not name 2 devices|run dot.hlo --on v2-8 --mesh a=2 --device-assignment 1,2,3,4
-2|'x' is no number|run dot.hlo --on v2-8 --device-assignment x
-2|9 is no device of v2-8|run dot.hlo --on v2-8 --device-assignment 9
-2|--trace and --report both want standard output|emulate dot.hlo --topology v2-8 --trace - --report -
-2|--trace and --json both want standard output|emulate dot.hlo --topology v2-8 --trace - --json
-2|an unknown kind of fault|emulate dot.hlo --topology v2-8 --fault fire
+2|'x' is not a number|run dot.hlo --on v2-8 --device-assignment x
+2|9 is not a device of v2-8|run dot.hlo --on v2-8 --device-assignment 9
+2|--trace and --report both write to standard output|emulate dot.hlo --topology v2-8 --trace - --report -
+2|--trace and --json both write to standard output|emulate dot.hlo --topology v2-8 --trace - --json
+2|unknown kind of fault|emulate dot.hlo --topology v2-8 --fault fire
 2|there is no device 99 on v2-8|emulate dot.hlo --topology v2-8 --fault dead:99
 2|--split says how a mesh is placed|topology v2-8 --split
-2|--svg and --hwloc both want standard output|topology v2-8 --svg - --hwloc -
+2|--svg and --hwloc both write to standard output|topology v2-8 --svg - --hwloc -
 2|both want standard output|topology v2-8 --mesh 4,2 --svg -
 2|a mesh has at most|topology v2-8 --mesh 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 2|did you mean v2-8|devices V2-8
@@ -101,20 +101,20 @@ done <<'CASES'
 2|FILE is missing (see meshlo run --help)|run
 2|no topology given, and MESHLO_TOPOLOGY is not set|emulate dot.hlo
 2|the option 'hots=1' is unknown; there are hosts, wrap and megacore|topology v4:2x2x2,hots=1
-2|the axis x is there twice|run dot.hlo --mesh x=2,x=2
-2|0 is no device of v5e-4, or is there twice|emulate dot.hlo --topology v5e-4 --mesh a=2 --device-assignment 0,0
-2|devices 0 and 3 are not joined by a link|emulate dot.hlo --topology v5e-4 --fault link:0-3:0.5
-2|'all-sum' is no collective|check dot.hlo --mesh a=2 --forbid all-sum
+2|axis x is given twice|run dot.hlo --mesh x=2,x=2
+2|0 is not a device of v5e-4, or is listed twice|emulate dot.hlo --topology v5e-4 --mesh a=2 --device-assignment 0,0
+2|there is no link between devices 0 and 3|emulate dot.hlo --topology v5e-4 --fault link:0-3:0.5
+2|'all-sum' is not a collective|check dot.hlo --mesh a=2 --forbid all-sum
 2|nothing to check: --forbid, --max-bytes or --baseline|check dot.hlo --mesh a=2
 1|check failed: |check dot.hlo --mesh a=2 --shard p0=-,a --forbid all-reduce
-2|'(' is no regular expression|opt dot.hlo --dump-to dumps --dump-pass-re '('
+2|'(' is not a regular expression|opt dot.hlo --dump-to dumps --dump-pass-re '('
 2|--mesh is missing|shardings --shape 8,8 --spec a,-
-2|--sizes wants p0=8,6, not 'p0'|convert open.mlir --sizes p0
+2|--sizes expects p0=8,6, not 'p0'|convert open.mlir --sizes p0
 2|those of argument 0 are given twice|convert open.mlir --sizes p0=4 --sizes 0=4
 2|which leaves none open|convert dot.hlo --sizes p0=4,6
 2|text.npz: not an .npz archive|run dot.hlo --input text.npz
-4|nothing here can run custom call "nobody"|run call.hlo --engine eval
-4|nothing here can run custom call "nobody"|run call.hlo
+4|there is no implementation of custom call "nobody"|run call.hlo --engine eval
+4|there is no implementation of custom call "nobody"|run call.hlo
 1|is not a product of whole physical axes|topology v4:4x4x4 --mesh a=8,b=8
 2|unknown verb 'vers'; did you mean version?|vers
 2|unknown verb 'nope'|help nope

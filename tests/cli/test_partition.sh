@@ -18,7 +18,7 @@ exits 0 "explain to a file" meshlo explain "$large" -o reasons.txt
 check "explain to a file: the table" grep -q "all-reduce" reasons.txt
 exits 0 "explain to a file as JSON" meshlo explain "$large" --json -o reasons.json
 check "explain to a file as JSON: is it" python3 -c "import json; assert json.load(open('reasons.json'))['collectives']"
-exits 2 "explain to a folder that is not there" meshlo explain "$large" -o /nonexistent/reasons.txt
+exits 2 "explain to a folder that does not exist" meshlo explain "$large" -o /nonexistent/reasons.txt
 
 # Loops in loops may run more often than a number here can say: the count ends at the greatest, and wraps to nothing else.
 {

@@ -107,7 +107,7 @@ exits 0 "a scheduled dump of several devices" meshlo run foreign.hlo --compare e
 check "a scheduled dump: says how it was taken" sh -c '"$MESHLO" run foreign.hlo 2>&1 | grep -q "one of its 2 devices: it is scheduled"'
 check "a scheduled dump, named: no note" sh -c '! "$MESHLO" run foreign.hlo --partitioned --seed 0 2>&1 | grep -q note'
 sed 's/is_scheduled=true, //' foreign.hlo >named.hlo
-check "a dump by its entry's name" sh -c '"$MESHLO" run named.hlo 2>&1 | grep -q "its entry is named as partitioned"'
+check "a dump by its entry's name" sh -c '"$MESHLO" run named.hlo 2>&1 | grep -q "its entry has the name of a partitioned program"'
 exits 0 "the network step on 8 devices" meshlo run "$small" --on v2-8 --compare eval --json
 json "j['equal'] and j['num_devices'] == 8" "the network step on 8 devices: equal"
 exits 0 "XLA_FLAGS: dump" env XLA_FLAGS="--xla_dump_to=dumps --xla_no_such_flag=3" "$MESHLO" run part.hlo --on cpu:4
@@ -117,7 +117,7 @@ check "XLA_FLAGS: files" test -s dumps/module_0000.jit_gradient_step.before_opti
 echo "--xla_force_host_platform_device_count=4" >flags.txt
 exits 0 "XLA_FLAGS: a file" env XLA_FLAGS=flags.txt "$MESHLO" run dot.hlo --json
 json "j['machine'] == 'cpu:4'" "XLA_FLAGS: a file is read"
-exits 0 "XLA_FLAGS: a file that is not there" env XLA_FLAGS=nowhere.txt "$MESHLO" run dot.hlo --json
+exits 0 "XLA_FLAGS: a file that does not exist" env XLA_FLAGS=nowhere.txt "$MESHLO" run dot.hlo --json
 printf 'HloModule c\nENTRY e {\n p = c64[4] parameter(0)\n ROOT r = c64[4] multiply(p, p)\n}\n' >complex.hlo
 exits 0 "complex inputs are made" meshlo run complex.hlo --compare eval
 exits 0 "XLA_FLAGS: number of devices" env XLA_FLAGS="--xla_force_host_platform_device_count=4" "$MESHLO" run dot.hlo --json
@@ -265,12 +265,12 @@ exits 0 "a sum of bits" meshlo run sum.hlo --engine eval --print
 sed "s/WANT/$(sed -n 's/^u32\[\] //p' out)/; s/ROOT sum/sum/" bits.hlo > same.hlo
 sed 's/SIZE/ROOT/; /t = token\[\] after/,/FEED/d' same.hlo > size.hlo
 exits 1 "results of two sizes" meshlo run size.hlo --compare eval
-says err "result 0 turned out to be of another size than the evaluator's" "results of two sizes: named"
+says err "result the size of 0 differs from the evaluator's" "results of two sizes: named"
 sed 's/SIZE//; s/FEED/ROOT/' same.hlo > gives.hlo
 exits 1 "outfeeds of two lengths" meshlo run gives.hlo --compare eval
 says err "the outfeed of device 0 gave 2 arrays, the evaluator's 1" "outfeeds of two lengths: named"
 exits 6 "an infeed that runs dry" meshlo run feed.hlo --infeed one.npy
-says err "the infeed of device 0 has run dry: it wants f32[1,2] more" "an infeed that runs dry: named"
+says err "the infeed of device 0 is empty: it needs another f32[1,2]" "an empty infeed: named"
 exits 6 "an infeed of another shape" meshlo run feed.hlo --infeed three.npy --infeed one.npy
 says err "holds f32[3,2], the program wants f32[1,2]" "an infeed of another shape: named"
 exits 2 "an infeed from no file" meshlo run feed.hlo --infeed nowhere.npy
@@ -348,7 +348,7 @@ exits 2 "too many replicas" meshlo run replicas.hlo --on cpu:3
 says err "needs 4 devices" "too many replicas: how many"
 npy three.npy '<f4' '(3, 2)' 0000803f000000400000404000008040000000000000803f
 exits 2 "replicas: another number of inputs" meshlo run replicas.hlo --input p=three.npy
-says err "f32[4,2]" "replicas: what is wanted"
+says err "f32[4,2]" "replicas: the expected shape"
 sed 's/replica_count=4/replica_count=4000000000/' replicas.hlo >hordes.hlo
 exits 3 "more replicas than any machine has" meshlo run hordes.hlo
 exits 0 "replicas, emulated" meshlo emulate replicas.hlo --topology v5e-4 --device-assignment 3,2,1,0 --json
@@ -397,10 +397,10 @@ exits 4 "results of dynamic size on devices" meshlo run dynamic.hlo --on cpu:2 -
 says err "no place along an axis of devices" "results of dynamic size on devices: said"
 printf 'HloModule m\nENTRY e {\n  p = f32[8] parameter(0)\n  a = token[] after-all()\n  s = (f32[8], u32[], token[]) send(p, a), channel_id=5, is_host_transfer=true\n  ROOT d = token[] send-done(s), channel_id=5, is_host_transfer=true\n}\n' > send.hlo
 exits 6 "a transfer to nobody" meshlo run send.hlo
-says err "nobody is at the other end of channel 5" "a transfer to nobody: said"
+says err "nothing is connected to channel 5" "a transfer to nobody: said"
 printf 'HloModule m\nENTRY e {\n  a = token[] after-all()\n  r = (f32[8], u32[], token[]) recv(a), channel_id=6, is_host_transfer=true\n  ROOT d = (f32[8], token[]) recv-done(r), channel_id=6, is_host_transfer=true\n}\n' > recv.hlo
 exits 6 "a transfer from nobody" meshlo run recv.hlo
-says err "nobody is at the other end of channel 6" "a transfer from nobody: said"
+says err "nothing is connected to channel 6" "a transfer from nobody: said"
 
 # Rounding errors that a program makes large are no mistake of the engine. Conjugate gradients on a Hilbert matrix, and
 # a logistic map that doubles each error.

@@ -379,7 +379,7 @@ Test(compile_pipeline, a_dump_that_cannot_be_written_is_told) {
     options.dump = (CompileDump){.folder = "/tmp", .stages = "partition,simplyfy", .must_succeed = true};
     status = compile_module(module, &options, &compiled);
     cr_expect_eq(hlo_status_code(status), HLO_INVALID_ARGUMENT);
-    cr_expect_not_null(strstr(hlo_status_message(status), "'simplyfy' is no stage"));
+    cr_expect_not_null(strstr(hlo_status_message(status), "'simplyfy' is not a stage"));
     hlo_status_free(status);
     hlo_module_free(module);
 }

@@ -465,7 +465,7 @@ Test(buffer_states, nobody_runs_what_waits_without_a_thread) {
     TargetBuffer *promise = promised(&machine);
     refuse_threads();
     TargetBuffer *result = run(machine.increment, promise);
-    must_fail(error_of(result), HLO_RESOURCE_EXHAUSTED, "the system gives no thread to run programs on");
+    must_fail(error_of(result), HLO_RESOURCE_EXHAUSTED, "cannot create a thread to run programs on");
     target_buffer_release(result);
     // What need not wait runs on the caller's thread.
     TargetBuffer *now = numbers(&machine), *after = run(machine.increment, now);
@@ -528,7 +528,7 @@ static int goes_on(Line *line) {
 static int gives_up(const Line *line) {
     refuse_threads();
     target_client_synchronize(line->machine.client);
-    return holds(line->behind, "the system gives no thread to run programs on") ? 0 : 1;
+    return holds(line->behind, "cannot create a thread to run programs on") ? 0 : 1;
 }
 
 Test(buffer_states, a_fork_in_the_middle_of_a_line) {

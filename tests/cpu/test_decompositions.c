@@ -220,14 +220,14 @@ ParameterizedTestParameters(decompositions, refused_before_running) {
     static Refusal refusals[] = {
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = f32[3,3] custom-call(a), "
          "custom_call_target=\"cusolver_geqrf_ffi\" }\n",
-         "nothing here can run a library call of NVIDIA GPUs (custom call \"cusolver_geqrf_ffi\"); lower"},
+         "there is no implementation of a library call of NVIDIA GPUs (custom call \"cusolver_geqrf_ffi\"); lower"},
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = f32[3,3] custom-call(a), "
          "custom_call_target=\"tpu_custom_call\", frontend_attributes={kernel_name=\"add_one\"} }\n",
          "Pallas kernel, compiled for the cores of a TPU (custom call \"tpu_custom_call\", kernel \"add_one\")"},
         {"HloModule m\nENTRY e { a = f32[3] parameter(0)\n n = s32[] constant(2)\n d = f32[<=3] set-dimension-size(a, "
          "n), "
          "dimensions={0}\n ROOT t = f32[3] custom-call(d), custom_call_target=\"DynamicConvolutionForward\" }\n",
-         "%t: nothing here can run a convolution whose sizes"},
+         "%t: there is no implementation of a convolution whose sizes"},
         {"HloModule m\nENTRY e { a = f32[3,3] parameter(0)\n ROOT t = f32[3,3] custom-call(a), "
          "custom_call_target=\"CustomSPMDPartitioning\" }\n",
          "jax.experimental.custom_partitioning"},

@@ -29,21 +29,21 @@ static const RefusedProgram programs[] = {
      "replica_count must be positive"},
     // aliases
     {"input_output_alias={ {}: (1, {}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
-     "input_output_alias names a parameter or result that is not there"},
+     "input_output_alias names a parameter or result that does not exist"},
     {"input_output_alias={ {1}: (0, {}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
      "input_output_alias does not fit the result"},
     {"input_output_alias={ {}: (0, {2}, may-alias) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
-     "input_output_alias names a parameter or result that is not there"},
+     "input_output_alias names a parameter or result that does not exist"},
     {"buffer_donor={ (1, {}) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
-     "buffer_donor names a parameter that is not there"},
+     "buffer_donor names a parameter that does not exist"},
     {"buffer_donor={ (0, {0}) }", "|" WHOLE " ROOT r = f32[8] negate(p)\n", HLO_INVALID_ARGUMENT,
-     "buffer_donor names a parameter that is not there"},
+     "buffer_donor names a parameter that does not exist"},
     // types: only an op's verifier looks at them, a custom call may have any
     {"", "| p = s32[3] parameter(0)\n ROOT r = s32[3] custom-call(p), custom_call_target=\"mhlo.tan\"\n",
      HLO_UNIMPLEMENTED, "%r: tan of s32"},
     // custom calls of sizes that have no arrays of dynamic size, and so are not the padder's
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p), custom_call_target=\"PadToStatic\"\n",
-     HLO_INVALID_ARGUMENT, "%t (PadToStatic): no dimension is of dynamic size"},
+     HLO_INVALID_ARGUMENT, "%t (PadToStatic): no dimension has dynamic size"},
     {"", "| p = f32[4] parameter(0)\n ROOT t = (f32[4], s32[]) custom-call(p, p), custom_call_target=\"PadToStatic\"\n",
      HLO_INVALID_ARGUMENT, "%t: the shapes of custom call \"PadToStatic\" do not fit together"},
     {"", "| ROOT t = f32[4] custom-call(), custom_call_target=\"SliceToDynamic\"\n", HLO_INVALID_ARGUMENT,
@@ -52,7 +52,7 @@ static const RefusedProgram programs[] = {
     {"", "| p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n",
      HLO_INVALID_ARGUMENT, "%r: the state must be u64[2] or u64[3], and be returned"},
     {"", "| p = s8[3000000000] parameter(0)\n ROOT t = (s8[2], s32[2]) topk(p), k=2, largest=true\n", HLO_UNIMPLEMENTED,
-     "%t: the places of 3000000000 elements are no s32"},
+     "%t: indices into 3000000000 elements do not fit in s32"},
     {"",
      "lt {\n a = s8[] parameter(0)\n b = s8[] parameter(1)\n ROOT t = pred[] compare(a, b), direction=LT\n}\n"
      "| p = s8[5000000000] parameter(0)\n ROOT s = s8[5000000000] sort(p), dimensions={0}, to_apply=lt\n",
@@ -74,7 +74,7 @@ static const RefusedProgram programs[] = {
      "|" WHOLE " t = token[] after-all()\n q = (f32[8], f32[8]) tuple(p, p)\n"
      " s = ((f32[8], f32[8]), u32[], token[]) send(q, t), channel_id=1, is_host_transfer=true\n"
      " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n",
-     HLO_UNIMPLEMENTED, "%s: a transfer of several arrays at once"},
+     HLO_UNIMPLEMENTED, "%s: a transfer of several arrays"},
     // collectives
     {"num_partitions=4",
      "|" WHOLE " ROOT r = f32[16] all-gather(p), channel_id=1, use_global_device_ids=true, "
@@ -93,19 +93,19 @@ static const RefusedProgram programs[] = {
      ADD "|" WHOLE
          " ROOT r = f32[2] reduce-scatter(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
          "dimensions={0}, to_apply=add\n",
-     HLO_INVALID_ARGUMENT, "reduce-scatter %r: dimension 0 does not split into 3 parts"},
+     HLO_INVALID_ARGUMENT, "reduce-scatter %r: dimension 0 is not divisible into 3 parts"},
     {"num_partitions=3",
      "|" WHOLE " ROOT r = f32[8] all-to-all(p), channel_id=1, replica_groups={{0,1,2}}, dimensions={0}\n",
-     HLO_INVALID_ARGUMENT, "all-to-all %r: dimension 0 does not split into 3 parts"},
+     HLO_INVALID_ARGUMENT, "all-to-all %r: dimension 0 is not divisible into 3 parts"},
     {"num_partitions=3",
      "|" WHOLE " ROOT r = (f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1,2}}\n",
      HLO_INVALID_ARGUMENT, "all-to-all %r: 2 operands for groups of 3"},
     {"num_partitions=2",
      "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,2}}\n",
-     HLO_INVALID_ARGUMENT, "collective-permute %r: {0,2} names a device that is not there"},
+     HLO_INVALID_ARGUMENT, "collective-permute %r: {0,2} names a device that does not exist"},
     {"num_partitions=2",
      "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{-1,0}}\n",
-     HLO_INVALID_ARGUMENT, "names a device that is not there"},
+     HLO_INVALID_ARGUMENT, "names a device that does not exist"},
     {"num_partitions=3",
      "|" WHOLE " ROOT r = f32[8] collective-permute(p), channel_id=1, source_target_pairs={{0,1},{2,1}}\n",
      HLO_INVALID_ARGUMENT, "collective-permute %r: device 1 is the target of two pairs"},
@@ -113,20 +113,20 @@ static const RefusedProgram programs[] = {
      "|" WHOLE " q = f32[8] parameter(1)\n o = s32[2] constant({2, 2})\n"
      " ROOT r = f32[8] ragged-all-to-all(p, q, o, o, o, o), channel_id=1, replica_groups={{0,1,2}}\n",
      HLO_INVALID_ARGUMENT, "ragged-all-to-all %r"},
-    {"", "| p = f32[?] parameter(0)\n ROOT r = f32[?] negate(p)\n", HLO_UNIMPLEMENTED,
-     "%p: a dimension without a bound"},
+    {"", "| p = f32[?] parameter(0)\n ROOT r = f32[?] negate(p)\n", HLO_UNIMPLEMENTED, "%p has an unbounded dimension"},
     {"", "| p = (f32[4], f32[4,?]) parameter(0)\n ROOT r = f32[4] get-tuple-element(p), index=0\n", HLO_UNIMPLEMENTED,
-     "%p: a dimension without a bound"},
-    {"", "| ROOT p = b(f32[2]) parameter(0)\n", HLO_UNIMPLEMENTED, "%p: neither an array nor a token"},
+     "%p has an unbounded dimension"},
+    {"", "| ROOT p = b(f32[2]) parameter(0)\n", HLO_UNIMPLEMENTED,
+     "%p is a value that is neither an array nor a token"},
     {"", "| p = opaque[] parameter(0)\n ROOT r = (opaque[]) tuple(p)\n", HLO_UNIMPLEMENTED,
-     "%p: neither an array nor a token"},
+     "%p is a value that is neither an array nor a token"},
     // bug: the result had more leaves than there were buffers, and memory kinds were written behind their list.
     {"", "|" WHOLE " ROOT r = (f32[8], f32[8], u32[]) copy-start(p)\n", HLO_UNIMPLEMENTED,
-     "%r: copy-start can only be used by its end"},
+     "%r: only the matching done may use copy-start"},
     {"",
      "|" WHOLE " s = (f32[8], f32[8], u32[]) copy-start(p)\n t = ((f32[8], f32[8], u32[])) tuple(s)\n"
      " g = (f32[8], f32[8], u32[]) get-tuple-element(t), index=0\n ROOT r = f32[8] copy-done(g)\n",
-     HLO_UNIMPLEMENTED, "%s: copy-start can only be used by its end"},
+     HLO_UNIMPLEMENTED, "%s: only the matching done may use copy-start"},
     // bug: an assertion held the table of what the evaluator runs to programs.
     {"", "|" WHOLE " n = s32[] parameter(1)\n ROOT r = f32[8] set-dimension-size(p, n), dimensions={0}\n",
      HLO_UNIMPLEMENTED, "%r: set-dimension-size in this form"},
@@ -351,7 +351,7 @@ Test(cpu_refused, transfers_to_a_host_that_does_not_listen) {
     TargetBuffer *const row[] = {argument}, *const * rows[] = {row};
     const TargetExecuteOptions options = {.transfers = &(TargetHostTransfers){0}, .synchronous = true};
     must_fail(target_execute(executable, &options, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
-              "%s: nobody listens on channel 5");
+              "%s: no host callback is registered for channel 5");
     target_buffer_release(result[0]);
     target_buffer_release(argument);
     target_executable_release(executable);
@@ -390,7 +390,7 @@ Test(cpu_refused, devices_that_are_named_wrongly) {
     TargetBuffer *const row[] = {argument};
     rows[0] = rows[1] = row;
     must_fail(target_execute(pair, &here, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
-              "two runs on 2 devices, not on one that the caller names");
+              "two runs on 2 devices, not on a single one named by the caller");
     must_fail(target_execute(single, &elsewhere, rows, 1, results, NULL), HLO_INVALID_ARGUMENT,
               "one cannot run on a device of another client");
     must_fail(target_execute(single, NULL, rows, 0, results, NULL), HLO_INVALID_ARGUMENT, "0 arguments; one takes 1");

@@ -60,7 +60,7 @@ Test(emulator_refused, meshes_of_chosen_devices) {
     must_fail(emu_device_mesh(topology->devices, 8, "TPU v4", none, 1, options, places), HLO_INVALID_ARGUMENT,
               "impossible size 0");
     must_fail(emu_device_mesh(topology->devices, 4, "TPU v4", sizes, 1, options, places), HLO_INVALID_ARGUMENT,
-              "the mesh has 8 places for 4 devices");
+              "the mesh has 8 positions for 4 devices");
     const EmuMeshOptions contiguous = {.contiguous_submeshes = true};
     must_fail(emu_device_mesh(topology->devices, 8, "TPU v4", (const int64_t[]){2, 4}, 2, contiguous, places),
               HLO_INVALID_ARGUMENT, "contiguous submeshes are not known for this mesh on 2x2x2 chips");
@@ -86,7 +86,7 @@ Test(emulator_refused, meshes_over_slices) {
               "a mesh has 1 to 16 axes");
     must_fail(emu_mesh_order_hybrid(topology, eight, none, 1, false, ids), HLO_INVALID_ARGUMENT, "an impossible size");
     must_fail(emu_mesh_order_hybrid(topology, eight, two, 1, false, ids), HLO_INVALID_ARGUMENT,
-              "a mesh over 2 slices on 1 of them");
+              "a mesh over 2 slices on a machine with 1");
     emu_topology_free(topology);
 }
 
@@ -189,7 +189,7 @@ Test(emulator_refused, messages_that_nobody_sends) {
         " d = (f32[4], token[]) recv-done(r), channel_id=1\n ROOT v = f32[4] get-tuple-element(d), index=0\n}\n");
     EmuReport *report = NULL;
     must_fail(emu_simulate(module, topology, NULL, &report), HLO_ABORTED,
-              "deadlock: a device would wait for ever at recv-done %d for a message on channel 1");
+              "deadlock: a device would wait forever at recv-done %d for a message on channel 1");
     hlo_module_free(module);
     emu_topology_free(topology);
 }
@@ -215,7 +215,7 @@ typedef struct NameCase {
 } NameCase;
 
 static const NameCase name_cases[] = {
-    {"v5e-4,hosts=2x2x", "ends in the middle"},
+    {"v5e-4,hosts=2x2x", "is incomplete"},
     {"v5e-4,hosts=2", "chips along x, y, z are expected"},
     {"v5e-4,hosts=0x2", "chips along x, y, z are expected"},
     {"v5e-4,hosts=2x2x1x1", "chips along x, y, z are expected"},
@@ -245,7 +245,7 @@ static const NameCase name_cases[] = {
     {"v5e:32x8", "larger than a v5e pod"},
     {"v4:4x4x4_twisted", "can be twisted"},
     {"v5e:4x8_twisted", "can be twisted"},
-    {"v4:4x4x8_turned", "'_turned' is not understood"},
+    {"v4:4x4x8_turned", "unexpected '_turned'"},
     {"0xv5e-16", "0 slices are out of range"},
     {"2000000xv5e-16", "slices are out of range"},
     {"cpu:0", "a number of devices is expected"},

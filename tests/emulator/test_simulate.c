@@ -867,7 +867,7 @@ Test(emulator_simulate, a_send_to_nobody_known_goes_to_a_neighbour) {
 static const struct {
     const char *name, *body, *says;  // NULL: it ends
 } mails[] = {
-    {"nobody sends", RECV("r") RECV_DONE("d", "r"), "device 1 would wait for ever at recv-done %d"},
+    {"nobody sends", RECV("r") RECV_DONE("d", "r"), "device 1 would wait forever at recv-done %d"},
     {"another channel", RECV("r") SEND("s", "4") SEND_DONE("t", "s", "4") RECV_DONE("d", "r"), "channel 3"},
     {"everybody waits first", RECV("r") RECV_DONE("d", "r") SEND("s", "3") SEND_DONE("t", "s", "3"), "from device 0"},
     {"two receive what one sent",

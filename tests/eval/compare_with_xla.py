@@ -421,7 +421,7 @@ def reduce(case, t):
     case.before = scalar_computation("c", t, f"{t}[] {op}(x, y)")
     loosen(case, t, op, int(np.prod([dims[d] for d in gone])))
     mode = "edges" if op in ("maximum", "minimum") or is_integer(t) else "small"
-    # XLA leaves the initial value out where it reduces nothing, which only shows when it is no identity.
+    # XLA leaves the initial value out where it reduces nothing, which only shows when it is not an identity.
     p, v = case.parameter(t, dims, mode), case.parameter(t, [], values=identity(t, op))
     case.root(t, [d for i, d in enumerate(dims) if i not in gone], f"reduce({p}, {v}), dimensions={braces(gone)}, to_apply=c")
 

@@ -284,7 +284,7 @@ ParameterizedTest(const int *which, defined_elements, integers_are_converted_by_
     }
 }
 
-// A float becomes the integer towards zero, the nearest end of the range, or 0 where it is no number.
+// A float becomes the integer towards zero, the nearest end of the range, or 0 where it is not a number.
 ParameterizedTestParameters(defined_elements, floats_are_cut_to_integers) {
     return cases_numbered(HLO_COUNT_OF(integers));
 }

@@ -89,7 +89,7 @@ Test(numerics, nan_trap_names_the_instruction) {
         " ROOT r = f32[] add(culprit, a) }\n",
         &value, &options, &status);
     cr_expect_null(result);
-    expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (log) makes a NaN");
+    expect_error(status, HLO_FAILED_PRECONDITION, "%culprit (log) produces a NaN");
 }
 
 // bug: only arrays were looked at: what an op of several results gave came out unnoticed, or its user was named.
@@ -122,7 +122,7 @@ Test(numerics, handing_a_nan_on_is_not_making_one) {
         hlo_text_format(&program, text, computes ? "negate" : "copy");
         HloLiteral *result = run_floats(program.data, &value, &(HloEvalOptions){.trap_nan = true}, &status);
         if (computes) {
-            expect_error(status, HLO_FAILED_PRECONDITION, "%r (negate) makes a NaN");
+            expect_error(status, HLO_FAILED_PRECONDITION, "%r (negate) produces a NaN");
         } else {
             cr_assert_null(status, "%s", hlo_status_message(status));
             cr_expect(isnan(hlo_literal_get_double(result, 0)));
@@ -195,7 +195,8 @@ Test(numerics, bug_dead_code_of_a_reducer_may_be_anything) {
 Test(numerics, wrong_arguments_are_refused) {
     HloModule *module = parse_text("HloModule m\nENTRY e { a = f32[2] parameter(0)\n ROOT r = f32[2] negate(a) }\n");
     HloLiteral *result = NULL;
-    expect_error(hlo_evaluate(module, NULL, 0, NULL, &result), HLO_INVALID_ARGUMENT, "takes 1 arguments, 0 given");
+    expect_error(hlo_evaluate(module, NULL, 0, NULL, &result), HLO_INVALID_ARGUMENT,
+                 "takes 1 arguments, but 0 are given");
     HloArena *arena = hlo_arena_new();
     const int64_t dims[1] = {3};
     const HloLiteral *argument = hlo_literal_in_arena(arena, hlo_shape_array(arena, HLO_F32, dims, 1));

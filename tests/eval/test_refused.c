@@ -49,14 +49,14 @@ static const RefusedProgram programs[] = {
     {"num_partitions=3", ADD,
      P " ROOT r = f32[2] reduce-scatter(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
        "dimensions={0}, to_apply=add\n",
-     HLO_INVALID_ARGUMENT, "%r: 3 devices cannot share dimension 0 of size 8"},
+     HLO_INVALID_ARGUMENT, "%r: 3 devices cannot split dimension 0 of size 8"},
     {"num_partitions=3", "",
      P " ROOT r = f32[20] all-gather(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2}}, "
        "dimensions={0}\n",
      HLO_INVALID_ARGUMENT, "%r: 3 shards of 8 do not make dimension 0 of size 20"},
     {"num_partitions=3", "",
      P " ROOT r = f32[8] all-to-all(p), channel_id=1, replica_groups={{0,1,2}}, dimensions={0}\n", HLO_INVALID_ARGUMENT,
-     "%r: 3 devices cannot share dimension 0 of size 8"},
+     "%r: 3 devices cannot split dimension 0 of size 8"},
     {"num_partitions=3", "", P " ROOT r = (f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1,2}}\n",
      HLO_INVALID_ARGUMENT, "%r: 2 operands for 3 devices"},
     {"num_partitions=2", ADD,
@@ -87,9 +87,9 @@ static const RefusedProgram programs[] = {
      "%r: 8 elements cannot become 7"},
     // bug: what tiles of this size take was counted modulo 2^64, and elements were written there.
     {"", "", " p = f32[4,4] parameter(0)\n ROOT r = f32[4,4]{1,0:T(8388608,8388608)(70368744177664,1)} bitcast(p)\n",
-     HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles that no memory holds"},
+     HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles of no known memory"},
     {"", "", " p = f32[2,1]{1,0:T(1000000006,2)(2,1)} parameter(0)\n ROOT r = f32[2,1]{1,0} bitcast(p)\n",
-     HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles that no memory holds"},
+     HLO_RESOURCE_EXHAUSTED, "%r: a bitcast through tiles of no known memory"},
     // custom calls
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"nobody\"\n", HLO_UNIMPLEMENTED, "nobody"},
     {"", "", P " ROOT r = f32[2] custom-call(p), custom_call_target=\"TopK\"\n", HLO_INVALID_ARGUMENT,
@@ -130,7 +130,7 @@ static const RefusedProgram programs[] = {
      "custom_call_target=\"lapack_sgehrd_ffi\", backend_config={low = 0 : i32, high = 4 : i32}\n",
      HLO_INVALID_ARGUMENT, "%r: rows 0 to 4 of a matrix of 4"},
     {"", "", P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\"\n", HLO_UNIMPLEMENTED,
-     "%r: nothing here can run an operation of jax.experimental.custom_partitioning"},
+     "%r: there is no implementation of an operation of jax.experimental.custom_partitioning"},
     {"", "body {\n ROOT a = f32[9] parameter(0)\n}\n",
      P " ROOT r = f32[8] custom-call(p), custom_call_target=\"CustomSPMDPartitioning\", called_computations={body}\n",
      HLO_INVALID_ARGUMENT, "%r: the shapes of custom call \"CustomSPMDPartitioning\" do not fit together"},
@@ -146,8 +146,9 @@ static const RefusedProgram programs[] = {
     // shapes that nobody has verified
     {"", "row {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT t = f32[2] broadcast(a), dimensions={}\n}\n",
      P " z = f32[] constant(0)\n ROOT r = f32[] reduce(p, z), dimensions={0}, to_apply=row\n", HLO_INVALID_ARGUMENT,
-     "computation %row must give scalars"},
-    {"", "", P " ROOT r = f32[9] reshape(p)\n", HLO_INVALID_ARGUMENT, "an array cannot be seen as one of another size"},
+     "computation %row must return scalars"},
+    {"", "", P " ROOT r = f32[9] reshape(p)\n", HLO_INVALID_ARGUMENT,
+     "an array cannot be reinterpreted with a different size"},
     {"", "", P " ROOT r = f32[?] broadcast(p), dimensions={0}\n", HLO_UNIMPLEMENTED,
      "a dimension without a bound cannot be evaluated"},
     {"", "", " p = f32[4,2]{0,1} parameter(0)\n ROOT r = s16[8,2]{0,1} bitcast(p)\n", HLO_UNIMPLEMENTED,
@@ -168,7 +169,7 @@ static const RefusedProgram programs[] = {
      P " n = s32[] constant(4)\n d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n"
        " ROOT r = f32[<=16] all-gather(d), channel_id=1, use_global_device_ids=true, replica_groups={{0,1}}, "
        "dimensions={0}\n",
-     HLO_UNIMPLEMENTED, "%r (all-gather): a cut through a dimension of dynamic size"},
+     HLO_UNIMPLEMENTED, "%r (all-gather): splitting a dimension of dynamic size"},
     // types that do not follow
     {"", "half {\n ROOT a = f16[8] parameter(0)\n}\n", P " ROOT r = f16[8] call(p), to_apply=half\n", HLO_UNIMPLEMENTED,
      "a mixture of float types"},
@@ -180,12 +181,12 @@ static const RefusedProgram programs[] = {
     {"", "",
      P " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1, is_host_transfer=true\n"
        " ROOT d = token[] send-done(s), channel_id=1, is_host_transfer=true\n",
-     HLO_UNIMPLEMENTED, "%s (send): a transfer with a host that is not there"},
+     HLO_UNIMPLEMENTED, "%s (send): a transfer with a host, but no host is connected"},
     // messages between devices
     {"num_partitions=2", "",
      P " t = token[] after-all()\n s = (f32[8], u32[], token[]) send(p, t), channel_id=1\n"
        " ROOT d = token[] send-done(s), channel_id=1\n",
-     HLO_FAILED_PRECONDITION, "both send on channel 1, and no source_target_pairs say for whom"},
+     HLO_FAILED_PRECONDITION, "both send on channel 1, and no source_target_pairs tell which device is meant"},
     {"num_partitions=2", "",
      P " t = token[] after-all()\n"
        " s = (f32[8], u32[], token[]) send(p, t), channel_id=1, "
@@ -194,7 +195,7 @@ static const RefusedProgram programs[] = {
        " v = (f32[4], u32[], token[]) recv(sd), channel_id=1, "
        "frontend_attributes={_xla_send_recv_source_target_pairs=\"{{0,1},{1,0}}\"}\n"
        " vd = (f32[4], token[]) recv-done(v), channel_id=1\n ROOT r = f32[4] get-tuple-element(vd), index=0\n",
-     HLO_INVALID_ARGUMENT, "what came over channel 1 has another shape"},
+     HLO_INVALID_ARGUMENT, "the message on channel 1 has a different shape"},
     // manual regions
     {"num_partitions=2", "",
      P " ROOT d = f32[4] custom-call(p), custom_call_target=\"SPMDFullToShardShape\", sharding={manual}\n",
@@ -285,7 +286,7 @@ Test(eval_refused, bug_calls_that_nest_too_deep) {
                         i > 1 ? "c" : "", i - 1);
     hlo_text_format(&text, "ENTRY e {\n p = f32[] parameter(0)\n ROOT r = f32[] call(p), to_apply=cc419\n}\n");
     HloModule *module = compiled_must_parse(text.data);
-    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest deeper than 400 at computation");
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels levels deep at computation");
     hlo_module_free(module);
     hlo_text_free(&text);
 }
@@ -304,7 +305,7 @@ Test(eval_refused, calls_that_nest_too_deep_by_another_way) {
                     "ENTRY e {\n p = f32[] parameter(0)\n q = f32[] call(p), to_apply=ca299\n"
                     " ROOT r = f32[] call(q), to_apply=ca599\n}\n");
     HloModule *module = compiled_must_parse(text.data);
-    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest deeper than 400");
+    must_fail(evaluate(module), HLO_UNIMPLEMENTED, "calls nest more than 400 levels levels deep");
     hlo_module_free(module);
     hlo_text_free(&text);
 }
@@ -321,7 +322,7 @@ static const Border borders[] = {
     {"'x'=2", "", "this sharding"},
     {"'x'=2", "<@mesh, [{'x']>", "this sharding"},
     {"'x'=2", "<@mesh, [{'x':(1)3}]>", "this sharding"},
-    {"'x'=1", "<@mesh, [{'x'}]>", "shards that do not make up the array"},
+    {"'x'=1", "<@mesh, [{'x'}]>", "shards that do not cover the array"},
     {"'x'=4", "<@mesh, [{'x'}]>", "this sharding"},
     {"'x'=2", "<@mesh, [{'x', 'x'}]>", "this sharding"},
     // bug: these divided by zero.
@@ -368,8 +369,8 @@ Test(eval_refused, borders_of_manual_regions_of_gspmd) {
     refuses_border(ENTER("8", "", "4"), "%r: a manual region whose border has no sharding");
     refuses_border(ENTER("8", ", sharding={maximal device=0}", "4"), "this sharding");
     refuses_border(ENTER("8", ", sharding={devices=[2]2,3}", "4"), "this sharding");
-    refuses_border(ENTER("8", ", sharding={devices=[2]0,1}", "3"), "shards that do not make up the array");
-    refuses_border(ENTER(ONES_33 ",8", ", sharding={replicated}", ONES_33 ",8"), "so many dimensions");
+    refuses_border(ENTER("8", ", sharding={devices=[2]0,1}", "3"), "shards that do not cover the array");
+    refuses_border(ENTER(ONES_33 ",8", ", sharding={replicated}", ONES_33 ",8"), "too many dimensions");
 }
 
 Test(eval_refused, requests) {
@@ -381,7 +382,7 @@ Test(eval_refused, requests) {
     const int64_t two = 2;
     HloLiteral *other = hlo_literal_of(HLO_F32, (HloInts){&two, 1}, (const float[]){1, 2});
     const HloLiteral *const wrong[] = {other};
-    must_fail(hlo_evaluate(module, row, 0, NULL, &result), HLO_INVALID_ARGUMENT, "takes 1 arguments, 0 given");
+    must_fail(hlo_evaluate(module, row, 0, NULL, &result), HLO_INVALID_ARGUMENT, "takes 1 arguments, but 0 are given");
     must_fail(hlo_evaluate(module, wrong, 1, NULL, &result), HLO_INVALID_ARGUMENT, "f32[2]");
     must_fail(hlo_evaluate(module, row, 1, &(HloEvalOptions){.device_count = -1}, &result), HLO_INVALID_ARGUMENT,
               "-1 devices");
@@ -390,7 +391,7 @@ Test(eval_refused, requests) {
     must_fail(hlo_evaluate_partitioned(module, 0, rows, 1, NULL, results), HLO_INVALID_ARGUMENT, "0 devices");
     const HloInstruction *root = module->entry->root, *parameter = root->operands[0];
     must_fail(hlo_evaluate_instruction(parameter, NULL, NULL, &result), HLO_INVALID_ARGUMENT,
-              "%p: a parameter has no value of its own");
+              "%p: a parameter cannot be evaluated by itself");
     must_fail(hlo_evaluate_instruction(root, wrong, NULL, &result), HLO_INVALID_ARGUMENT,
               "%r: operand 0 has another shape");
     must_fail(hlo_evaluate_computation(hlo_computation_new(module, "empty"), NULL, 0, NULL, &result),

@@ -64,9 +64,9 @@ def proto_cases(good):
         "nothing but a name": field(1, b"m"),
         "a computation of nothing": module(b""),
         "no entry": module(computation(PARAMETER), entry=7),
-        "a root that is not there": module(computation(PARAMETER, root=9)),
+        "a root that does not exist": module(computation(PARAMETER, root=9)),
         "one id twice": module(computation(PARAMETER, PARAMETER)),
-        "an operand that is not there": module(computation(PARAMETER, instruction("n", "negate", field(36, varint(5)), 2), root=2)),
+        "an operand that does not exist": module(computation(PARAMETER, instruction("n", "negate", field(36, varint(5)), 2), root=2)),
         "an operand that comes later": module(computation(instruction("n", "negate", field(36, varint(2)), 1),
                                                           instruction("p", "parameter", identifier=2))),
         "an op that uses itself": module(computation(instruction("n", "negate", field(36, varint(1)), 1))),
@@ -79,7 +79,7 @@ def proto_cases(good):
         "a layout of another rank": module(computation(instruction(
             "p", "parameter", shape=SHAPE + field(5, field(1, varint(0) + varint(1)))))),
         "a shape of tuples 100,000 deep": module(computation(instruction("p", "parameter", shape=nested(4, 100000)))),
-        "a called computation that is not there": module(computation(PARAMETER, instruction(
+        "a called computation that does not exist": module(computation(PARAMETER, instruction(
             "c", "call", field(36, varint(1)) + field(38, varint(77)), 2), root=2)),
         "a computation that calls itself": module(computation(PARAMETER, instruction(
             "c", "call", field(36, varint(1)) + field(38, varint(1)), 2), root=2)),
@@ -199,7 +199,7 @@ def npy_cases():
         "nothing": b"", "magic alone": b"\x93NUMPY", "another magic": b"\x93NUMPZ\x01\x00" + b" " * 100,
         "version 9": npy(header(), FULL, b"\x09\x00"), "a header that is cut": npy(header(), length=60000),
         "a header of 4 GB": npy(header(), FULL, b"\x02\x00", 2**32 - 1),
-        "a header that is no dictionary": npy("[1, 2]\n", FULL), "an empty dictionary": npy("{}\n", FULL),
+        "a header that is not a dictionary": npy("[1, 2]\n", FULL), "an empty dictionary": npy("{}\n", FULL),
         "no shape": npy("{'descr': '<f4', 'fortran_order': False}\n", FULL),
         "a dictionary without end": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (8, 16)\n", FULL),
         "a key twice": npy("{'descr': '<f4', 'descr': '<i4', 'fortran_order': False, 'shape': (8, 16)}\n", FULL),
@@ -238,7 +238,7 @@ def npz_cases():
     cases = {
         "not an archive": b"hello", "an empty archive": archive([]), "no arr_ in it": archive([("weights.npy", x)]),
         "a number beyond the parameters": archive([("arr_7.npy", x)]),
-        "a member that is no array": archive([("arr_0.npy", b"hello")]),
+        "a member that is not an array": archive([("arr_0.npy", b"hello")]),
         "one name twice": b"".join([archive([("arr_0.npy", x)])[:central], good[central:end], good[central:end],
                                     struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 2, 2, 2 * (end - central), central, 0)]),
         "a directory beyond the end": good[:end + 16] + struct.pack("<L", 2**31) + good[end + 20:],

@@ -97,7 +97,7 @@ def running():
     yield Case("run: receive without a sender", ["run", "f.hlo"],
                {"f.hlo": program("t = token[] after-all()", "v = (f32[4], u32[], token[]) recv(t), channel_id=1",
                                  "r = (f32[4], token[]) recv-done(v), channel_id=1")}, frozenset({4, 6}))
-    yield Case("run: a group of devices that are not there", ["run", "f.hlo", "--partitioned", "--on", "cpu:2"],
+    yield Case("run: a group of devices that do not exist", ["run", "f.hlo", "--partitioned", "--on", "cpu:2"],
                {"f.hlo": "HloModule m, num_partitions=2\n" + SCALAR_ADD + "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] "
                          "all-reduce(p), channel_id=1, use_global_device_ids=true, replica_groups={{0,5}}, to_apply=add\n}\n"},
                PARSE_OR_NAMED)

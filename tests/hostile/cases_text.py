@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HLO text that is no program: cut, mutated, inconsistent, immense, nested, cyclic."""
+"""HLO text that is not a program: cut, mutated, inconsistent, immense, nested, cyclic."""
 import re
 
 from cases import PARSE, PARSE_OR_NAMED, RICH, SCALAR_ADD, Case, mix, program
@@ -21,7 +21,7 @@ WRONG = {
     "a byte order mark and nothing": "\ufeff",
     "not UTF-8": b"HloModule m\nENTRY \xff\xfe {\n  ROOT p = f32[2] parameter(0)\n}\n",
     "a comment without end": "HloModule m /* never closed\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n",
-    "a string without end": 'HloModule m\nENTRY e {\n  ROOT p = f32[2] parameter(0), metadata={op_name="x\n}\n',
+    "a unterminated string": 'HloModule m\nENTRY e {\n  ROOT p = f32[2] parameter(0), metadata={op_name="x\n}\n',
     "a number of 10,000 digits": program("p = f32[" + "9" * 10000 + "] parameter(0)"),
     "a name of 1,000,000 letters used for an op": program(P, "r = f32[4,6] " + "x" * 1000000 + "(p)"),
     "a line of 10,000,000 blanks": "HloModule m\n" + " " * 10000000 + "}",
@@ -36,7 +36,7 @@ WRONG = {
     "two roots": program("ROOT p = f32[] parameter(0)", "r = f32[] negate(p)"),
     "two computations of one name": "HloModule m\n" + SCALAR_ADD + SCALAR_ADD + "ENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n",
     "text after the module": program(P) + "garbage\n",
-    "a computation that is not there": program(P, "z = f32[] constant(0)",
+    "a computation that does not exist": program(P, "z = f32[] constant(0)",
                                                 "r = f32[4] reduce(p, z), dimensions={1}, to_apply=nothing"),
     "a computation that calls itself": "HloModule m\nf {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=f\n}\n"
                                        "ENTRY e {\n  p = f32[] parameter(0)\n  ROOT r = f32[] call(p), to_apply=f\n}\n",
@@ -47,7 +47,7 @@ WRONG = {
     "an op that uses itself": program(P, "r = f32[4,6] add(p, r)"),
     "two ops that use each other": program(P, "a = f32[4,6] add(p, b)", "b = f32[4,6] add(p, a)"),
     "a control dependency on itself": program(P, "r = f32[4,6] negate(p), control-predecessors={r}"),
-    "a control predecessor that is not there": program(P, "r = f32[4,6] negate(p), control-predecessors={x}"),
+    "a control predecessor that does not exist": program(P, "r = f32[4,6] negate(p), control-predecessors={x}"),
     "a while loop inside its own body":
         "HloModule m\nc {\n  p = s32[] parameter(0)\n  ROOT t = pred[] constant(true)\n}\n"
         "b {\n  p = s32[] parameter(0)\n  ROOT w = s32[] while(p), condition=c, body=b\n}\n"
@@ -110,7 +110,7 @@ WRONG = {
     "sine of integers": program("p = s32[4] parameter(0)", "r = s32[4] sine(p)"),
     "real part of another type": program("p = c64[4] parameter(0)", "r = s32[4] real(p)"),
     "not of floats": program(P, "r = f32[4,6] not(p)"),
-    "iota of a dimension that is not there": program("r = f32[4] iota(), iota_dimension=1"),
+    "iota of a dimension that does not exist": program("r = f32[4] iota(), iota_dimension=1"),
     "iota without a dimension": program("r = f32[4] iota()"),
     "iota with a dimension below zero": program("r = f32[4] iota(), iota_dimension=-1"),
     "broadcast to too few dimensions": program(P, "r = f32[4,6,2] broadcast(p), dimensions={0}"),
@@ -251,9 +251,9 @@ WRONG = {
     "sharding nested 10,000 deep": sharded("{" * 10000 + "replicated" + "}" * 10000),
     "mesh sharding of an unknown axis": sharded('{mesh[\'a\'=2], [{"b"}, {}]}'),
     # module attributes
-    "alias of an output that is not there": "HloModule m, input_output_alias={ {5}: (0, {}, may-alias) }\n"
+    "alias of an output that does not exist": "HloModule m, input_output_alias={ {5}: (0, {}, may-alias) }\n"
                                              "ENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n",
-    "alias of a parameter that is not there": "HloModule m, input_output_alias={ {}: (5, {}, may-alias) }\n"
+    "alias of a parameter that does not exist": "HloModule m, input_output_alias={ {}: (5, {}, may-alias) }\n"
                                                "ENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n",
     "module layout of another shape": "HloModule m, entry_computation_layout={(f32[3])->f32[3]}\n"
                                        "ENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n",
@@ -262,7 +262,7 @@ WRONG = {
     "partitions below zero": "HloModule m, num_partitions=-2\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n",
     "schedule with a user before its operand":
         "HloModule m, is_scheduled=true\nENTRY e {\n  n = f32[2] negate(p)\n  p = f32[2] parameter(0)\n  ROOT r = f32[2] negate(n)\n}\n",
-    "stack frame that is not there": program(P, 'r = f32[4,6] negate(p), metadata={stack_frame_id=x}'),
+    "stack frame that does not exist": program(P, 'r = f32[4,6] negate(p), metadata={stack_frame_id=x}'),
     "metadata with an unknown word": program(P, 'r = f32[4,6] negate(p), metadata={colour="red"}'),
     "an attribute twice": program(P, "r = f32[6,4] transpose(p), dimensions={1,0}, dimensions={1,0}"),
     "frontend attributes without end": program(P, 'r = f32[4,6] negate(p), frontend_attributes={a="b"'),

@@ -287,7 +287,7 @@ static HloInstruction *bad_null(HloInstruction *x) {
 static const BadCase bad_cases[] = {
     {bad_reshape, "f32[2,3] has 6 elements, f32[7] has 7"},
     {bad_huge, "broadcast"},
-    {bad_type, "the element type f32 is not taken"},
+    {bad_type, "the element type f32 is not allowed"},
     {bad_permutation, "permutation {0,0} names dimension 0 twice"},
     {bad_slice, "slice [2:4] of dimension 1, which has size 3"},
     {bad_pad, "leaves size -2"},

@@ -101,7 +101,7 @@ static const struct {
     {more_arrays_than_fit, "1048576 arrays"},
     {more_branches_than_fit, "1048576 branches"},
     {broadcast_to_fewer, "x of rank 2 to rank 1"},
-    {broadcast_to_many, "65 dimensions are too many"},
+    {broadcast_to_many, "too many dimensions (65)"},
     {map_of_many_dimensions, "parameter: 65 dimensions are more than 64"},
     {padding_of_unlike_lists, "lists of different lengths"},
     {constant_of_a_token, "a constant of type token"},
@@ -158,9 +158,10 @@ Test(ir_builder_refused, requests_that_no_text_makes) {
     refuses(ASK(HLO_OP_SORT, 0, two, ), "sort");
     refuses(ASK(HLO_OP_SORT, 1, two, ), "sort");
     refuses(ASK(HLO_OP_SCAN, 1, scan, ), "scan");
-    refuses(ASK(HLO_OP_COLLECTIVE_PERMUTE, 1, in_place, ), "1 operands in the in-place form, which has 4");
+    refuses(ASK(HLO_OP_COLLECTIVE_PERMUTE, 1, in_place, ), "the in-place form has 4 operands, not 1");
     refuses(ASK(HLO_OP_PARAMETER, 0, below, .type = HLO_F32, .dims = HLO_DIMS(2)), "parameter number -1");
-    refuses(ASK(HLO_OP_CUSTOM_CALL, 1, call, ), "the result shape does not follow from the operands and must be given");
+    refuses(ASK(HLO_OP_CUSTOM_CALL, 1, call, ),
+            "the result shape cannot be inferred from the operands and must be given");
     refuses(&(HloBuildRequest){.opcode = HLO_OP_CONDITIONAL}, "conditional");
 }
 

@@ -128,7 +128,7 @@ static const BentCase cases[] = {
     {"f32[4]", "f32[8] all-gather(p0), dimensions={0}, replica_groups={{0,1}}", "", two_collective_dimensions,
      "all-gather: 2 dimensions instead of one"},
     {"f32[4]", "f32[8] all-gather(p0), dimensions={0}, replica_groups={}", "", nothing_known,
-     "all-gather: the result shape does not follow without the number of devices"},
+     "all-gather: the result shape cannot be inferred without the number of devices"},
     {"f32[4]", "f32[8] all-gather(p0), dimensions={0}, replica_groups={{0,1}}", "", no_operands,
      "all-gather: no operands"},
     {"s8[" IMMENSE "]", "s8[8] all-gather(p0), dimensions={0}, replica_groups={{0,1,2,3}}", "", NULL,
@@ -136,7 +136,7 @@ static const BentCase cases[] = {
     {"f32[4]", "f32[9] all-gather(p0), dimensions={0}, replica_groups={}", "", NULL,
      "all-gather: dimension 0 goes from size 4 to 9"},
     {"f32[7]", "f32[3] reduce-scatter(p0), dimensions={0}, replica_groups={{0,1}}, to_apply=c", ADD, NULL,
-     "reduce-scatter: dimension 0 of size 7 does not divide among 2 devices"},
+     "reduce-scatter: dimension 0 of size 7 is not divisible by 2 devices"},
     {"f32[4];f32[4]", "(f32[4], f32[4]) all-to-all(p0,p1), replica_groups={{0,1,2,3}}", "", NULL,
      "all-to-all: 2 operands for groups of 4 devices"},
     {"f32[4];f32[5]", "(f32[4], f32[5]) all-to-all(p0,p1), replica_groups={{0,1}}", "", NULL,
@@ -144,10 +144,10 @@ static const BentCase cases[] = {
     {"f32[4];f32[4]", "f32[4] all-to-all(p0,p1), replica_groups={{0,1}}, dimensions={0}", "", NULL,
      "all-to-all: 2 operands with a split dimension"},
     {"f32[5]", "f32[5] all-to-all(p0), replica_groups={{0,1}}, dimensions={0}", "", NULL,
-     "all-to-all: dimension 0 of size 5 does not divide among 2 devices"},
+     "all-to-all: dimension 0 of size 5 is not divisible by 2 devices"},
     {"f32[4];f32[4];s32[];s32[]",
      "f32[4] collective-permute(p0,p1,p2,p3), source_target_pairs={{0,1}}, slice_sizes={{2}}", "", three_operands,
-     "collective-permute: 3 operands in the in-place form, which has 4"},
+     "collective-permute: the in-place form has 4 operands, not 3"},
     {"f32[4];f32[]", "(f32[4], u32[], token[]) send(p0,p1), channel_id=1", "", NULL,
      "send: operand 1 must be a token, not f32[]"},
     {"(f32[4],u32[])", "(f32[4], token[]) recv-done(p0), channel_id=1", "", NULL,
@@ -206,9 +206,10 @@ static const BentCase cases[] = {
      "set-dimension-size: the size must be s32[], not f32[]"},
     {"f32[]", "f32[4] rng(p0), distribution=rng_uniform", "", NULL,
      "rng: 1 parameters of the distribution instead of two"},
-    {"s32[];s32[]", "s32[4] rng(p0,p1), distribution=rng_normal", "", NULL, "rng: normal numbers of type s32"},
+    {"s32[];s32[]", "s32[4] rng(p0,p1), distribution=rng_normal", "", NULL,
+     "rng: normally distributed numbers of type s32"},
     {"u64[2]", "(u64[2], pred[4]) rng-bit-generator(p0), algorithm=rng_default", "", NULL,
-     "rng-bit-generator: cannot make bits of pred[4]"},
+     "rng-bit-generator: cannot generate random bits as pred[4]"},
     {"s32[2]", "(s32[2], u32[4]) rng-bit-generator(p0), algorithm=rng_default", "", NULL,
      "rng-bit-generator: the state must be u64[2] or u64[3], not s32[2]"},
     // linear algebra
@@ -230,10 +231,10 @@ static const BentCase cases[] = {
     {"u8[5,3]", "u32[5] bitcast-convert(p0)", "", NULL,
      "bitcast-convert: 4 elements of u8 make one u32, but the last dimension is 3"},
     {"f32[4]", "f32[4] reduce-precision(p0), exponent_bits=0, mantissa_bits=7", "", NULL,
-     "reduce-precision: 0 exponent and 7 mantissa bits are too few"},
+     "reduce-precision: 0 exponent and 7 mantissa bits are not enough"},
     {"f32[4]", "s32[4] convert(p0)", "", tuple_hint, "convert: the result must be an array, not (s32[4])"},
     {"f32[4]", "s32[4] convert(p0)", "", nothing_known,
-     "convert: the result shape does not follow from the operands and must be given"},
+     "convert: the result shape cannot be inferred from the operands and must be given"},
     // gathers, scatters, windows
     {"f32[4];f32[2,1]",
      "f32[2] gather(p0,p1), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, "
@@ -301,7 +302,7 @@ Test(ir_infer_bent, an_async_done_follows_a_start) {
     const HloShape *shape = NULL;
     first_operand_scalar(&request, NULL);
     HloStatus status = hlo_infer_shape(&request, &shape);
-    cr_expect(strstr(hlo_status_message(status), "operand 0 must be what an async-start gives, not f32[]"), "%s",
+    cr_expect(strstr(hlo_status_message(status), "operand 0 must be the result of an async-start, not f32[]"), "%s",
               hlo_status_message(status));
     hlo_status_free(status);
     hlo_arena_free(arena);
@@ -335,7 +336,8 @@ Test(ir_infer_bent, pairs_of_a_transfer_that_are_none) {
             HloStatus status = hlo_transfer_route(arena, done ? root : root->operands[0], &route);
             cr_expect_eq(!status, lists[i].fits, "'%s': %s", lists[i].pairs, hlo_status_message(status));
             if (status)
-                cr_expect(strstr(hlo_status_message(status), "is no list of pairs"), "%s", hlo_status_message(status));
+                cr_expect(strstr(hlo_status_message(status), "is not a list of pairs"), "%s",
+                          hlo_status_message(status));
             hlo_status_free(status);
         }
         hlo_arena_free(arena);

@@ -122,19 +122,19 @@ Test(ir_verify, finds_users_that_are_missing) {
 Test(ir_verify, finds_operands_behind_their_users) {
     finish(sum);
     hlo_instruction_move_before(sum, y);
-    expect_error("stands before its operand y");
+    expect_error("precedes its operand y");
 }
 
 Test(ir_verify, finds_one_sided_control_edges) {
     finish(sum);
     hlo_vector_push(module->arena, &sum->control_predecessors, x);
-    expect_error("its control predecessor x does not know it");
+    expect_error("its control predecessor x does not list it");
 }
 
 Test(ir_verify, finds_twins) {
     finish(sum);
     y->name = "x";
-    expect_error("two instructions are called x");
+    expect_error("two instructions are named x");
 }
 
 Test(ir_verify, finds_recursion) {
@@ -150,7 +150,7 @@ Test(ir_verify, finds_a_lost_caller) {
     HloInstruction *reduced = hlo_build_reduce_op(b, HLO_OP_ADD, sum, HLO_DIMS(0));
     finish(reduced);
     reduced->called[0]->callers.count = 0;
-    expect_error("does not know its caller");
+    expect_error("does not list its caller");
 }
 
 Test(ir_verify, finds_layouts_that_order_nothing) {
@@ -187,13 +187,13 @@ Test(ir_verify, finds_groups_that_miss_devices) {
     HloCollectiveAttributes attributes = {.channel_id = 1, .use_global_device_ids = true};
     attributes.replica_groups = hlo_replica_groups_list(module->arena, groups, 2);
     finish(hlo_build_all_reduce_op(b, HLO_OP_ADD, sum, &attributes));
-    expect_error("device 2 stands in the replica groups twice");
+    expect_error("device 2 is in the replica groups twice");
 }
 
 // A broadcast may leave devices out; those that it names must be there, and once.
 Test(ir_verify, broadcasts_to_some_devices) {
     static const char *const refused[] = {NULL, "names device 4, but there are 4 devices",
-                                          "device 2 stands in the replica groups twice"};
+                                          "device 2 is in the replica groups twice"};
     static const int64_t members[][2] = {{2, 1}, {2, 4}, {2, 2}};
     for (size_t i = 0; i < HLO_COUNT_OF(members); i++) {
         char text[256];
@@ -318,7 +318,7 @@ Test(ir_verify, finds_a_constant_without_a_value) {
     HloInstruction *constant = hlo_build_scalar(b, HLO_F32, 1);
     finish(constant);
     constant->attributes = HLO_ARENA_NEW(module->arena, HloConstantAttributes, 1);
-    expect_error("a constant without a value");
+    expect_error("constant without a value");
 }
 
 // A collective `op` of f32[8] among so many partitions is refused with that message; NULL: it is accepted.
@@ -351,7 +351,7 @@ Test(ir_verify, bug_groups_of_different_sizes) {
         "(f32[8], f32[8]) all-to-all(p, p), channel_id=1, replica_groups={{0,1},{2}}",
     };
     for (size_t i = 0; i < HLO_COUNT_OF(refused); i++)
-        check_collective(3, refused[i], "replica groups of 2 and 1 devices, where all need to be of one size");
+        check_collective(3, refused[i], "replica groups of 2 and 1 devices, but all must have the same size");
     check_collective(3,
                      "f32[8] all-reduce(p), channel_id=1, use_global_device_ids=true, to_apply=add, "
                      "replica_groups={{0,1},{2}}",
@@ -367,11 +367,11 @@ Test(ir_verify, more_devices_than_any_machine_has) {
     } cases[] = {
         {"f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, "
          "replica_groups=[33554432,1]<=[33554432]",
-         "the replica groups list 33554432 devices; no machine has so many"},
+         "the replica groups list 33554432 devices, more than any machine has"},
         {"f32[8] all-gather(p), channel_id=1, use_global_device_ids=true, dimensions={0}, replica_groups={{0},{1},{2}}",
          "the replica groups list 3 devices of 33554432"},
         {"f32[8] collective-broadcast(p), channel_id=1, replica_groups={{0,1}}",
-         "there are 33554432 devices; no machine has so many"},
+         "there are 33554432 devices, more than any machine has"},
     };
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) check_collective(33554432, cases[i].op, cases[i].part);
 }

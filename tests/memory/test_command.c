@@ -25,7 +25,7 @@ static const Command commands[] = {
     {"HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n n = s32[] constant(3)\n"
      " ROOT r = f32[<=4] set-dimension-size(p, n), dimensions={0}\n}\n",
      {"--on", "cpu:1"}},
-    // a result that is no array
+    // a result that is not an array
     {"HloModule m\nENTRY e {\n p = f32[4] parameter(0)\n t = token[] after-all()\n"
      " ROOT r = (f32[4], token[]) tuple(p, t)\n}\n",
      {"--on", "cpu:1"}},

@@ -111,7 +111,7 @@ ParameterizedTest(const int *index, dynamic_padder, refuses_by_name) {
 }
 
 // What no program of the table above can say: calls whose sides disagree about what is dynamic, and ops with a form of
-// dynamic size that has no static one. A size that is lost here would be an element that is not there in a result.
+// dynamic size that has no static one. A size that is lost here would be an element that does not exist in a result.
 typedef struct RefusedModule {
     const char *called, *body, *words;
 } RefusedModule;
@@ -121,13 +121,13 @@ typedef struct RefusedModule {
 
 static const RefusedModule refused_modules[] = {
     {SAME("f32[<=8,8]"), "  p = f32[<=8,<=8] parameter(0)\n  ROOT r = f32[<=8,8] call(p), to_apply=c\n",
-     "where a static one is said to be, an array"},
+     "declared static, an array"},
     {SAME("f32[8]"), "  p = f32[<=8] parameter(0)\n  ROOT r = f32[8] call(p), to_apply=c\n",
-     "where its computation takes a static one, an operand"},
+     "passed to a computation that takes a static one, an operand"},
     {SAME("f32[<=8]") "d {\n  ROOT a = f32[8] parameter(0)\n}\n",
      "  p = f32[<=8] parameter(0)\n  q = f32[8] parameter(1)\n  g = pred[] parameter(2)\n"
      "  ROOT r = f32[<=8] conditional(g, p, q), true_computation=c, false_computation=d\n",
-     "in one of its computations only, an array"},
+     "in only one of its computations, an array"},
     {"s {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = pred[] compare(a, b), direction=GE\n}\n"
      "c {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT t = f32[] subtract(a, b)\n}\n",
      "  p = f32[<=8] parameter(0)\n  q = f32[<=4] parameter(1)\n  z = f32[] constant(0)\n"
@@ -146,14 +146,14 @@ static const RefusedModule refused_modules[] = {
      "  ROOT r = f32[8,8] convolution(p, q), dim_labels=bf_io->bf, feature_group_count=2\n",
      "feature groups"},
     {"", "  p = f8e4m3fn[2,<=8] parameter(0)\n  ROOT r = (f8e4m3fn[2,3], s32[2,3]) topk(p), k=3, largest=true\n",
-     "a row of narrow floats"},
+     "a row of narrow floating-point numbers"},
     {ADDS("c"),
      "  p = f32[] parameter(0)\n  i = s32[<=6,0] parameter(1)\n  u = f32[<=6] parameter(2)\n"
      "  ROOT r = f32[] scatter(p, i, u), update_window_dims={}, inserted_window_dims={}, "
      "scatter_dims_to_operand_dims={}, index_vector_dim=1, to_apply=c\n",
-     "a list of updates of one number"},
+     "a list of scalar updates"},
     {"", "  p = f32[<=4] parameter(0)\n  ROOT r = f32[<=8] all-gather(p), dimensions={0}, replica_groups={{0,1}}\n",
-     "a cut through a dimension"},
+     "splitting a dimension"},
 };
 
 ParameterizedTestParameters(dynamic_padder, refuses_what_sides_disagree_about) {

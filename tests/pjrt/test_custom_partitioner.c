@@ -137,7 +137,7 @@ Test(pjrt_custom_partitioner, its_errors_are_the_compilation_s) {
     hlo_text_free(&author.program);
 }
 
-// Bytes that are no program are refused; this process has no Python that could read them.
+// Bytes that are not program are refused; this process has no Python that could read them.
 Test(pjrt_custom_partitioner, a_program_that_nobody_can_read_is_refused) {
     Author author = {0};
     PjrtError *error = NULL;

@@ -206,14 +206,14 @@ Test(pjrt_hosts, bug_portable_programs_run_on_every_host) {
 Test(pjrt_hosts, hosts_that_there_are_not_are_refused) {
     PjrtClient *client;
     PjrtNamedValue options[3] = {text_option("topology", "v5e-16"), number_option("process_index", 4)};
-    harness_refused(create(options, 2, &client), 3, "process 4 of v5e-16, which has 4 hosts");
+    harness_refused(create(options, 2, &client), 3, "process 4 is out of range: v5e-16 has 4 hosts");
     options[1] = number_option("process_index", -7);
     harness_refused(create(options, 2, &client), 3, "process -7");
     options[1] = number_option("num_nodes", 3);
     options[2] = number_option("node_id", 0);
-    harness_refused(create(options, 3, &client), 3, "3 processes for v5e-16, which has 4 hosts");
+    harness_refused(create(options, 3, &client), 3, "there are 3 processes, but v5e-16 has 4 hosts");
     options[1] = text_option("process_index", "one");
-    harness_refused(create(options, 2, &client), 3, "process_index is no number");
+    harness_refused(create(options, 2, &client), 3, "process_index is not a number");
     setenv("MESHLO_PROCESS_INDEX", "first", 1);
     harness_refused(create(options, 1, &client), 3, "MESHLO_PROCESS_INDEX is 'first'");
 }

@@ -151,7 +151,7 @@ Test(pjrt_layouts, orders_in_unpinned_host_memory) {
     PjrtLoadedExecutable *loaded = harness_compile(client, UNPINNED("{1,0}"), sizeof(UNPINNED("{1,0}")) - 1, 1, &error);
     harness_must(error, "compile");
     harness_compile(client, UNPINNED("{0,1}"), sizeof(UNPINNED("{0,1}")) - 1, 1, &error);
-    harness_refused(error, 3, "an argument or result in unpinned_host memory wants another order than row-major");
+    harness_refused(error, 3, "an argument or result in unpinned_host memory has a layout that is not row-major");
     harness_destroy_executable(loaded);
     harness_destroy_client(client);
 }

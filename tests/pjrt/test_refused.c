@@ -257,9 +257,9 @@ Test(pjrt_refused, orders_that_only_some_doors_take) {
     PjrtMemoryLayout other = tiled(forward, 2, NULL, NULL, 0), with_tile = tiled(backward, 2, tile, two_dims, 1);
     const Description column_major = {kF32, two_by_three, 2, &other}, tiles = {kF32, two_by_three, 2, &with_tile};
     const Place place = open_place();
-    harness_refused(view(&place, &column_major), kUnimplemented, "views of memory in another order than row-major");
-    harness_refused(view(&place, &tiles), kUnimplemented, "views of memory in another order than row-major");
-    harness_refused(as_literal(&place, &column_major), kUnimplemented, "literals in another order than row-major");
+    harness_refused(view(&place, &column_major), kUnimplemented, "views of memory in an order other than row-major");
+    harness_refused(view(&place, &tiles), kUnimplemented, "views of memory in an order other than row-major");
+    harness_refused(as_literal(&place, &column_major), kUnimplemented, "literals in an order other than row-major");
     harness_refused(bitcast(&place, &column_major), kUnimplemented, "bitcasts between layouts");
     close_place(&place);
 }

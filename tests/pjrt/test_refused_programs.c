@@ -214,7 +214,7 @@ Test(pjrt_refused, launches_that_do_not_fit) {
     const struct {
         PjrtBuffer *argument;
         const char *says;
-    } cases[] = {{NULL, "argument 0 of place 0 is missing"},
+    } cases[] = {{NULL, "argument 0 of launch position 0 is missing"},
                  {turned, "f32[3,2]"},
                  {elsewhere, "argument 0"},
                  {foreign, "argument 0"},
@@ -354,18 +354,18 @@ Test(pjrt_refused, options_of_topologies) {
     static const int64_t ones[] = {1, 1, 1, 1};
     static const TopologyCase cases[] = {
         {"v9-8", NULL, 0, 0, NULL, 0, "v9-8"},
-        {"", "num_slices", PJRT_VALUE_INT64, 0, NULL, 1, "num_slices is no positive number"},
-        {"v5e-16", "num_slices", PJRT_VALUE_INT64, 0, NULL, 1, "num_slices is no positive number"},
-        {"v5e-16", "num_slices", PJRT_VALUE_INT64, -4, NULL, 1, "num_slices is no positive number"},
-        {"v5e-16", "num_slices", PJRT_VALUE_STRING, 0, "two", 3, "num_slices is no positive number"},
-        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_STRING, 0, "2,2", 3, "chips_per_host_bounds is no list"},
-        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_INT64_LIST, 0, NULL, 0, "chips_per_host_bounds is no list"},
-        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_INT64_LIST, 0, NULL, 4, "chips_per_host_bounds is no list"},
-        {"v5e-16", "wrap", PJRT_VALUE_INT64, 1, NULL, 1, "wrap is no list"},
-        {"v5e-16", "wrap", PJRT_VALUE_INT64_LIST, 0, NULL, 4, "wrap is no list"},
+        {"", "num_slices", PJRT_VALUE_INT64, 0, NULL, 1, "num_slices is not a positive number"},
+        {"v5e-16", "num_slices", PJRT_VALUE_INT64, 0, NULL, 1, "num_slices is not a positive number"},
+        {"v5e-16", "num_slices", PJRT_VALUE_INT64, -4, NULL, 1, "num_slices is not a positive number"},
+        {"v5e-16", "num_slices", PJRT_VALUE_STRING, 0, "two", 3, "num_slices is not a positive number"},
+        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_STRING, 0, "2,2", 3, "chips_per_host_bounds is not a list"},
+        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_INT64_LIST, 0, NULL, 0, "chips_per_host_bounds is not a list"},
+        {"v5e-16", "chips_per_host_bounds", PJRT_VALUE_INT64_LIST, 0, NULL, 4, "chips_per_host_bounds is not a list"},
+        {"v5e-16", "wrap", PJRT_VALUE_INT64, 1, NULL, 1, "wrap is not a list"},
+        {"v5e-16", "wrap", PJRT_VALUE_INT64_LIST, 0, NULL, 4, "wrap is not a list"},
         {"v4:2x2x2", "chip_config_name", PJRT_VALUE_STRING, 0, "minicore", 8, "chip_config_name is 'minicore'"},
-        {"v4:2x2x2", "chip_config_name", PJRT_VALUE_INT64, 3, NULL, 1, "the option chip_config_name is no string"},
-        {"v4:2x2x2", "platform", PJRT_VALUE_INT64, 3, NULL, 1, "the option platform is no string"},
+        {"v4:2x2x2", "chip_config_name", PJRT_VALUE_INT64, 3, NULL, 1, "the option chip_config_name is not a string"},
+        {"v4:2x2x2", "platform", PJRT_VALUE_INT64, 3, NULL, 1, "the option platform is not a string"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const TopologyCase *at = &cases[i];
@@ -398,7 +398,7 @@ Test(pjrt_refused, a_topology_that_the_environment_names_too_long) {
         .struct_size = sizeof(number), .name = "topology", .name_size = 8, .type = PJRT_VALUE_INT64, .value_size = 1};
     args.create_options = &number;
     args.num_options = 1;
-    harness_refused(CALL(Client_Create, &args), kInvalidArgument, "the option topology is no string");
+    harness_refused(CALL(Client_Create, &args), kInvalidArgument, "the option topology is not a string");
 }
 
 // ---- structs of older clients

@@ -194,7 +194,7 @@ Test(pjrt_transfers, aliases_get_their_content_later) {
     PjrtBuffer *small = harness_numbers(client, 0, 1, 2, 0), *content = harness_numbers(client, 0, 2, 3, 1);
     PjrtClientFulfillAliasBufferArgs fulfil = {
         .struct_size = sizeof(fulfil), .client = client, .buffer = small, .promise = alias.promise};
-    harness_refused(CALL(Client_FulfillAliasBuffer, &fulfil), 3, "8 bytes for an alias of 24");
+    harness_refused(CALL(Client_FulfillAliasBuffer, &fulfil), 3, "8 bytes for an alias of 24 bytes");
     fulfil.buffer = alias.buffer;  // aborted
     harness_refused(CALL(Client_FulfillAliasBuffer, &fulfil), 3, "itself");
     fulfil.buffer = content;

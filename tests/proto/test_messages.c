@@ -119,10 +119,10 @@ static const MessageCase cases[] = {
      "computation e has no parameter 0"},
     {"2:{1:\"p\" 2:\"parameter\" " F32 " 35:7}", "", "computation e has no root"},
     {"2:{1:\"n\" 2:\"negate\" " F32 " 35:0 36:[7]} 2:{1:\"p\" 2:\"parameter\" " F32 " 35:7}", "",
-     "n uses instruction id 7, which does not stand before it"},
-    {PARAMETER("37:[5]"), "", "p uses instruction id 5, which does not stand before it"},
+     "n uses instruction id 7, which does not precede it"},
+    {PARAMETER("37:[5]"), "", "p uses instruction id 5, which does not precede it"},
     {"2:{1:\"p\" 2:\"parameter\" " F32 " 35:7} 2:{1:\"c\" 2:\"call\" " F32 " 35:0 36:[7] 38:[1]}", "",
-     "c calls computation id 1, which does not stand before it"},  // its own
+     "c calls computation id 1, which does not precede it"},  // its own
     {PARAMETER(""), "6:9", "the module has no entry computation"},
     // schedules
     {SCHEDULED("1:1 2:{1:[0]}"), NULL},
@@ -138,9 +138,9 @@ static const MessageCase cases[] = {
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:13 3:[2]} 35:0}", "", "a shape of type tuple has dimensions"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[4 4] 5:{1:[0]}} 35:0}", "", "a shape of rank 2 has a layout of rank 1"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[4 4] 5:{1:[0 0]}} 35:0}", "",
-     "the order of a layout is no permutation of 2 dimensions"},
+     "the order of a layout is not a permutation of 2 dimensions"},
     {"2:{1:\"p\" 2:\"parameter\" 3:{2:11 3:[4 4] 5:{1:[0 2]}} 35:0}", "",
-     "the order of a layout is no permutation of 2 dimensions"},
+     "the order of a layout is not a permutation of 2 dimensions"},
     {"2:{1:\"c\" 2:\"constant\" 3:{2:2} 35:0 8:{1:{2:2} 15:\"a\"}}", "", NULL},
     {"2:{1:\"c\" 2:\"constant\" 3:{2:2} 35:0 8:{15:\"a\"}}", "", "a literal has no shape"},
     {"2:{1:\"c\" 2:\"constant\" 3:{2:2 3:[4]} 35:0 8:{1:{2:2 3:[4]} 15:\"abc\"}}", "",
@@ -166,7 +166,7 @@ static const MessageCase cases[] = {
     // in-place collective permutes
     {FOUR "2:{1:\"r\" 2:\"collective-permute\" " F32_4 " 35:0 36:[7 8 9 10] 52:{1:0 2:1} 20:[2]}", "", NULL},
     {FOUR "2:{1:\"r\" 2:\"collective-permute\" " F32_4 " 35:0 36:[7] 52:{1:0 2:1} 20:[2]}", "",
-     "r has slice sizes, but not the four operands in-place ones have"},
+     "r has slice sizes, but not the four operands of the in-place form"},
     {FOUR "2:{1:\"t\" 2:\"tuple\" 3:{2:13 4:{2:11 3:[4]} 4:{2:11 3:[4]}} 35:11 36:[7 8]} "
           "2:{1:\"u\" 2:\"tuple\" 3:{2:13 4:{2:4} 4:{2:4}} 35:12 36:[9 10]} 2:{1:\"r\" 2:\"collective-permute\" "
           "3:{2:13 4:{2:11 3:[4]} 4:{2:11 3:[4]}} 35:0 36:[11 11 12 12] 52:{1:0 2:1} 20:[2]}",
@@ -190,8 +190,8 @@ static const MessageCase cases[] = {
     {SHARDED("1:3 3:[2] 9:[4611686018427387904 4]"), "an iota device order has a dimension of size 4"},
     {SHARDED("1:3 3:[2] 9:[4]"), "an iota device order has 4 devices for 2 tiles"},
     {SHARDED("1:3 3:[2] 9:[2] 10:[0 1]"), "an iota device order of 1 dimensions has a transpose of 2"},
-    {SHARDED("1:3 3:[2] 9:[2 1] 10:[0 0]"), "the transpose of an iota device order is no permutation"},
-    {SHARDED("1:3 3:[2] 9:[2 1] 10:[0 2]"), "the transpose of an iota device order is no permutation"},
+    {SHARDED("1:3 3:[2] 9:[2 1] 10:[0 0]"), "the transpose of an iota device order is not a permutation"},
+    {SHARDED("1:3 3:[2] 9:[2 1] 10:[0 2]"), "the transpose of an iota device order is not a permutation"},
     {SHARDED("1:3 3:[1] 9:[1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1]"),
      "an iota device order has more than 32 dimensions"},
     // meshes
@@ -213,7 +213,7 @@ static const MessageCase cases[] = {
     {REDUCED("87:{2:{1:1 2:-2 3:[2]}}"), "iota replica groups of 1 by -2"},
     {REDUCED("87:{2:{1:4294967296 2:4294967296 3:[2]}}"), "iota replica groups of 4294967296 by 4294967296"},
     {REDUCED("87:{2:{1:1 2:2 3:[3]}}"), "an iota device order has 3 devices for 2 tiles"},
-    {REDUCED("87:{2:{1:1 2:2 3:[2] 4:[1]}}"), "the transpose of an iota device order is no permutation"},
+    {REDUCED("87:{2:{1:1 2:2 3:[2] 4:[1]}}"), "the transpose of an iota device order is not a permutation"},
     {REDUCED("87:{3:{1:{1:{1:\"x\" 2:2}} 2:{1:0}}}"), NULL},
     {REDUCED("87:{3:{1:{1:{1:\"x\" 2:2}} 2:{1:1}}}"), "replica groups name an axis that their mesh does not have"},
     {REDUCED("87:{3:{1:{1:{1:\"x\" 2:2}} 2:{1:0 2:{1:1 2:4}}}}"),

@@ -234,7 +234,7 @@ Test(random, refuses_what_does_not_fit) {
         HloInstruction *(*build)(HloBuilder *b);
         const char *message;
     } cases[] = {
-        {bad_key, "a key is an array u32[2]"},
+        {bad_key, "a key must be an array u32[2]"},
         {bad_bits, "u8, u16, u32 and u64"},
         {bad_sizes, "negative or too large"},
         {bad_rank, "random bits: too many dimensions"},

@@ -980,7 +980,8 @@ static void add_batch_norm(Program *program) {
     Value a = plain(program, value_of_rank(program, 1)), feature = {.rank = 1};
     if (!a.rank || a.type == HLO_S32) return;
     int64_t dim = pick(program, a.rank);
-    // The mean of nothing is no number, and which of several such an arg-max keeps depends on the order of its steps.
+    // The mean of nothing is not a number, and which of several such an arg-max keeps depends on the order of its
+    // steps.
     for (int64_t d = 0; d < a.rank; d++) {
         if (d != dim && a.dims[d] == 0) return;
     }

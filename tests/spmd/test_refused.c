@@ -40,7 +40,7 @@ static const RefusedProgram programs[] = {
     {ON(4,
         " p = f32[8] parameter(0)\n n = s32[] parameter(1)\n d = f32[<=8] set-dimension-size(p, n), dimensions={0}\n"
         " ROOT r = f32[<=8] negate(d), sharding={devices=[4]<=[4]}\n"),
-     HLO_UNIMPLEMENTED, "instruction %r: dimension 0 is of dynamic size and cannot be cut"},
+     HLO_UNIMPLEMENTED, "instruction %r: dimension 0 has dynamic size and cannot be sharded"},
     {ON(100000000, " ROOT p = f32[8] parameter(0)\n"), HLO_INVALID_ARGUMENT, "more than 8388608 devices"},
     // what is not spelled out before it is partitioned
     {ON(2,
@@ -71,7 +71,7 @@ static const RefusedProgram programs[] = {
     {ON(2,
         " p = u8[2] parameter(0)\n ROOT c = (u8[2], u8[2]) collective-permute-start(p), "
         "source_target_pairs={{0,1}}\n"),
-     HLO_UNIMPLEMENTED, "%c: the program ends with collective-permute-start, which itself has no end"},
+     HLO_UNIMPLEMENTED, "%c: the root collective-permute-start has no matching done"},
     {ON(4, " p = s32[2,4]{1,0:T(2,2)} parameter(0)\n ROOT r = s32[1,2,4]{2,1,0:T(4,2)} bitcast(p)\n"),
      HLO_UNIMPLEMENTED, "instruction %r: bitcast that goes through the padding of tiles cannot be partitioned"},
     // bug: the distance of the first two devices overflowed.
@@ -91,7 +91,7 @@ static const RefusedProgram programs[] = {
     {ON(4,
         " t = token[] after-all(), sharding={manual}\n"
         " ROOT r = (f32[4], u32[], token[]) recv(t), channel_id=1, sharding={{manual}, {manual}, {manual}}\n"),
-     HLO_UNIMPLEMENTED, "%r: a transfer between devices whose end is elsewhere"},
+     HLO_UNIMPLEMENTED, "%r: a transfer between devices whose done is in another computation"},
     {ON(4, " p = u64[4] parameter(0)\n ROOT r = (u64[4], u32[8]) rng-bit-generator(p), algorithm=rng_default\n"),
      HLO_UNIMPLEMENTED, "instruction %r: rng-bit-generator without a u64[2] or u64[3] state"},
     {ON(4,
@@ -155,7 +155,7 @@ static const RefusedProgram programs[] = {
      HLO_UNIMPLEMENTED, "device order that the mesh cannot hold"},
     // several axes on one dimension of dynamic size
     {ON(4, " p = f32[<=8,4] parameter(0), sharding={devices=[2,2]<=[4]}\n ROOT r = f32[<=8,4] negate(p)\n"),
-     HLO_UNIMPLEMENTED, "%p: dimension 0 is of dynamic size and cannot be cut"},
+     HLO_UNIMPLEMENTED, "%p: dimension 0 has dynamic size and cannot be sharded"},
     {ON(4,
         " p = f32[8] parameter(0)\n ROOT s = f32[8] custom-call(p), custom_call_target=\"Mine\", "
         "custom_call_has_side_effect=true\n"),
@@ -220,7 +220,7 @@ Test(refused, bug_one_array_was_several) {
     const SpmdOptions options = {.mesh = axes, .mesh_axis_count = 1, .shards = shards, .shard_count = 1};
     HloModule *module = parse_text("ENTRY e {\n ROOT p = f32[8] parameter(0)\n}\n"), *partitioned = NULL;
     must_fail(spmd_partition(module, &options, &partitioned, NULL), HLO_INVALID_ARGUMENT,
-              "there is no parameter p1: the program has 1");
+              "there is no parameter p1: the program has 1 parameters");
     hlo_module_free(module);
 }
 
@@ -240,7 +240,7 @@ Test(refused, options_name_what_is_wrong_with_them) {
         {{.mesh = immense, .mesh_axis_count = 1}, "axis"},
         {{.num_partitions = -1}, "the number of partitions"},
         {{.mesh = mesh, .mesh_axis_count = 1, .num_partitions = 8},
-         "the mesh names 4 devices, but the number of partitions asked for names 8"},
+         "the mesh names 4 devices, but the requested number of partitions names 8"},
         {{.mesh = mesh, .mesh_axis_count = 1, .shards = tuple, .shard_count = 1}, "%t is a tuple"},
         {{.mesh = mesh, .mesh_axis_count = 1, .shards = free_op, .shard_count = 1}, "%b is made where it is used"},
     };
@@ -371,8 +371,8 @@ static const struct {
     const char *shards[2], *part;
 } shard_cases[] = {
     {{"p0"}, "expected TARGET=SPEC"},
-    {{"p7=x"}, "there is no parameter p7: the program has 2"},
-    {{"r3=x"}, "there is no result r3: the program has 1"},
+    {{"p7=x"}, "there is no parameter p7: the program has 2 parameters"},
+    {{"r3=x"}, "there is no result r3: the program has 1 results"},
     {{"what=x"}, "'what' is neither pN"},
     {{"p=x"}, "'p=x': 'p' is neither pN"},
     {{"p0=xx"}, "unknown mesh axis 'xx' (did you mean 'x'?)"},
@@ -383,10 +383,10 @@ static const struct {
     {{"p0=x,-,rows"}, "names more dimensions than the array has: 2"},
     {{"p0=(x"}, "a parenthesis without its other half"},
     {{"p0=x)"}, "a parenthesis without its other half"},
-    {{"p0=x+"}, "an axis is missing beside a '+'"},
-    {{"p0=+x"}, "an axis is missing beside a '+'"},
-    {{"p0=x", "p0=rows"}, "--shard 'p0=rows': the same array as 'p0=x'"},
-    {{"p0=x", "a=rows"}, "--shard 'a=rows': the same array as 'p0=x'"},
+    {{"p0=x+"}, "an axis is missing next to a '+'"},
+    {{"p0=+x"}, "an axis is missing next to a '+'"},
+    {{"p0=x", "p0=rows"}, "--shard 'p0=rows' names the same array as 'p0=x'"},
+    {{"p0=x", "a=rows"}, "--shard 'a=rows' names the same array as 'p0=x'"},
 };
 
 ParameterizedTestParameters(refused, shards_that_no_array_has) {

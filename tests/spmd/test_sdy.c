@@ -66,7 +66,7 @@ static const struct {
      "refused"},
     {"a call with one of another rank", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i])->([i, j]) {i=8, j=4}, custom>", "(" T ")"), "refused"},
-    {"a call with one that says what is no rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
+    {"a call with one that says what is not a rule", "%x: " T S "[{\"a\"}, {\"b\"}]>}",
      CALL("sdy.sharding_rule = #sdy.op_sharding_rule<([i, j])->([i, j]) {i=8, j=4} sideways={j}>", "(" T ")"),
      "refused"},
 };

@@ -34,7 +34,7 @@ static const struct {
     {"integers, uneven", 8,
      "p = s32[61] parameter(0)" CUT(8) "\n ROOT s = s32[61] sort(p), dimensions={0}, to_apply=fewer" CUT(8),
      "1 all-gather"},
-    {"a number of shards that is no power of two", 48,
+    {"a number of shards that is not a power of two", 48,
      "p = s32[96] parameter(0)" CUT(48) "\n ROOT s = s32[96] sort(p), dimensions={0}, to_apply=fewer" CUT(48),
      "21 collective-permute"},
     {"numbers, which carry their places", 64,

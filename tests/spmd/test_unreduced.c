@@ -125,8 +125,8 @@ ParameterizedTest(const int *number, unreduced, needs_only_these_collectives) {
 // ---------------------------------------------------------------------------------------------------------------------
 // Init values count once
 
-// A reduction with an init value that is no identity, whose result is wanted as a sum over the axes: each device added
-// the init value to its part once.
+// A reduction with an init value that is not an identity, whose result is wanted as a sum over the axes: each device
+// added the init value to its part once.
 typedef struct InitCase {
     char op[12], type[8], init[8];
 } InitCase;

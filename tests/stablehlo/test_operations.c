@@ -819,7 +819,7 @@ Test(stablehlo_sizes, that_do_not_fit_are_refused) {
         {{-5, 3}, 2, 1, ""},
         {{HLO_UNBOUNDED, 3}, 2, 1, "cannot have the size"},
         {{INT64_C(1) << 61, 3}, 2, 1, ""},
-        {{5, 3}, 2, 3, "sizes are given for argument 2, the program has 2"},
+        {{5, 3}, 2, 3, "sizes are given for argument 2, but the program has 2 arguments"},
     };
     for (size_t i = 0; i < HLO_COUNT_OF(cases); i++) {
         HloModule *module = NULL;

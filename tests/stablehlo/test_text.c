@@ -411,7 +411,7 @@ static const Refusal refusals[] = {
     {GROUPS("@none", "#stablehlo.axis_ref<name = \"b\">"), 4, 10, "a mesh that does not exist"},
     {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"z\">"), 4, 10, "the axis \"z\""},
     {GROUPS("@mesh", "#stablehlo.axis_ref<name = \"b\", sub_axis_info = (2)2>"), 4, 10, "does not fit"},
-    {GROUPS("@mesh", "\"b\""), 4, 10, "an axis that is none"},
+    {GROUPS("@mesh", "\"b\""), 4, 10, "not a valid axis"},
     {"func.func @main(%x: tensor<2xf32> {mhlo.sharding = \"\\FF\"}) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n}",
      1, 1, "malformed protobuf"},
 };
@@ -650,11 +650,11 @@ static const struct {
     {"sdy.mesh @m = <[\"x\"=2]>\n" IDENTITY, NULL},
     {"module @m {\nllvm.module_flags [#llvm.mlir.module_flag<warning, \"D ]\", 3>,\n  #llvm.x<2>] // c ]\n" IDENTITY
      "}",
-     "t.mlir:2:1: note: llvm.module_flags is of a dialect that is not known, and is passed over\n"},
+     "t.mlir:2:1: note: llvm.module_flags is of an unknown dialect and is ignored\n"},
     {"module {" IDENTITY " llvm.module_flags [#llvm.mlir.module_flag<warning, \"D\", 3>]}",
-     "t.mlir:3:3: note: llvm.module_flags is of a dialect that is not known, and is passed over\n"},
+     "t.mlir:3:3: note: llvm.module_flags is of an unknown dialect and is ignored\n"},
     {"module {\n\"foo.bar\"() <{flags = [#foo.x<a, \"D\", 3>]}> : () -> ()\n" IDENTITY "}",
-     "t.mlir:2:1: note: foo.bar is of a dialect that is not known, and is passed over\n"},
+     "t.mlir:2:1: note: foo.bar is of an unknown dialect and is ignored\n"},
 };
 
 Test(stablehlo_text, white_space_and_what_says_nothing) {

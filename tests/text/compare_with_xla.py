@@ -6,7 +6,7 @@ usage: compare_with_xla.py FOLDER [--library PATH] [--cache FILE] [--only PATTER
 
 FOLDER holds XLA's sources: every raw string of a `*_test.cc` or a header of tests that looks like HLO, and every `.hlo`
 file, is a text. Of each: do both accept it, do the long, short and canonical forms agree byte for byte, does the
-HloModuleProto that XLA makes of it read back here as it does there, and ours there. What is known to differ stands in
+HloModuleProto that XLA makes of it read back here as it does there, and ours there. Known differences are listed in
 known_differences.txt by the text's hash, with the reason. --write puts each differing text and both outcomes into OUT;
 --cache keeps what XLA answered from run to run. Prints a count a class; exits 1 when a text differs that is not listed.
 """

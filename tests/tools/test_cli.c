@@ -67,16 +67,16 @@ typedef struct BadLine {
 ParameterizedTestParameters(tools_cli, refuses) {
     static BadLine cases[] = {
         {"--num-partition=3", "did you mean --num-partitions?"},
-        {"--num-partitions=x", "wants an integer"},
-        {"--num-partitions=", "wants an integer"},
-        {"--rtol=1.0z", "wants a number"},
+        {"--num-partitions=x", "expects an integer"},
+        {"--num-partitions=", "expects an integer"},
+        {"--rtol=1.0z", "expects a number"},
         {"--json=1", "takes no value"},
         {"--quite-another", "see meshlo try --help"},
         {"-x", "unknown option -x"},
         {"--rtol", "needs a value (R)"},
         {"--o", "unknown option --o"},
         {"-json", "unknown option -json"},
-        {"--num-partitions=99999999999999999999", "wants an integer"},
+        {"--num-partitions=99999999999999999999", "expects an integer"},
     };
     return cr_make_param_array(BadLine, cases, HLO_COUNT_OF(cases));
 }

@@ -164,8 +164,8 @@ ParameterizedTestParameters(tools_npy, refuses) {
         {"{'descr': '<f4", "no end", 4},
         {"{'descr' '<f4'}", "':' is missing", 4},
         {"{'descr': '<f4' 'fortran_order': False}", "',' or '}' is missing", 4},
-        {"{'shape': 3, }", "shape is no tuple", 4},
-        {"{'shape': (3 4), }", "shape has no end", 4},
+        {"{'shape': 3, }", "shape is not a tuple", 4},
+        {"{'shape': (3 4), }", "shape is unterminated", 4},
         {"{'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }", "more than 32", 4},
         {"[1]", "no dict", 4},
         {"{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", "no boolean", 4},
@@ -214,7 +214,7 @@ Test(tools_npy, says_what_the_program_wants) {
     HloLiteral *literal = NULL;
     HloStatus status = parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", values, 8,
                              hlo_shape_array(arena, HLO_F32, &three, 1), &literal);
-    cr_assert_str_eq(hlo_status_message(status), "a.npy: the file holds f32[2], the program wants f32[3]");
+    cr_assert_str_eq(hlo_status_message(status), "a.npy: the file has f32[2], but the program expects f32[3]");
     hlo_status_free(status);
     hlo_arena_free(arena);
 }
@@ -425,7 +425,7 @@ Test(tools_npz, entries_that_lead_nowhere) {
         {20, 4000000, 4, "a member is cut off"},
         {24, 4000000000, 4, "an impossible compression ratio"},
         {28, 500, 2, "a directory entry is cut off"},
-        {42, 4000000, 4, "a member is out of the file"},
+        {42, 4000000, 4, "a member lies beyond the end of the file"},
         {42, 7, 4, "a member has no header"},
     };
     const int64_t values[2] = {7, -7};

@@ -62,7 +62,7 @@ static HloStatus finish(HloBuilder *builder, HloInstruction *root) {
     const HloInstructionVector *parameters = &builder->computation->parameters;
     for (int64_t i = 0; i < parameters->count; i++) {
         HLO_FAIL_IF(!parameters->items[i], HLO_INVALID_ARGUMENT,
-                    "computation %s has %lld parameters, but no number %lld", builder->computation->name,
+                    "computation %s has %lld parameters, but number %lld is missing", builder->computation->name,
                     (long long)parameters->count, (long long)i);
     }
     hlo_computation_set_root(builder->computation, root);

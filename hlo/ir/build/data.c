@@ -7,7 +7,7 @@
 // Records an error if an array has more dimensions than the convenience functions support.
 static bool too_many(HloBuilder *builder, int64_t rank) {
     if (rank <= HLO_MAXIMUM_RANK) return false;
-    hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "%lld dimensions are too many", (long long)rank));
+    hlo_builder_fail(builder, hlo_error(HLO_INVALID_ARGUMENT, "too many dimensions (%lld)", (long long)rank));
     return true;
 }
 

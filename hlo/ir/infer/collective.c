@@ -94,7 +94,7 @@ static HloStatus growth(const HloInferRequest *request, const HloShape *hint, in
     const int64_t telling = telling_operand(request, hint, dimension, gathers);
     const HloShape *operand = request->operands[telling], *given = hinted_result(request, hint, telling);
     if (*factor > 1 || (*factor == 1 && !given)) return HLO_SUCCESS;
-    HLO_REFUSE_IF(!given, "the result shape does not follow without the number of devices");
+    HLO_REFUSE_IF(!given, "the result shape cannot be inferred without the number of devices");
     int64_t small = gathers ? operand->dims[dimension] : given->dims[dimension];
     int64_t large = gathers ? given->dims[dimension] : operand->dims[dimension];
     HLO_REFUSE_IF(small < 0 || (small == 0 ? large != 0 : large % small != 0),
@@ -167,17 +167,17 @@ static HloStatus check_reducer(const HloInferRequest *request) {
     HLO_REFUSE_IF(reducer->parameters.count != 2, "computation %s takes %lld parameters instead of 2", reducer->name,
                   (long long)reducer->parameters.count);
     const HloShape *root = reducer->root->shape;
-    HLO_REFUSE_IF(!hlo_shape_is_scalar(root), "computation %s gives %s instead of a scalar", reducer->name,
+    HLO_REFUSE_IF(!hlo_shape_is_scalar(root), "computation %s returns %s instead of a scalar", reducer->name,
                   hlo_shape_message(request->arena, root));
     for (int64_t i = 0; i < 2; i++) {
         const HloShape *parameter = reducer->parameters.items[i]->shape;
-        HLO_REFUSE_IF(!hlo_shapes_mix(parameter, root), "computation %s takes %s as parameter %lld, but gives %s",
+        HLO_REFUSE_IF(!hlo_shapes_mix(parameter, root), "computation %s takes %s as parameter %lld, but returns %s",
                       reducer->name, hlo_shape_message(request->arena, parameter), (long long)i,
                       hlo_shape_message(request->arena, root));
     }
     for (int64_t i = 0; i < request->operand_count; i++)
         HLO_REFUSE_IF(!hlo_types_mix(request->operands[i]->type, root->type),
-                      "computation %s gives %s, for elements of %s", reducer->name,
+                      "computation %s returns %s, but the elements are %s", reducer->name,
                       hlo_shape_message(request->arena, root), hlo_type_text(request->operands[i]->type));
     return HLO_SUCCESS;
 }
@@ -199,7 +199,7 @@ HloStatus hlo_infer_reduce_scatter(const HloInferRequest *request, const HloShap
         HloDims dims = hlo_dims_of(request->arena, request->operands[i]);
         int64_t size = dims.sizes[dimension];
         HLO_REFUSE_IF(size != HLO_UNBOUNDED && size % factor != 0,
-                      "dimension %lld of size %lld does not divide among %lld devices", (long long)dimension,
+                      "dimension %lld of size %lld is not divisible by %lld devices", (long long)dimension,
                       (long long)size, (long long)factor);
         if (size != HLO_UNBOUNDED) dims.sizes[dimension] = size / factor;
         HLO_TRY(hlo_dims_shape(request->arena, request->operands[i]->type, &dims, &elements[i]));
@@ -222,7 +222,7 @@ HloStatus hlo_infer_all_to_all(const HloInferRequest *request, const HloShape **
         HLO_TRY(collective_dimension(request, &dimension));
         int64_t split = request->operands[0]->dims[dimension];
         HLO_REFUSE_IF(size > 0 && split != HLO_UNBOUNDED && split % size != 0,
-                      "dimension %lld of size %lld does not divide among %lld devices", (long long)dimension,
+                      "dimension %lld of size %lld is not divisible by %lld devices", (long long)dimension,
                       (long long)split, (long long)size);
         return same_as_operands(request, 1, result);
     }
@@ -249,7 +249,7 @@ static bool is_in_place(const HloInferRequest *request) {
 
 // Checks for arrays, or tuples of the same length on both sides; indices are integers.
 static HloStatus check_in_place(const HloInferRequest *request) {
-    HLO_REFUSE_IF(request->operand_count != 4, "%lld operands in the in-place form, which has 4",
+    HLO_REFUSE_IF(request->operand_count != 4, "the in-place form has 4 operands, not %lld",
                   (long long)request->operand_count);
     const HloShape *input = request->operands[0], *output = request->operands[1];
     const bool tuples = hlo_shape_is_tuple(input) && hlo_shape_is_tuple(output);
@@ -336,7 +336,7 @@ HloStatus hlo_infer_copy_done(const HloInferRequest *request, const HloShape **r
     assert(request->operand_count == 1);
     const HloShape *start = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(start) || start->element_count != 3,
-                  "operand 0 must be what a copy-start gives, not %s", hlo_shape_message(request->arena, start));
+                  "operand 0 must be the result of a copy-start, not %s", hlo_shape_message(request->arena, start));
     *result = start->elements[0];
     return HLO_SUCCESS;
 }

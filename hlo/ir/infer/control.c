@@ -36,7 +36,7 @@ HloStatus hlo_infer_conditional(const HloInferRequest *request, const HloShape *
     for (int64_t i = 0; i < branches; i++) {
         HLO_TRY(hlo_infer_check_arguments(request, i, &request->operands[i + 1], 1));
         HLO_REFUSE_IF(!hlo_shapes_agree(root_shape(request, i), root_shape(request, 0)),
-                      "branch 0 gives %s, branch %lld gives %s",
+                      "branch 0 returns %s, branch %lld returns %s",
                       hlo_shape_message(request->arena, root_shape(request, 0)), (long long)i,
                       hlo_shape_message(request->arena, root_shape(request, i)));
     }
@@ -52,8 +52,8 @@ HloStatus hlo_infer_while(const HloInferRequest *request, const HloShape **resul
     HLO_TRY(hlo_infer_check_arguments(request, 1, request->operands, 1));
     const HloShape *predicate = root_shape(request, 0), *body = root_shape(request, 1);
     HLO_REFUSE_IF(!hlo_shape_is_scalar(predicate) || predicate->type != HLO_PRED,
-                  "the condition must give pred[], not %s", hlo_shape_message(request->arena, predicate));
-    HLO_REFUSE_IF(!hlo_shapes_agree(body, request->operands[0]), "the body takes %s, but gives %s",
+                  "the condition must return pred[], not %s", hlo_shape_message(request->arena, predicate));
+    HLO_REFUSE_IF(!hlo_shapes_agree(body, request->operands[0]), "the body takes %s, but returns %s",
                   hlo_shape_message(request->arena, request->operands[0]), hlo_shape_message(request->arena, body));
     *result = body;
     return HLO_SUCCESS;
@@ -154,11 +154,11 @@ HloStatus hlo_infer_async_start(const HloInferRequest *request, const HloShape *
                   hlo_shape_message(request->arena, operands), (long long)request->operand_count);
     for (int64_t i = 0; i < request->operand_count; i++) {
         HLO_REFUSE_IF(!hlo_shapes_agree(operands->elements[i], request->operands[i]),
-                      "operand %lld is %s, the result carries it as %s", (long long)i,
+                      "operand %lld is %s, but the result has it as %s", (long long)i,
                       hlo_shape_message(request->arena, request->operands[i]),
                       hlo_shape_message(request->arena, operands->elements[i]));
     }
-    HLO_REFUSE_IF(!hlo_shapes_agree(hint->elements[1], root), "the computation gives %s, the result carries %s",
+    HLO_REFUSE_IF(!hlo_shapes_agree(hint->elements[1], root), "the computation returns %s, but the result has %s",
                   hlo_shape_message(request->arena, root), hlo_shape_message(request->arena, hint->elements[1]));
     *result = hint;
     return HLO_SUCCESS;
@@ -168,7 +168,7 @@ HloStatus hlo_infer_async_update(const HloInferRequest *request, const HloShape 
     assert(request->operand_count == 1);
     const HloShape *chain = request->operands[0];
     HLO_REFUSE_IF(!hlo_shape_is_tuple(chain) || chain->element_count < 2,
-                  "operand 0 must be what an async-start gives, not %s", hlo_shape_message(request->arena, chain));
+                  "operand 0 must be the result of an async-start, not %s", hlo_shape_message(request->arena, chain));
     *result = chain;
     return HLO_SUCCESS;
 }

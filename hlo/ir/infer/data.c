@@ -29,10 +29,10 @@ HloStatus hlo_infer_iota(const HloInferRequest *request, const HloShape **result
     assert(request->opcode == HLO_OP_IOTA);
     HLO_TRY(hlo_infer_need_hint(request, true));
     int64_t dimension = HLO_INFER_ATTRIBUTES(request, Iota)->dimension;
-    HLO_REFUSE_IF(request->hint->rank == 0, "a scalar has no dimension to count along");
+    HLO_REFUSE_IF(request->hint->rank == 0, "a scalar has no iota dimension");
     HLO_REFUSE_IF(dimension < 0 || dimension >= request->hint->rank, "iota_dimension %lld of %s", (long long)dimension,
                   hlo_shape_message(request->arena, request->hint));
-    HLO_REFUSE_IF(request->hint->type == HLO_PRED, "element type pred is not taken");
+    HLO_REFUSE_IF(request->hint->type == HLO_PRED, "element type pred is not allowed");
     *result = request->hint;
     return HLO_SUCCESS;
 }
@@ -62,7 +62,7 @@ HloStatus hlo_infer_broadcast(const HloInferRequest *request, const HloShape **r
                   hlo_shape_message(request->arena, operand));
     if (!hint) {
         for (int64_t i = 0; i < dimensions.count; i++) {
-            HLO_REFUSE_IF(dimensions.items[i] != i, "the result shape does not follow from dimensions %s",
+            HLO_REFUSE_IF(dimensions.items[i] != i, "the result shape cannot be inferred from dimensions %s",
                           hlo_ints_message(request->arena, dimensions));
         }
         *result = hlo_shape_without_layout(request->arena, operand);
@@ -218,7 +218,7 @@ HloStatus hlo_infer_dynamic_update_slice(const HloInferRequest *request, const H
     HLO_TRY(check_start_indices(request, 2, operand->rank));
     HLO_REFUSE_IF(update->rank != operand->rank, "the update %s and the operand %s differ in rank",
                   hlo_shape_message(request->arena, update), hlo_shape_message(request->arena, operand));
-    HLO_REFUSE_IF(!hlo_types_mix(update->type, operand->type), "an update of element type %s in an array of %s",
+    HLO_REFUSE_IF(!hlo_types_mix(update->type, operand->type), "an update of element type %s for an array of %s",
                   hlo_type_text(update->type), hlo_type_text(operand->type));
     for (int64_t i = 0; i < operand->rank; i++) {
         bool known = operand->dims[i] != HLO_UNBOUNDED && update->dims[i] != HLO_UNBOUNDED;
@@ -367,7 +367,7 @@ HloStatus hlo_infer_rng(const HloInferRequest *request, const HloShape **result)
                       hlo_type_text(request->hint->type), hlo_shape_message(request->arena, request->operands[i]));
     }
     bool normal = HLO_INFER_ATTRIBUTES(request, Rng)->distribution == HLO_RandomDistribution_NORMAL;
-    HLO_REFUSE_IF(normal && !hlo_type_is_float(request->hint->type), "normal numbers of type %s",
+    HLO_REFUSE_IF(normal && !hlo_type_is_float(request->hint->type), "normally distributed numbers of type %s",
                   hlo_type_text(request->hint->type));
     *result = request->hint;
     return HLO_SUCCESS;
@@ -394,7 +394,7 @@ HloStatus hlo_infer_rng_bit_generator(const HloInferRequest *request, const HloS
         bits = hint->elements[1];
     }
     HLO_REFUSE_IF(!hlo_shape_is_array(bits) || hlo_type_is_complex(bits->type) || bits->type == HLO_PRED,
-                  "cannot make bits of %s", hlo_shape_message(request->arena, bits));
+                  "cannot generate random bits as %s", hlo_shape_message(request->arena, bits));
     *result = hint;
     return HLO_SUCCESS;
 }

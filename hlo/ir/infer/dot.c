@@ -188,7 +188,7 @@ HloStatus hlo_infer_ragged_dot(const HloInferRequest *request, const HloShape **
 static HloStatus check_square(const HloInferRequest *request) {
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *a = request->operands[0];
-    HLO_REFUSE_IF(!hlo_type_is_float(a->type) && !hlo_type_is_complex(a->type), "element type %s is not taken",
+    HLO_REFUSE_IF(!hlo_type_is_float(a->type) && !hlo_type_is_complex(a->type), "element type %s is not allowed",
                   hlo_type_text(a->type));
     HLO_REFUSE_IF(a->rank < 2 || !hlo_sizes_agree(a->dims[a->rank - 1], a->dims[a->rank - 2]),
                   "operand 0 must be square matrices, not %s", hlo_shape_message(request->arena, a));

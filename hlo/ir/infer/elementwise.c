@@ -11,7 +11,7 @@ static HloStatus check_kind(const HloInferRequest *request, int64_t index) {
     HLO_TRY(hlo_infer_need_array(request, index));
     const HloShape *shape = request->operands[index];
     HLO_REFUSE_IF(!(hlo_op_info(request->opcode)->kinds & 1 << hlo_type_kind(shape->type)),
-                  "operand %lld is %s: the element type %s is not taken", (long long)index,
+                  "operand %lld is %s: the element type %s is not allowed", (long long)index,
                   hlo_shape_message(request->arena, shape), hlo_type_text(shape->type));
     return HLO_SUCCESS;
 }
@@ -127,7 +127,7 @@ HloStatus hlo_infer_bitcast_convert(const HloInferRequest *request, const HloSha
                   hlo_type_text(hint->type));
     int64_t from = hlo_type_info(operand->type)->bits, to = hlo_type_info(hint->type)->bits;
     int64_t rank = operand->rank + (from > to) - (from < to);
-    HLO_REFUSE_IF(rank < 0, "cannot make one %s of a scalar %s", hlo_type_text(hint->type),
+    HLO_REFUSE_IF(rank < 0, "cannot make a %s from a scalar %s", hlo_type_text(hint->type),
                   hlo_type_text(operand->type));
     int64_t minor = from > to ? from / to : to / from;
     if (from < to) {
@@ -150,7 +150,7 @@ HloStatus hlo_infer_reduce_precision(const HloInferRequest *request, const HloSh
     HLO_REFUSE_IF(!hlo_type_is_float(operand->type), "operand 0 must be floating point, not %s",
                   hlo_shape_message(request->arena, operand));
     HLO_REFUSE_IF(attributes->exponent_bits < 1 || attributes->mantissa_bits < 0,
-                  "%lld exponent and %lld mantissa bits are too few", (long long)attributes->exponent_bits,
+                  "%lld exponent and %lld mantissa bits are not enough", (long long)attributes->exponent_bits,
                   (long long)attributes->mantissa_bits);
     *result = hlo_shape_without_layout(request->arena, operand);
     return HLO_SUCCESS;
@@ -168,7 +168,7 @@ HloStatus hlo_infer_bitcast(const HloInferRequest *request, const HloShape **res
     // The rules for a bitcast of an array depend on padded layouts, so nothing is checked between two arrays.
     HLO_REFUSE_IF((!hlo_shape_is_array(request->operands[0]) || !hlo_shape_is_array(request->hint)) &&
                       !hlo_shape_equal(request->operands[0], request->hint, HLO_COMPARE_IGNORE_LAYOUT),
-                  "cannot see %s as %s", hlo_shape_message(request->arena, request->operands[0]),
+                  "cannot reinterpret %s as %s", hlo_shape_message(request->arena, request->operands[0]),
                   hlo_shape_message(request->arena, request->hint));
     *result = request->hint;
     return HLO_SUCCESS;

@@ -85,7 +85,7 @@ static HloStatus check_numbers(HloArena *arena, const IndexedDims *numbers, cons
         check_apart(arena, numbers->to_operand, numbers->batching, numbers->to_operand_name, numbers->batching_name));
     HLO_TRY(check_index_batching(arena, numbers, operand, indices));
     int64_t kept = operand->rank - numbers->dropped.count - numbers->batching.count;
-    HLO_REFUSE_IF(numbers->window.count != kept, "%s %s names %lld dimensions, but %lld of the operand's %lld stay",
+    HLO_REFUSE_IF(numbers->window.count != kept, "%s %s names %lld dimensions, but %lld of the operand's %lld remain",
                   numbers->window_name, hlo_ints_message(arena, numbers->window), (long long)numbers->window.count,
                   (long long)kept, (long long)operand->rank);
     *batch_rank = indices->rank - (vector < indices->rank);
@@ -113,7 +113,7 @@ static HloStatus check_slice_sizes(const HloInferRequest *request, HloInts sizes
                       (long long)operand->dims[i]);
         bool dropped =
             hlo_ints_contain(gather->collapsed_slice_dims, i) || hlo_ints_contain(gather->operand_batching_dims, i);
-        HLO_REFUSE_IF(dropped && size > 1, "slice size %lld of dimension %lld, which is left out", (long long)size,
+        HLO_REFUSE_IF(dropped && size > 1, "slice size %lld of dimension %lld, which is collapsed", (long long)size,
                       (long long)i);
     }
     return HLO_SUCCESS;

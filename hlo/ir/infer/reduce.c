@@ -27,9 +27,9 @@ HloStatus hlo_infer_check_reducer(const HloInferRequest *request, const HloType 
     for (int64_t i = 0; i < count; i++) {
         const HloShape *given = called_result(request->called[0], i, count);
         HLO_REFUSE_IF(!given || !hlo_shapes_mix(given, expected[i]),
-                      "computation %s gives %s, but must give %lld scalars, %s first", request->called[0]->name,
-                      hlo_shape_message(request->arena, request->called[0]->root->shape), (long long)count,
-                      hlo_shape_message(request->arena, expected[0]));
+                      "computation %s returns %s, but must return %lld scalars, the first of type %s",
+                      request->called[0]->name, hlo_shape_message(request->arena, request->called[0]->root->shape),
+                      (long long)count, hlo_shape_message(request->arena, expected[0]));
     }
     return HLO_SUCCESS;
 }
@@ -86,7 +86,7 @@ HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result)
     HLO_TRY(hlo_infer_need_called(request, 1));
     HloInts dimensions = HLO_INFER_ATTRIBUTES(request, Dimensions)->dimensions;
     HloDims dims = hlo_dims_of(request->arena, request->operands[0]);
-    HLO_REFUSE_IF(dimensions.count != dims.rank, "dimensions %s do not name all of %s",
+    HLO_REFUSE_IF(dimensions.count != dims.rank, "dimensions %s do not include all dimensions of %s",
                   hlo_ints_message(request->arena, dimensions),
                   hlo_shape_message(request->arena, request->operands[0]));
     for (int64_t i = 0; i < dims.rank; i++) {
@@ -100,7 +100,7 @@ HloStatus hlo_infer_map(const HloInferRequest *request, const HloShape **result)
     }
     HLO_TRY(hlo_infer_check_parameters(request, 0, scalars, request->operand_count));
     const HloShape *root = request->called[0]->root->shape;
-    HLO_REFUSE_IF(!hlo_shape_is_scalar(root), "the computation must give a scalar, not %s",
+    HLO_REFUSE_IF(!hlo_shape_is_scalar(root), "the computation must return a scalar, not %s",
                   hlo_shape_message(request->arena, root));
     return hlo_dims_shape(request->arena, root->type, &dims, result);
 }
@@ -124,7 +124,7 @@ HloStatus hlo_infer_sort(const HloInferRequest *request, const HloShape **result
     }
     HLO_TRY(hlo_infer_check_parameters(request, 0, scalars, 2 * count));
     const HloShape *root = request->called[0]->root->shape;
-    HLO_REFUSE_IF(!hlo_shape_is_scalar(root) || root->type != HLO_PRED, "the comparator must give pred[], not %s",
+    HLO_REFUSE_IF(!hlo_shape_is_scalar(root) || root->type != HLO_PRED, "the comparator must return pred[], not %s",
                   hlo_shape_message(request->arena, root));
     *result = hlo_infer_one_or_tuple(request->arena, results, count);
     return HLO_SUCCESS;
@@ -136,7 +136,7 @@ HloStatus hlo_infer_topk(const HloInferRequest *request, const HloShape **result
     int64_t k = HLO_INFER_ATTRIBUTES(request, TopK)->k;
     HLO_TRY(hlo_infer_need_array(request, 0));
     const HloShape *operand = request->operands[0];
-    HLO_REFUSE_IF(operand->rank == 0, "a scalar has nothing to choose from");
+    HLO_REFUSE_IF(operand->rank == 0, "top-k of a scalar");
     int64_t last = operand->rank - 1;
     HLO_REFUSE_IF(k < 0 || (operand->dims[last] != HLO_UNBOUNDED && k > operand->dims[last]),
                   "k=%lld of a last dimension of size %lld", (long long)k, (long long)operand->dims[last]);
@@ -202,7 +202,7 @@ HloStatus hlo_infer_scan(const HloInferRequest *request, const HloShape **result
     HLO_TRY(check_scan_operands(request, dimension, inputs));
     const HloShape *root = request->called[0]->root->shape;
     int64_t count = hlo_shape_is_tuple(root) ? root->element_count : 1, outputs = count - scan->num_carries;
-    HLO_REFUSE_IF(outputs < 0, "the computation gives %lld values for %lld carries", (long long)count,
+    HLO_REFUSE_IF(outputs < 0, "the computation returns %lld values for %lld carries", (long long)count,
                   (long long)scan->num_carries);
     const HloShape **elements = HLO_ARENA_NEW(request->arena, const HloShape *, count);
     for (int64_t i = 0; i < count; i++) {

@@ -81,7 +81,7 @@ HloStatus hlo_infer_need_index_scalar(const HloInferRequest *request, int64_t in
 }
 
 HloStatus hlo_infer_need_hint(const HloInferRequest *request, bool array) {
-    HLO_REFUSE_IF(!request->hint, "the result shape does not follow from the operands and must be given");
+    HLO_REFUSE_IF(!request->hint, "the result shape cannot be inferred from the operands and must be given");
     HLO_REFUSE_IF(array && !hlo_shape_is_array(request->hint), "the result must be an array, not %s",
                   hlo_shape_message(request->arena, request->hint));
     return HLO_SUCCESS;
@@ -218,11 +218,11 @@ bool hlo_shapes_agree(const HloShape *a, const HloShape *b) {
 static HloStatus check_parameters(const HloInferRequest *request, int64_t index, const HloShape *const *shapes,
                                   int64_t count, bool fits(const HloShape *parameter, const HloShape *argument)) {
     const HloComputation *called = request->called[index];
-    HLO_REFUSE_IF(called->parameters.count != count, "computation %s takes %lld parameters, but gets %lld",
+    HLO_REFUSE_IF(called->parameters.count != count, "computation %s takes %lld parameters, but %lld are passed",
                   called->name, (long long)called->parameters.count, (long long)count);
     for (int64_t i = 0; i < count; i++) {
         const HloShape *parameter = called->parameters.items[i]->shape;
-        HLO_REFUSE_IF(!fits(parameter, shapes[i]), "computation %s takes %s as parameter %lld, but gets %s",
+        HLO_REFUSE_IF(!fits(parameter, shapes[i]), "computation %s takes %s as parameter %lld, but %s is passed",
                       called->name, hlo_shape_message(request->arena, parameter), (long long)i,
                       hlo_shape_message(request->arena, shapes[i]));
     }

@@ -18,8 +18,8 @@ static int64_t group_count(int64_t written) {
 // Checks that every dimension of an array of rank `rank` has exactly one role.
 static HloStatus check_roles(HloArena *arena, int64_t first, int64_t second, HloInts spatial, int64_t rank,
                              const char *what) {
-    HLO_REFUSE_IF(spatial.count + 2 != rank, "dim_labels give the %s %lld dimensions, but it has %lld", what,
-                  (long long)(spatial.count + 2), (long long)rank);
+    HLO_REFUSE_IF(spatial.count + 2 != rank, "dim_labels describe %lld dimensions of the %s, but it has %lld",
+                  (long long)(spatial.count + 2), what, (long long)rank);
     int64_t *all = HLO_ARENA_NEW(arena, int64_t, rank);
     all[0] = first;
     all[1] = second;
@@ -155,9 +155,9 @@ HloStatus hlo_infer_select_and_scatter(const HloInferRequest *request, const Hlo
     HLO_TRY(hlo_infer_check_parameters(request, 0, two, 2));
     HLO_TRY(hlo_infer_check_parameters(request, 1, two, 2));
     const HloShape *chosen = request->called[0]->root->shape, *sum = request->called[1]->root->shape;
-    HLO_REFUSE_IF(!hlo_shape_is_scalar(chosen) || chosen->type != HLO_PRED, "select must give pred[], not %s",
+    HLO_REFUSE_IF(!hlo_shape_is_scalar(chosen) || chosen->type != HLO_PRED, "select must return pred[], not %s",
                   hlo_shape_message(request->arena, chosen));
-    HLO_REFUSE_IF(!hlo_shapes_mix(sum, scalar), "scatter must give %s, not %s",
+    HLO_REFUSE_IF(!hlo_shapes_mix(sum, scalar), "scatter must return %s, not %s",
                   hlo_shape_message(request->arena, scalar), hlo_shape_message(request->arena, sum));
     HloDims dims;
     HLO_TRY(windowed_dims(request, operand, &dims));

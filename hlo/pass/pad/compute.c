@@ -465,7 +465,7 @@ HloStatus hlo_padder_topk(HloPadder *padder, HloInstruction *op, HloInstruction 
     const int64_t last = shape->rank - 1;
     if (hlo_padder_size(padder, op->operands[0], 0, last)) {
         if (hlo_type_is_float(shape->type) && hlo_type_info(shape->type)->bits < 16)
-            return hlo_padder_refuse(op, "a row of narrow floats");
+            return hlo_padder_refuse(op, "a row of narrow floating-point numbers");
         HloLiteral *fill =
             hlo_literal_in_arena(padder->module->arena, hlo_shape_scalar(padder->module->arena, shape->type));
         HloInstruction *least = hlo_padder_identity(op, largest ? HLO_OP_MAXIMUM : HLO_OP_MINIMUM, shape->type);
@@ -537,7 +537,7 @@ HloStatus hlo_padder_scatter(HloPadder *padder, HloInstruction *op, HloInstructi
     const int64_t arrays = (op->operand_count - 1) / 2;
     HloInstruction *inside = indices_inside(padder, op);
     if (inside && HLO_ATTRIBUTES(op, Scatter)->scatter_dims_to_operand_dims.count == 0) {
-        if (!give_an_index(padder, op)) return hlo_padder_refuse(op, "a list of updates of one number");
+        if (!give_an_index(padder, op)) return hlo_padder_refuse(op, "a list of scalar updates");
         inside = indices_inside(padder, op);
     }
     const HloScatterAttributes *scatter = HLO_ATTRIBUTES(op, Scatter);

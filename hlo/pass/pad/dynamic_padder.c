@@ -59,7 +59,7 @@ static HloStatus pack(const HloPadder *padder, const HloInstruction *like, HloIn
         known -= hlo_padder_size(padder, value, leaf, dim) != NULL;
         parts[next++] = hlo_padder_any_size(padder, like, value, leaf, dim);
     }
-    if (known > 0) return hlo_padder_refuse(like, "where a static one is said to be, an array");
+    if (known > 0) return hlo_padder_refuse(like, "declared static, an array");
     *packed = hlo_pass_tuple(like, parts, count);
     return HLO_SUCCESS;
 }
@@ -220,7 +220,7 @@ static HloStatus pass_operand(HloPadder *padder, HloInstruction *op, int64_t ind
     HloInstruction *value = op->operands[index], *packed;
     if (!hlo_shape_is_dynamic(declared)) {
         if (hlo_padder_is_sized(padder, value))
-            return hlo_padder_refuse(op, "where its computation takes a static one, an operand");
+            return hlo_padder_refuse(op, "passed to a computation that takes a static one, an operand");
         return HLO_SUCCESS;
     }
     HLO_TRY(pack(padder, op, value, declared, &packed));
@@ -244,7 +244,7 @@ static HloStatus pad_call(HloPadder *padder, HloInstruction *op, HloInstruction 
         const bool loop = hlo_is(op, HLO_OP_WHILE), returns = !loop || c == op->called_count - 1;
         if ((returns && !hlo_shape_equal(own->result, last->result, HLO_COMPARE_IGNORE_LAYOUT)) ||
             (loop && !hlo_shape_equal(own->parameters[0], last->result, HLO_COMPARE_IGNORE_LAYOUT)))
-            return hlo_padder_refuse(op, "in one of its computations only, an array");
+            return hlo_padder_refuse(op, "in only one of its computations, an array");
     }
     padder->declared = declared;
     if (!hlo_shape_is_dynamic(last->result)) return HLO_SUCCESS;

@@ -25,7 +25,7 @@ HloStatus hlo_padder_same_dims(HloPadder *padder, HloInstruction *op, HloInstruc
         for (int32_t d = 0; d < shape->rank; d++) {
             if (!declared->dynamic || !declared->dynamic[d]) continue;
             if (source->rank != shape->rank || source->dims[d] != shape->dims[d])
-                return hlo_padder_refuse(op, "a cut through a dimension");
+                return hlo_padder_refuse(op, "splitting a dimension");
             hlo_padder_set_size(padder, op, i, d, hlo_padder_size(padder, from, leaf, d));
         }
     }

@@ -21,7 +21,7 @@ static const MlirAttribute *decode_attribute(MlirFile *file, const MlirEntry *en
 // Entries that refer to themselves, directly or through others, are detected by `is_busy`.
 static const void *decode_new_entry(MlirFile *file, MlirCursor *from, MlirEntry *entry, bool is_type) {
     if (entry->is_busy || file->depth >= DEEPEST_NESTING) {
-        mlir_cursor_fail(from, "attributes or types nest too deep or contain themselves");
+        mlir_cursor_fail(from, "attributes or types nest too deeply or contain themselves");
         return NULL;
     }
     MlirCursor cursor = {.begin = from->begin, .next = entry->data, .end = entry->data + entry->length};
@@ -189,7 +189,7 @@ static const MlirAttribute *read_dense_array(MlirFile *file, MlirCursor *cursor)
     const unsigned char *bytes = mlir_read_bytes(cursor, length);
     int64_t each = (type_bits(type) + 7) / 8;
     if (each < 1 || each > (int64_t)sizeof(int64_t)) {
-        mlir_cursor_fail(cursor, "a dense array of something that is no number");
+        mlir_cursor_fail(cursor, "a dense array of elements that are not numbers");
         return NULL;
     }
     if (!bytes || length != (uint64_t)(count * each)) {

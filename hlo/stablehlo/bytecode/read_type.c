@@ -107,7 +107,7 @@ static const MlirType *decode_builtin(MlirFile *file, MlirCursor *cursor) {
         case BUILTIN_UNRANKED_TENSOR_TYPE: return mlir_other_type(file->arena, "unranked tensor");
         default: break;
     }
-    return mlir_other_type(file->arena, "a builtin type that HLO does not know");
+    return mlir_other_type(file->arena, "a builtin type that HLO does not have");
 }
 
 static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
@@ -138,7 +138,7 @@ static const MlirType *decode_vhlo(MlirFile *file, MlirCursor *cursor) {
             return read_tensor(file, cursor, false, false);  // a buffer (the result of Pin) is its array
         default: break;
     }
-    return mlir_other_type(file->arena, "a vhlo type that HLO does not know");
+    return mlir_other_type(file->arena, "a vhlo type that HLO does not have");
 }
 
 const MlirType *mlir_decode_type(MlirFile *file, const MlirEntry *entry, MlirCursor *cursor) {

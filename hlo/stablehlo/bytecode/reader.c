@@ -99,7 +99,7 @@ static void read_strings(MlirFile *file, MlirCursor *cursor) {
     for (int64_t i = 0; i < count; i++) {
         const unsigned char *bytes = mlir_read_bytes(cursor, lengths[i]);
         // Each ends with a NUL; one that does not would run into the next.
-        if (bytes && (lengths[i] == 0 || bytes[lengths[i] - 1] != 0)) mlir_cursor_fail(cursor, "a string has no end");
+        if (bytes && (lengths[i] == 0 || bytes[lengths[i] - 1] != 0)) mlir_cursor_fail(cursor, "unterminated string");
         file->strings[i] = cursor->error ? "" : (const char *)bytes;
         file->string_lengths[i] = cursor->error || lengths[i] == 0 ? 0 : (int64_t)lengths[i] - 1;
     }
@@ -337,7 +337,7 @@ static HloStatus read_file(HloArena *arena, const void *bytes, size_t length, bo
     const unsigned char *start = mlir_read_bytes(&file.cursor, MLIR_MAGIC_BYTES);
     if (!start || memcmp(start, MLIR_MAGIC, MLIR_MAGIC_BYTES) != 0) {
         hlo_status_free(file.cursor.error);
-        return hlo_error(HLO_INVALID_ARGUMENT, "this is no MLIR bytecode: its magic number is missing");
+        return hlo_error(HLO_INVALID_ARGUMENT, "not MLIR bytecode: its magic number is missing");
     }
     const uint64_t version = mlir_read_varint(&file.cursor);
     if (!file.cursor.error && version > MLIR_NEWEST_CONTAINER) {

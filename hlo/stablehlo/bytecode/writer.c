@@ -413,7 +413,8 @@ HloStatus mlir_release_number(const char *release, int64_t *number) {
         char *end;
         parts[i] = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
         bool good = parts[i] >= 0 && parts[i] < 100 && *end == (i < 2 ? '.' : 0);
-        HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "'%s' is no release of StableHLO, such as 1.9.0", release);
+        HLO_FAIL_IF(!good, HLO_INVALID_ARGUMENT, "'%s' is not a release of StableHLO (write for example 1.9.0)",
+                    release);
         at = end + 1;
     }
     *number = parts[0] * 10000 + parts[1] * 100 + parts[2];

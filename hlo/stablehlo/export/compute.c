@@ -77,7 +77,7 @@ static HloStatus export_ragged_dot(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RAGGED_DOT));
     const int32_t algorithm = HLO_ATTRIBUTES(place->instruction, Dot)->algorithm;
     if (algorithm != HLO_DotAlgorithm_UNSET)
-        return export_error(place, HLO_UNIMPLEMENTED, "an algorithm, which chlo has not");
+        return export_error(place, HLO_UNIMPLEMENTED, "an algorithm, which chlo does not have");
     return export_with_fields(place, result, NULL);
 }
 
@@ -129,7 +129,7 @@ static HloStatus export_window(ExportPlace *place, const char *name, ExportLeave
     const HloWindow *window = HLO_ATTRIBUTES(place->instruction, Window)->window;
     MlirOperation *operation;
     bool differs;
-    if (has_reversal(window)) return export_error(place, HLO_UNIMPLEMENTED, "a window that is reversed");
+    if (has_reversal(window)) return export_error(place, HLO_UNIMPLEMENTED, "a reversed window");
     HLO_TRY(export_plain(place, name, result, &operation));
     bool dilates = strcmp(name, "stablehlo.reduce_window") == 0;
     HloInts list = WINDOW_LIST(place, window, base_dilation, 1, &differs);
@@ -191,7 +191,7 @@ static HloStatus export_convolution(ExportPlace *place, ExportLeaves *result) {
 
 static HloStatus export_topk(ExportPlace *place, ExportLeaves *result) {
     if (!HLO_ATTRIBUTES(place->instruction, TopK)->largest)
-        return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo has not");
+        return export_error(place, HLO_UNIMPLEMENTED, "the smallest elements, which chlo does not have");
     return export_with_fields(place, result, NULL);
 }
 
@@ -207,7 +207,7 @@ static HloStatus export_rng(ExportPlace *place, ExportLeaves *result) {
     assert(hlo_is(place->instruction, HLO_OP_RNG));
     const int32_t distribution = HLO_ATTRIBUTES(place->instruction, Rng)->distribution;
     if (distribution == HLO_RandomDistribution_INVALID)
-        return export_error(place, HLO_UNIMPLEMENTED, "random numbers of no distribution");
+        return export_error(place, HLO_UNIMPLEMENTED, "random numbers of an unknown distribution");
     const HloShape *shape = place->instruction->shape;
     HloArena *arena = place->exporter->arena;
     int64_t rank = shape->rank;

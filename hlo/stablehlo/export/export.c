@@ -415,7 +415,7 @@ static HloStatus export_body(Exporter *exporter, const HloComputation *computati
                              MlirBlock *block) {
     assert(computation->root);
     if (++exporter->depth > DEEPEST_CALL) {
-        return hlo_error(HLO_UNIMPLEMENTED, "computation %s: calls nest more than %d deep", computation->name,
+        return hlo_error(HLO_UNIMPLEMENTED, "computation %s: calls nest more than %d levels deep", computation->name,
                          DEEPEST_CALL);
     }
     ExportBlock made = {0};

@@ -89,7 +89,7 @@ HloStatus import_int(const ImportPlace *place, const char *name, int64_t fallbac
     *value = fallback;
     if (!attribute) return HLO_SUCCESS;
     if (attribute->kind != MLIR_INTEGER && attribute->kind != MLIR_BOOL && attribute->kind != MLIR_ENUM) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no integer", name);
+        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is not an integer", name);
     }
     *value = attribute->integer;
     return HLO_SUCCESS;
@@ -120,7 +120,7 @@ HloStatus import_ints(const ImportPlace *place, const char *name, HloInts *ints)
     }
     if (attribute->kind == MLIR_ARRAY && attribute->count == 0) return HLO_SUCCESS;
     if (attribute->kind != MLIR_TENSOR) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no list of integers", name);
+        return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is not a list of integers", name);
     }
     const HloLiteral *literal = mlir_tensor_literal(arena, attribute);
     int64_t count = hlo_shape_elements(literal->shape);
@@ -143,7 +143,7 @@ static HloStatus enum_value(const ImportPlace *place, const MlirAttribute *attri
     int64_t number = attribute->integer;
     if (attribute->kind == MLIR_STRING) return enum_word(place, attribute->string, table, value);
     if (attribute->kind != MLIR_ENUM && attribute->kind != MLIR_INTEGER)
-        return import_error(place, HLO_INVALID_ARGUMENT, "an attribute is no %s", table->name);
+        return import_error(place, HLO_INVALID_ARGUMENT, "expected an attribute of kind %s", table->name);
     bool known = number >= 0 && number < table->count && table->texts[number];
     if (!known) return import_error(place, HLO_INVALID_ARGUMENT, "unknown %s", table->name);
     *value = (int32_t)number;

@@ -87,7 +87,7 @@ static HloStatus common_sizes(const ImportPlace *place, HloInstruction *const *o
             int64_t *size = &sizes[dims.items[d]];
             const bool fits = *size == 1 || shape->dims[d] == 1 || *size == shape->dims[d];
             if (!fits)
-                return import_error(place, HLO_INVALID_ARGUMENT, "sizes %lld and %lld do not go together",
+                return import_error(place, HLO_INVALID_ARGUMENT, "sizes %lld and %lld are incompatible",
                                     (long long)*size, (long long)shape->dims[d]);
             if (shape->dims[d] != 1) *size = shape->dims[d];
         }
@@ -102,7 +102,7 @@ static HloStatus stretch(ImportPlace *place, HloInstruction **operands, int64_t 
     bool alike = true, dynamic = false;
     for (int64_t i = 0; i < count; i++) {
         const HloShape *shape = operands[i]->shape;
-        if (!hlo_shape_is_array(shape)) return import_error(place, HLO_INVALID_ARGUMENT, "an operand is no array");
+        if (!hlo_shape_is_array(shape)) return import_error(place, HLO_INVALID_ARGUMENT, "an operand is not an array");
         if (shape->rank > rank) rank = shape->rank;
         alike = alike && hlo_shape_equal(shape, operands[0]->shape, HLO_COMPARE_DIMS_ONLY);
         dynamic = dynamic || hlo_shape_is_dynamic(shape);
@@ -206,13 +206,13 @@ static HloStatus import_scan(ImportPlace *place) {
     HLO_TRY(import_bool(place, "is_reverse", false, &attributes.is_reverse));
     HLO_TRY(import_ints(place, "operandSegmentSizes", &segments));
     if (segments.count != 2 || segments.items[1] < 0 || segments.items[1] > operation->operand_count)
-        return import_error(place, HLO_INVALID_ARGUMENT, "it is not said how many operands are carried");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the number of carried operands is missing");
     // The length of the inputs may be given again, for loops without inputs; HLO does not record it.
     const MlirAttribute *length = mlir_attribute(operation, "scan_dim_size");
     for (int64_t i = 0; length && i < operation->operand_count - segments.items[1]; i++) {
         const HloShape *shape = operands[i]->shape;
         if (dimension >= 0 && dimension < shape->rank && !hlo_sizes_agree(shape->dims[dimension], length->integer))
-            return import_error(place, HLO_INVALID_ARGUMENT, "input %lld has %lld elements where %lld are scanned",
+            return import_error(place, HLO_INVALID_ARGUMENT, "input %lld has %lld elements, but %lld are scanned",
                                 (long long)i, (long long)shape->dims[dimension], (long long)length->integer);
     }
     attributes.num_carries = segments.items[1];
@@ -233,7 +233,7 @@ static HloStatus composite_ragged_dot(ImportPlace *place) {
     const MlirAttribute *lists = mlir_entry(options, "ragged_dot_dimension_numbers");
     const MlirAttribute *precision = mlir_entry(options, "precision_config");
     if (!lists || lists->kind != MLIR_ARRAY || lists->count != LISTS)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the dimensions of a ragged dot are six lists");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the dimensions of a ragged dot must be six lists");
     const char *all_names[LISTS + 1];
     const MlirAttribute *values[LISTS + 1];
     const char *fields = mlir_fields(kind, sizeof(kind) - 1);

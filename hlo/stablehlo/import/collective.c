@@ -12,13 +12,13 @@ static HloStatus read_groups(ImportPlace *place, const MlirAttribute *attribute,
         return import_mesh_groups(place, attribute, groups);
     }
     if (!attribute || attribute->kind != MLIR_TENSOR || attribute->type->shape->rank != 2) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is no matrix");
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups is not a matrix");
     }
     const HloLiteral *literal = mlir_tensor_literal(import_arena(place), attribute);
     int64_t count = literal->shape->dims[0], width = literal->shape->dims[1];
     // Empty rows take no bytes, so the tensor's size does not bound their number.
     if (width == 0 && count > 1)
-        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has %lld groups of nobody", (long long)count);
+        return import_error(place, HLO_INVALID_ARGUMENT, "replica_groups has %lld empty groups", (long long)count);
     HloInts *lists = HLO_ARENA_NEW(import_arena(place), HloInts, count);
     for (int64_t i = 0; i < count; i++) {
         int64_t *devices = HLO_ARENA_NEW(import_arena(place), int64_t, width);
@@ -136,7 +136,8 @@ static HloStatus exchange(ImportPlace *place, HloCollectiveAttributes attributes
     }
     int64_t rank = value->shape->rank;
     if (hlo_shape_is_dynamic(value->shape))
-        return import_error(place, HLO_UNIMPLEMENTED, "another dimension is joined than split, and sizes are open");
+        return import_error(place, HLO_UNIMPLEMENTED,
+                            "the concatenated dimension differs from the split dimension, and sizes are unknown");
     if (split < 0 || split >= rank || concat < 0 || concat >= rank || pieces < 1 ||
         value->shape->dims[split] % pieces) {
         return import_error(place, HLO_INVALID_ARGUMENT, "dimension %lld does not split into %lld", (long long)split,
@@ -212,7 +213,7 @@ static HloStatus call_ragged_all_to_all(ImportPlace *place) {
     const MlirAttribute *options = mlir_attribute(place->operation, "backend_config");
     const MlirAttribute *channel = mlir_entry(options, "channel_id");
     if (channel && channel->kind != MLIR_INTEGER)
-        return import_error(place, HLO_INVALID_ARGUMENT, "channel_id is no integer");
+        return import_error(place, HLO_INVALID_ARGUMENT, "channel_id is not an integer");
     attributes.channel_id = channel ? channel->integer : 0;
     HLO_TRY(read_groups(place, mlir_entry(options, "replica_groups"), &attributes.replica_groups));
     return import_plain(place, HLO_OP_RAGGED_ALL_TO_ALL, &attributes);
@@ -228,7 +229,7 @@ const ImportRow *import_collective_calls(int64_t *count) {
 static HloStatus import_pairs(ImportPlace *place, HloPairs *result) {
     const MlirAttribute *pairs = mlir_attribute(place->operation, "source_target_pairs");
     if (!pairs || pairs->kind != MLIR_TENSOR || pairs->type->shape->rank != 2 || pairs->type->shape->dims[1] != 2) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is no list of pairs");
+        return import_error(place, HLO_INVALID_ARGUMENT, "source_target_pairs is not a list of pairs");
     }
     const HloLiteral *literal = mlir_tensor_literal(import_arena(place), pairs);
     int64_t count = literal->shape->dims[0];
@@ -288,7 +289,7 @@ static HloStatus received_shape(const ImportPlace *place, bool in_tuple, const H
                                 const HloShape **token) {
     const MlirOperation *operation = place->operation;
     const int64_t values = operation->result_count - 1;
-    if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "a token must come back");
+    if (values < 0) return import_error(place, HLO_INVALID_ARGUMENT, "the last result must be a token");
     const HloShape **shapes = HLO_ARENA_NEW(import_arena(place), const HloShape *, values);
     for (int64_t i = 0; i < values; i++) HLO_TRY(import_shape(place, operation->results[i]->type, &shapes[i]));
     HLO_TRY(import_shape(place, operation->results[values]->type, token));

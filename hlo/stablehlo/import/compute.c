@@ -102,7 +102,7 @@ typedef struct WindowLists {
 // An empty list means its default everywhere; any other has one entry per dimension of the window, or two for padding.
 static HloStatus check_list(const ImportPlace *place, const char *what, int64_t count, int64_t wanted) {
     if (count == 0 || count == wanted) return HLO_SUCCESS;
-    return import_error(place, HLO_INVALID_ARGUMENT, "a list of %lld %s where %lld are needed", (long long)count, what,
+    return import_error(place, HLO_INVALID_ARGUMENT, "a list of %lld %s, but %lld are needed", (long long)count, what,
                         (long long)wanted);
 }
 
@@ -136,7 +136,7 @@ static HloStatus import_padding(const ImportPlace *place, HloInts *padding) {
     if (attribute && attribute->kind == MLIR_TENSOR) {
         const HloShape *shape = attribute->type->shape;
         if (hlo_shape_elements(shape) && (shape->rank != 2 || shape->dims[1] != 2))
-            return import_error(place, HLO_INVALID_ARGUMENT, "padding is no matrix of two columns");
+            return import_error(place, HLO_INVALID_ARGUMENT, "padding is not a matrix of two columns");
     }
     return import_ints(place, "padding", padding);
 }
@@ -265,7 +265,7 @@ static HloStatus approx_option(const ImportPlace *place, const char *name, MlirA
                                const MlirAttribute **option) {
     *option = mlir_entry(mlir_attribute(place->operation, "mhlo.backend_config"), name);
     if (!*option || (*option)->kind == kind) return HLO_SUCCESS;
-    return import_error(place, HLO_INVALID_ARGUMENT, "%s of an ApproxTopK is of another kind", name);
+    return import_error(place, HLO_INVALID_ARGUMENT, "%s of an ApproxTopK has the wrong kind", name);
 }
 
 // Checks the number of returned elements: top_k where the candidates are aggregated, which is the default; else the
@@ -294,7 +294,7 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
     const int64_t count = operation->operand_count / 2;  // the other half are initial values, which a sort needs not
     if (!dimension || count < 1 || count != operation->result_count || called_count != 1)
         return import_error(place, HLO_INVALID_ARGUMENT,
-                            "ApproxTopK wants arrays, initial values, a comparator and the dimension of the reduction");
+                            "ApproxTopK takes arrays, initial values, a comparator and the dimension of the reduction");
     HLO_TRY(check_approx_count(place, dimension->integer));
     HloArena *arena = import_arena(place);
     const HloShape **shapes = HLO_ARENA_NEW(arena, const HloShape *, count);
@@ -319,7 +319,7 @@ HloStatus import_approx_top_k(ImportPlace *place, HloInstruction *const *operand
 // Checks the known sizes in the third operand against those of the result.
 static HloStatus check_rng_sizes(const ImportPlace *place, const HloInstruction *sizes, const HloShape *shape) {
     if (sizes->shape->rank != 1)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s and no list",
+        return import_error(place, HLO_INVALID_ARGUMENT, "the sizes are %s, not a list",
                             hlo_shape_message(import_arena(place), sizes->shape));
     HloInts known;
     if (!import_known(place->importer, sizes, &known)) return HLO_SUCCESS;
@@ -341,7 +341,7 @@ static HloStatus import_rng(ImportPlace *place) {
     HLO_TRY(import_enum(place, "rng_distribution", &hlo_enum_RandomDistribution, HLO_RandomDistribution_UNIFORM,
                         &attributes.distribution));
     if (attributes.distribution == HLO_RandomDistribution_INVALID)
-        return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of no distribution");
+        return import_error(place, HLO_INVALID_ARGUMENT, "random numbers of an unknown distribution");
     if (place->operation->operand_count > 2) HLO_TRY(check_rng_sizes(place, operands[2], shape));
     int64_t count = place->operation->operand_count < 2 ? place->operation->operand_count : 2;
     HLO_TRY(import_emit(place, HLO_OP_RNG, shape, operands, count, &attributes, NULL, 0, &result));

@@ -186,7 +186,7 @@ static HloStatus convert_region(Importer *importer, const ImportRegion *request,
     HloInstruction **saved = HLO_ARENA_NEW(importer->arena, HloInstruction *, request->capture_count);
     for (int64_t i = 0; i < request->capture_count; i++) saved[i] = request->captures[i]->lowered;
     ImportPlace place = {importer, computation, block->operation_count ? block->operations[0] : NULL};
-    HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region has no operation");
+    HLO_FAIL_IF(!place.operation, HLO_INVALID_ARGUMENT, "a region has no operations");
     HLO_TRY(bind_parameters(&place, request, block));
     SunkConstants sunk = sink_constants(&place, request->region);
     const MlirOperation *terminator = NULL;
@@ -330,7 +330,8 @@ static HloStatus import_while(ImportPlace *place) {
     Importer *importer = place->importer;
     MlirOperation *operation = place->operation;
     if (operation->region_count != 2 || operation->result_count != operation->operand_count) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "a while has two regions, and a result an operand");
+        return import_error(place, HLO_INVALID_ARGUMENT,
+                            "a while must have two regions, and one result for each operand");
     }
     MlirValue **captures;
     int64_t capture_count, count = operation->operand_count;
@@ -346,7 +347,8 @@ static HloStatus import_while(ImportPlace *place) {
     for (int r = 0; r < 2; r++) {
         const MlirRegion *region = &operation->regions[r];
         if (region->block_count != 1 || region->blocks[0].argument_count != count)
-            return import_error(place, HLO_INVALID_ARGUMENT, "the regions of a while take as many values as it does");
+            return import_error(place, HLO_INVALID_ARGUMENT,
+                                "the regions of a while must take as many values as the while");
         HLO_TRY(
             check_carried(place, region->blocks[0].arguments, r ? "the body's argument" : "the condition's argument"));
     }
@@ -538,7 +540,7 @@ static HloStatus import_group_call(ImportPlace *place, HloInstruction **operands
 // The typed options of a call, as HLO text has them: MLIR's own text, {left = true, uplo = 76 : ui8}.
 static HloStatus custom_call_options(const ImportPlace *place, const MlirAttribute *options, const char **text) {
     if (!mlir_can_write(options))
-        return import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is of a dialect that is not known");
+        return import_error(place, HLO_UNIMPLEMENTED, "an option of a custom call is of an unknown dialect");
     *text = mlir_attribute_text(import_arena(place), options);
     return HLO_SUCCESS;
 }
@@ -563,7 +565,7 @@ static HloStatus import_device_placement(ImportPlace *place) {
 static HloStatus import_top_k_call(ImportPlace *place, const MlirAttribute *fields) {
     const MlirAttribute *k = mlir_entry(fields, "k"), *largest = mlir_entry(fields, "largest");
     const bool fits = k && k->kind == MLIR_INTEGER && (!largest || largest->kind == MLIR_BOOL);
-    if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "@mhlo.topk wants the attributes k and largest");
+    if (!fits) return import_error(place, HLO_INVALID_ARGUMENT, "@mhlo.topk needs the attributes k and largest");
     const HloTopKAttributes attributes = {.k = k->integer, .largest = !largest || largest->integer};
     return import_plain(place, HLO_OP_TOPK, &attributes);
 }

@@ -42,7 +42,8 @@ static HloStatus import_constant(ImportPlace *place) {
     HLO_TRY(import_result_shape(place, &shape));
     // The value is interpreted with the result's shape.
     if (!hlo_shape_equal(value->type->shape, shape, HLO_COMPARE_IGNORE_LAYOUT)) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "the value of a constant has another type than its result");
+        return import_error(place, HLO_INVALID_ARGUMENT,
+                            "the value of a constant has a different type than its result");
     }
     // Elements that are listed individually may still be equal.
     const bool is_splat = value->splat || (hlo_shape_elements(shape) >= MLIR_MANY_ELEMENTS && value->literal &&
@@ -110,8 +111,9 @@ static HloStatus import_broadcast(ImportPlace *place) {
     // The leading sizes appear twice, here and in the result's type; inference sees only the latter.
     for (int64_t i = 0; i < sizes.count && i < shape->rank; i++) {
         if (shape->dims[i] != sizes.items[i] && shape->dims[i] != HLO_UNBOUNDED)
-            return import_error(place, HLO_INVALID_ARGUMENT, "broadcast_sizes say %lld, the result's type %lld",
-                                (long long)sizes.items[i], (long long)shape->dims[i]);
+            return import_error(place, HLO_INVALID_ARGUMENT,
+                                "broadcast_sizes have %lld, but the result's type has %lld", (long long)sizes.items[i],
+                                (long long)shape->dims[i]);
     }
     HloDimensionsAttributes attributes = {{dims, rank}};
     return import_plain(place, HLO_OP_BROADCAST, &attributes);

@@ -59,11 +59,11 @@ static HloStatus finish_known(ImportPlace *place, const int64_t *values, int64_t
     const HloShape *shape;
     HLO_TRY(import_result_shape(place, &shape));
     if (!hlo_shape_is_array(shape) || !hlo_type_is_integer(shape->type) || shape->rank > 1)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the result is no list of integers");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the result is not a list of integers");
     HloArena *arena = import_arena(place);
     if (shape->rank == 1) shape = hlo_shape_with_dims(arena, shape, &count, 1);
     if (hlo_shape_elements(shape) != count)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the result has not %lld elements", (long long)count);
+        return import_error(place, HLO_INVALID_ARGUMENT, "the result does not have %lld elements", (long long)count);
     HloLiteral *literal = hlo_literal_in_arena(arena, shape);
     for (int64_t i = 0; i < count; i++) hlo_literal_set_int64(literal, i, values[i]);
     const HloConstantAttributes constant = {literal};
@@ -180,7 +180,7 @@ static HloStatus import_dynamic_conv(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     const HloShape *pairs = operands[2]->shape;
     if (pairs->rank != 2 || pairs->dims[1] != 2)
-        return import_error(place, HLO_INVALID_ARGUMENT, "padding is no matrix of two columns");
+        return import_error(place, HLO_INVALID_ARGUMENT, "padding is not a matrix of two columns");
     HLO_TRY(known_operand(place, operands[2], "paddings are", &padding));
     return import_convolution_padded(place, &padding);
 }
@@ -201,7 +201,7 @@ static HloStatus moving_slice(ImportPlace *place, HloInstruction *const *operand
     if (hlo_shape_is_dynamic(shape)) dense = dense && length_of(place, operands[1], operands[2], &sizes);
     const HloShape *starts = operands[1]->shape;
     if (!dense || sizes.count != rank || starts->rank != 1 || starts->dims[0] != rank)
-        return import_error(place, HLO_UNIMPLEMENTED, "the part that is taken is not of constant size");
+        return import_error(place, HLO_UNIMPLEMENTED, "the size of the slice is not constant");
     HloInstruction **all = HLO_ARENA_NEW(place->importer->arena, HloInstruction *, 1 + rank);
     all[0] = operands[0];
     HLO_TRY(scalars_of(place, operands[1], rank, all + 1));
@@ -280,7 +280,7 @@ static HloStatus call_dynamic_top_k(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_result_shape(place, &shape));
     HLO_TRY(known_operand(place, operands[1], "number of results is", &k));
-    if (k.count != 1) return import_error(place, HLO_INVALID_ARGUMENT, "k is no scalar");
+    if (k.count != 1) return import_error(place, HLO_INVALID_ARGUMENT, "k is not a scalar");
     attributes.k = k.items[0];
     return finish(place, HLO_OP_TOPK, shape, operands, 1, &attributes);
 }
@@ -291,7 +291,7 @@ static HloStatus call_dynamic_rng_bit_generator(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     HLO_TRY(import_fields(place, HLO_OP_RNG_BIT_GENERATOR, &attributes));
     if (place->operation->result_count != 2)
-        return import_error(place, HLO_INVALID_ARGUMENT, "a state and numbers must come back");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the results must be a state and random numbers");
     // The indices are the second result: their shape is that of the operand.
     MlirOperation numbers = {.name = place->operation->name,
                              .location = place->operation->location,
@@ -347,7 +347,7 @@ static HloStatus import_list_constant(ImportPlace *place) {
     if (value && value->kind == MLIR_INTEGER) return finish_known(place, &value->integer, 1);
     const HloShape *shape;
     if (!value || value->kind != MLIR_TENSOR)
-        return import_error(place, HLO_UNIMPLEMENTED, "a constant is no tensor, list or integer");
+        return import_error(place, HLO_UNIMPLEMENTED, "a constant is not a tensor, list or integer");
     HLO_TRY(import_result_shape(place, &shape));
     HloLiteral *literal =
         hlo_literal_copy_to_arena(import_arena(place), mlir_tensor_literal(place->importer->arena, value));
@@ -391,7 +391,7 @@ static HloStatus import_shape_broadcast(ImportPlace *place) {
         for (int64_t d = 0; d < other.count; d++) {
             int64_t *size = &joined[longer.count - other.count + d];
             if (*size != other.items[d] && *size != 1 && other.items[d] != 1)
-                return import_error(place, HLO_INVALID_ARGUMENT, "sizes %lld and %lld do not go together",
+                return import_error(place, HLO_INVALID_ARGUMENT, "sizes %lld and %lld are incompatible",
                                     (long long)*size, (long long)other.items[d]);
             if (*size == 1) *size = other.items[d];
         }
@@ -411,7 +411,7 @@ static HloStatus import_tensor_cast(ImportPlace *place) {
     for (int32_t d = 0; fits && d < shape->rank; d++) {
         fits = shape->dims[d] == HLO_UNBOUNDED || shape->dims[d] == from->dims[d];
     }
-    if (!fits) return import_error(place, HLO_UNIMPLEMENTED, "the operand's sizes are not known to be the result's");
+    if (!fits) return import_error(place, HLO_UNIMPLEMENTED, "the operand's sizes are not known to equal the result's");
     return import_set_results(place, operands[0]);
 }
 
@@ -437,7 +437,7 @@ static HloStatus import_from_elements(ImportPlace *place) {
     for (int64_t i = 0; i < count; i++) {
         HloInts value;
         HLO_TRY(known_operand(place, operands[i], "elements are", &value));
-        if (value.count != 1) return import_error(place, HLO_INVALID_ARGUMENT, "an element is no scalar");
+        if (value.count != 1) return import_error(place, HLO_INVALID_ARGUMENT, "an element is not a scalar");
         all[i] = value.items[0];
     }
     return finish_known(place, all, count);

@@ -34,12 +34,12 @@ static HloStatus import_field(ImportPlace *place, const MlirField *field, void *
             return HLO_SUCCESS;
         case MLIR_FIELD_FLOAT:
             if (attribute->kind != MLIR_FLOAT)
-                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no decimal number", field->name);
+                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is not a decimal number", field->name);
             *(float *)member = (float)attribute->real;
             return HLO_SUCCESS;
         case MLIR_FIELD_STRING:
             if (attribute && attribute->kind != MLIR_STRING)
-                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is no string", field->name);
+                return import_error(place, HLO_INVALID_ARGUMENT, "attribute %s is not a string", field->name);
             string = import_string(place, field->name);
             if (string && *string) *(const char **)member = hlo_arena_text(import_arena(place), string);
             return HLO_SUCCESS;

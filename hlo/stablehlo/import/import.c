@@ -122,7 +122,7 @@ static HloStatus import_operation(ImportPlace *place, const ImportPlan *plan) {
         const HloShape *shape;
         HLO_TRY(import_shape(place, place->operation->results[i]->type, &shape));
     }
-    return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form here");
+    return import_error(place, HLO_UNIMPLEMENTED, "this operation has no HLO form");
 }
 
 // Adds the operation's position in the text to an error, unless there is no text, or the error has a more specific one.
@@ -147,7 +147,7 @@ HloStatus import_block(Importer *importer, HloComputation *computation, const Ml
             *terminator = operation;
             if (i + 1 == block->operation_count) return HLO_SUCCESS;
             return with_place(importer, block->operations[i + 1],
-                              hlo_error(HLO_INVALID_ARGUMENT, "%s stands behind the return of its block",
+                              hlo_error(HLO_INVALID_ARGUMENT, "%s follows the terminator of its block",
                                         block->operations[i + 1]->name));
         }
         ImportPlace place = {importer, computation, operation};
@@ -189,7 +189,8 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
     const MlirAttribute *attributes = mlir_attribute(function, "arg_attrs");
     ImportPlace place = {importer, computation, (MlirOperation *)(uintptr_t)function};
     if (function == importer->entry && importer->size_count > block->argument_count) {
-        return import_error(&place, HLO_INVALID_ARGUMENT, "sizes are given for argument %lld, the program has %lld",
+        return import_error(&place, HLO_INVALID_ARGUMENT,
+                            "sizes are given for argument %lld, but the program has %lld arguments",
                             (long long)importer->size_count - 1, (long long)block->argument_count);
     }
     for (int64_t i = 0; i < block->argument_count; i++) {
@@ -197,7 +198,7 @@ static HloStatus import_parameters(Importer *importer, HloComputation *computati
         const HloShape *shape = NULL;
         HLO_TRY(import_shape(&place, block->arguments[i]->type, &shape));
         if (operands && !import_refines(operands[i]->shape, shape)) {
-            return import_error(&place, HLO_INVALID_ARGUMENT, "argument %lld has another shape where it is called",
+            return import_error(&place, HLO_INVALID_ARGUMENT, "argument %lld has a different shape in the call",
                                 (long long)i);
         }
         if (operands) shape = operands[i]->shape;
@@ -246,7 +247,8 @@ static HloStatus check_signature(const MlirOperation *function, const MlirOperat
     for (int64_t i = 0; same && i < type->result_count; i++) {
         same = mlir_type_equal(type->results[i], terminator->operands[i]->type);
     }
-    HLO_FAIL_IF(!same, HLO_INVALID_ARGUMENT, "function %s takes or returns other types than it declares", name);
+    HLO_FAIL_IF(!same, HLO_INVALID_ARGUMENT, "function %s takes or returns types that differ from its declaration",
+                name);
     return HLO_SUCCESS;
 }
 
@@ -270,9 +272,9 @@ static HloStatus convert_body(Importer *importer, ImportedFunction *function, co
                               HloInstruction *const *operands, HloComputation **result) {
     const MlirOperation *operation = function->operation;
     HLO_FAIL_IF(operation->region_count != 1 || operation->regions[0].block_count != 1, HLO_INVALID_ARGUMENT,
-                "function %s has no body of one block", name);
+                "the body of function %s is not a single block", name);
     HLO_FAIL_IF(function->is_busy || ++importer->depth > DEEPEST_CALL, HLO_INVALID_ARGUMENT,
-                "function %s calls itself, or calls nest too deep", name);
+                "function %s calls itself, or calls nest too deeply", name);
     function->is_busy = true;
     const MlirBlock *block = &operation->regions[0].blocks[0];
     HloComputation *computation = hlo_computation_new(importer->module, name_of_symbol(importer->arena, name));
@@ -363,8 +365,7 @@ static void note_skipped(Importer *importer, const MlirOperation *operation) {
     if (place && place->file)
         hlo_text_format(importer->notes, "%s:%lld:%lld: ", place->file, (long long)place->line,
                         (long long)place->column);
-    hlo_text_format(importer->notes, "note: %s is of a dialect that is not known, and is passed over\n",
-                    operation->name);
+    hlo_text_format(importer->notes, "note: %s is of an unknown dialect and is ignored\n", operation->name);
     hlo_status_free(status);
 }
 
@@ -380,7 +381,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             for (int64_t k = 0; name && name->string && k < meshes.count; k++) {
                 if (strcmp(mesh_names.items[k], name->string) != 0) continue;
                 return with_place(importer, operation,
-                                  hlo_error(HLO_INVALID_ARGUMENT, "there are two meshes @%s", name->string));
+                                  hlo_error(HLO_INVALID_ARGUMENT, "mesh @%s is defined twice", name->string));
             }
             hlo_vector_push(importer->arena, &meshes, mlir_attribute(operation, "mesh"));
             hlo_vector_push(importer->arena, &mesh_names, name && name->string ? name->string : "");
@@ -390,7 +391,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             }
             if (hlo_string_map_get(&importer->functions, name->string, strlen(name->string))) {
                 return with_place(importer, operation,
-                                  hlo_error(HLO_INVALID_ARGUMENT, "there are two functions @%s", name->string));
+                                  hlo_error(HLO_INVALID_ARGUMENT, "function @%s is defined twice", name->string));
             }
             ImportedFunction *function = HLO_ARENA_NEW(importer->arena, ImportedFunction, 1);
             function->operation = operation;
@@ -400,7 +401,7 @@ static HloStatus collect_symbols(Importer *importer, const MlirBlock *block) {
             note_skipped(importer, operation);
         } else {
             return with_place(importer, operation,
-                              hlo_error(HLO_UNIMPLEMENTED, "%s at the top of a module", operation->name));
+                              hlo_error(HLO_UNIMPLEMENTED, "%s at the top level of a module", operation->name));
         }
     }
     importer->meshes = (HloSdyMeshes){mesh_names.items, meshes.items, meshes.count};
@@ -445,9 +446,8 @@ static HloStatus import_result_shardings(Importer *importer, const MlirOperation
     const bool is_tuple = hlo_shape_is_tuple(root->shape);
     const bool one = attributes->count == 1 && !is_tuple,
                each = is_tuple && root->shape->element_count == attributes->count;
-    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT,
-                "the attributes of %lld results are given, of an entry that has %lld", (long long)attributes->count,
-                (long long)(is_tuple ? root->shape->element_count : 1));
+    HLO_FAIL_IF(!one && !each, HLO_INVALID_ARGUMENT, "attributes are given for %lld results, but the entry has %lld",
+                (long long)attributes->count, (long long)(is_tuple ? root->shape->element_count : 1));
     const HloSharding **shardings = HLO_ARENA_NEW(importer->module->arena, const HloSharding *, attributes->count);
     const MlirAttribute **written = HLO_ARENA_NEW(importer->arena, const MlirAttribute *, attributes->count);
     bool any = false;

@@ -118,7 +118,7 @@ HloStatus import_check_type(const ImportPlace *place, const HloInstruction *valu
     const HloShape *shape = NULL;
     HLO_TRY(import_shape(place, type, &shape));
     if (import_refines(value->shape, shape) || import_refines(shape, value->shape)) return HLO_SUCCESS;
-    return import_error(place, HLO_INVALID_ARGUMENT, "it makes a value of one type another one without converting it");
+    return import_error(place, HLO_INVALID_ARGUMENT, "it changes the type of a value without converting it");
 }
 
 // True if the text may have a float precision other than the one that follows from the operands: where StableHLO lets a

@@ -61,7 +61,7 @@ HloStatus import_result_layout(const ImportPlace *place, const HloShape **shape)
     const MlirAttribute *list = mlir_attribute(place->operation, "result_layouts");
     if (!list || list->kind != MLIR_ARRAY || list->count != 1 || !hlo_shape_is_array(*shape)) return HLO_SUCCESS;
     const int64_t *dims = order_of(import_arena(place), list->items[0], (*shape)->rank);
-    if (!dims) return import_error(place, HLO_INVALID_ARGUMENT, "a layout that is no order of the dimensions");
+    if (!dims) return import_error(place, HLO_INVALID_ARGUMENT, "a layout that is not a permutation of the dimensions");
     *shape = with_order(import_arena(place), *shape, dims);
     return HLO_SUCCESS;
 }
@@ -164,12 +164,12 @@ HloStatus import_entry_layouts(Importer *importer, const MlirOperation *function
 // One tensor of sizes per tile, as XLA writes them.
 static HloStatus read_tiles(HloArena *arena, const MlirAttribute *list, HloLayout *layout) {
     assert(list && layout);
-    HLO_FAIL_IF(list->kind != MLIR_ARRAY, HLO_INVALID_ARGUMENT, "the tiles of an argument or result are no list");
+    HLO_FAIL_IF(list->kind != MLIR_ARRAY, HLO_INVALID_ARGUMENT, "the tiles of an argument or result are not a list");
     HloInts *tiles = HLO_ARENA_NEW(arena, HloInts, list->count);
     for (int64_t t = 0; t < list->count; t++) {
         const HloLiteral *sizes = list->items[t]->kind == MLIR_TENSOR ? list->items[t]->literal : NULL;
         HLO_FAIL_IF(!sizes || !hlo_type_is_integer(sizes->shape->type), HLO_INVALID_ARGUMENT,
-                    "a tile of an argument or result is no list of sizes");
+                    "a tile of an argument or result is not a list of sizes");
         const int64_t count = hlo_shape_elements(sizes->shape);
         int64_t *numbers = HLO_ARENA_NEW(arena, int64_t, count);
         for (int64_t i = 0; i < count; i++) numbers[i] = hlo_literal_get_int64(sizes, i);
@@ -186,11 +186,11 @@ static HloStatus lay_out(HloArena *arena, const MlirAttribute *orders, const Mli
     if (!orders) return HLO_SUCCESS;
     const bool fits = orders->kind == MLIR_ARRAY && orders->count == count &&
                       (!tiles || (tiles->kind == MLIR_ARRAY && tiles->count == count));
-    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "the module has layouts of another number of arguments or results");
+    HLO_FAIL_IF(!fits, HLO_INVALID_ARGUMENT, "the number of layouts differs from the number of arguments or results");
     for (int64_t i = 0; i < count; i++) {
         if (!hlo_shape_is_array(shapes[i])) continue;
         const int64_t *dims = order_of(arena, orders->items[i], shapes[i]->rank);
-        HLO_FAIL_IF(!dims, HLO_INVALID_ARGUMENT, "layout %lld of the module is no order of the dimensions",
+        HLO_FAIL_IF(!dims, HLO_INVALID_ARGUMENT, "layout %lld of the module is not a permutation of the dimensions",
                     (long long)i);
         const HloShape *plain = default_layouts(arena, shapes[i]);
         if (shapes[i]->layout && !hlo_shape_equal(shapes[i], plain, HLO_COMPARE_ALL)) continue;

@@ -34,15 +34,15 @@ static int64_t find_label(Labels labels, char label) {
 // Checks that every dimension has its own letter.
 static HloStatus check_labels(const ImportPlace *place, Labels labels, const HloShape *shape) {
     if (shape && labels.count != shape->rank)
-        return import_error(place, HLO_INVALID_ARGUMENT, "'%.*s' has not a letter for each of %d dimensions",
+        return import_error(place, HLO_INVALID_ARGUMENT, "'%.*s' does not have a letter for each of %d dimensions",
                             (int)labels.count, labels.text, shape->rank);
     for (int64_t i = 0; i < labels.count; i++) {
         const char c = labels.text[i];
         const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
         if (!is_letter) return import_error(place, HLO_UNIMPLEMENTED, "'%c' in an einsum", c);
         if (find_label((Labels){labels.text, i}, c) >= 0)
-            return import_error(place, HLO_UNIMPLEMENTED, "a diagonal: '%c' stands twice in '%.*s'", c,
-                                (int)labels.count, labels.text);
+            return import_error(place, HLO_UNIMPLEMENTED, "a diagonal: '%c' is twice in '%.*s'", c, (int)labels.count,
+                                labels.text);
     }
     return HLO_SUCCESS;
 }
@@ -105,7 +105,7 @@ static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labe
     bool is_identity = true;
     for (int64_t i = 0; i < to.count; i++) {
         permutation[i] = find_label(from, to.text[i]);
-        if (permutation[i] < 0) return import_error(place, HLO_INVALID_ARGUMENT, "'%c' stands in no input", to.text[i]);
+        if (permutation[i] < 0) return import_error(place, HLO_INVALID_ARGUMENT, "'%c' is in no input", to.text[i]);
         is_identity &= permutation[i] == i;
     }
     assert(from.count == to.count); /* what the output has not was summed or contracted */
@@ -115,7 +115,7 @@ static HloStatus finish_in_order(ImportPlace *place, HloInstruction *value, Labe
         const HloDimensionsAttributes attributes = {{permutation, to.count}};
         HLO_TRY(import_emit(place, HLO_OP_TRANSPOSE, shape, &value, 1, &attributes, NULL, 0, &value));
     } else if (!hlo_shape_equal(value->shape, shape, HLO_COMPARE_IGNORE_LAYOUT) && !hlo_shape_is_dynamic(shape)) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "the result has another shape than its letters");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the shape of the result does not match its letters");
     }
     return import_set_results(place, value);
 }
@@ -223,20 +223,21 @@ static HloStatus import_async_start(ImportPlace *place) {
     HLO_TRY(import_operands(place, &operands));
     const MlirBlock *block = operation->region_count == 1 ? operation->regions[0].blocks : NULL;
     if (!block || operation->regions[0].block_count != 1 || block->argument_count != operation->operand_count)
-        return import_error(place, HLO_INVALID_ARGUMENT, "a region that takes the operands is needed");
+        return import_error(place, HLO_INVALID_ARGUMENT, "a region that takes the operands is required");
     for (int64_t i = 0; i < block->argument_count; i++) {
         HLO_TRY(import_check_type(place, operands[i], block->arguments[i]->type));
         block->arguments[i]->lowered = operands[i];
     }
     HLO_TRY(import_block(place->importer, place->computation, block, &terminator));
     if (terminator->operand_count != operation->result_count)
-        return import_error(place, HLO_INVALID_ARGUMENT, "the region returns not as many values as the operation");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the region does not return as many values as the operation");
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
     HloInstruction **returned;
     HLO_TRY(import_operands(&end, &returned));
     for (int64_t i = 0; i < operation->result_count; i++) {
         const MlirType *type = operation->results[i]->type;
-        if (!type || !type->is_future) return import_error(place, HLO_INVALID_ARGUMENT, "what is started is no future");
+        if (!type || !type->is_future)
+            return import_error(place, HLO_INVALID_ARGUMENT, "async_start must return a future");
         HLO_TRY(import_check_type(place, returned[i], type));
         operation->results[i]->lowered = returned[i];
     }
@@ -248,11 +249,11 @@ static HloStatus import_async_done(ImportPlace *place) {
     HloInstruction **operands;
     HLO_TRY(import_operands(place, &operands));
     if (place->operation->result_count != place->operation->operand_count)
-        return import_error(place, HLO_INVALID_ARGUMENT, "a value a future is needed");
+        return import_error(place, HLO_INVALID_ARGUMENT, "one value per future is required");
     for (int64_t i = 0; i < place->operation->operand_count; i++) {
         const MlirType *from = place->operation->operands[i]->type, *to = place->operation->results[i]->type;
         if (!from || !from->is_future || (to && to->is_future))
-            return import_error(place, HLO_INVALID_ARGUMENT, "a future is needed, and its value comes back");
+            return import_error(place, HLO_INVALID_ARGUMENT, "the operand must be a future, and the result its value");
         HLO_TRY(import_check_type(place, operands[i], to));
         place->operation->results[i]->lowered = operands[i];
     }

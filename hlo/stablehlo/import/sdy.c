@@ -146,7 +146,7 @@ static HloStatus import_named_computation(ImportPlace *place) {
     HloInstruction **operands = NULL, **returned = NULL;
     bool whole = operation->region_count == 1 && operation->regions[0].block_count == 1 &&
                  operation->regions[0].blocks[0].argument_count == operation->operand_count;
-    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "a body with an argument an operand is missing");
+    if (!whole) return import_error(place, HLO_INVALID_ARGUMENT, "a body with one argument per operand is missing");
     const MlirBlock *block = &operation->regions[0].blocks[0];
     HLO_TRY(import_operands(place, &operands));
     for (int64_t i = 0; i < operation->operand_count; i++) {
@@ -158,7 +158,7 @@ static HloStatus import_named_computation(ImportPlace *place) {
     ImportPlace end = {place->importer, place->computation, (MlirOperation *)(uintptr_t)terminator};
     HLO_TRY(import_operands(&end, &returned));
     if (terminator->operand_count != operation->result_count) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns a different number of values");
     }
     for (int64_t i = 0; i < operation->result_count; i++) {
         HLO_TRY(import_check_type(place, returned[i], operation->results[i]->type));
@@ -186,7 +186,7 @@ static HloStatus find_manual(ImportPlace *place, ManualRegion *manual) {
     manual->block = &operation->regions[0].blocks[0];
     bool agree = manual->in->count == operation->operand_count && manual->out->count == operation->result_count &&
                  manual->block->argument_count == operation->operand_count;
-    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "the numbers of shardings and values disagree");
+    if (!agree) return import_error(place, HLO_INVALID_ARGUMENT, "the numbers of shardings and values differ");
     return HLO_SUCCESS;
 }
 
@@ -219,7 +219,7 @@ static HloStatus import_manual_computation(ImportPlace *place) {
     HloInstruction **returned = NULL;
     HLO_TRY(import_operands(&end, &returned));
     if (terminator->operand_count != place->operation->result_count) {
-        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns another number of values");
+        return import_error(place, HLO_INVALID_ARGUMENT, "the body returns a different number of values");
     }
     for (int64_t i = 0; i < place->operation->result_count; i++) {
         const HloSharding *outside, *inside;

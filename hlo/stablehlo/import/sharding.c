@@ -50,7 +50,7 @@ static HloStatus cut_axis(HloArena *arena, const HloNamedSharding *named, int64_
             if (cuts.items[i] > position && cuts.items[i] < next) next = cuts.items[i];
         }
         HLO_FAIL_IF(next % position || size % next, HLO_INVALID_ARGUMENT,
-                    "axis \"%s\" of size %lld cannot be cut at %lld", named->mesh.axis_names[axis], (long long)size,
+                    "axis \"%s\" of size %lld cannot be split at %lld", named->mesh.axis_names[axis], (long long)size,
                     (long long)next);
         hlo_vector_push(arena, &mesh->parts, ((MeshPart){axis, position, next / position}));
         position = next;
@@ -413,7 +413,7 @@ static HloStatus add_written_meshes(Importer *importer, const char *text) {
         }
         HLO_TRY(hlo_sdy_mesh_of_attribute(importer->arena, known, &before));
         HLO_FAIL_IF(!hlo_mesh_equal(&before, &now), HLO_INVALID_ARGUMENT,
-                    "the mesh @%s is one thing as an operation and another in " HLO_SDY_MESHES, written.names[i]);
+                    "the mesh @%s as an operation differs from the one in " HLO_SDY_MESHES, written.names[i]);
     }
     *all = (HloSdyMeshes){names.items, meshes.items, names.count};
     return HLO_SUCCESS;

@@ -34,7 +34,7 @@ static HloStatus read_axes(HloArena *arena, const MlirAttribute *attribute, HloM
         const MlirAttribute *axis = attribute->items[i];
         HLO_FAIL_IF(
             !is_sdy(axis, MLIR_SDY_MESH_AXIS) || !axis->string || axis->ints.count != 1 || axis->ints.items[0] < 1,
-            HLO_INVALID_ARGUMENT, "an axis of the mesh has no size that fits");
+            HLO_INVALID_ARGUMENT, "an axis of the mesh has no valid size");
         HLO_FAIL_IF(__builtin_mul_overflow(*devices, axis->ints.items[0], devices) || *devices > MOST_DEVICES,
                     HLO_INVALID_ARGUMENT, "a mesh has too many devices");
         for (int64_t k = 0; k < i; k++)
@@ -132,7 +132,7 @@ static bool has_part(int64_t whole, HloInts part) {
 // `is_name`: the list has names, as that of manual axes; else it has references, possibly to parts of axes.
 static HloStatus read_axis(const HloMesh *mesh, const MlirAttribute *attribute, bool is_name, HloAxisRef *axis) {
     const bool fits = attribute && (is_name ? attribute->kind == MLIR_STRING : is_sdy(attribute, MLIR_SDY_AXIS_REF));
-    HLO_FAIL_IF(!fits || !attribute->string, HLO_INVALID_ARGUMENT, "an axis that is none");
+    HLO_FAIL_IF(!fits || !attribute->string, HLO_INVALID_ARGUMENT, "not a valid axis");
     int64_t index = 0;
     while (index < mesh->axis_sizes.count && strcmp(mesh->axis_names[index], attribute->string) != 0) index++;
     if (index == mesh->axis_sizes.count) return unknown_axis(mesh, attribute->string);
@@ -140,7 +140,7 @@ static HloStatus read_axis(const HloMesh *mesh, const MlirAttribute *attribute, 
     if (attribute->count == 0) return HLO_SUCCESS;
     const HloInts part = attribute->items[0] ? attribute->items[0]->ints : (HloInts){0};
     HLO_FAIL_IF(part.count != 2 || !has_part(mesh->axis_sizes.items[index], part), HLO_INVALID_ARGUMENT,
-                "a part of axis \"%s\" does not fit it", attribute->string);
+                "a sub-axis does not fit axis \"%s\"", attribute->string);
     axis->pre_size = part.items[0];
     axis->size = part.items[1];
     return HLO_SUCCESS;
@@ -196,7 +196,7 @@ static HloStatus read_dimensions(HloArena *arena, const MlirAttribute *list, Hlo
     for (int64_t i = 0; i < list->count; i++) {
         const MlirAttribute *dim = list->items[i];
         HLO_FAIL_IF(!is_sdy(dim, MLIR_SDY_DIM_SHARDING) || dim->ints.count != 2, HLO_INVALID_ARGUMENT,
-                    "a dimension of a sharding is none");
+                    "not a valid dimension of a sharding");
         HLO_TRY(hlo_sdy_axes_of_attribute(arena, &named->mesh, dim, &dims[i]));
         dims[i].open = !dim->ints.items[0];
         const int64_t priority = dim->ints.items[1];
@@ -216,7 +216,7 @@ HloStatus hlo_sdy_sharding_of_attribute(HloArena *arena, const HloSdyMeshes *mes
                                         HloSdySharding *result) {
     assert(arena && meshes && result);
     HLO_FAIL_IF(!is_sdy(attribute, MLIR_SDY_SHARDING) || attribute->count != 4 || !attribute->items[1],
-                HLO_INVALID_ARGUMENT, "a sharding attribute holds something else");
+                HLO_INVALID_ARGUMENT, "unexpected element of a sharding attribute");
     const MlirAttribute *mesh = hlo_sdy_find_mesh(meshes, attribute->items[0]);
     HLO_FAIL_IF(!mesh && attribute->items[0] && attribute->items[0]->string, HLO_INVALID_ARGUMENT,
                 "a sharding names a mesh that does not exist: @%s", attribute->items[0]->string);
@@ -325,9 +325,9 @@ HloStatus hlo_sdy_meshes_of_text(HloArena *arena, const char *text, HloSdyMeshes
     assert(arena && text && meshes);
     const MlirAttribute *list = NULL;
     HLO_TRY(hlo_status_annotate(read_text(arena, text, &list), HLO_SDY_MESHES));
-    HLO_FAIL_IF(list->kind != MLIR_DICTIONARY, HLO_INVALID_ARGUMENT, HLO_SDY_MESHES " is no dictionary of meshes");
+    HLO_FAIL_IF(list->kind != MLIR_DICTIONARY, HLO_INVALID_ARGUMENT, HLO_SDY_MESHES " is not a dictionary of meshes");
     for (int64_t i = 0; i < list->count; i++) {
-        HLO_FAIL_IF(!is_sdy(list->items[i], MLIR_SDY_MESH), HLO_INVALID_ARGUMENT, HLO_SDY_MESHES ": '%s' is no mesh",
+        HLO_FAIL_IF(!is_sdy(list->items[i], MLIR_SDY_MESH), HLO_INVALID_ARGUMENT, HLO_SDY_MESHES ": '%s' is not a mesh",
                     list->keys[i]);
         for (int64_t k = 0; k < i; k++)
             HLO_FAIL_IF(!strcmp(list->keys[k], list->keys[i]), HLO_INVALID_ARGUMENT,
@@ -363,7 +363,7 @@ HloStatus hlo_sdy_manual_axes(HloArena *arena, const HloSdyMeshes *meshes, const
     assert(arena && meshes && text && manual);
     const MlirAttribute *list = NULL;
     HLO_TRY(read_text(arena, text, &list));
-    HLO_FAIL_IF(!is_sdy(list, MLIR_SDY_MANUAL_AXES), HLO_INVALID_ARGUMENT, "it is no #sdy<manual_axes{...}>");
+    HLO_FAIL_IF(!is_sdy(list, MLIR_SDY_MANUAL_AXES), HLO_INVALID_ARGUMENT, "it is not #sdy<manual_axes{...}>");
     HloSharding *sharding = HLO_ARENA_NEW(arena, HloSharding, 1);
     HloNamedSharding *named = HLO_ARENA_NEW(arena, HloNamedSharding, 1);
     sharding->kind = HLO_SHARDING_NAMED;
@@ -390,6 +390,6 @@ HloStatus hlo_sdy_manual_axes(HloArena *arena, const HloSdyMeshes *meshes, const
 HloStatus hlo_sdy_check_rule(HloArena *arena, const char *text) {
     const MlirAttribute *rule = NULL;
     HLO_TRY(read_text(arena, text, &rule));
-    HLO_FAIL_IF(!is_sdy(rule, MLIR_SDY_RULE), HLO_INVALID_ARGUMENT, "it is no #sdy.op_sharding_rule");
+    HLO_FAIL_IF(!is_sdy(rule, MLIR_SDY_RULE), HLO_INVALID_ARGUMENT, "it is not an #sdy.op_sharding_rule");
     return HLO_SUCCESS;
 }

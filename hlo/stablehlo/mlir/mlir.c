@@ -53,7 +53,7 @@ const MlirType *mlir_complex_type(HloArena *arena, const MlirType *part) {
     if (!part || part->kind != MLIR_TYPE_ELEMENT) return mlir_other_type(arena, "complex");
     if (part->element == HLO_F32) return mlir_element_type(arena, HLO_C64);
     if (part->element == HLO_F64) return mlir_element_type(arena, HLO_C128);
-    return mlir_other_type(arena, "complex of another type");
+    return mlir_other_type(arena, "complex numbers of an unsupported type");
 }
 
 // All shapes of a program pass through here: rank, sizes and bytes are checked once, by hlo_shape_check_dims().
@@ -101,11 +101,10 @@ HloStatus mlir_tuple_type(HloArena *arena, const MlirType *const *types, int64_t
     for (int64_t i = 0; i < count; i++) {
         *result = types[i];
         if (types[i]->kind == MLIR_TYPE_OTHER) return HLO_SUCCESS;
-        HLO_FAIL_IF(types[i]->kind != MLIR_TYPE_SHAPE, HLO_INVALID_ARGUMENT,
-                    "a tuple holds something that has no shape");
+        HLO_FAIL_IF(types[i]->kind != MLIR_TYPE_SHAPE, HLO_INVALID_ARGUMENT, "a tuple has an element without a shape");
         elements[i] = types[i]->shape;
         parts += types[i]->parts ? types[i]->parts : 1;
-        HLO_FAIL_IF(parts > MLIR_MOST_TUPLE_PARTS, HLO_INVALID_ARGUMENT, "a tuple is made of more than %lld types",
+        HLO_FAIL_IF(parts > MLIR_MOST_TUPLE_PARTS, HLO_INVALID_ARGUMENT, "a tuple has more than %lld types",
                     (long long)MLIR_MOST_TUPLE_PARTS);
     }
     const HloShape *shape = hlo_shape_tuple(arena, elements, count);

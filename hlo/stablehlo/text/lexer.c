@@ -189,16 +189,16 @@ bool asm_string(AsmParser *parser, const char **string) {
     const char *start = parser->at + 1, *at = start;
     bool escaped = false;
     for (; *at != '"'; at++) {
-        if (*at == '\n' || at >= parser->end) return asm_fail_at(parser, start - 1, "a string without its end");
+        if (*at == '\n' || at >= parser->end) return asm_fail_at(parser, start - 1, "unterminated string");
         if (*at != '\\') continue;
         escaped = true;
-        if (++at >= parser->end) return asm_fail_at(parser, start - 1, "a string without its end");
+        if (++at >= parser->end) return asm_fail_at(parser, start - 1, "unterminated string");
     }
     parser->at = at + 1;
     char *copy = hlo_arena_string(parser->arena, start, (size_t)(at - start));
     if (escaped) {
         int64_t length = unescape(start, at, copy);
-        if (length < 0) return asm_fail_at(parser, start - 1, "a string with an unknown escape");
+        if (length < 0) return asm_fail_at(parser, start - 1, "unknown escape in a string");
         copy[length] = 0;
         parser->string_length = length;
     } else {
@@ -265,7 +265,8 @@ bool asm_number_of_type(AsmParser *parser, const AsmNumber *number, HloType type
 bool asm_number_of_bits(AsmParser *parser, const AsmNumber *number, HloType type, uint64_t *pattern) {
     const int bits = hlo_type_info(type)->bits;
     if (!number->is_hex)
-        return asm_fail_at(parser, number->start, "expected a decimal number; an integer is no floating-point value");
+        return asm_fail_at(parser, number->start,
+                           "expected a decimal number; an integer is not a floating-point value");
     if (number->negative) return asm_fail_at(parser, number->start, "a bit pattern has no sign");
     if (number->magnitude > UINT64_MAX >> (64 - bits))
         return asm_fail_at(parser, number->start, "a bit pattern of more than %d bits, the size of %s", bits,

@@ -29,9 +29,9 @@ static bool set_integer(AsmParser *parser, const AsmNumber *number, MlirAttribut
         return asm_number_of_type(parser, number, type->element, &attribute->integer);
     }
     if (type->kind != MLIR_TYPE_INDEX && type->kind != MLIR_TYPE_OTHER)
-        return asm_fail_at(parser, number->start, "an integer is of no such type");
+        return asm_fail_at(parser, number->start, "an integer cannot have this type");
     if (number->magnitude > (uint64_t)INT64_MAX + number->negative)
-        return asm_fail_at(parser, number->start, "an integer that is out of range");
+        return asm_fail_at(parser, number->start, "integer out of range");
     attribute->integer = (int64_t)(number->negative ? 0 - number->magnitude : number->magnitude);
     return true;
 }
@@ -219,7 +219,7 @@ static const MlirAttribute *parse_fields(AsmParser *parser, const char *fields) 
     while (!asm_eat(parser, '>')) {
         AsmSlice word = asm_word(parser);
         if (!find_field(fields, word, &index, &field) || items[index]) {
-            asm_fail_at(parser, word.text, "this is no field here, or it is given twice");
+            asm_fail_at(parser, word.text, "unknown field, or it is given twice");
             return NULL;
         }
         if (!asm_expect(parser, '=')) return NULL;
@@ -349,7 +349,8 @@ static const MlirAttribute *parse_word(AsmParser *parser, AsmSlice kind, const c
     AsmSlice word = asm_word(parser);
     int64_t number = mlir_word_number(words, word.text, word.length);
     if (number < 0) {
-        asm_fail_at(parser, word.text, "'%.*s' is no %.*s", (int)word.length, word.text, (int)kind.length, kind.text);
+        asm_fail_at(parser, word.text, "'%.*s' is not a valid %.*s", (int)word.length, word.text, (int)kind.length,
+                    kind.text);
         return NULL;
     }
     const char *name = hlo_arena_string(parser->arena, kind.text, kind.length);

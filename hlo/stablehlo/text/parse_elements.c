@@ -206,7 +206,7 @@ static bool find_body(AsmParser *parser, AsmSlice *body) {
     asm_skip(parser);
     const char *start = parser->at;
     const char *close = memchr(start + (*start == '"'), *start == '"' ? '"' : '>', (size_t)(parser->end - start));
-    if (!close) return asm_fail_at(parser, start, "the tensor has no end");
+    if (!close) return asm_fail_at(parser, start, "unterminated tensor");
     *body = (AsmSlice){start, (size_t)(close - start)};
     parser->at = close + (*start == '"');
     return asm_expect(parser, '>');

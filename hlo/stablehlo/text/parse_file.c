@@ -81,7 +81,7 @@ static bool skip_alias(AsmParser *parser) {
     if (word.length == 0) return asm_expected(parser, "the name of an alias");
     if (!asm_expect(parser, '=')) return false;
     AsmAlias *alias = hlo_string_map_get(&parser->aliases, start, word.length + 1);
-    if (!alias) return asm_fail_at(parser, start, "an alias begins a line");
+    if (!alias) return asm_fail_at(parser, start, "an alias must begin a line");
     return is_type ? asm_type(parser) != NULL : asm_attribute(parser) != NULL;
 }
 
@@ -89,7 +89,7 @@ static bool skip_alias(AsmParser *parser) {
 static bool skip_resources(AsmParser *parser) {
     parser->at++;
     const char *end = strstr(parser->at, "#-}");
-    if (!end) return asm_fail_at(parser, parser->at, "the resources have no end");
+    if (!end) return asm_fail_at(parser, parser->at, "unterminated resources");
     parser->at = end + 3;
     return true;
 }

@@ -48,7 +48,7 @@ static bool parse_position(AsmParser *parser, int64_t *number) {
     const char *where = parser->at;
     if (!asm_integer(parser, number)) return false;
     return (*number >= 0 && *number <= UINT32_MAX) ||
-           asm_fail_at(parser, where, "a line or column is a number from 0 to 4294967295");
+           asm_fail_at(parser, where, "a line or column must be a number from 0 to 4294967295");
 }
 
 // "file":1:2, "file":1:2 to 3:4, or "name" with the named location in parentheses.

@@ -135,7 +135,7 @@ bool asm_set_operands(AsmParser *parser, MlirOperation *operation, const AsmOper
     for (int64_t i = 0; i < type_count; i++) {
         const AsmOperand *operand = &operands->items[i];
         if (!mlir_type_equal(operand->value->type, types[i])) {
-            return asm_fail_at(parser, operand->at, "this value was defined with another type than is said here");
+            return asm_fail_at(parser, operand->at, "this value was defined with a different type");
         }
         operand->value->is_used = true;
         operation->operands[i] = operand->value;
@@ -219,7 +219,7 @@ static bool parse_body(AsmParser *parser, MlirRegion *region, const AsmValues *a
     block->argument_count = own.count;
     if (!parse_block(parser, block)) return false;
     if (*parser->at == '^')
-        return asm_fail_at(parser, parser->at, "a region of several blocks, which HLO has no form for");
+        return asm_fail_at(parser, parser->at, "a region of several blocks, which has no form in HLO");
     bool empty = block->operation_count == 0 && block->argument_count == 0;
     region->blocks = block;
     region->block_count = empty ? 0 : 1;
@@ -291,7 +291,8 @@ static bool parse_generic(AsmParser *parser, MlirOperation *operation, AsmAttrib
     AsmOperand few[8];
     AsmOperands operands = {few, 0, HLO_COUNT_OF(few)};
     if (!asm_expect(parser, '(') || !asm_operand_list(parser, &operands) || !asm_expect(parser, ')')) return false;
-    if (asm_peek(parser) == '[') return asm_fail_at(parser, parser->at, "a branch to other blocks, which HLO has not");
+    if (asm_peek(parser) == '[')
+        return asm_fail_at(parser, parser->at, "a branch to other blocks, which HLO does not have");
     if (asm_eat(parser, '<') && (!asm_dictionary(parser, attributes) || !asm_expect(parser, '>'))) return false;
     if (asm_eat(parser, '(') && !parse_regions(parser, operation)) return false;
     if (asm_peek(parser) == '{' && !asm_dictionary(parser, attributes)) return false;
@@ -329,7 +330,7 @@ static bool bind_results(AsmParser *parser, const MlirOperation *operation, cons
     for (int64_t i = 0; i < names->count; i++) {
         int64_t count = names->items[i].count;
         if (count < 1 || count > operation->result_count - next) {
-            return asm_fail_at(parser, at, "the operation has %lld results, not as many as are named",
+            return asm_fail_at(parser, at, "the operation has %lld results, but a different number is named",
                                (long long)operation->result_count);
         }
         if (!bind_name(parser, names->items[i].name, operation->results + next, count)) return false;

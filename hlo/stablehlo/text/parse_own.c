@@ -274,7 +274,7 @@ static bool make_reducer(AsmParser *parser, MlirOperation *operation, const Redu
     const MlirType *input = operation->operand_count ? operation->operands[0]->type : NULL, *scalar = NULL;
     const char *at = reduction->inner.text;
     if (!input || input->kind != MLIR_TYPE_SHAPE || operation->operand_count != 2) {
-        return asm_fail_at(parser, at, "the short form of a reduction has one input of a tensor type");
+        return asm_fail_at(parser, at, "the short form of a reduction must have one input of a tensor type");
     }
     const MlirType *element = mlir_element_type(parser->arena, input->shape->type);
     if (!asm_take(parser, at, mlir_tensor_type(parser->arena, element, NULL, 0, NULL, &scalar))) return false;

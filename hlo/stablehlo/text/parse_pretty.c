@@ -386,7 +386,7 @@ static bool types_of_select(Pretty *pretty) {
     if (types.count == 1 && types.items[0]->kind == MLIR_TYPE_FUNCTION) return take_function(pretty, types.items[0]);
     if (types.count != 2)
         return asm_fail_at(pretty->parser, where,
-                           "a select wants the types of its predicate and of its choices, or a function's");
+                           "a select needs the types of its predicate and its choices, or a function type");
     const MlirType *all[] = {types.items[0], types.items[1], types.items[1]};
     return take_types(pretty, all, 3, &types.items[1], 1);
 }

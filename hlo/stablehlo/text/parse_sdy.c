@@ -87,7 +87,7 @@ static bool parse_axis_sets(AsmParser *parser, AttributeList *replicated, Attrib
         const bool has_mark = asm_eat(parser, '=');
         if (is_replicated && !has_mark) return asm_expected(parser, "'='");
         bool other = !is_replicated && (asm_eat_word(parser, "max") || asm_eat_word(parser, "min"));
-        if (other) return asm_fail_at(parser, parser->at, "axes that are unreduced by a maximum or minimum");
+        if (other) return asm_fail_at(parser, parser->at, "axes with an unreduced maximum or minimum");
         if (!is_replicated) asm_eat_word(parser, "sum");
         if (!parse_axes(parser, is_replicated ? replicated : unreduced, NULL)) return false;
     }
@@ -218,7 +218,7 @@ static const MlirAttribute *parse_mesh(AsmParser *parser) {
         asm_peek(parser);
         const char *where = parser->at;
         const MlirAttribute *ids = asm_attribute(parser);
-        if (ids && ids->kind != MLIR_TENSOR) asm_fail_at(parser, where, "the device ids are no tensor");
+        if (ids && ids->kind != MLIR_TENSOR) asm_fail_at(parser, where, "the device ids are not a tensor");
         if (parser->status) return NULL;
         const HloLiteral *literal = mlir_tensor_literal(parser->arena, ids);
         for (int64_t i = 0; i < hlo_shape_elements(literal->shape); i++) {

@@ -54,7 +54,7 @@ static const MlirType *named_type(AsmParser *parser, AsmSlice word) {
     if (asm_slice_is(word, MLIR_TF32) || asm_slice_is(word, "f80") || asm_slice_is(word, "f128")) {
         return mlir_other_type(parser->arena, hlo_arena_string(parser->arena, word.text, word.length));
     }
-    asm_fail_at(parser, word.text, "'%.*s' is no type", (int)(word.length > 40 ? 40 : word.length), word.text);
+    asm_fail_at(parser, word.text, "'%.*s' is not a type", (int)(word.length > 40 ? 40 : word.length), word.text);
     return NULL;
 }
 
@@ -79,7 +79,7 @@ static bool parse_sizes(AsmParser *parser, HloInt64Vector *sizes) {
             return !parser->status;
         }
         hlo_vector_push(parser->arena, sizes, size);
-        if (*parser->at != 'x') return asm_expected(parser, "'x' behind a size");
+        if (*parser->at != 'x') return asm_expected(parser, "'x' after a size");
         parser->at++;
     }
 }

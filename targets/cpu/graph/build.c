@@ -54,7 +54,7 @@ static HloStatus check_end_is_here(const HloInstruction *start) {
         const HloOpcode user = start->users.items[i]->opcode;
         here = here && (hlo_op_is(user, HLO_OP_IS_ASYNC_DONE) || user == HLO_OP_ASYNC_UPDATE);
     }
-    HLO_FAIL_IF(!here, HLO_UNIMPLEMENTED, "%%%s: %s can only be used by its end", start->name,
+    HLO_FAIL_IF(!here, HLO_UNIMPLEMENTED, "%%%s: only the matching done may use %s", start->name,
                 hlo_op_text(start->opcode));
     return HLO_SUCCESS;
 }
@@ -630,7 +630,7 @@ static HloStatus build_after_all(Frame *frame, const HloInstruction *instruction
 // result that stays zero. A send between devices works the same way, but its data is received at the recv-done (p2p.h).
 static HloStatus check_transfer(const HloInstruction *instruction) {
     HLO_FAIL_IF(!hlo_shape_is_array(instruction->shape->elements[0]), HLO_UNIMPLEMENTED,
-                "%%%s: a transfer of several arrays at once", instruction->name);
+                "%%%s: a transfer of several arrays", instruction->name);
     return HLO_SUCCESS;
 }
 

@@ -140,10 +140,11 @@ static HloStatus mismatch(const Checker *checker, const CpuNode *node, const Cpu
     HloText here = {0}, missing = {0};
     print_members(&here, group, active, true);
     print_members(&missing, group, active, false);
-    const HloStatus status = hlo_error(
-        HLO_FAILED_PRECONDITION, "%s %%%s: device %s would wait for ever for device %s, which %%%s sends another way",
-        hlo_op_text(node->opcode), node->instruction->name, here.data ? here.data : "?",
-        missing.data ? missing.data : "?", checker->branch ? checker->branch->instruction->name : "?");
+    const HloStatus status =
+        hlo_error(HLO_FAILED_PRECONDITION,
+                  "%s %%%s: device %s would wait forever for device %s, which takes another branch at %%%s",
+                  hlo_op_text(node->opcode), node->instruction->name, here.data ? here.data : "?",
+                  missing.data ? missing.data : "?", checker->branch ? checker->branch->instruction->name : "?");
     hlo_text_free(&here);
     hlo_text_free(&missing);
     return status;
@@ -345,7 +346,7 @@ static HloStatus play_all(PeerPlay *play, CpuMail *mail) {
     for (int64_t d = 0; d < play->checker.devices; d++) {
         if (play->next[d] == play->events[d].count || ++waiting > 8) continue;
         const PeerEvent *event = &play->events[d].items[play->next[d]];
-        hlo_text_format(&text, "%sdevice %lld would wait for ever at recv-done %%%s for a message on channel %lld",
+        hlo_text_format(&text, "%sdevice %lld would wait forever at recv-done %%%s for a message on channel %lld",
                         waiting > 1 ? "; " : "", (long long)d, event->node->instruction->name,
                         (long long)event->peer->channel);
         if (event->peer->has_pairs) hlo_text_format(&text, " from device %lld", (long long)event->peer->sources[d]);

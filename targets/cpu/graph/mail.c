@@ -50,10 +50,10 @@ static HloStatus take_end(CpuMail *mail, const CpuPeer *peer, int64_t device) {
     for (const CpuEnd *end = mail->ends; end; end = end->next) {
         if (end->channel != peer->channel || end->sends != peer->sends) continue;
         if (end->device == device) return HLO_SUCCESS;
-        return hlo_error(HLO_FAILED_PRECONDITION,
-                         "devices %lld and %lld both %s on channel %lld, and no source_target_pairs say for whom",
-                         (long long)end->device, (long long)device, peer->sends ? "send" : "receive",
-                         (long long)peer->channel);
+        return hlo_error(
+            HLO_FAILED_PRECONDITION,
+            "devices %lld and %lld both %s on channel %lld, and no source_target_pairs tell which device is meant",
+            (long long)end->device, (long long)device, peer->sends ? "send" : "receive", (long long)peer->channel);
     }
     CpuEnd *made = hlo_allocate(sizeof *made);
     HLO_FAIL_IF(!made, HLO_RESOURCE_EXHAUSTED, "no memory for a channel");

@@ -38,7 +38,7 @@ HloStatus cpu_peer_of(HloArena *arena, const CpuProgram *program, const CpuNode 
     for (int64_t i = 0; i < route.pairs.count; i++) {
         const HloPair pair = route.pairs.items[i];
         HLO_FAIL_IF(pair.source >= numbers || pair.target >= numbers, HLO_INVALID_ARGUMENT,
-                    "%%%s: pair {%lld,%lld} names a device beyond the %lld that there are", node->instruction->name,
+                    "%%%s: pair {%lld,%lld} names a device outside of the %lld devices", node->instruction->name,
                     (long long)pair.source, (long long)pair.target, (long long)numbers);
     }
     CpuPeer *peer = HLO_ARENA_NEW(arena, CpuPeer, 1);

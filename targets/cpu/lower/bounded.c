@@ -64,7 +64,7 @@ static HloStatus run_slice_to_dynamic(const void *data, void *const *arguments, 
 // scalars that come with it match.
 static HloStatus check(const CpuNode *node, const HloShape *array, int64_t scalars) {
     assert(array->rank <= HLO_MAXIMUM_RANK && scalars == array->rank);
-    HLO_FAIL_IF(!hlo_shape_is_dynamic(array), HLO_INVALID_ARGUMENT, "%%%s (%s): no dimension is of dynamic size",
+    HLO_FAIL_IF(!hlo_shape_is_dynamic(array), HLO_INVALID_ARGUMENT, "%%%s (%s): no dimension has dynamic size",
                 node->instruction->name, HLO_ATTRIBUTES(node->instruction, CustomCall)->target);
     return HLO_SUCCESS;
 }

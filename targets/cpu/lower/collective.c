@@ -328,7 +328,7 @@ static HloStatus fill_arrays(const CollectiveLowering *context, HloInts dimensio
         collective->bytes += node->operands[i]->bytes;
         if (operand->rank == 0) continue;
         HLO_FAIL_IF(d >= operand->rank || operand->dims[d] % parts != 0, HLO_INVALID_ARGUMENT,
-                    "%s %%%s: dimension %lld does not split into %lld parts", hlo_op_text(node->opcode),
+                    "%s %%%s: dimension %lld is not divisible into %lld parts", hlo_op_text(node->opcode),
                     node->instruction->name, (long long)d, (long long)parts);
         // An empty array may have any number of empty runs; they count as none.
         arrays[i].outer = node->operands[i]->bytes ? hlo_product(operand->dims, d) : 0;
@@ -368,7 +368,7 @@ static HloStatus read_pairs(const CollectiveLowering *context) {
         const HloPair pair = pairs.items[i];
         HLO_FAIL_IF(pair.source < 0 || pair.target < 0 || pair.source >= context->group_size ||
                         pair.target >= context->group_size,
-                    HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that is not there",
+                    HLO_INVALID_ARGUMENT, "collective-permute %%%s: {%lld,%lld} names a device that does not exist",
                     context->node->instruction->name, (long long)pair.source, (long long)pair.target);
         HLO_FAIL_IF(sources[pair.target] >= 0, HLO_INVALID_ARGUMENT,
                     "collective-permute %%%s: device %lld is the target of two pairs", context->node->instruction->name,

@@ -132,7 +132,7 @@ static HloStatus run_top_k(const void *data, void *const *arguments, CpuPool *po
 
 // Indices are s32, by the definition of the op.
 static HloStatus check_top_k(const CpuNode *node, int64_t length) {
-    HLO_FAIL_IF(length > INT32_MAX, HLO_UNIMPLEMENTED, "%%%s: the places of %lld elements are no s32",
+    HLO_FAIL_IF(length > INT32_MAX, HLO_UNIMPLEMENTED, "%%%s: indices into %lld elements do not fit in s32",
                 node->instruction->name, (long long)length);
     return HLO_SUCCESS;
 }

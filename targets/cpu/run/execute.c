@@ -139,7 +139,8 @@ static HloStatus run_transfer(const CpuRun *run, const CpuDevice *device, const 
     const CpuHost *host = run->host;
     void *data = address(device, thunk->slices[0]);
     memset(address(device, thunk->slices[1]), 0, sizeof(uint32_t));
-    HLO_FAIL_IF(!host, HLO_INVALID_ARGUMENT, "nobody listens on channel %lld", (long long)transfer->channel);
+    HLO_FAIL_IF(!host, HLO_INVALID_ARGUMENT, "no host callback is registered for channel %lld",
+                (long long)transfer->channel);
     if (transfer->to_host) return host->send(host->context, device->number, transfer->channel, transfer->shape, data);
     return host->receive(host->context, device->number, transfer->channel, transfer->shape, data);
 }

@@ -39,7 +39,7 @@ try:
 except jax.errors.JaxRuntimeError as error:
     assert "UNIMPLEMENTED" in str(error) and "processes do not exchange arrays" in str(error), error
 else:
-    raise AssertionError("ran on hosts that are not there")
+    raise AssertionError("ran on hosts that do not exist")
 """
 
 

@@ -79,8 +79,8 @@ def test_cores_as_devices():
     ("v5p:16x16x36", {}, "larger than a v5p pod"),
     ("nonsense:2x2", {}, "unknown topology"),
     ("v5e:2x4", {"chips_per_host_bounds": (3, 4, 1)}, "do not divide"),
-    ("v5e:2x4", {"chips_per_host_bounds": "2,4,1"}, "chips_per_host_bounds is no list"),
-    ("v5e:2x4", {"num_slices": 0}, "num_slices is no positive number"),
+    ("v5e:2x4", {"chips_per_host_bounds": "2,4,1"}, "chips_per_host_bounds is not a list"),
+    ("v5e:2x4", {"num_slices": 0}, "num_slices is not a positive number"),
     ("v4:2x2x2", {"chip_config_name": "gigacore"}, "expected megacore or default"),
 ])
 def test_no_such_slice(name, options, says):
